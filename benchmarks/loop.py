@@ -1,0 +1,210 @@
+"""What the loop costs, as ratios to a bare loop measured in the same process and event loop.
+
+The work: S steps, each one tool call with fresh arguments, then text. The bare loop awaits a model, parses the
+arguments, calls the function and appends the messages; the full loop does so with rules, validation, records, messages
+and step_start. Figures are CPU time; each is the median over pairs that were measured in turn.
+
+    python benchmarks/loop.py [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from boolab.agents import Agent
+from boolab.models.base import Emit, Request
+from boolab.models.scripted import ScriptedModel
+from boolab.policy import policies
+from boolab.runner import run, run_sync
+from boolab.tools import tool
+from boolab.types import Response, Run, ToolCall
+
+Work = Callable[[], Awaitable[object]]
+UNBOUNDED = replace(policies["boocode"], ceiling=None)
+
+
+class BareModel:
+    """Makes a response of plain dictionaries."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    async def __call__(self, messages: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002 - as a model would get
+        self.left -= 1
+        if self.left < 1:
+            return {"role": "assistant", "content": "done"}
+        function = {"name": "add", "arguments": f'{{"a":{self.left},"b":1}}'}
+        return {"role": "assistant", "tool_calls": [{"id": f"call_{self.left}", "function": function}]}
+
+
+def plain_add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+async def bare(steps: int) -> int:
+    """The least that an agent loop can do."""
+    model, functions = BareModel(steps), {"add": plain_add}
+    messages: list[dict[str, Any]] = [{"role": "system", "content": "Add."}, {"role": "user", "content": "go"}]
+    called = 0
+    while True:
+        answer = await model(messages)
+        messages.append(answer)
+        if "tool_calls" not in answer:
+            return called
+        for call in answer["tool_calls"]:
+            arguments = json.loads(call["function"]["arguments"])
+            result = functions[call["function"]["name"]](**arguments)
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": str(result)})
+            called += 1
+
+
+class FreshModel:
+    """Makes a response for each request, as the bare model does."""
+
+    name = "fresh"
+    virtual = False
+    summarises = False
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:  # noqa: ARG002 - nobody listens
+        left = self.steps - 1 - request.index
+        if left < 1:
+            return Response("done", (), "stop")
+        return Response("", (ToolCall(f"call_{left}", "add", f'{{"a":{left},"b":1}}'),), "tool_calls")
+
+
+ADD = tool(plain_add, )
+AGENT = Agent("adder", prompt="Add.", tools=(ADD,), policy=UNBOUNDED)
+LIMITED = replace(AGENT, steps=1_000_000, tool_budget=1_000_000, doom_loop=3)
+UNLIMITED = replace(AGENT, steps=None, tool_budget=None, doom_loop=None)
+
+
+async def full(steps: int, agent: Agent = LIMITED) -> Run:
+    """The whole loop, with everything that a run records."""
+    done = await run(agent, "go", model=FreshModel(steps))
+    assert (done.stop_reason, done.n_steps, done.n_tool_calls) == ("finished", steps, steps - 1)
+    return done
+
+
+async def cpu_us_per_step(work: Work, steps: int) -> float:
+    """CPU microseconds that one step of `work` takes."""
+    gc.collect()
+    before = time.process_time()
+    await work()
+    return (time.process_time() - before) / steps * 1e6
+
+
+async def compare(a: Work, b: Work, steps_a: int, steps_b: int, pairs: int) -> tuple[float, float, float]:
+    """Median cost per step of a and of b, and the median of the ratios pair by pair."""
+    await a()
+    await b()
+    costs = []
+    for _ in range(pairs):
+        costs.append((await cpu_us_per_step(a, steps_a), await cpu_us_per_step(b, steps_b)))
+    ratios = [x / y for x, y in costs]
+    return (
+        statistics.median(x for x, _ in costs),
+        statistics.median(y for _, y in costs),
+        statistics.median(ratios),
+    )
+
+
+def times(n: int, work: Callable[[], Awaitable[object]]) -> Work:
+    """The same work n times in a row."""
+
+    async def repeated() -> None:
+        for _ in range(n):
+            await work()
+
+    return repeated
+
+
+async def together(n: int, steps: int) -> None:
+    """n runs at once."""
+    await asyncio.gather(*(full(steps) for _ in range(n)))
+
+
+def show(what: str, ratio: float, limit: str, detail: str) -> None:
+    """One line of the report."""
+    print(f"{what:<46}{ratio:8.2f}   {limit:<24}{detail}")
+
+
+def import_ratio(module: str, repeats: int) -> tuple[float, float, float]:
+    """Seconds to import `module`, to import asyncio and pydantic, and the ratio, in fresh processes."""
+
+    def seconds(code: str) -> float:
+        timed = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
+        return float(subprocess.run([sys.executable, "-c", timed], capture_output=True, check=True).stdout)
+
+    ours, theirs = [], []
+    for _ in range(repeats):
+        ours.append(seconds(module))
+        theirs.append(seconds("import asyncio, pydantic"))
+    ratio = statistics.median(x / y for x, y in zip(ours, theirs, strict=True))
+    return statistics.median(ours), statistics.median(theirs), ratio
+
+
+async def measure(pairs: int) -> None:
+    """Print all ratios."""
+    print(f"Python {platform.python_version()}, {platform.machine()}; CPU time, median of {pairs} pairs\n")
+    print(f"{'':<46}{'ratio':>8}   {'target':<24}microseconds per step")
+    n = 20
+    a, b, ratio = await compare(times(n, lambda: full(50)), times(n, lambda: bare(50)), n * 50, n * 50, pairs)
+    show("full loop / bare loop, S=50", ratio, "at most 5", f"{a:.2f} against {b:.2f}")
+    bare_us = b
+    script = ScriptedModel(
+        [{"tool_calls": [{"name": "add", "arguments": {"a": i, "b": 1}}]} for i in range(49)] + ["done"]
+    )
+    a, b, ratio = await compare(
+        times(n, lambda: run(LIMITED, "go", model=script)), times(n, lambda: bare(50)), n * 50, n * 50, pairs
+    )
+    show("full loop with ScriptedModel / bare loop, S=50", ratio, "-", f"{a:.2f} against {b:.2f}")
+    a, b, ratio = await compare(times(2, lambda: full(800)), times(32, lambda: full(50)), 1600, 1600, pairs)
+    more = f"at most 1.25, or +{bare_us / 2:.2f} us"
+    show("per step: S=800 / S=50", ratio, more, f"{a:.2f} against {b:.2f} ({a - b:+.2f})")
+    a, b, ratio = await compare(lambda: full(10_000), times(200, lambda: full(50)), 10_000, 10_000, max(pairs // 4, 3))
+    show("per step: S=10,000 / S=50", ratio, "works", f"{a:.2f} against {b:.2f}")
+    a, b, ratio = await compare(lambda: together(200, 50), times(200, lambda: full(50)), 10_000, 10_000, pairs)
+    show("per step: 200 concurrent / 200 in a row", ratio, "at most 1.2", f"{a:.2f} against {b:.2f}")
+    a, b, ratio = await compare(
+        times(n, lambda: full(50, UNLIMITED)), times(n, lambda: full(50)), n * 50, n * 50, pairs
+    )
+    show("limits unset / limits set, S=50", ratio, "below 1", f"{a:.2f} against {b:.2f}")
+
+    async def in_this_loop() -> None:
+        for _ in range(n):
+            run_sync(LIMITED, "go", model=FreshModel(50))
+
+    a, b, ratio = await compare(in_this_loop, times(n, lambda: full(50)), n * 50, n * 50, pairs)
+    show("run_sync inside a loop / await run, S=50", ratio, "works", f"{a:.2f} against {b:.2f}")
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    quick = parser.parse_args().quick
+    asyncio.run(measure(5 if quick else 25))
+    for module in ("import boolab", "import boolab; boolab.run"):
+        ours, theirs, ratio = import_ratio(module, 5 if quick else 15)
+        limit = "at most 1.3" if module == "import boolab" else "-"
+        detail = f"{ours * 1e3:.0f} against {theirs * 1e3:.0f} ms (wall)"
+        show(f"{module} / import asyncio, pydantic", ratio, limit, detail)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Agents: who runs, and the Markdown files that describe them.
+
+An agent file is Markdown with YAML front matter; the body is the prompt. One file may hold several agents, a folder one
+file each:
+
+    ---
+    name: refactorer
+    tools: [list_files, read_file, edit_file]
+    steps: 5
+    ---
+    You change the structure of code and keep its behaviour.
+
+Keys: `name, description, tools, model, steps, tool_budget, doom_loop, policy, temperature`. `maxSteps`, `max_steps` and
+`maxTurns` are read as `steps`. For the three limits, leaving the key out means the policy's default, `none` means no
+limit up to the policy's ceiling, and `steps: 0` means that the agent may not call tools: it answers once, in text. Other
+keys are kept in `Agent.extra`, with a warning.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.documents import Document, DocumentError, read_yaml
+from boolab.errors import AgentFileError, SettingError
+from boolab.models.base import Model
+from boolab.policy import DEFAULT, SETTINGS, Policy, Setting, check_setting, get_policy
+from boolab.tools import ToolSpec, as_tool
+
+MAX_FILE_BYTES: Final = 1_000_000
+_ALIASES: Final = {"maxSteps": "steps", "max_steps": "steps", "maxTurns": "steps"}
+_KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "policy", "temperature")
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Who runs: a prompt, tools and limits.
+
+    Args:
+        name: What records call it.
+        description: What it is for.
+        prompt: The system prompt.
+        tools: `ToolSpec`s, plain functions, or names that `run(..., tools=[...], root=".")` resolves. An agent that
+            lists none is offered all tools given to `run`.
+        model: A `Model`, or the name of one for whoever calls `run`.
+        policy: A `Policy` or the name of a preset.
+        steps: The cap on steps; `DEFAULT` is the policy's, None no limit up to its ceiling, 0 text only.
+        tool_budget: How many tool calls the agent may make, likewise.
+        doom_loop: How many identical calls in a row stop it, likewise.
+        temperature: Passed to the model.
+        extra: Whatever else its file said.
+
+    Raises:
+        SettingError: if a value is not one that is accepted.
+
+    Example:
+        >>> Agent("refactorer", steps=5).steps
+        5
+    """
+
+    name: str
+    description: str = field(default="", kw_only=True)
+    prompt: str = field(default="", kw_only=True, repr=False)
+    tools: tuple[ToolSpec | Callable[..., Any] | str, ...] = field(default=(), kw_only=True)
+    model: Model | str | None = field(default=None, kw_only=True)
+    policy: Policy | str = field(default="boocode", kw_only=True)
+    steps: Setting = field(default=DEFAULT, kw_only=True)
+    tool_budget: Setting = field(default=DEFAULT, kw_only=True)
+    doom_loop: Setting = field(default=DEFAULT, kw_only=True)
+    temperature: float | None = field(default=None, kw_only=True)
+    extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, value in self.settings.items():
+            check_setting(name, value)
+        policy = get_policy(self.policy)
+        policy.check({name: value for name, value in self.settings.items() if name in policy.order})
+        if isinstance(self.tools, str):
+            msg = f"tools: {self.tools!r} is not accepted; expected a list of tools or of their names"
+            raise SettingError(msg)
+        tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)
+        object.__setattr__(self, "tools", tools)
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The three limits by name, `DEFAULT` where unset."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+
+class AgentFileWarning(UserWarning):
+    """An agent file says something that boolab does not know."""
+
+
+def load_agents(path: str | Path) -> dict[str, Agent]:
+    """Read agents from a Markdown file, or from all `.md` files of a folder.
+
+    Args:
+        path: The file or folder.
+
+    Returns:
+        The agents by name, in the order of the file (of the file names for a folder).
+
+    Raises:
+        AgentFileError: if something cannot be read, with path, line and what is accepted.
+
+    Example:
+        >>> from boolab.data import data_path
+        >>> load_agents(data_path("agents") / "AGENTS.md")["refactorer"].steps
+        5
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        files = sorted(path.glob("*.md"))
+        if not files:
+            msg = "the folder holds no .md file"
+            raise AgentFileError(msg, path=path)
+    else:
+        files = [path]
+    agents: dict[str, Agent] = {}
+    places: dict[str, str] = {}
+    for file in files:
+        for agent, line in _read_file(file, named=path.is_dir()):
+            if agent.name in agents:
+                msg = f"agent {agent.name!r} stands a second time; the first is in {places[agent.name]}"
+                raise AgentFileError(msg, path=file, line=line)
+            agents[agent.name] = agent
+            places[agent.name] = f"{file}:{line}"
+    return agents
+
+
+def _read_file(path: Path, *, named: bool) -> Iterator[tuple[Agent, int]]:
+    """The agents of one file, each with the line where it begins. `named`: the file's name may stand for a name."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise AgentFileError(f"cannot be read: {error.strerror}", path=path) from error
+    if len(raw) > MAX_FILE_BYTES:
+        msg = f"{len(raw):,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
+        raise AgentFileError(msg, path=path)
+    try:
+        lines = raw.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        msg = f"is not UTF-8 text (byte {error.start})"
+        raise AgentFileError(msg, path=path, line=raw[: error.start].count(b"\n") + 1) from error
+    starts = list(_front_matter_starts(lines))
+    if not starts:
+        msg = "holds no agent: expected a line '---', YAML such as 'name: explorer', '---', and the prompt"
+        raise AgentFileError(msg, path=path, line=1)
+    for start, after in zip(starts, [*starts[1:], len(lines)], strict=True):
+        end = next((i for i in range(start + 1, after) if lines[i].rstrip() == "---"), None)
+        if end is None:
+            msg = "the front matter that begins here has no closing '---'"
+            raise AgentFileError(msg, path=path, line=start + 1)
+        try:
+            document = read_yaml("\n".join(lines[start + 1 : end]), first_line=start + 2)
+        except DocumentError as error:
+            raise AgentFileError(error.message, path=path, line=error.line) from error
+        default = path.stem if named and len(starts) == 1 else None
+        yield _agent(document, "\n".join(lines[end + 1 : after]).strip(), path, default), start + 1
+
+
+def _front_matter_starts(lines: list[str]) -> Iterator[int]:
+    """The lines that open front matter. A '---' in a prompt is a rule, unless YAML keys follow it at once."""
+    in_fence, skip_to = False, 0
+    for i, line in enumerate(lines):
+        if i < skip_to:
+            continue
+        if line.lstrip().startswith(("```", "~~~")):
+            in_fence = not in_fence
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        if not in_fence and line.rstrip() == "---" and re.match(r"[A-Za-z_][\w-]*\s*:(\s|$)", following):
+            yield i
+            skip_to = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip() == "---"), i) + 1
+
+
+def _agent(document: Document, prompt: str, path: Path, default_name: str | None) -> Agent:
+    data = document.data
+    if not isinstance(data, dict):
+        msg = "expected YAML keys such as 'name: explorer'"
+        raise AgentFileError(msg, path=path, line=document.line())
+    name = data.get("name", default_name)
+    shown = f"agent {name!r}" if name else "an agent"
+
+    def fail(key: object, problem: str) -> AgentFileError:
+        return AgentFileError(f"{shown}: {problem}", path=path, line=document.line([key]))
+
+    if not isinstance(name, str) or not name.strip():
+        raise fail("name", "has no name; expected a key 'name' with a text")
+    known: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for key, value in data.items():
+        meant = _ALIASES.get(key, key)
+        if meant not in _KEYS:
+            extra[str(key)] = value
+            close = difflib.get_close_matches(str(key), [*_KEYS, *_ALIASES], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            message = f"{path}:{document.line([key])}: {shown}: the key {key!r} is not known and was kept as it is{hint}"
+            warnings.warn(message, AgentFileWarning, stacklevel=4)
+        elif meant in known:
+            raise fail(key, f"{key!r} says again what another key says: both mean {meant!r}")
+        else:
+            known[meant] = _value(meant, value, fail, key)
+    try:
+        return Agent(**known | {"name": name}, prompt=prompt, extra=extra)
+    except SettingError as error:
+        key = next((k for k in data if str(error).startswith((f"{k}:", f"{_ALIASES.get(k)}:", f"{k}="))), None)
+        key = key or next((k for k in data if _ALIASES.get(k, k) == "steps" and "steps=" in str(error)), "policy")
+        raise fail(key, str(error)) from error
+
+
+def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401
+    """One value of the front matter, checked for its type and put into the agent's terms."""
+    if meant in SETTINGS:
+        return None if value == "none" else value
+    if meant == "tools":
+        tools = [t.strip() for t in value.split(",")] if isinstance(value, str) else value or []
+        if not isinstance(tools, list) or not all(isinstance(t, str) and t for t in tools):
+            raise fail(key, f"tools: {value!r} is not accepted; expected a list of tool names")
+        return tuple(tools)
+    if meant == "temperature":
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise fail(key, f"temperature: {value!r} is not accepted; expected a number")
+        return value
+    if value is None:
+        return {"description": "", "policy": "boocode"}.get(meant)
+    if not isinstance(value, str):
+        raise fail(key, f"{meant}: {value!r} is not accepted; expected a text")
+    return value

@@ -1,0 +1,99 @@
+"""Time: the wall's, or a virtual one that only moves when somebody says so.
+
+Scripted models and simulated tools run on virtual time, so that no test and no sweep ever sleeps. Parallel work is
+`fork`ed from a clock and `join`ed to it again: the step then takes as long as its longest call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the loop, models and tools know of time."""
+
+    virtual: bool
+
+    def now(self) -> int:
+        """Integer milliseconds since the run started."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that much time pass; `TimeoutError` at the deadline of a fork."""
+        ...
+
+    def fork(self, timeout: float | None = None) -> Clock:
+        """A clock for one parallel branch, with a deadline `timeout` seconds from now."""
+        ...
+
+    def join(self, forks: Iterable[Clock]) -> None:
+        """Move on to where the latest of the forks stands."""
+        ...
+
+
+class WallClock:
+    """Real time, counted from when the clock was made."""
+
+    virtual = False
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter_ns()
+
+    def now(self) -> int:
+        return (time.perf_counter_ns() - self._start) // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def fork(self, timeout: float | None = None) -> WallClock:  # noqa: ARG002 - asyncio.timeout keeps real deadlines
+        return self
+
+    def join(self, forks: Iterable[Clock]) -> None:
+        """Nothing to do: real time has passed in all branches alike."""
+
+
+class VirtualClock:
+    """Time that stands still until `sleep` moves it, by whole milliseconds and at least by one.
+
+    Args:
+        start_ms: Where it stands at first.
+        deadline_ms: Where `sleep` raises `TimeoutError` instead of passing.
+
+    Example:
+        >>> clock = VirtualClock()
+        >>> fast, slow = clock.fork(), clock.fork()
+        >>> asyncio.run(slow.sleep(1.5))
+        >>> clock.join([fast, slow]); clock.now()
+        1500
+    """
+
+    virtual = True
+
+    def __init__(self, start_ms: int = 0, deadline_ms: int | None = None) -> None:
+        self._now = start_ms
+        self._deadline = deadline_ms
+
+    def now(self) -> int:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        then = self._now + _milliseconds(seconds)
+        if self._deadline is not None and then > self._deadline:
+            self._now = self._deadline
+            raise TimeoutError
+        self._now = then
+        await asyncio.sleep(0)
+
+    def fork(self, timeout: float | None = None) -> VirtualClock:
+        return VirtualClock(self._now, None if timeout is None else self._now + _milliseconds(timeout))
+
+    def join(self, forks: Iterable[Clock]) -> None:
+        self._now = max([self._now, *(fork._now for fork in forks if isinstance(fork, VirtualClock))])
+
+
+def _milliseconds(seconds: float) -> int:
+    # A positive sleep that rounded to nothing would let a polling tool spin for ever.
+    return max(round(seconds * 1000), 1) if seconds > 0 else 0

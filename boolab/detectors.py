@@ -1,0 +1,196 @@
+"""Call identities, and detectors: what watches the calls of a turn for repetition.
+
+A detector is one *fold*: `start` is its first state, `fold(state, call, result)` gives the next state and a count.
+The live loop and the offline frames call the same fold in the same order, which is why they agree. States are plain
+tuples; a detector itself is a frozen value without memory, so that it can be shared by any number of runs.
+
+Identities of a call (the sources each use another one, and they disagree on real logs):
+
+| identity      | two calls are the same when equal in                      | used by                         |
+|---------------|-----------------------------------------------------------|---------------------------------|
+| `raw`         | name and argument text as sent                            | crush                           |
+| `ordered`     | name and parsed arguments, compact, key order kept        | BooCode, opencode, Gemini CLI   |
+| `canonical`   | name and parsed arguments, keys sorted at every depth     | Roo, Cline; boolab's default    |
+| `call+result` | as `canonical`, and the result's text                     | OpenHands                       |
+| `tool`        | the name alone                                            |                                 |
+
+Arguments that are not valid JSON are compared by their raw text. Python's equality is no identity: `1 == True == 1.0`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+
+from pydantic_core import from_json
+
+from boolab.errors import SettingError
+from boolab.types import ToolCall, ToolResult
+
+Identity: TypeAlias = Literal["raw", "ordered", "canonical", "call+result", "tool"]
+IDENTITIES: Final[tuple[str, ...]] = get_args(Identity)
+MAX_PERIOD: Final = 5
+
+_NOT_JSON: Final = object()
+_UNPARSED: Final = object()
+
+
+class Detector(Protocol):
+    """One fold over calls and their results. `name` is the counter that it feeds."""
+
+    @property
+    def name(self) -> str:
+        """The name of the counter, unique to the detector and its parameters."""
+        ...
+
+    @property
+    def start(self) -> Any:  # noqa: ANN401 - each detector has a state of its own
+        """The state at the start of a turn."""
+        ...
+
+    def fold(self, state: Any, call: ToolCall, result: ToolResult) -> tuple[Any, int | None]:  # noqa: ANN401
+        """The state after this call, and the count; None where it is not known."""
+        ...
+
+
+def check_identity(identity: str) -> None:
+    """Raise `SettingError` unless `identity` is one of `IDENTITIES`."""
+    if identity not in IDENTITIES:
+        msg = f"identity {identity!r} is not known; accepted: {', '.join(IDENTITIES)}"
+        raise SettingError(msg)
+
+
+def call_key(call: ToolCall, result: ToolResult | None = None, identity: str = "canonical") -> tuple[str, ...]:
+    """What a call is compared by: two calls are the same if and only if their keys are equal.
+
+    Args:
+        call: The call.
+        result: Its result, needed for `call+result`.
+        identity: One of `IDENTITIES`.
+
+    Example:
+        >>> call_key(ToolCall("1", "ls", '{"b": 1, "a": [ ]}'))
+        ('ls', '{"a":[],"b":1}')
+    """
+    if identity == "tool":
+        return (call.name,)
+    if identity == "raw":
+        return (call.name, call.arguments)
+    text = _dumps(_parse(call.arguments), call.arguments, sort=identity != "ordered")
+    if identity == "call+result":
+        return (call.name, text, "" if result is None else result.content)
+    return (call.name, text)
+
+
+def arguments_hash(arguments: str) -> str:
+    """The hex of an 8-byte blake2b over the canonical form of `arguments` (their raw text if they do not parse).
+
+    Example:
+        >>> arguments_hash('{"a":1,"b":2}') == arguments_hash('{ "b": 2, "a": 1 }')
+        True
+    """
+    canonical = _dumps(_parse(arguments), arguments, sort=True)
+    return blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatStreak:
+    """How many calls in a row, up to the latest, were the same: `q := q + 1 if same as the last else 1`.
+
+    It runs on across steps, is not capped, and is read only at boundaries.
+    """
+
+    identity: str = "canonical"
+
+    def __post_init__(self) -> None:
+        check_identity(self.identity)
+
+    @property
+    def name(self) -> str:
+        return f"repeat_streak:{self.identity}"
+
+    @property
+    def start(self) -> _RepeatState:
+        return None, None, _UNPARSED, 0
+
+    def fold(self, state: _RepeatState, call: ToolCall, result: ToolResult) -> tuple[_RepeatState, int]:
+        last, last_result, last_parsed, streak = state
+        parsed: object = _UNPARSED
+        if last is None or last_result is None or call.name != last.name:
+            same = False
+        elif self.identity == "tool" or call.arguments == last.arguments:
+            same = True
+            parsed = last_parsed
+        elif self.identity == "raw":
+            same = False
+        else:
+            # Unequal values have unequal texts, so only values that Python holds equal are worth serialising.
+            if last_parsed is _UNPARSED:
+                last_parsed = _parse(last.arguments)
+            parsed = _parse(call.arguments)
+            sort = self.identity != "ordered"
+            same = parsed == last_parsed and _dumps(parsed, call.arguments, sort=sort) == _dumps(
+                last_parsed, last.arguments, sort=sort
+            )
+        if same and self.identity == "call+result" and last_result is not None:
+            same = result.content == last_result.content
+        streak = streak + 1 if same else 1
+        return (call, result, parsed, streak), streak
+
+
+_RepeatState: TypeAlias = tuple[ToolCall | None, ToolResult | None, object, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorStreak:
+    """How many calls in a row, up to the latest, failed. Unknown from a result of unknown status to a known success."""
+
+    @property
+    def name(self) -> str:
+        return "error_streak"
+
+    @property
+    def start(self) -> int | None:
+        return 0
+
+    def fold(self, state: int | None, call: ToolCall, result: ToolResult) -> tuple[int | None, int | None]:  # noqa: ARG002
+        if result.is_error is None:
+            state = None
+        elif not result.is_error:
+            state = 0
+        elif state is not None:
+            state += 1
+        return state, state
+
+
+def cycle_period(keys: Sequence[object]) -> int | None:
+    """The smallest p <= 5 such that the last 2p calls are two equal halves; None if there is none.
+
+    Args:
+        keys: What the calls are compared by, in order (see `call_key`).
+
+    Example:
+        >>> cycle_period("xABAB"), cycle_period("ABC")
+        (2, None)
+    """
+    n = len(keys)
+    for period in range(1, min(MAX_PERIOD, n // 2) + 1):
+        if keys[n - period :] == keys[n - 2 * period : n - period]:
+            return period
+    return None
+
+
+def _parse(arguments: str) -> object:
+    try:
+        return from_json(arguments, allow_inf_nan=False)
+    except ValueError:
+        return _NOT_JSON
+
+
+def _dumps(value: object, raw: str, *, sort: bool) -> str:
+    if value is _NOT_JSON:
+        return raw
+    return json.dumps(value, sort_keys=sort, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""YAML from people: read safely, within limits, and with the line of everything in it.
+
+PyYAML reads it; this adds what an error message needs (where a value stands) and what a stranger's file needs (limits
+on size, depth and on what aliases expand to).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+MAX_CHARS: Final = 4_000_000
+MAX_NODES: Final = 1_000_000
+
+
+class DocumentError(ValueError):
+    """A text that is not acceptable YAML; `line` says where, from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+class Document(NamedTuple):
+    """A parsed YAML text: its `data`, and with `line` the place of each value."""
+
+    data: Any
+    node: yaml.Node | None
+    first_line: int
+
+    def line(self, place: Sequence[object] = ()) -> int:
+        """The line of the value at `place` (keys and indices), or of the nearest one around it."""
+        node, line = self.node, self.first_line
+        if node is not None:
+            line += node.start_mark.line
+        for key in place:
+            if isinstance(node, yaml.MappingNode):
+                pairs = [(k, v) for k, v in node.value if isinstance(k, yaml.ScalarNode) and k.value == str(key)]
+                if not pairs:
+                    return line
+                line = self.first_line + pairs[0][0].start_mark.line
+                node = pairs[0][1]
+            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+                node = node.value[key]
+                line = self.first_line + node.start_mark.line
+        return line
+
+
+def read_yaml(text: str, first_line: int = 1) -> Document:
+    """Parse one YAML document.
+
+    Args:
+        text: The text, at most `MAX_CHARS` long.
+        first_line: The number of its first line in its file.
+
+    Raises:
+        DocumentError: if it is not YAML, holds a key twice, or is beyond the limits.
+
+    Example:
+        >>> document = read_yaml("a: 1\\nb: [2, 3]")
+        >>> document.data, document.line(["b", 1])
+        ({'a': 1, 'b': [2, 3]}, 2)
+    """
+    if len(text) > MAX_CHARS:
+        msg = f"{len(text):,} characters of YAML, more than the {MAX_CHARS:,} that are read"
+        raise DocumentError(msg, first_line)
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is not None:
+            _check(node, first_line, {}, set())
+        return Document(None if node is None else loader.construct_document(node), node, first_line)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise DocumentError(f"not valid YAML: {error.problem}", first_line + (mark.line if mark else 0)) from error
+    except (yaml.YAMLError, ValueError) as error:
+        if isinstance(error, DocumentError):
+            raise
+        raise DocumentError(f"not valid YAML: {error}", first_line) from error
+    except RecursionError:
+        msg = "the YAML is nested too deeply"
+        raise DocumentError(msg, first_line) from None
+    finally:
+        loader.dispose()
+
+
+def _check(node: yaml.Node, first_line: int, sizes: dict[int, int], open_nodes: set[int]) -> int:
+    """How many values `node` expands to; refuses double keys, endless aliases and too many values."""
+    if id(node) in sizes:
+        return sizes[id(node)]
+    line = first_line + node.start_mark.line
+    if id(node) in open_nodes:
+        msg = "a YAML alias contains itself"
+        raise DocumentError(msg, line)
+    open_nodes.add(id(node))
+    size = 1
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" else None
+            if name is not None and name in seen:
+                msg = f"the key {name!r} stands here twice"
+                raise DocumentError(msg, first_line + key.start_mark.line)
+            seen.add(name)
+            size += _check(key, first_line, sizes, open_nodes) + _check(value, first_line, sizes, open_nodes)
+    elif isinstance(node, yaml.SequenceNode):
+        size += sum(_check(item, first_line, sizes, open_nodes) for item in node.value)
+    if size > MAX_NODES:
+        msg = f"the YAML expands to more than {MAX_NODES:,} values"
+        raise DocumentError(msg, line)
+    open_nodes.discard(id(node))
+    sizes[id(node)] = size
+    return size

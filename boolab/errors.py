@@ -1,0 +1,96 @@
+"""Everything that boolab raises on purpose.
+
+```
+BoolabError
+├── SettingError          a value passed to boolab is not one that it accepts (also a ValueError)
+├── AgentFileError        an agent file cannot be read                         (path, line)
+├── ScriptError           a script cannot be read                              (path, line)
+├── ScriptExhausted       a scripted or recorded model was asked once too often
+├── ModelError            a model failed to respond                            (status, retryable, partial)
+├── ToolError             a tool's own way to say, in one clean sentence, why it failed
+└── UnknownCounter        a stop rule hangs on a counter whose value the run does not know
+```
+
+Catch `BoolabError` for all of them. A failure *inside* a run (a model, a tool, an unknown counter) is not
+raised at all: it is part of the run's record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from boolab.types import Response
+
+
+class BoolabError(Exception):
+    """The base of all errors that boolab raises on purpose."""
+
+
+class SettingError(BoolabError, ValueError):
+    """A value passed to boolab is not one that it accepts."""
+
+
+class _FileError(BoolabError):
+    """A file that cannot be read, with the place where reading stopped."""
+
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.message = message
+        self.path = None if path is None else str(path)
+        self.line = line
+        place = ":".join(str(part) for part in (self.path, line) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class AgentFileError(_FileError):
+    """An agent file cannot be read. `path` and `line` say where."""
+
+
+class ScriptError(_FileError):
+    """A script for a `ScriptedModel` cannot be read. `path` and `line` say where, if it came from a file."""
+
+
+class ScriptExhausted(BoolabError):
+    """A scripted or recorded model was asked for more responses than it holds."""
+
+
+class ModelError(BoolabError):
+    """A model failed to respond.
+
+    Args:
+        message: What went wrong.
+        status: The HTTP status, where there was one.
+        retryable: Whether the same request may succeed later.
+        partial: What had arrived before the failure; it is kept in the record.
+        recorded: The text under which records keep the failure, if it is not this error's own.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        partial: Response | None = None,
+        recorded: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = retryable
+        self.partial = partial
+        self.recorded = recorded
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line, as records keep it."""
+    return getattr(error, "recorded", None) or f"{type(error).__name__}: {error}"
+
+
+class ToolError(BoolabError):
+    """Raise it in a tool to give the model an error result whose text is just your message."""
+
+
+class UnknownCounter(BoolabError):
+    """A stop rule hangs on a counter whose value is not known, so it can be neither true nor false."""

@@ -1,0 +1,81 @@
+"""A run as a sequence of events: the same whether they are watched live or derived from the record.
+
+Kinds, with what their payload holds besides `message` and `part` (the places of a message and of a part in it):
+
+| kind                                | payload                                                           |
+|-------------------------------------|-------------------------------------------------------------------|
+| `step_start`                        | step_number, started_at                                           |
+| `delta` (live only)                 | of (text, reasoning, tool_call), text                             |
+| `reasoning`, `text`                 | chars                                                             |
+| `tool_call`                         | call_id, tool                                                     |
+| `tool_result`                       | call_id, is_error, chars                                          |
+| `dropped`                           | call_id, tool                                                     |
+| `broken`                            | step_number, error                                                |
+| `abort`, `fault`, `synthesis`, `summary` | what happened, in words                                      |
+| `sentinel`                          | sentinel (its kind), text                                         |
+| `stop`                              | reason, step, rule, threshold, value, also_true, error            |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from boolab.types import Event, Reasoning, Run, Step, StepStart, Text, ToolCall, response_message, results_message
+
+
+def start_event(message: int, step_number: int, started_at: int | None) -> Event:
+    """A step begins; its `StepStart` is part 0 of the message that it will make."""
+    payload = {"message": message, "part": 0, "step_number": step_number, "started_at": started_at}
+    return Event(started_at, "step_start", payload)
+
+
+def step_events(message: int, step: Step) -> Iterator[Event]:
+    """What follows the start: the response's parts, the results, what was dropped and what broke."""
+    start = step.start_ms or 0
+    for number, part in enumerate(response_message(step.index, step.start_ms, step.response).parts):
+        at = {"message": message, "part": number}
+        heard = start + (step.model_ms or 0)
+        if isinstance(part, Reasoning):
+            yield Event(heard, "reasoning", {**at, "chars": len(part.text)})
+        elif isinstance(part, Text):
+            yield Event(heard, "text", {**at, "chars": len(part.text)})
+        elif isinstance(part, ToolCall):
+            yield Event(heard, "tool_call", {**at, "call_id": part.id, "tool": part.name})
+        else:
+            assert isinstance(part, StepStart)  # noqa: S101 - a response has no other parts
+    end = start + (step.duration_ms or 0)
+    for call in step.dropped:
+        yield Event(end, "dropped", {"message": message, "call_id": call.id, "tool": call.name})
+    given = [result for result in step.results if result is not None]
+    for number, result in enumerate(given):
+        payload: dict[str, Any] = {"message": message + 1, "part": number, "call_id": result.call_id}
+        yield Event(end, "tool_result", payload | {"is_error": result.is_error, "chars": len(result.content)})
+    if step.error:
+        yield Event(end, "broken", {"message": message, "step_number": step.index, "error": step.error})
+
+
+def stop_event(run: Run) -> Event:
+    """The end of a run, and why."""
+    payload = run.stop._asdict() | {"also_true": list(run.stop.also_true), "error": run.error}
+    return Event(run.duration_ms, "stop", payload)
+
+
+def run_events(run: Run) -> list[Event]:
+    """All events of a run in order: those of its steps, the exceptional ones, and the stop.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> [event.kind for event in run_events(run_sync(None, "Hello", model=ScriptedModel(["Hi."])))]
+        ['step_start', 'text', 'stop']
+    """
+    events: list[Event] = []
+    message = len(run.prompt)
+    for step in run.steps:
+        events.append(start_event(message, step.index, step.start_ms))
+        events.extend(step_events(message, step))
+        message += 2 if results_message(step.results).parts else 1
+    events.extend(run.events)
+    events.append(stop_event(run))
+    return sorted(events, key=lambda event: event.t_ms or 0)

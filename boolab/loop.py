@@ -1,0 +1,214 @@
+"""The loop: the one place that decides whether to go on.
+
+Each pass through `while` is one step: one model response, and the execution of the tool calls in it. Models, tools and
+policies return values; none of them calls the loop. See `boolab.stop` for the law of the boundary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Literal, NamedTuple
+
+from boolab.errors import describe
+from boolab.models.base import Request
+from boolab.tools import execute_all
+from boolab.turn import Turn
+from boolab.types import Message, Response, Run, Step, Stop, Text, ToolCall, ToolResult, WrapUp
+
+log = logging.getLogger("boolab.loop")
+
+YIELD_EVERY_S = 0.010
+"""How long the loop may keep the event loop to itself when nothing that it awaits really waits."""
+
+SENTINELS = {
+    "step_cap": ("cap_hit", "Step limit reached"),
+    "tool_budget": ("cap_hit", "Tool budget exhausted"),
+    "token_budget": ("cap_hit", "Token budget exhausted"),
+    "cost_budget": ("cap_hit", "Cost budget exhausted"),
+    "time_budget": ("cap_hit", "Time budget exhausted"),
+    "doom_loop": ("doom_loop", "Doom loop detected"),
+    "stuck": ("doom_loop", "Repetition detected"),
+    "error_streak": ("error_streak", "Too many errors in a row"),
+}
+"""For each stop reason that is a limit: the kind of its sentinel, and the first words of its text."""
+
+SUMMARY_PROMPT = (
+    "You have been stopped by a limit and can call no more tools. Summarise what was done, what was found and what "
+    "is left to do."
+)
+REFUSAL = "Tools are not available in the last step; this call was not executed."
+
+
+class RunCancelled(asyncio.CancelledError):
+    """The task that ran an agent was cancelled. `run` is the record, whole up to that moment."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.run = run
+
+
+class ToolPhaseResult(NamedTuple):
+    """What the tool phase tells the loop. `next_message_id` is None unless the action is `continue`."""
+
+    action: Literal["continue", "paused", "synthesis_done"]
+    tool_call_count: int
+    tool_calls: tuple[ToolCall, ...]
+    next_message_id: int | None
+
+
+async def loop(turn: Turn) -> AsyncIterator[Step]:
+    """Run a turn to its end and yield each step as it completes. The record is `turn.run`; it is there afterwards,
+    also when the iteration is broken off or the task cancelled.
+
+    Args:
+        turn: The prepared turn.
+
+    Yields:
+        The steps in order, the final text included.
+
+    Raises:
+        RunCancelled: if the task was cancelled by somebody else than the turn's own `Abort`.
+    """
+    yielded = time.perf_counter()
+    cancelled = False
+    try:
+        while (stop := turn.at_boundary()) is None:
+            if time.perf_counter() - yielded > YIELD_EVERY_S:
+                await asyncio.sleep(0)
+                yielded = time.perf_counter()
+            request, emit = turn.begin_step()
+            if log.isEnabledFor(logging.INFO):
+                log.info("run %s: step_start %d", turn.run_id, request.index + 1)
+            response = await turn.model.respond(request, emit)
+            turn.hear(response)
+            if turn.is_final(response):
+                yield _final_step(turn)
+                stop = turn.end("finished")
+                break
+            phase = await tool_phase(turn, response)
+            yield turn.end_step()
+            if phase.action != "continue":
+                stop = turn.end("paused" if phase.action == "paused" else "synthesis")
+                break
+    except (asyncio.CancelledError, GeneratorExit) as interruption:
+        cancelled = isinstance(interruption, asyncio.CancelledError) and not _is_own(turn)
+        stop = turn.interrupt()
+    except Exception as error:  # noqa: BLE001 - a failure is data
+        stop = turn.fail(error)
+    if stop.reason in SENTINELS:
+        cancelled = await _wrap_up(turn, stop)
+    _log_end(turn.close(stop))
+    if cancelled and turn.run is not None:
+        raise RunCancelled(turn.run)
+
+
+async def tool_phase(turn: Turn, response: Response) -> ToolPhaseResult:
+    """Execute the calls of a response, look for a pause, and let the synthesis try. It decides nothing.
+
+    Args:
+        turn: The turn; `turn.results` is filled as results come in.
+        response: The response whose calls are executed.
+    """
+    calls = response.tool_calls
+    if turn.closing:
+        turn.results = [ToolResult(call.id, REFUSAL, is_error=True) for call in calls]
+    elif calls:
+        await execute_all(calls, turn.execution(), turn.results)
+    if turn.pausing and any(
+        call.name in turn.pausing and result is not None and not result.is_error
+        for call, result in zip(calls, turn.results, strict=True)
+    ):
+        return ToolPhaseResult("paused", len(calls), calls, None)
+    if turn.setup.synthesis is not None and calls and await _synthesise(turn, response):
+        return ToolPhaseResult("synthesis_done", len(calls), calls, None)
+    return ToolPhaseResult("continue", len(calls), calls, len(turn.messages) + bool(calls))
+
+
+async def _synthesise(turn: Turn, response: Response) -> bool:
+    """Whether the synthesis wrote the final answer. Its failure is noted and changes nothing."""
+    assert turn.setup.synthesis is not None  # noqa: S101 - asked by the caller
+    try:
+        results = [result for result in turn.results if result is not None]
+        text = await turn.setup.synthesis(response.tool_calls, results)
+    except Exception as error:  # noqa: BLE001 - a failure is data
+        turn.note("fault", f"the synthesis failed: {describe(error)}")
+        return False
+    if text is None:
+        return False
+    turn.synthesis = text
+    turn.note("synthesis", "the synthesis wrote the final answer")
+    return True
+
+
+def _final_step(turn: Turn) -> Step:
+    """End the step that ends the turn; calls in it were paid for and are dropped."""
+    step = turn.end_step(counts=False)
+    if step.dropped:
+        names = ", ".join(call.name for call in step.dropped)
+        log.warning("run %s: step %d: %d tool calls dropped: %s", turn.run_id, step.index, len(step.dropped), names)
+    return step
+
+
+async def _wrap_up(turn: Turn, stop: Stop) -> bool:
+    """What a policy does after a limit stopped the run: a summary, and a visible sentinel. It never changes the stop.
+
+    Returns:
+        Whether the task was cancelled meanwhile by somebody else than the turn's own `Abort`.
+    """
+    kind, words = SENTINELS[stop.reason]
+    where = f"{words}: {stop.rule} at step {stop.step}."
+    cancelled = False
+    if turn.policy.summary != "none":
+        response, fault = None, ""
+        if turn.policy.summary == "model" and getattr(turn.model, "summarises", True):
+            try:
+                response = await _ask_for_summary(turn)
+                fault = _summary_fault(response)
+            except Exception as error:  # noqa: BLE001 - a failure is data
+                response, fault = getattr(error, "partial", None), describe(error)
+            except asyncio.CancelledError:
+                fault = "aborted"
+                cancelled = not _is_own(turn)
+        static = f"{where} The work may be unfinished."
+        turn.wrap_up = WrapUp(response.text if response and not fault else static, response, fault)
+        if fault:
+            turn.note("fault", f"the summary failed: {fault}")
+    if turn.policy.sentinel:
+        turn.write_sentinel(kind, where)
+    return cancelled
+
+
+async def _ask_for_summary(turn: Turn) -> Response:
+    """One request without tools, outside the cap."""
+    question = Message("user", (Text(SUMMARY_PROMPT),))
+    request = Request(
+        len(turn.steps),
+        [*turn.messages, question],
+        (),
+        turn.clock,
+        "summary",
+        turn.agent.temperature,
+        turn.setup.seed,
+    )
+    return await turn.model.respond(request)
+
+
+def _summary_fault(response: Response) -> str:
+    if response.tool_calls:
+        return "the model called tools"
+    return "" if response.text else "the model said nothing"
+
+
+def _is_own(turn: Turn) -> bool:
+    """Whether a cancellation came from the turn's own `Abort`, and from nobody else."""
+    return turn.setup.abort is not None and turn.setup.abort.absorb()
+
+
+def _log_end(run: Run) -> None:
+    stop = run.stop
+    if stop.rule is not None:
+        log.info("run %s: stopped by %s at step %d: %s, value %s", run.run_id, stop.reason, stop.step, stop.rule, stop.value)
+    log.info("run %s: left the loop: %s after %d steps, %d tool calls", run.run_id, stop.reason, run.n_steps, run.n_tool_calls)

@@ -1,0 +1,1 @@
+"""Models: whatever answers a request. One interface (`base`), one file for each kind."""

@@ -1,0 +1,64 @@
+"""The interface of a model.
+
+A model is `async def respond(request, emit=None) -> Response`. It holds no state of a run: `request.index` is the
+number of the call in its run, so that one model serves any number of runs at once. Models return values; none of them
+calls the loop.
+
+Some models bring the results of their own tool calls (a script with a `tools:` section, a recording): they have a
+`reply` beside `respond`, and nothing is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from boolab.clock import Clock
+from boolab.tools import ToolSpec
+from boolab.types import Message, Response
+
+Emit: TypeAlias = Callable[[str, str], Any]
+"""Receives `("text" | "reasoning" | "tool_call", delta)` while a response streams; None when nobody listens."""
+
+
+class Request(NamedTuple):
+    """What a model is asked.
+
+    `messages` is the run's own growing list: read it, do not keep or change it. `tools` is empty when the model must
+    answer in text. `purpose` is `step` inside the loop and `summary` for the wrap-up after it.
+    """
+
+    index: int
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...]
+    clock: Clock
+    purpose: Literal["step", "summary"] = "step"
+    temperature: float | None = None
+    seed: int | None = None
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything with a name that answers requests.
+
+    Optional attributes, asked for by the loop with these defaults:
+
+    - `virtual` (False): the model's time is virtual, so the run's clock is too.
+    - `summarises` (True): whether it can be asked for a summary when a limit stops the run.
+    - `reply` (None): a `boolab.tools.Reply` for models that bring the results of their own calls.
+    - `replies_to` (None): whether it holds results for the tool of that name, so that nothing else need provide it.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the records call the model."""
+        ...
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        """One complete response.
+
+        Raises:
+            ModelError: if it failed; what had arrived goes along as `partial`.
+            ScriptExhausted: if it holds no further response.
+        """
+        ...

@@ -1,0 +1,450 @@
+"""`ScriptedModel`: answers from a script, for tests, demos and sweeps. A model like any other; nothing is patched.
+
+A script is a list of items, each one response:
+
+    - text: Let me look.
+      tool_calls: [{name: search_text, arguments: {pattern: old_name}}]
+      usage: {input_tokens: 900, output_tokens: 40, cost_usd: 0.004}
+      latency_ms: 800
+    - text: Done.
+
+All keys of an item: `text, reasoning, tool_calls: [{id, name, arguments: mapping or raw text}], finish_reason, usage:
+{input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd}, latency_ms, ttft_ms, error: {status | reset |
+garbage, after}, repeat: n or forever, when: {last_result: pattern}`.
+
+- `error` breaks the response after `after` characters of its text: with an HTTP `status`, a connection `reset`, or
+  `garbage` that cannot be parsed (and is paid for all the same).
+- `repeat` gives the same response n times.
+- `when` skips the item, its repetitions included, unless the latest tool result matches the regular expression.
+
+A file may be a list of items, or a mapping with `items`, and beside them `name`, `description`, `summary` (the item for
+the summary that a policy asks for when a limit stops the run) and `tools`: results by tool, so that nothing is
+executed: `{text, error, latency_ms}`, or a list of them for the first, second, ... call of that tool, of which the last
+one stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from boolab.documents import Document, DocumentError, read_yaml
+from boolab.errors import ModelError, ScriptError, ScriptExhausted
+from boolab.models.base import Emit, Request
+from boolab.tools import ToolContext
+from boolab.types import MICRO, Message, Response, ToolCall, ToolResult, Usage
+
+FOREVER: Final = 1 << 62
+_RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Usage(_Strict):
+    input_tokens: NonNegativeInt | None = None
+    output_tokens: NonNegativeInt | None = None
+    cached_tokens: NonNegativeInt | None = None
+    reasoning_tokens: NonNegativeInt | None = None
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class _Call(_Strict):
+    id: str | None = None
+    name: str
+    arguments: dict[str, Any] | str = {}
+
+
+class _Fault(_Strict):
+    status: Annotated[int, Field(ge=400, le=599)] | None = None
+    reset: bool = False
+    garbage: bool | str = False
+    after: NonNegativeInt = 0
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> _Fault:
+        if (self.status is not None) + self.reset + bool(self.garbage) != 1:
+            msg = "give exactly one of status, reset and garbage"
+            raise ValueError(msg)
+        return self
+
+
+class _When(_Strict):
+    last_result: str
+
+    @field_validator("last_result")
+    @classmethod
+    def _compiles(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            msg = f"not a regular expression: {error}"
+            raise ValueError(msg) from error
+        return pattern
+
+
+class _Item(_Strict):
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: list[_Call] = []
+    finish_reason: str | None = None
+    usage: _Usage = _Usage()
+    latency_ms: NonNegativeInt = 0
+    ttft_ms: NonNegativeInt | None = None
+    error: _Fault | None = None
+    repeat: PositiveInt | Literal["forever"] = 1
+    when: _When | None = None
+
+
+class _Result(_Strict):
+    text: str = ""
+    error: bool | str = False
+    latency_ms: NonNegativeInt = 0
+
+
+def _text_item(value: object) -> object:
+    return {"text": value} if isinstance(value, str) else value
+
+
+def _result_list(value: object) -> object:
+    values = value if isinstance(value, list) else [value]
+    return [_text_item(v) for v in values]
+
+
+class _Script(_Strict):
+    name: str | None = None
+    description: str = ""
+    items: list[Annotated[_Item, BeforeValidator(_text_item)]]
+    summary: Annotated[_Item, BeforeValidator(_text_item)] | None = None
+    tools: dict[str, Annotated[list[_Result], BeforeValidator(_result_list), Field(min_length=1)]] = {}
+
+
+Item: TypeAlias = Mapping[str, Any] | str | Response
+"""One response of a script: a mapping as above, a plain text, or a finished `Response`."""
+
+
+class _Compiled(NamedTuple):
+    response: Response
+    ids: tuple[str | None, ...]
+    latency_ms: int
+    fault: _Fault | None
+    repeat: int
+    when: re.Pattern[str] | None
+
+
+class ScriptedModel:
+    """A model that answers from a script. It compiles the script once and serves any number of concurrent runs.
+
+    Latencies move a virtual clock: nothing sleeps, unless `realtime` is set.
+
+    Args:
+        items: The responses in order; or a function from the messages so far to the next one (None: no more).
+        realtime: Let latencies pass in real time.
+        name: What the records call the model.
+        summary: The response to a request for a summary; without one, policies use their static text.
+        tools: Results by tool name: see the module's documentation.
+
+    Raises:
+        ScriptError: if an item is not valid.
+
+    Example:
+        >>> model = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 3}, "Done."])
+        >>> model.name, len(model)
+        ('scripted', 4)
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item] | Callable[[Sequence[Message]], Item | None],
+        *,
+        realtime: bool = False,
+        name: str = "scripted",
+        summary: Item | None = None,
+        tools: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._next = items if callable(items) else None
+        listed: Sequence[Item] = () if callable(items) else items
+        ready = {i: item for i, item in enumerate(listed) if isinstance(item, Response)}
+        script = _validate(
+            {
+                "items": ["" if i in ready else item for i, item in enumerate(listed)],
+                "summary": None if isinstance(summary, Response) else summary,
+                "tools": dict(tools or {}),
+            }
+        )
+        self.name = name
+        self.description = ""
+        self.virtual = not realtime
+        compiled = [_compile(item) for item in script.items]
+        for i, response in ready.items():
+            compiled[i] = _ready(response)
+        self._set(compiled, script)
+        if isinstance(summary, Response):
+            self._summary = _ready(summary)
+
+    @classmethod
+    def load(cls, path: str | Path, *, realtime: bool = False) -> ScriptedModel:
+        """Read a script from a YAML file; its name is that in the file, or the file's.
+
+        Raises:
+            ScriptError: if the file cannot be read, with its path and line.
+        """
+        path = Path(path)
+        try:
+            document = read_yaml(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ScriptError(f"cannot be read: {error.strerror}", path=path) from error
+        except UnicodeDecodeError as error:
+            msg = "is not UTF-8 text"
+            raise ScriptError(msg, path=path) from error
+        except DocumentError as error:
+            raise ScriptError(error.message, path=path, line=error.line) from error
+        script = _validate(document.data, document, path)
+        model = cls((), realtime=realtime, name=script.name or path.stem)
+        model.description = script.description
+        model._set([_compile(item) for item in script.items], script)
+        return model
+
+    def _set(self, items: list[_Compiled], script: _Script) -> None:
+        self._items = items
+        self._ends = [0]
+        for item in items:
+            self._ends.append(min(self._ends[-1] + item.repeat, FOREVER))
+        self._conditional = any(item.when for item in items)
+        self._single = not self._conditional and all(item.repeat == 1 for item in items)
+        self._summary = None if script.summary is None else _compile(script.summary)
+        self._results = script.tools
+        self.reply = self._reply if script.tools else None
+
+    def __len__(self) -> int:
+        """How many responses the script holds, repetitions included; `FOREVER` if it never ends."""
+        return self._ends[-1]
+
+    def __repr__(self) -> str:
+        size = "a function" if self._next else "forever" if len(self) == FOREVER else f"{len(self)} responses"
+        return f"<ScriptedModel {self.name}: {size}>"
+
+    @property
+    def summarises(self) -> bool:
+        """Whether the script holds a summary."""
+        return self._summary is not None
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        """The script's response to this request: see `boolab.models.base.Model`."""
+        item = self._find(request)
+        if emit is None and item.fault is None and not item.latency_ms:
+            return _numbered(item, request.index)
+        return await _play(item, request, emit)
+
+    def _find(self, request: Request) -> _Compiled:
+        index = request.index
+        if request.purpose == "summary":
+            if self._summary is None:
+                msg = f"the script {self.name} holds no summary"
+                raise ScriptExhausted(msg)
+            return self._summary
+        if self._next is not None:
+            item = self._next(request.messages)
+            if item is None:
+                msg = f"the function of script {self.name} gave no response {index + 1}"
+                raise ScriptExhausted(msg)
+            return _ready(item) if isinstance(item, Response) else _compile(_validate({"items": [item]}).items[0])
+        if self._conditional:
+            return self._find_conditional(request)
+        if index >= self._ends[-1]:
+            msg = f"the script {self.name} holds {len(self)} responses; response {index + 1} was asked for"
+            raise ScriptExhausted(msg)
+        return self._items[index if self._single else bisect.bisect_right(self._ends, index) - 1]
+
+    def _find_conditional(self, request: Request) -> _Compiled:
+        """Walk from the start: where a script with conditions stands follows from the results so far."""
+        place, used = 0, 0
+        found: _Compiled | None = None
+        for latest in _latest_results(request.messages, request.index):
+            while place < len(self._items):
+                item = self._items[place]
+                if used < item.repeat and (item.when is None or item.when.search(latest)):
+                    break
+                place, used = place + 1, 0
+            else:
+                msg = f"no item of script {self.name} is left for response {request.index + 1}"
+                raise ScriptExhausted(msg)
+            found, used = item, used + 1
+        assert found is not None  # noqa: S101 - there is one response for each request
+        return found
+
+    def replies_to(self, tool: str) -> bool:
+        """Whether the script holds results for that tool."""
+        return tool in self._results
+
+    def _reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
+        results = self._results.get(call.name)
+        if results is None:
+            return None
+        nth = _count_calls(call.name, context) if len(results) > 1 else 0
+        return _give(call, results[min(nth, len(results) - 1)], context)
+
+
+async def _give(call: ToolCall, result: _Result, context: ToolContext) -> ToolResult:
+    if result.latency_ms:
+        await context.sleep(result.latency_ms / 1000)
+    text = result.error if isinstance(result.error, str) else result.text
+    return ToolResult(call.id, text, bool(result.error), False, result.latency_ms)  # noqa: FBT003 - NamedTuple fields
+
+
+def _count_calls(name: str, context: ToolContext) -> int:
+    """How many calls of that tool came before this one in its run."""
+    assistant = [message for message in context.history if message.role == "assistant"]
+    *earlier, latest = ([part for part in message.parts if isinstance(part, ToolCall)] for message in assistant)
+    same_step = latest[: context.call - 1]
+    return sum(call.name == name for calls in earlier for call in calls) + sum(c.name == name for c in same_step)
+
+
+def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:
+    """For each response from the first to number `index`: the latest tool result before it ("" if none)."""
+    latest = ""
+    asked = 0
+    for message in messages:
+        if message.role == "assistant" and asked < index:
+            asked += 1
+            yield latest
+        elif message.role == "tool":
+            for part in message.parts:
+                if isinstance(part, ToolResult):
+                    latest = part.content
+    yield latest
+
+
+async def _play(item: _Compiled, request: Request, emit: Emit | None) -> Response:
+    """Stream a response: its latency passes, deltas are emitted, and it may break on the way."""
+    response = _numbered(item, request.index)
+    text = response.text if item.fault is None else response.text[: item.fault.after]
+    chunks = re.findall(r"\s*\S+\s*", text) if emit is not None else []
+    first = min(response.ttft_ms or 0, item.latency_ms)
+    passed = 0
+    if emit is not None and response.reasoning:
+        emit("reasoning", response.reasoning)
+        await asyncio.sleep(0)
+    for i, chunk in enumerate(chunks):
+        due = first + (item.latency_ms - first) * i // len(chunks)
+        await request.clock.sleep((due - passed) / 1000)
+        passed = due
+        if emit is not None:
+            emit("text", chunk)
+            await asyncio.sleep(0)
+    await request.clock.sleep((item.latency_ms - passed) / 1000)
+    if item.fault is not None:
+        raise _broken(item.fault, response._replace(text=text, tool_calls=(), finish_reason=None))
+    if emit is not None:
+        for call in response.tool_calls:
+            emit("tool_call", f"{call.name} {call.arguments}")
+            await asyncio.sleep(0)
+    return response
+
+
+def _broken(fault: _Fault, partial: Response) -> ModelError:
+    if fault.garbage:
+        raw = fault.garbage if isinstance(fault.garbage, str) else "\x00\x00"
+        return ModelError(f"the response cannot be parsed: {raw!r}", partial=partial)
+    where = f" after {len(partial.text)} characters" if partial.text else ""
+    if not partial.text:
+        partial = partial._replace(usage=Usage())
+    if fault.reset:
+        return ModelError(f"the connection was reset{where}", retryable=True, partial=partial)
+    return ModelError(
+        f"HTTP {fault.status}{where}", status=fault.status, retryable=fault.status in _RETRYABLE, partial=partial
+    )
+
+
+def _numbered(item: _Compiled, index: int) -> Response:
+    """The response with ids that no other response of the run has."""
+    if not item.ids:
+        return item.response
+    calls = tuple(
+        ToolCall(given or f"call_{index + 1}_{n}", name, arguments)
+        for n, (given, (_, name, arguments)) in enumerate(zip(item.ids, item.response.tool_calls, strict=True), 1)
+    )
+    return item.response._replace(tool_calls=calls)
+
+
+def _ready(response: Response) -> _Compiled:
+    return _Compiled(response, (), 0, None, 1, None)
+
+
+def _compile(item: _Item) -> _Compiled:
+    calls = tuple(
+        ToolCall("", call.name, call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments))
+        for call in item.tool_calls
+    )
+    usage = item.usage
+    response = Response(
+        item.text,
+        calls,
+        item.finish_reason or ("tool_calls" if calls else "stop"),
+        Usage(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.reasoning_tokens,
+            None if usage.cost_usd is None else round(usage.cost_usd * MICRO),
+        ),
+        item.reasoning,
+        item.ttft_ms,
+    )
+    return _Compiled(
+        response,
+        tuple(call.id for call in item.tool_calls),
+        max(item.latency_ms, item.ttft_ms or 0),
+        item.error,
+        FOREVER if item.repeat == "forever" else item.repeat,
+        None if item.when is None else re.compile(item.when.last_result),
+    )
+
+
+_script_adapter: TypeAdapter[_Script] = TypeAdapter(_Script)
+
+
+def _validate(data: Any, document: Document | None = None, path: Path | None = None) -> _Script:  # noqa: ANN401
+    bare = isinstance(data, list)
+    try:
+        return _script_adapter.validate_python({"items": data} if bare else data)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = fault["loc"][1:] if bare and fault["loc"][:1] == ("items",) else fault["loc"]
+        where = ".".join(str(p) for p in place if not str(p).startswith(("function-", "dict[", "literal[")))
+        line = None if document is None else document.line(place)
+        accepted = ""
+        if fault["type"] == "extra_forbidden":
+            accepted = f"; accepted here: {', '.join(_accepted_keys(fault['loc']))}"
+        raise ScriptError(f"{where or 'the script'}: {fault['msg']}{accepted}", path=path, line=line) from error
+    except RecursionError:
+        msg = "the script is nested too deeply"
+        raise ScriptError(msg, path=path) from None
+
+
+def _accepted_keys(loc: tuple[int | str, ...]) -> list[str]:
+    around = {"tool_calls": _Call, "usage": _Usage, "error": _Fault, "when": _When, "items": _Item, "summary": _Item}
+    names = [str(part) for part in loc[:-1]]
+    model: type[BaseModel] = _Result if names[:1] == ["tools"] else _Script
+    for name in names:
+        model = around.get(name, model)
+    return sorted(model.model_fields)

@@ -1,0 +1,299 @@
+"""Running an agent: `run`, `run_sync`, `start`, `resume`. They prepare a turn and drive the loop; they decide nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from boolab.abort import Abort
+from boolab.agents import Agent
+from boolab.clock import Clock
+from boolab.errors import BoolabError, SettingError
+from boolab.loop import loop
+from boolab.models.base import Model
+from boolab.policy import Policy
+from boolab.stop import Progress, StopRule
+from boolab.tools import ToolSpec
+from boolab.turn import OnEvent, Score, Setup, Synthesis, Task, Turn
+from boolab.types import Run, Step, ToolResult
+
+T = TypeVar("T")
+Tools = Sequence[ToolSpec | Callable[..., Any]]
+
+
+async def run(
+    agent: Agent | None,
+    task: Task,
+    *,
+    model: Model | None = None,
+    tools: Tools | None = None,
+    root: str | Path | None = None,
+    policy: Policy | str | None = None,
+    stop: StopRule | None = None,
+    score: Score | None = None,
+    synthesis: Synthesis | None = None,
+    abort: Abort | None = None,
+    on_event: OnEvent | None = None,
+    clock: Clock | None = None,
+    seed: int | None = None,
+) -> Run:
+    """Run an agent on a task until something stops it.
+
+    Args:
+        agent: Who runs; None for a bare model.
+        task: The user's message, or a list of messages (`{"role": ..., "content": ...}`).
+        model: What answers; wins over the agent's own.
+        tools: Tools, or plain functions, that the agent's tool names may mean; an agent that lists none gets them all.
+        root: The folder of the built-in read-only tools `list_files`, `read_file` and `search_text`.
+        policy: A policy or the name of a preset; wins over the agent's own.
+        stop: A stop rule in place of the policy's cap, budget, detector and ceiling.
+        score: Called with the record; what it returns becomes `success`.
+        synthesis: Called with the calls and results of each step; a text that it returns ends the turn.
+        abort: A switch to stop the run from outside.
+        on_event: Called with each event as it happens, deltas included. A failing one is not called again.
+        clock: The time of the run; by default virtual for scripted models, else real.
+        seed: Passed to the model and kept in the record.
+
+    Returns:
+        The record. A failure of the model, of a tool or of a rule is part of it, not an exception.
+
+    Raises:
+        SettingError: if something is missing or not accepted, before the model is asked.
+        RunCancelled: if the task is cancelled; its `run` is the record up to then.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> asyncio.run(run(Agent("greeter"), "Hello", model=ScriptedModel(["Hi."]))).stop_reason
+        'finished'
+    """
+    setup = Setup(agent, model, tools or (), root, policy, stop, score, synthesis, abort, on_event, clock, seed)
+    return await drive(Turn(setup, task))
+
+
+def run_sync(agent: Agent | None, task: Task, **options: Any) -> Run:  # noqa: ANN401 - the options of `run`
+    """`run` for scripts and for cells without `await`; works inside a running event loop too.
+
+    It runs in one background thread that is started when it is first needed. An interrupt from the keyboard stops the
+    run and returns its record, with stop reason `aborted`; a second one leaves without it.
+
+    Args:
+        agent: Who runs.
+        task: The user's message, or a list of messages.
+        **options: As for `run`.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> run_sync(Agent("greeter"), "Hello", model=ScriptedModel(["Hi."])).n_steps
+        1
+    """
+    abort = options.setdefault("abort", None) or Abort()
+    return wait_for(run(agent, task, **options | {"abort": abort}), abort)
+
+
+def start(agent: Agent | None, task: Task, **options: Any) -> Live:  # noqa: ANN401 - the options of `run`
+    """Run an agent step by step: `async with start(...) as live: async for step in live: ...`.
+
+    Each pass runs one step, in your task; between steps nothing happens. Leave whenever you like: the run then ends
+    with `aborted`, and `live.run` is the record.
+
+    Args:
+        agent: Who runs.
+        task: The user's message, or a list of messages.
+        **options: As for `run`.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> async def watch():
+        ...     async with start(None, "Hello", model=ScriptedModel(["Hi."])) as live:
+        ...         async for step in live:
+        ...             print(step.index, step.response.text)
+        ...     return live.run.stop_reason
+        >>> asyncio.run(watch())
+        1 Hi.
+        'finished'
+    """
+    return Live(Turn(_setup(agent, options), task))
+
+
+async def resume(
+    run: Run,
+    answer: str | Mapping[str, str],
+    *,
+    agent: Agent | None = None,
+    **options: Any,  # noqa: ANN401 - the options of `run`
+) -> Run:
+    """Go on with a paused run from where it stood: steps, budget and recent calls are remembered.
+
+    Args:
+        run: The paused run.
+        answer: What the pausing call was waiting for; a mapping from call id to answer where several were.
+        agent: Who runs, and
+        **options: as for `run`: needed for a run that was paused in another process, else they replace what it was
+            started with.
+
+    Returns:
+        A record that begins with the steps of the paused one, and takes its place.
+
+    Raises:
+        SettingError: if the run is not paused, an answer is missing, or nothing says how to go on.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.workspace import ask_user_input
+        >>> ask = {"tool_calls": [{"name": "ask_user_input", "arguments": {"question": "Which?"}}]}
+        >>> paused = run_sync(None, "Go", model=ScriptedModel([ask, "Done."]), tools=[ask_user_input])
+        >>> asyncio.run(resume(paused, "The first.")).n_steps
+        2
+    """
+    if run.stop_reason != "paused":
+        msg = f"only a paused run can be resumed; this one ended with {run.stop_reason!r}"
+        raise SettingError(msg)
+    before = run.continuation
+    if before is None and ("model" not in options or agent is None):
+        msg = "this run was paused elsewhere: pass agent= and model= (and tools= or root=) to go on with it"
+        raise SettingError(msg)
+    setup = (before or Setup(agent))._replace(**_options(options))
+    if agent is not None:
+        setup = setup._replace(agent=agent)
+    return await drive(Turn(setup, run.task, paused=_answered(run, answer, setup)))
+
+
+class Live:
+    """A run under way; see `start`."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._steps = loop(turn)
+
+    @property
+    def run(self) -> Run:
+        """The record, once the run has ended or been left."""
+        if self._turn.run is None:
+            msg = "the run has not ended; its record is there after the `async with` block, or after the last step"
+            raise BoolabError(msg)
+        return self._turn.run
+
+    @property
+    def progress(self) -> Progress:
+        """The counters at the latest boundary, by name."""
+        return self._turn.progress
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._steps.aclose()
+        if self._turn.run is None:
+            self._turn.close(self._turn.interrupt())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Step:
+        abort = self._turn.setup.abort
+        if abort is None:
+            return await anext(self._steps)
+        abort.attach()
+        try:
+            return await anext(self._steps)
+        finally:
+            abort.detach()
+
+
+async def drive(turn: Turn) -> Run:
+    """Run a prepared turn to its end."""
+    abort = turn.setup.abort
+    if abort is not None:
+        abort.attach()
+    try:
+        async for _ in loop(turn):
+            pass
+    finally:
+        if abort is not None:
+            abort.detach()
+    assert turn.run is not None  # noqa: S101 - the loop closes its turn
+    return turn.run
+
+
+def wait_for(work: Coroutine[Any, Any, T], abort: Abort) -> T:
+    """Wait for a coroutine in the background thread; an interrupt from the keyboard fires `abort`."""
+    portal = _portal(os.getpid())
+    if portal.ident == threading.get_ident():
+        # A tool of a run_sync runs an agent itself: its own loop, in a thread that ends with it.
+        portal = _Portal()
+        portal.start()
+        try:
+            return portal.wait(work, abort)
+        finally:
+            portal.close()
+    return portal.wait(work, abort)
+
+
+class _Portal(threading.Thread):
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(name="boolab", daemon=True)
+        self.loop = asyncio.new_event_loop()
+
+    def run(self) -> None:
+        self.loop.run_forever()
+        self.loop.close()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.join()
+
+    def wait(self, work: Coroutine[Any, Any, T], abort: Abort) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            abort.abort()
+            return future.result()
+
+
+@functools.cache
+def _portal(_process: int) -> _Portal:
+    """The process's one background thread, started when it is first needed (threads do not survive a fork)."""
+    portal = _Portal()
+    portal.start()
+    return portal
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    known = set(Setup._fields) - {"agent", "settings"}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        msg = f"unknown option {unknown[0]!r}; accepted: {', '.join(sorted(known))}"
+        raise SettingError(msg)
+    return {name: () if name == "tools" and value is None else value for name, value in options.items()}
+
+
+def _setup(agent: Agent | None, options: Mapping[str, Any]) -> Setup:
+    return Setup(agent)._replace(**_options(options))
+
+
+def _answered(run: Run, answer: str | Mapping[str, str], setup: Setup) -> Run:
+    """The run with the answer in place of what the pausing calls gave."""
+    *before, last = run.steps
+    pausing = Turn(setup, run.task).pausing
+    waiting = [r.call_id for c, r in zip(last.response.tool_calls, last.results, strict=True) if r and c.name in pausing]
+    answers = dict.fromkeys(waiting, answer) if isinstance(answer, str) else dict(answer)
+    if set(answers) != set(waiting):
+        msg = f"answers for {sorted(answers)}; the calls that wait for one are {sorted(waiting)}"
+        raise SettingError(msg)
+
+    def put(result: ToolResult | None) -> ToolResult | None:
+        return result._replace(content=answers[result.call_id]) if result and result.call_id in answers else result
+
+    return replace(run, steps=(*before, last._replace(results=tuple(map(put, last.results)))))

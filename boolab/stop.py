@@ -1,0 +1,369 @@
+"""Stop rules.
+
+The boundary law
+----------------
+A stop rule is a predicate over integer counters at a *step boundary*. Boundary k (k = 0, 1, 2, ...) is the top of the
+loop after k completed tool steps. All rules are asked there, and only there; the step that crosses a limit is
+completed, and by how much it crossed is recorded as the overshoot. A run whose model stopped asking for tools is
+`finished` before any rule is asked again. So a budget that the last tool step meets exactly stops the run before its
+final text, and a run that finishes on its fifth response is not stopped by a cap of five.
+
+A rule reads counters by name and nothing else: no clock, no network, no messages. That is why the same predicate
+answers live with one number and offline with a whole column, and why a recording can be scored under settings that
+it never ran with.
+
+Counters
+--------
+`steps`, `tool_calls`, `input_tokens`, `output_tokens`, `tokens` (input + output), `cost` (micro-dollars), `elapsed`
+(milliseconds, read once per boundary), and one for each detector that a rule watches: `repeat_streak:IDENTITY`,
+`error_streak`. They are integers, because float sums differ between a running `+=` and a grouped cumulative sum. Every
+rule is `counter >= threshold`; a strict `> n` is `>= n + 1`.
+
+A counter whose value the source does not give is None (NA in a column), and logic is three-valued: `True | unknown` is
+True, `False & unknown` is False. Where an unknown decides, a live run ends with `error` (`UnknownCounter`), unless the
+rule says `on_unknown="ignore"`, which takes it for False.
+
+Compounds
+---------
+`a | b` fires when one of them is true and gives the reason of its first true member, left to right; `a & b` when both
+are, with the reason of its first member.
+
+>>> rule = max_steps(20) | (tool_budget(50) & error_streak(3)) | max_cost(0.50)
+>>> rule.verdict(Progress(steps=20, tool_calls=64, error_streak=3, cost=0)).also_true
+('tool_budget',)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, TypeAlias
+
+from boolab.detectors import Detector, ErrorStreak, RepeatStreak
+from boolab.errors import SettingError, UnknownCounter
+from boolab.types import MICRO, Stop, StopReason, ToolCall, ToolResult, Usage
+
+Counters: TypeAlias = Mapping[str, Any]
+"""Counters by name: an int or None each (`Progress`), or a nullable column each (a DataFrame)."""
+
+OnUnknown: TypeAlias = Literal["error", "ignore"]
+
+COUNTERS = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
+
+
+class Progress(dict[str, int | None]):
+    """The counters of a running turn, by name. Rules read it; only the loop moves it on.
+
+    Args:
+        counters: Starting values; all others of `COUNTERS` start at 0.
+
+    Example:
+        >>> Progress(steps=2)["steps"]
+        2
+    """
+
+    __slots__ = ("_detectors", "_states")
+
+    def __init__(self, detectors: Sequence[Detector] = (), **counters: int | None) -> None:
+        super().__init__(dict.fromkeys(COUNTERS, 0) | {d.name: 0 for d in detectors} | counters)
+        self._detectors = tuple((d.name, d.fold) for d in detectors)
+        self._states = [d.start for d in detectors]
+
+    def complete(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult | None], usage: Usage, elapsed: int | None
+    ) -> None:
+        """Count one completed step. A call without a result was dropped and counts nowhere."""
+        self["steps"] += 1  # type: ignore[operator] # always known
+        self["elapsed"] = elapsed
+        tokens_in, tokens_out, _, _, cost = usage
+        if tokens_in is None or tokens_out is None or cost is None:
+            self._add("input_tokens", tokens_in)
+            self._add("output_tokens", tokens_out)
+            self._add("tokens", None if tokens_in is None or tokens_out is None else tokens_in + tokens_out)
+            self._add("cost", cost)
+        elif tokens_in or tokens_out or cost:
+            self._add("input_tokens", tokens_in)
+            self._add("output_tokens", tokens_out)
+            self._add("tokens", tokens_in + tokens_out)
+            self._add("cost", cost)
+        if calls:
+            answered = 0
+            for call, result in zip(calls, results, strict=True):
+                if result is None:
+                    continue
+                answered += 1
+                for i, (name, fold) in enumerate(self._detectors):
+                    self._states[i], self[name] = fold(self._states[i], call, result)
+            self["tool_calls"] += answered  # type: ignore[operator] # always known
+
+    def _add(self, name: str, amount: int | None) -> None:
+        so_far = self[name]
+        self[name] = None if so_far is None or amount is None else so_far + amount
+
+
+class StopRule:
+    """A predicate over counters. Combine rules with `|` and `&`; make them with the functions below."""
+
+    __slots__ = ()
+
+    def __call__(self, counters: Counters) -> Any:  # noqa: ANN401 - bool | None, or a nullable boolean column
+        """Whether the rule is true: True, False or None (unknown), or a nullable boolean column of them."""
+        raise NotImplementedError
+
+    def __or__(self, other: StopRule) -> AnyOf:
+        return AnyOf((*self.alternatives, *other.alternatives))
+
+    def __and__(self, other: StopRule) -> AllOf:
+        return AllOf((self, other))
+
+    @property
+    def alternatives(self) -> tuple[StopRule, ...]:
+        """The members of the outermost `|`, in order of precedence; the rule itself if there is none."""
+        return (self,)
+
+    def leaves(self) -> Iterator[Threshold]:
+        """All the plain thresholds in the rule, left to right."""
+        raise NotImplementedError
+
+    def decisive(self, counters: Counters) -> Threshold:
+        """The plain threshold that gives the reason, for counters at which the rule is true."""
+        raise NotImplementedError
+
+    def detectors(self) -> tuple[Detector, ...]:
+        """The detectors whose counters the rule reads, each once."""
+        return tuple(dict.fromkeys(leaf.detector for leaf in self.leaves() if leaf.detector is not None))
+
+    def verdict(self, counters: Counters) -> Stop | None:
+        """The stop at this boundary, or None to go on.
+
+        Raises:
+            UnknownCounter: if the answer hangs on a counter that is not known.
+        """
+        true = self(counters)
+        if true is None:
+            unknown = sorted({leaf.counter for leaf in self.leaves() if counters[leaf.counter] is None})
+            msg = f"{self} cannot be decided: {', '.join(unknown)} unknown (on_unknown='ignore' takes it for not reached)"
+            raise UnknownCounter(msg)
+        if not true:
+            return None
+        first, *others = (rule.decisive(counters) for rule in self.alternatives if rule(counters))
+        return Stop(
+            first.reason,
+            counters["steps"],
+            str(first),
+            first.threshold,
+            counters[first.counter],
+            tuple(rule.reason for rule in others),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(StopRule):
+    """`counter >= threshold`: what every rule is made of."""
+
+    reason: StopReason
+    counter: str
+    threshold: int
+    label: str
+    on_unknown: OnUnknown = "error"
+    detector: Detector | None = None
+
+    def __call__(self, counters: Counters) -> Any:  # noqa: ANN401 - see StopRule
+        value = counters[self.counter]
+        if value is None:
+            return None if self.on_unknown == "error" else False
+        reached = value >= self.threshold
+        if self.on_unknown == "ignore" and not isinstance(reached, bool):
+            return reached.fillna(value=False)
+        return reached
+
+    def leaves(self) -> Iterator[Threshold]:
+        yield self
+
+    def decisive(self, counters: Counters) -> Threshold:  # noqa: ARG002 - there is but one
+        return self
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf(StopRule):
+    """True when one of `rules` is; the reason is that of the first true one."""
+
+    rules: tuple[StopRule, ...]
+
+    def __call__(self, counters: Counters) -> Any:  # noqa: ANN401 - see StopRule
+        true = self.rules[0](counters)
+        for rule in self.rules[1:]:
+            true = _either(true, rule(counters))
+        return true
+
+    @property
+    def alternatives(self) -> tuple[StopRule, ...]:
+        return self.rules
+
+    def leaves(self) -> Iterator[Threshold]:
+        for rule in self.rules:
+            yield from rule.leaves()
+
+    def decisive(self, counters: Counters) -> Threshold:
+        return next(rule.decisive(counters) for rule in self.rules if rule(counters))
+
+    def __str__(self) -> str:
+        return " | ".join(map(str, self.rules))
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf(StopRule):
+    """True when all of `rules` are; the reason is that of the first."""
+
+    rules: tuple[StopRule, ...]
+
+    def __call__(self, counters: Counters) -> Any:  # noqa: ANN401 - see StopRule
+        true = self.rules[0](counters)
+        for rule in self.rules[1:]:
+            true = _both(true, rule(counters))
+        return true
+
+    def __and__(self, other: StopRule) -> AllOf:
+        return AllOf((*self.rules, other))
+
+    def leaves(self) -> Iterator[Threshold]:
+        for rule in self.rules:
+            yield from rule.leaves()
+
+    def decisive(self, counters: Counters) -> Threshold:
+        return self.rules[0].decisive(counters)
+
+    def __str__(self) -> str:
+        return " & ".join(f"({rule})" if isinstance(rule, AnyOf) else str(rule) for rule in self.rules)
+
+
+def max_steps(n: int) -> StopRule:
+    """Stop with `step_cap` at boundary n: after n completed steps. Source: BooCode 1.14, opencode issue 3631.
+
+    Raises:
+        SettingError: if n is not an integer >= 0.
+    """
+    return Threshold("step_cap", "steps", _whole(n, "max_steps", 0), f"max_steps({n})")
+
+
+def ceiling(n: int) -> StopRule:
+    """A policy's own bound on steps, for agents that set none: `step_cap` too, but it names itself as the rule."""
+    return Threshold("step_cap", "steps", _whole(n, "ceiling", 0), f"ceiling({n})")
+
+
+def tool_budget(n: int) -> StopRule:
+    """Stop with `tool_budget` once n calls have a result. The batch that crosses n is completed. Source: BooCode 1.14.
+
+    Raises:
+        SettingError: if n is not an integer >= 0.
+    """
+    return Threshold("tool_budget", "tool_calls", _whole(n, "tool_budget", 0), f"tool_budget({n})")
+
+
+def doom_loop(n: int, identity: str = "canonical") -> StopRule:
+    """Stop with `doom_loop` when, at a boundary, the last n calls of the turn are the same call.
+
+    Args:
+        n: How many in a row, at least 2.
+        identity: What "the same" means: see `boolab.detectors`. BooCode and opencode use `ordered`, with n = 3.
+
+    Raises:
+        SettingError: if n is not an integer >= 2 or the identity is not known.
+
+    Example:
+        >>> str(doom_loop(3, "ordered"))
+        'doom_loop(3, ordered)'
+    """
+    watch = RepeatStreak(identity)
+    return Threshold(
+        "doom_loop", watch.name, _whole(n, "doom_loop", 2), f"doom_loop({n}, {identity})", detector=watch
+    )
+
+
+def max_tokens(
+    n: int, of: Literal["tokens", "input_tokens", "output_tokens"] = "tokens", on_unknown: OnUnknown = "error"
+) -> StopRule:
+    """Stop with `token_budget` once the turn has used n tokens.
+
+    Args:
+        n: The limit.
+        of: What is counted: `tokens` (input + output), `input_tokens` or `output_tokens`.
+        on_unknown: What a source that does not tell tokens means: `error`, or `ignore` (never reached).
+
+    Raises:
+        SettingError: if n is not an integer >= 0, or an option is not one of those above.
+    """
+    if of not in ("tokens", "input_tokens", "output_tokens"):
+        msg = f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens"
+        raise SettingError(msg)
+    label = f"max_tokens({n})" if of == "tokens" else f"max_tokens({n}, {of})"
+    return Threshold("token_budget", of, _whole(n, "max_tokens", 0), label, _on_unknown(on_unknown))
+
+
+def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `cost_budget` once the turn has cost that many dollars (kept as whole micro-dollars).
+
+    Raises:
+        SettingError: if usd is not a number >= 0.
+    """
+    micro = round(_number(usd, "max_cost") * MICRO)
+    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:g})", _on_unknown(on_unknown))
+
+
+def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `time_budget` at the first boundary at which that much time has passed since the start of the turn.
+
+    Raises:
+        SettingError: if seconds is not a number >= 0.
+    """
+    ms = round(_number(seconds, "max_time") * 1000)
+    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:g})", _on_unknown(on_unknown))
+
+
+def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
+    """Stop with `error_streak` when, at a boundary, the last n calls all failed.
+
+    Raises:
+        SettingError: if n is not an integer >= 1.
+    """
+    watch = ErrorStreak()
+    return Threshold(
+        "error_streak", watch.name, _whole(n, "error_streak", 1), f"error_streak({n})", _on_unknown(on_unknown), watch
+    )
+
+
+def _either(a: Any, b: Any) -> Any:  # noqa: ANN401 - scalars or columns
+    if a is None or b is None:
+        return True if a or b else None
+    return a | b
+
+
+def _both(a: Any, b: Any) -> Any:  # noqa: ANN401 - scalars or columns
+    if a is None or b is None:
+        return False if a is False or b is False else None
+    return a & b
+
+
+def _whole(n: object, what: str, least: int) -> int:
+    if isinstance(n, bool) or not isinstance(n, Integral) or n < least:
+        msg = f"{what}({n!r}): expected an integer >= {least}"
+        raise SettingError(msg)
+    return int(n)
+
+
+def _number(n: object, what: str) -> float:
+    if isinstance(n, bool) or not isinstance(n, Real) or not 0 <= n < float("inf"):
+        msg = f"{what}({n!r}): expected a number >= 0"
+        raise SettingError(msg)
+    return float(n)
+
+
+def _on_unknown(value: OnUnknown) -> OnUnknown:
+    if value not in ("error", "ignore"):
+        msg = f"on_unknown={value!r} is not known; accepted: error, ignore"
+        raise SettingError(msg)
+    return value

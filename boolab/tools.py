@@ -1,0 +1,417 @@
+"""Tools: a typed Python function becomes a JSON schema, a validator and an executor, once.
+
+`execute` turns one call into one result and never raises: an exception, arguments that do not fit and a name that
+nobody provides are error results which tell the model what would have been accepted. `execute_all` runs the calls of
+one step; the results come back in call order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast, get_type_hints, overload
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic.errors import PydanticUserError
+from pydantic_core import SchemaValidator, from_json, to_json
+from typing_extensions import NotRequired, TypedDict
+
+from boolab.clock import Clock
+from boolab.errors import SettingError, ToolError
+from boolab.types import Message, ToolCall, ToolResult
+
+
+class ToolContext(NamedTuple):
+    """What a tool may know of the run: annotate a parameter with this type to receive it.
+
+    `step` and `call` count from 1; `history` is the run's own growing list of messages: read it, do not change it.
+    Sleep with `await ctx.sleep(seconds)`: under a scripted model the time is virtual.
+    """
+
+    run_id: str
+    step: int
+    call: int
+    clock: Clock
+    history: Sequence[Message] = ()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let that much time pass on the run's clock; raises `TimeoutError` at the tool's deadline."""
+        await self.clock.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool, ready to be offered and executed. Made by `tool`; calling it calls the plain function."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    function: Callable[..., Any] = field(repr=False)
+    validate: Callable[[str], dict[str, Any]] = field(repr=False, compare=False)
+    read_only: bool = False
+    pauses: bool = False
+    timeout: float | None = None
+    in_thread: bool = False
+    is_async: bool = False
+    context: str | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the function takes and gives
+        return self.function(*args, **kwargs)
+
+    @property
+    def accepted(self) -> str:
+        """The accepted arguments in one line, for error results.
+
+        Example:
+            >>> @tool
+            ... def grep(pattern: str, limit: int = 10) -> str: ...
+            >>> grep.accepted
+            '{"pattern": string, "limit": integer (optional)}'
+        """
+        required = self.parameters.get("required", ())
+        entries = (
+            f'"{name}": {_type_name(schema)}{"" if name in required else " (optional)"}'
+            for name, schema in self.parameters.get("properties", {}).items()
+        )
+        return "{" + ", ".join(entries) + "}"
+
+
+@overload
+def tool(fn: Callable[..., Any]) -> ToolSpec: ...
+@overload
+def tool(
+    fn: None = None,
+    *,
+    name: str | None = None,
+    read_only: bool = False,
+    pauses: bool = False,
+    timeout: float | None = None,
+    thread: bool = False,
+) -> Callable[[Callable[..., Any]], ToolSpec]: ...
+def tool(
+    fn: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    read_only: bool = False,
+    pauses: bool = False,
+    timeout: float | None = None,
+    thread: bool = False,
+) -> ToolSpec | Callable[[Callable[..., Any]], ToolSpec]:
+    """Make a tool from a typed function, plain or async. The schema and the validator are built here, once.
+
+    The first paragraph of the docstring becomes the description, its `Args:` section (or `:param x:` lines) the
+    parameters' descriptions. A parameter annotated with `ToolContext` receives the context and is not shown to the
+    model. A plain function runs inline, in the event loop; with `thread=True` or a `timeout` it runs in a thread
+    (which goes on after the time is up, as Python cannot stop it).
+
+    Args:
+        fn: The function; leave it out to use `@tool(...)` with options.
+        name: The name for the model, if not the function's.
+        read_only: Whether it changes nothing; decides the agent's default budget.
+        pauses: Whether calling it pauses the run until `resume` brings an answer.
+        timeout: Seconds after which the call becomes an error result.
+        thread: Run a plain function in a thread.
+
+    Returns:
+        A `ToolSpec`; called directly, it is still the plain function.
+
+    Raises:
+        SettingError: if the signature cannot be put into a schema.
+
+    Example:
+        >>> @tool(read_only=True)
+        ... def add(a: int, b: int = 1) -> int:
+        ...     '''Add two numbers.'''
+        ...     return a + b
+        >>> add(1, 2), add.parameters["required"]
+        (3, ['a'])
+    """
+    if fn is None:
+        return lambda fn: _spec(fn, name, read_only, pauses, timeout, thread)
+    return _spec(fn, name, read_only, pauses, timeout, thread)
+
+
+def as_tool(value: ToolSpec | Callable[..., Any]) -> ToolSpec:
+    """A `ToolSpec` as it is, a plain function made into one."""
+    if isinstance(value, ToolSpec):
+        return value
+    if callable(value):
+        return tool(value)
+    msg = f"{value!r} is no tool: expected a function, or what @tool makes of one"
+    raise SettingError(msg)
+
+
+def open_tool(name: str) -> ToolSpec:
+    """A tool that is offered with an open schema and has no function: its results come from the model's `reply`."""
+
+    def function(**_: object) -> str:
+        msg = f"{name} has no function here"
+        raise ToolError(msg)
+
+    return ToolSpec(
+        name=name,
+        description="",
+        parameters={"type": "object", "properties": {}, "additionalProperties": True},
+        function=function,
+        validate=cast("Callable[[str], dict[str, Any]]", _any_object.validate_json),
+    )
+
+
+Reply: TypeAlias = Callable[[ToolCall, ToolContext], Awaitable[ToolResult] | None]
+"""The result of a call without executing it, or None for a call that is to be executed."""
+
+
+class Execution(NamedTuple):
+    """What `execute` needs of its run: the tools by name, who runs, when, and a model's own replies."""
+
+    tools: Mapping[str, ToolSpec]
+    run_id: str
+    step: int
+    clock: Clock
+    history: Sequence[Message] = ()
+    reply: Reply | None = None
+
+    def context(self, call: int, clock: Clock) -> ToolContext:
+        """The context of the call at that place in the step, from 0."""
+        return ToolContext(self.run_id, self.step, call + 1, clock, self.history)
+
+
+async def execute_all(calls: Sequence[ToolCall], run: Execution, results: list[ToolResult | None]) -> None:
+    """Execute the calls of one step: one is awaited, several run concurrently.
+
+    Args:
+        calls: The calls.
+        run: Their run.
+        results: One slot for each call, filled as the results come in; if this is cancelled, the calls without a
+            result still have None there.
+    """
+    if len(calls) == 1:
+        results[0] = await execute(calls[0], 0, run, run.clock)
+        return
+
+    async def one(i: int, clock: Clock) -> None:
+        results[i] = await execute(calls[i], i, run, clock)
+
+    forks = [run.clock.fork() for _ in calls]
+    async with asyncio.TaskGroup() as group:
+        for i, fork in enumerate(forks):
+            group.create_task(one(i, fork))
+    run.clock.join(forks)
+
+
+async def execute(call: ToolCall, index: int, run: Execution, clock: Clock) -> ToolResult:
+    """Execute one call. Never raises, unless it is cancelled.
+
+    Args:
+        call: The call; its arguments are the raw text.
+        index: Its place in the step, from 0.
+        run: Its run.
+        clock: The clock of this call; it is moved on by what the call takes.
+    """
+    if run.reply is not None:
+        reply = run.reply(call, run.context(index, clock))
+        if reply is not None:
+            return await reply
+    spec = run.tools.get(call.name)
+    if spec is None:
+        return ToolResult(call.id, _unknown_tool(call.name, run.tools), is_error=True, duration_ms=0)
+    try:
+        arguments = spec.validate(call.arguments or "{}")
+    except (ValidationError, RecursionError) as error:
+        text, broken = _bad_arguments(call, spec, error)
+        return ToolResult(call.id, text, True, broken, 0)  # noqa: FBT003 - a NamedTuple's field
+    start = clock.now()
+    try:
+        if spec.context is not None or spec.timeout is not None or spec.in_thread:
+            value = await _execute_aside(spec, arguments, run.context(index, clock))
+        elif spec.is_async:
+            value = await spec.function(**arguments)
+        else:
+            value = spec.function(**arguments)
+        text = value if type(value) is str else _as_text(value)
+    except ToolError as error:
+        return ToolResult(call.id, str(error), is_error=True, duration_ms=clock.now() - start)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure is data
+        return ToolResult(call.id, f"{type(error).__name__}: {error}", is_error=True, duration_ms=clock.now() - start)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return ToolResult(call.id, "the tool cancelled itself", is_error=True, duration_ms=clock.now() - start)
+    return ToolResult(call.id, text, False, False, clock.now() - start)  # noqa: FBT003 - a NamedTuple's field
+
+
+async def _execute_aside(spec: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> Any:  # noqa: ANN401
+    """Execute with a context, a deadline or a thread: whatever the direct way does not need."""
+    clock = context.clock
+    fork = clock.fork(spec.timeout)
+    if spec.context is not None:
+        arguments = {**arguments, spec.context: context._replace(clock=fork)}
+    try:
+        async with asyncio.timeout(None if clock.virtual and spec.is_async else spec.timeout) as deadline:
+            if spec.is_async:
+                return await spec.function(**arguments)
+            if spec.in_thread:
+                return await asyncio.to_thread(spec.function, **arguments)
+            return spec.function(**arguments)
+    except TimeoutError as error:
+        if spec.timeout is None or not (deadline.expired() or fork.now() - clock.now() >= spec.timeout * 1000):
+            raise
+        msg = f"{spec.name} did not finish within {spec.timeout:g} s"
+        raise ToolError(msg) from error
+    finally:
+        clock.join([fork])
+
+
+def _spec(
+    fn: Callable[..., Any], name: str | None, read_only: bool, pauses: bool, timeout: float | None, thread: bool
+) -> ToolSpec:
+    shown = name or getattr(fn, "__name__", "")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", shown):
+        msg = f"{shown!r} cannot be a tool's name: expected 1 to 64 letters, digits, '_', '-' or '.'; pass name=..."
+        raise SettingError(msg)
+    if timeout is not None and not timeout > 0:
+        msg = f"{shown}: timeout={timeout!r}: expected seconds > 0, or None"
+        raise SettingError(msg)
+    summary, about = _read_docstring(inspect.getdoc(fn) or "")
+    adapter, context = _adapter(fn, shown, about)
+    is_async = inspect.iscoroutinefunction(fn)
+    return ToolSpec(
+        name=shown,
+        description=summary,
+        parameters=_tidy(adapter.json_schema()),
+        function=fn,
+        validate=cast("SchemaValidator", adapter.validator).validate_json,
+        read_only=read_only,
+        pauses=pauses,
+        timeout=timeout,
+        in_thread=not is_async and (thread or timeout is not None),
+        is_async=is_async,
+        context=context,
+    )
+
+
+def _adapter(fn: Callable[..., Any], name: str, about: Mapping[str, str]) -> tuple[TypeAdapter[Any], str | None]:
+    """A validator from a JSON text to keyword arguments, and the name of the parameter that takes the context."""
+    try:
+        hints = get_type_hints(fn, include_extras=True)
+    except (NameError, TypeError) as error:
+        msg = f"tool {name}: its annotations cannot be resolved: {error}"
+        raise SettingError(msg) from error
+    fields: dict[str, Any] = {}
+    context = None
+    extra: str = "forbid"
+    for parameter in inspect.signature(fn).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            extra = "allow"
+            continue
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            msg = f"tool {name}: parameter {parameter} has no name for the model; make it an ordinary parameter"
+            raise SettingError(msg)
+        kind = hints.get(parameter.name, Any)
+        if kind is ToolContext:
+            context = parameter.name
+            continue
+        if parameter.name in about:
+            kind = Annotated[kind, Field(description=about[parameter.name])]
+        if parameter.default is not parameter.empty:
+            kind = NotRequired[_with_default(kind, parameter.default)]
+        fields[parameter.name] = kind
+    try:
+        arguments = TypedDict(f"{name}_arguments", fields)  # type: ignore[operator]
+        config = ConfigDict(extra=cast("Any", extra), arbitrary_types_allowed=False)
+        return TypeAdapter(with_config(config)(arguments)), context
+    except PydanticUserError as error:
+        msg = f"tool {name}: a parameter's type cannot be put into a JSON schema: {error.message}"
+        raise SettingError(msg) from error
+
+
+def _with_default(kind: Any, default: object) -> Any:  # noqa: ANN401 - annotations
+    if default is None or isinstance(default, str | int | float | bool):
+        return Annotated[kind, Field(json_schema_extra={"default": default})]
+    return kind
+
+
+def _tidy(schema: Any) -> Any:  # noqa: ANN401 - a JSON value
+    """The schema without the titles that pydantic derives from names."""
+    if isinstance(schema, dict):
+        return {k: _tidy(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+    return [_tidy(item) for item in schema] if isinstance(schema, list) else schema
+
+
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns?|Raises|Yields?|Examples?|Notes?):\s*$")
+_GOOGLE = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+_SPHINX = re.compile(r"^:param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The summary, and the parameters' descriptions of a Google or Sphinx docstring."""
+    summary: list[str] = []
+    about: dict[str, str] = {}
+    section, latest, indent = "", "", None
+    for line in text.splitlines():
+        stripped = line.strip()
+        depth = len(line) - len(line.lstrip())
+        if match := _SECTION.match(line):
+            section, latest, indent = match[1], "", None
+        elif match := _SPHINX.match(stripped):
+            section, latest = "param", match[1]
+            about[latest] = match[2]
+        elif section == "":
+            summary.append(stripped)
+        elif section in ("Args", "Arguments", "Parameters") and stripped:
+            indent = depth if indent is None else indent
+            if depth == indent and (match := _GOOGLE.match(stripped)):
+                latest = match[1]
+                about[latest] = match[2]
+            elif latest:
+                about[latest] = f"{about[latest]} {stripped}".strip()
+    paragraph = "\n".join(summary).strip().split("\n\n")[0]
+    return paragraph.replace("\n", " "), about
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return str(value)
+    return to_json(value, fallback=str, inf_nan_mode="constants").decode()
+
+
+def _bad_arguments(call: ToolCall, spec: ToolSpec, error: Exception) -> tuple[str, bool]:
+    """What to tell the model, and whether the text was no JSON at all."""
+    try:
+        from_json(call.arguments or "{}")
+    except ValueError as no_json:
+        return f"The arguments of {spec.name} are not valid JSON: {no_json}. Accepted: {spec.accepted}", True
+    if not isinstance(error, ValidationError):
+        return f"The arguments of {spec.name} are nested too deeply. Accepted: {spec.accepted}", False
+    faults = "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_context=False, include_input=False)[:5]
+    )
+    return f"Bad arguments for {spec.name}: {faults}. Accepted: {spec.accepted}", False
+
+
+def _unknown_tool(name: str, tools: Mapping[str, ToolSpec]) -> str:
+    if not tools:
+        return f"There is no tool {name!r}; no tools are available. Answer in text."
+    close = difflib.get_close_matches(name, tools, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"There is no tool {name!r}.{hint} Available: {', '.join(sorted(tools))}."
+
+
+def _type_name(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(map(repr, schema["enum"]))
+    if "anyOf" in schema:
+        return " or ".join(_type_name(option) for option in schema["anyOf"])
+    kind = schema.get("type", "any")
+    return f"array of {_type_name(schema['items'])}" if kind == "array" and schema.get("items") else str(kind)
+
+
+_any_object: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])

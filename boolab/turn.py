@@ -1,0 +1,407 @@
+"""One turn in the making: prepared from an agent, a model and a policy, moved on by the loop, at last a `Run`.
+
+Everything that belongs to one run lives here and nowhere else: no counter can survive a retry, leak between concurrent
+runs, or reach a tool that itself runs an agent.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from boolab.abort import Abort
+from boolab.agents import Agent
+from boolab.clock import Clock, VirtualClock, WallClock
+from boolab.detectors import RepeatStreak
+from boolab.errors import SettingError, describe
+from boolab.events import start_event, step_events, stop_event
+from boolab.models.base import Emit, Model, Request
+from boolab.policy import Policy, get_policy
+from boolab.stop import Progress, StopRule, Threshold
+from boolab.tools import Execution, ToolSpec, as_tool, open_tool
+from boolab.types import (
+    Event,
+    Message,
+    Response,
+    Run,
+    Sentinel,
+    Step,
+    Stop,
+    Text,
+    ToolCall,
+    ToolResult,
+    WrapUp,
+    response_message,
+    results_message,
+)
+from boolab.workspace import BUILT_IN, PAUSE_TOOLS, workspace_tools
+
+log = logging.getLogger("boolab.loop")
+
+Synthesis: TypeAlias = Callable[[Sequence[ToolCall], Sequence[ToolResult]], Awaitable[str | None]]
+Score: TypeAlias = Callable[[Run], bool | None]
+OnEvent: TypeAlias = Callable[[Event], object]
+Task: TypeAlias = str | Sequence[Message | Mapping[str, str]]
+
+
+class Setup(NamedTuple):
+    """What a turn is run with, as the user gave it. `resume` goes on with the same."""
+
+    agent: Agent | None
+    model: Model | None = None
+    tools: Sequence[ToolSpec | Callable[..., Any]] = ()
+    root: str | Path | None = None
+    policy: Policy | str | None = None
+    stop: StopRule | None = None
+    score: Score | None = None
+    synthesis: Synthesis | None = None
+    abort: Abort | None = None
+    on_event: OnEvent | None = None
+    clock: Clock | None = None
+    seed: int | None = None
+    settings: Mapping[str, Any] = {}
+
+
+class Turn:
+    """The state of one turn.
+
+    Args:
+        setup: What it is run with.
+        task: The user's message, or a list of messages.
+        paused: A paused run to go on with, its last results answered.
+
+    Raises:
+        SettingError: if something is missing or not accepted; nothing has been asked of the model then.
+    """
+
+    def __init__(self, setup: Setup, task: Task, paused: Run | None = None) -> None:
+        agent = setup.agent if setup.agent is not None else Agent("")
+        self.setup = setup
+        self.agent = agent
+        self.model = _model(setup, agent)
+        self.policy = get_policy(agent.policy if setup.policy is None else setup.policy)
+        self.reply = getattr(self.model, "reply", None)
+        self.tools = _offered(setup, agent, self.model)
+        self.pausing = frozenset(name for name, spec in self.tools.items() if spec.pauses)
+        limits = self.policy.effective(
+            agent.settings,
+            read_only=all(spec.read_only for spec in self.tools.values()),
+            no_agent=setup.agent is None,
+        )
+        self.text_only = setup.stop is None and limits.get("steps") == 0
+        self.rule = None if self.text_only else setup.stop or self.policy.rule(limits)
+        self.closing_step = None
+        if self.policy.last_step == "no_tools" and setup.stop is None:
+            self.closing_step = limits["steps"]
+        self.offered = () if self.text_only else tuple(self.tools.values())
+
+        self.run_id = uuid.uuid4().hex if paused is None else paused.run_id
+        self.prompt = _prompt(agent, task) if paused is None else paused.prompt
+        self.messages = list(self.prompt)
+        self.clock = setup.clock or (VirtualClock() if getattr(self.model, "virtual", False) else WallClock())
+        self.started_at = None if self.clock.virtual else datetime.now(UTC)
+        self.progress = Progress(() if self.rule is None else self.rule.detectors())
+        self.steps: list[Step] = []
+        self.events: list[Event] = []
+        self.boundary_ms = self.clock.now()
+        self.heard_ms = self.boundary_ms
+        self.in_step = False
+        self.response: Response | None = None
+        self.results: list[ToolResult | None] = []
+        self.partial: dict[str, str] | None = None
+        self.on_event = setup.on_event
+        self.error: str | None = None
+        self.wrap_up: WrapUp | None = None
+        self.sentinel: Sentinel | None = None
+        self.synthesis: str | None = None
+        self.run: Run | None = None
+        self._resumed_ms = 0
+        if paused is not None:
+            self._go_on_from(paused)
+
+    def _go_on_from(self, run: Run) -> None:
+        """Take up a paused run: its steps are counted again, by the same counters."""
+        self.started_at = run.started_at
+        self.events = list(run.events)
+        self._resumed_ms = (run.duration_ms or 0) - self.clock.now()
+        self.boundary_ms = run.duration_ms or 0
+        for step in run.steps:
+            self._remember(step)
+            self.progress.complete(
+                step.response.tool_calls,
+                step.results,
+                step.response.usage,
+                None if step.start_ms is None or step.duration_ms is None else step.start_ms + step.duration_ms,
+            )
+
+    def _remember(self, step: Step) -> None:
+        self.steps.append(step)
+        self.messages.append(response_message(step.index, step.start_ms, step.response))
+        if any(step.results):
+            self.messages.append(results_message(step.results))
+
+    def now(self) -> int:
+        """Milliseconds since the turn began, pauses for an answer left out."""
+        return self.clock.now() + self._resumed_ms
+
+    @property
+    def closing(self) -> bool:
+        """Whether the next step is the last one under the cap, in a policy that lets it carry no tools."""
+        return self.closing_step is not None and len(self.steps) + 1 == self.closing_step
+
+    def at_boundary(self) -> Stop | None:
+        """Ask whether to go on: None, or the stop."""
+        if self.setup.abort is not None and self.setup.abort.fired:
+            return self.interrupt()
+        return None if self.rule is None else self.rule.verdict(self.progress)
+
+    def begin_step(self) -> tuple[Request, Emit | None]:
+        """Announce the next step and make its request."""
+        self.in_step = True
+        self.response = None
+        self.results = []
+        index = len(self.steps)
+        if self.on_event is not None:
+            self.tell(start_event(len(self.messages), index + 1, self.boundary_ms))
+        request = Request(
+            index,
+            self.messages,
+            () if self.closing else self.offered,
+            self.clock,
+            "step",
+            self.agent.temperature,
+            self.setup.seed,
+        )
+        return request, None if self.on_event is None else self._listen()
+
+    def _listen(self) -> Emit:
+        """Pass deltas on, and keep them in case the response breaks."""
+        heard = self.partial = {"text": "", "reasoning": ""}
+        message = len(self.messages)
+
+        def emit(of: str, delta: str) -> None:
+            if of in heard:
+                heard[of] += delta
+            self.tell(Event(self.now(), "delta", {"message": message, "of": of, "text": delta}))
+
+        return emit
+
+    def hear(self, response: Response) -> None:
+        """Take in the response of the step that was begun."""
+        if type(response) is not Response:
+            msg = f"the model {self.model.name} returned {type(response).__name__}, not a Response"
+            raise TypeError(msg)
+        self.response = response
+        self.heard_ms = self.now()
+        self.results = [None] * len(response.tool_calls)
+        self.messages.append(response_message(len(self.steps) + 1, self.boundary_ms, response))
+
+    def execution(self) -> Execution:
+        """What the tools of this step need to know."""
+        return Execution(self.tools, self.run_id, len(self.steps) + 1, self.clock, self.messages, self.reply)
+
+    def end_step(self, *, counts: bool = True, error: str = "") -> Step:
+        """Put the step on record and, unless it ended the turn from within, count it: this is the next boundary."""
+        now = self.now()
+        response = self.response or Response()
+        start, results = self.boundary_ms, tuple(self.results)
+        step = Step(len(self.steps) + 1, 1, start, now - start, self.heard_ms - start, response, results, error)
+        message = len(self.messages) - (1 if self.response else 0)
+        self.steps.append(step)
+        if response.tool_calls:
+            if any(results):
+                self.messages.append(results_message(results))
+        if counts:
+            self.progress.complete(response.tool_calls, results, response.usage, now)
+        self.boundary_ms = now
+        self.in_step = False
+        if self.on_event is not None:
+            for event in step_events(message, step):
+                self.tell(event)
+        self.response = self.partial = None
+        return step
+
+    def end(self, reason: Any) -> Stop:  # noqa: ANN401 - a StopReason
+        """A stop that no rule gave."""
+        return Stop(reason, self.steps_completed)
+
+    @property
+    def steps_completed(self) -> int:
+        """How many tool steps are complete: the number of the boundary."""
+        return self.progress["steps"] or 0
+
+    def is_final(self, response: Response) -> bool:
+        """Whether this response ends the turn, by the policy's finish guard."""
+        if self.closing:
+            return False
+        if self.text_only:
+            return True
+        return response.finish_reason == "stop" if self.policy.finish == "reason_stop" else not response.tool_calls
+
+    def interrupt(self) -> Stop:
+        """The stop of an abort: a step that is under way is put on record as it stands."""
+        if self.in_step:
+            self._break_step("aborted", None)
+        self.note("abort", "aborted from outside")
+        return self.end("aborted")
+
+    def fail(self, error: Exception) -> Stop:
+        """The stop of a failure. In a closing step it is the limit all the same that ends the turn."""
+        self.error = describe(error)
+        closing = self.closing
+        if self.in_step:
+            self._break_step(self.error, getattr(error, "partial", None), counts=closing)
+        limit = self.rule.verdict(self.progress) if closing and self.rule is not None else None
+        return limit or self.end("error")
+
+    def _break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> None:
+        """Put a step on record that broke off: what had arrived is kept, calls without a result get an error result."""
+        if self.response is None:
+            if partial is None and self.partial is not None:
+                partial = Response(self.partial["text"], reasoning=self.partial["reasoning"])
+            self.hear(partial or Response())
+        else:
+            calls = self.response.tool_calls
+            self.results = [
+                result or ToolResult(call.id, "aborted", is_error=True)
+                for call, result in zip(calls, self.results, strict=True)
+            ]
+        self.end_step(counts=counts, error=why)
+
+    def note(self, kind: str, what: str) -> None:
+        """Record something exceptional."""
+        event = Event(self.now(), kind, {"what": what})
+        self.events.append(event)
+        self.tell(event)
+
+    def write_sentinel(self, kind: str, text: str) -> None:
+        """End the run's messages with a visible sentinel."""
+        self.sentinel = Sentinel(kind, text)
+        event = Event(self.now(), "sentinel", {"sentinel": kind, "text": text})
+        self.events.append(event)
+        self.tell(event)
+
+    def tell(self, event: Event) -> None:
+        """Pass an event to whoever watches. A watcher that fails is not told again; the run goes on."""
+        if self.on_event is None:
+            return
+        try:
+            self.on_event(event)
+        except Exception as error:
+            self.on_event = None
+            log.exception("run %s: on_event failed and is not called again", self.run_id)
+            self.note("fault", f"on_event failed: {describe(error)}")
+
+    def close(self, stop: Stop) -> Run:
+        """The record of the turn."""
+        run = Run(
+            run_id=self.run_id,
+            agent=self.agent.name,
+            model=self.model.name,
+            policy=self.policy.name,
+            task=next((m.text for m in reversed(self.prompt) if m.role == "user"), ""),
+            stop=stop,
+            steps=tuple(self.steps),
+            prompt=tuple(self.prompt),
+            seed=self.setup.seed,
+            started_at=self.started_at,
+            duration_ms=self.now(),
+            identity=self._identity(),
+            limits=self._limits(),
+            settings=dict(self.setup.settings),
+            wrap_up=self.wrap_up,
+            sentinel=self.sentinel,
+            synthesis=self.synthesis,
+            events=tuple(self.events),
+            error=self.error,
+            continuation=self.setup if stop.reason == "paused" else None,
+        )
+        if self.setup.score is not None:
+            try:
+                run = replace(run, success=self.setup.score(run))
+            except Exception as error:  # noqa: BLE001 - a score's failure must not lose the run
+                self.note("fault", f"the score failed: {describe(error)}")
+                run = replace(run, events=tuple(self.events))
+        self.run = run
+        self.tell(stop_event(run))
+        return run
+
+    def _limits(self) -> dict[str, int]:
+        limits: dict[str, int] = {"steps": 0} if self.text_only else {}
+        for rule in () if self.rule is None else self.rule.alternatives:
+            if isinstance(rule, Threshold):
+                counter = rule.counter.partition(":")[0]
+                limits[counter] = min(limits.get(counter, rule.threshold), rule.threshold)
+        return limits
+
+    def _identity(self) -> str:
+        watching = () if self.rule is None else self.rule.detectors()
+        return next((d.identity for d in watching if isinstance(d, RepeatStreak)), self.policy.identity)
+
+
+def _model(setup: Setup, agent: Agent) -> Model:
+    model = agent.model if setup.model is None else setup.model
+    if model is None or isinstance(model, str):
+        named = f" names the model {model!r}, but" if model else " has no model and"
+        msg = f"agent {agent.name!r}{named} none was given: pass model=..., such as bl.ScriptedModel([...])"
+        raise SettingError(msg)
+    if not callable(getattr(model, "respond", None)):
+        msg = f"model={model!r} is no model: expected an object with `async def respond(request, emit=None)`"
+        raise SettingError(msg)
+    return model
+
+
+def _offered(setup: Setup, agent: Agent, model: Model) -> dict[str, ToolSpec]:
+    """The tools of a turn by name: the agent's own, and those that its names stand for."""
+    given: dict[str, ToolSpec] = {}
+    for spec in map(as_tool, setup.tools):
+        if given.setdefault(spec.name, spec) is not spec:
+            msg = f"tools: two tools are called {spec.name!r}"
+            raise SettingError(msg)
+    if not agent.tools:
+        return given
+    built_in = PAUSE_TOOLS if setup.root is None else PAUSE_TOOLS | workspace_tools(setup.root)
+    replies_to = getattr(model, "replies_to", None)
+    offered: dict[str, ToolSpec] = {}
+    for tool in agent.tools:
+        if isinstance(tool, ToolSpec):
+            spec = tool
+        elif isinstance(tool, str):
+            found = given.get(tool) or built_in.get(tool)
+            if found is None and replies_to is not None and replies_to(tool):
+                found = open_tool(tool)
+            if found is None:
+                need = " (which needs root=...)" if tool in BUILT_IN else ""
+                msg = (
+                    f"agent {agent.name!r} lists the tool {tool!r}{need}, which nothing provides; "
+                    f"given: {', '.join(given) or 'none'}; built in: {', '.join(built_in)}"
+                )
+                raise SettingError(msg)
+            spec = found
+        else:
+            spec = as_tool(tool)
+        if spec.name in offered:
+            msg = f"agent {agent.name!r} lists the tool {spec.name!r} twice"
+            raise SettingError(msg)
+        offered[spec.name] = spec
+    return offered
+
+
+def _prompt(agent: Agent, task: Task) -> tuple[Message, ...]:
+    messages = [Message("system", (Text(agent.prompt),))] if agent.prompt else []
+    if isinstance(task, str):
+        return (*messages, Message("user", (Text(task),)))
+    for item in task:
+        if isinstance(item, Message):
+            messages.append(item)
+        elif isinstance(item, Mapping) and item.get("role") in ("system", "user", "assistant"):
+            messages.append(Message(item["role"], (Text(item["content"]),)))  # type: ignore[arg-type] # just checked
+        else:
+            msg = f"task: {item!r} is no message; expected a text, or a list of {{'role': ..., 'content': ...}}"
+            raise SettingError(msg)
+    return tuple(messages)

@@ -1,0 +1,285 @@
+"""The records: what a run is made of.
+
+Each is built once and never changed. Those that a step makes are `NamedTuple`s, because a frozen dataclass costs
+several times as much to build and a run of 10,000 steps builds 60,000 of them; a `Run`, built once, is a frozen
+dataclass.
+
+Units: times are integer milliseconds from the run's start, money is integer micro-dollars (`cost_usd` turns it into
+dollars at the surface). `None` is *unknown*, never zero.
+
+A run's messages are not stored twice: they are `Run.prompt`, what each `Step` says, and the ending, put together by
+the same functions that the live loop uses (`response_message`, `results_message`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+MICRO = 1_000_000
+
+StopReason: TypeAlias = Literal[
+    "finished", "synthesis", "paused", "step_cap", "tool_budget", "doom_loop", "token_budget", "cost_budget",
+    "time_budget", "error_streak", "stuck", "aborted", "error",
+]  # fmt: skip
+"""Why the loop ended, in the one order and for the one set of colours that every table and plot uses."""
+
+
+class Usage(NamedTuple):
+    """What one response consumed. `None` where the provider does not say.
+
+    `input_tokens` includes the cached ones, `output_tokens` the reasoning ones; `cost` is in micro-dollars.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: int | None = None
+
+
+class ToolCall(NamedTuple):
+    """One tool call as the model sent it. `arguments` is the raw text, parsed only where somebody needs it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ToolResult(NamedTuple):
+    """What one tool call gave.
+
+    `is_error` is None where a log does not say; `parse_error` tells that the arguments were not valid JSON.
+    """
+
+    call_id: str
+    content: str
+    is_error: bool | None = False
+    parse_error: bool = False
+    duration_ms: int | None = None
+
+
+class Response(NamedTuple):
+    """One model response, complete. `finish_reason` is the provider's word in boolab's vocabulary, or None."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str | None = None
+    usage: Usage = Usage()
+    reasoning: str = ""
+    ttft_ms: int | None = None
+
+
+class Step(NamedTuple):
+    """One iteration of the loop: a response and what became of its tool calls.
+
+    `results` has one entry for each of `response.tool_calls`, None for a call that was dropped: paid for, never
+    executed. `duration_ms` runs to the next boundary, `model_ms` to the end of the response. `error` says what broke
+    the step, or is empty. `would_stop` names the stop reasons of rules in shadow that were true at its boundary.
+    """
+
+    index: int
+    turn: int
+    start_ms: int | None
+    duration_ms: int | None
+    model_ms: int | None
+    response: Response
+    results: tuple[ToolResult | None, ...] = ()
+    error: str = ""
+    would_stop: tuple[str, ...] = ()
+
+    @property
+    def dropped(self) -> tuple[ToolCall, ...]:
+        """The calls that the model asked for, that were paid for, and that nobody executed."""
+        return tuple(c for c, r in zip(self.response.tool_calls, self.results, strict=True) if r is None)
+
+
+class Stop(NamedTuple):
+    """Why, where and by which rule a run ended.
+
+    `step` is the boundary: how many tool steps were complete. `rule`, `threshold` and `value` are those of the rule
+    that fired, in the rule's own units; None where no rule did. `also_true` holds the stop reasons of all other rules
+    that were true at the same boundary.
+    """
+
+    reason: StopReason
+    step: int
+    rule: str | None = None
+    threshold: int | None = None
+    value: int | None = None
+    also_true: tuple[str, ...] = ()
+
+    @property
+    def overshoot(self) -> int | None:
+        """How far past its threshold the counter stood: the step that crosses a limit is completed."""
+        return None if self.value is None or self.threshold is None else self.value - self.threshold
+
+
+class Event(NamedTuple):
+    """Something that happened in a run: `kind`, when (ms from the start), and what."""
+
+    t_ms: int | None
+    kind: str
+    payload: Mapping[str, Any]
+
+
+class StepStart(NamedTuple):
+    """The part that opens each assistant message: the step's number and when it started (ms)."""
+
+    step_number: int
+    started_at: int | None
+
+
+class Text(NamedTuple):
+    """A part of plain text."""
+
+    text: str
+
+
+class Reasoning(NamedTuple):
+    """A part of the model's reasoning."""
+
+    text: str
+
+
+class Sentinel(NamedTuple):
+    """The visible end of a run that a limit stopped. `kind` is `cap_hit`, `doom_loop` or `error_streak`."""
+
+    kind: str
+    text: str
+
+
+Part: TypeAlias = StepStart | Text | Reasoning | ToolCall | ToolResult | Sentinel
+Role: TypeAlias = Literal["system", "user", "assistant", "tool", "sentinel"]
+
+
+class Message(NamedTuple):
+    """One message. Its parts are numbered by their place, so that no two can share a number."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """The text of all text parts and sentinels, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text | Sentinel))
+
+
+class WrapUp(NamedTuple):
+    """The summary that a policy asks for when a limit stops a run: outside the cap, inside the totals.
+
+    `response` is the model's, None when it was not asked or failed; `fault` says why the static `text` was used.
+    """
+
+    text: str
+    response: Response | None = None
+    fault: str = ""
+
+
+def response_message(step_number: int, started_at: int | None, response: Response) -> Message:
+    """The assistant message of one step: part 0 is its `StepStart`, then reasoning, text and calls."""
+    parts: list[Part] = [StepStart(step_number, started_at)]
+    if response.reasoning:
+        parts.append(Reasoning(response.reasoning))
+    if response.text:
+        parts.append(Text(response.text))
+    parts += response.tool_calls
+    return Message("assistant", tuple(parts))
+
+
+def results_message(results: Sequence[ToolResult | None]) -> Message:
+    """The message with the results of one step's calls, in call order."""
+    return Message("tool", tuple(r for r in results if r is not None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One record: a live turn, or a session read from a log.
+
+    `limits` are the limits that were in force (counter name to threshold), `settings` those that a sweep set (None
+    where the policy has no such setting). `events` holds the exceptional ones only; see `boolab.frames.run_events`.
+    `continuation` is what `resume` needs to go on with a paused run; it is not part of the record.
+    """
+
+    run_id: str
+    agent: str
+    model: str
+    policy: str
+    task: str
+    stop: Stop
+    steps: tuple[Step, ...]
+    prompt: tuple[Message, ...] = ()
+    source: str = "boolab"
+    parent_run_id: str | None = None
+    seed: int | None = None
+    started_at: datetime | None = None
+    duration_ms: int | None = None
+    identity: str = "canonical"
+    limits: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    wrap_up: WrapUp | None = None
+    sentinel: Sentinel | None = None
+    synthesis: str | None = None
+    events: tuple[Event, ...] = ()
+    success: bool | None = None
+    error: str | None = None
+    continuation: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the loop ended."""
+        return self.stop.reason
+
+    @property
+    def stop_step(self) -> int:
+        """The boundary at which it ended: how many tool steps were complete."""
+        return self.stop.step
+
+    @property
+    def n_steps(self) -> int:
+        """How many model responses were begun inside the loop, broken and aborted ones included."""
+        return len(self.steps)
+
+    @property
+    def n_tool_calls(self) -> int:
+        """How many calls received a result, errors included."""
+        return sum(result is not None for step in self.steps for result in step.results)
+
+    @property
+    def censored(self) -> bool:
+        """Whether the record was cut before the agent was done, so that nobody knows what would have followed."""
+        return self.stop.reason not in ("finished", "synthesis")
+
+    @property
+    def text(self) -> str:
+        """The last word: a synthesis or a summary if there is one, else the last step's text."""
+        if self.synthesis is not None:
+            return self.synthesis
+        if self.wrap_up is not None:
+            return self.wrap_up.text
+        return self.steps[-1].response.text if self.steps else ""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages in order; a message's id is its place here."""
+        out = list(self.prompt)
+        for step in self.steps:
+            out.append(response_message(step.index, step.start_ms, step.response))
+            if any(step.results):
+                out.append(results_message(step.results))
+        if self.synthesis is not None:
+            out.append(Message("assistant", (Text(self.synthesis),)))
+        if self.wrap_up is not None:
+            out.append(Message("assistant", (Text(self.wrap_up.text),)))
+        if self.sentinel is not None:
+            out.append(Message("sentinel", (self.sentinel,)))
+        return tuple(out)
+
+    def __repr__(self) -> str:
+        """One short line; `print(bl.steps_df(run))` shows more."""
+        return (
+            f"<Run {self.run_id[:8]} {self.agent or 'no agent'}/{self.policy}: {self.stop.reason} at step "
+            f"{self.stop.step}, {self.n_steps} steps, {self.n_tool_calls} calls>"
+        )

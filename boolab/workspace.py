@@ -1,0 +1,196 @@
+"""Built-in tools: reading a folder, and asking the user.
+
+The workspace tools only read, and only below their root: no `..`, no absolute path, no symbolic link that leads out,
+nothing that is not a regular file. What they return is bounded; where it was cut, the result says so.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from boolab.errors import SettingError, ToolError
+from boolab.tools import ToolSpec, tool
+
+MAX_FILES: Final = 20_000
+MAX_FILE_BYTES: Final = 2_000_000
+MAX_LINES: Final = 400
+MAX_ENTRIES: Final = 500
+MAX_MATCHES: Final = 100
+MAX_LINE_CHARS: Final = 400
+_SKIPPED: Final = frozenset({".git", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", "out"})
+_OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
+    """`list_files`, `read_file` and `search_text`, confined to `root`. All are read-only.
+
+    Args:
+        root: The folder.
+
+    Raises:
+        SettingError: if it is not a folder.
+
+    Example:
+        >>> sorted(workspace_tools("."))
+        ['list_files', 'read_file', 'search_text']
+    """
+    top = Path(root).expanduser().resolve()
+    if not top.is_dir():
+        msg = f"root={str(root)!r} is not a folder"
+        raise SettingError(msg)
+
+    @tool(read_only=True)
+    def list_files(path: str = ".", pattern: str = "*") -> str:
+        """List the files below a folder of the workspace.
+
+        Args:
+            path: The folder, relative to the workspace.
+            pattern: Which file names to list, such as '*.py'.
+        """
+        folder = _inside(top, path)
+        if not folder.is_dir():
+            msg = f"{path!r} is not a folder"
+            raise ToolError(msg)
+        names = (str(file.relative_to(top)) for file in _walk(top, folder) if file.match(pattern))
+        found = [name for name, _ in zip(names, range(MAX_ENTRIES + 1), strict=False)]
+        if len(found) > MAX_ENTRIES:
+            found[MAX_ENTRIES:] = [f"(the first {MAX_ENTRIES} files; narrow the path or the pattern)"]
+        return "\n".join(found) or f"(no file matches {pattern!r} in {path!r})"
+
+    @tool(read_only=True)
+    def read_file(path: str, offset: int = 1, limit: int = 200) -> str:
+        """Read lines of a text file of the workspace.
+
+        Args:
+            path: The file, relative to the workspace.
+            offset: The first line, from 1.
+            limit: How many lines, at most 400.
+        """
+        if offset < 1 or not 1 <= limit <= MAX_LINES:
+            msg = f"offset {offset}, limit {limit}: expected offset >= 1 and 1 <= limit <= {MAX_LINES}"
+            raise ToolError(msg)
+        lines = _read(_inside(top, path), path).splitlines()
+        if offset > max(len(lines), 1):
+            msg = f"{path!r} has {len(lines)} lines; offset {offset} is past its end"
+            raise ToolError(msg)
+        shown = [_shorten(line) for line in lines[offset - 1 : offset - 1 + limit]]
+        rest = len(lines) - (offset - 1 + len(shown))
+        return "\n".join([*shown, *([f"({rest} more lines)"] if rest else [])])
+
+    @tool(read_only=True)
+    def search_text(pattern: str, path: str = ".", files: str = "*", ignore_case: bool = False) -> str:
+        """Search the files of the workspace for a text and list the lines that hold it.
+
+        Args:
+            pattern: The text, taken literally.
+            path: The folder or file to search, relative to the workspace.
+            files: Which file names to search, such as '*.py'.
+            ignore_case: Whether upper and lower case are the same.
+        """
+        if not pattern:
+            msg = "the pattern is empty"
+            raise ToolError(msg)
+        wanted = pattern.lower() if ignore_case else pattern
+        start = _inside(top, path)
+        matches: list[str] = []
+        for file in _walk(top, start) if start.is_dir() else [start]:
+            if not file.match(files):
+                continue
+            try:
+                text = _read(file, str(file))
+            except ToolError:
+                continue
+            for number, line in enumerate(text.splitlines(), 1):
+                if wanted in (line.lower() if ignore_case else line):
+                    matches.append(f"{file.relative_to(top)}:{number}: {_shorten(line.strip())}")
+                    if len(matches) == MAX_MATCHES:
+                        return "\n".join([*matches, f"(the first {MAX_MATCHES} matches; narrow the search)"])
+        return "\n".join(matches) or f"(no match for {pattern!r})"
+
+    return {spec.name: spec for spec in (list_files, read_file, search_text)}
+
+
+@tool(read_only=True, pauses=True)
+def ask_user_input(question: str) -> str:
+    """Ask the user a question and wait for the answer.
+
+    Args:
+        question: The question.
+    """
+    return f"(waiting for the user's answer to: {question})"
+
+
+@tool(read_only=True, pauses=True)
+def request_read_access(path: str, reason: str = "") -> str:
+    """Ask the user for permission to read something outside the workspace, and wait for the answer.
+
+    Args:
+        path: What to read.
+        reason: Why it is needed.
+    """
+    return f"(waiting for permission to read {path}{': ' if reason else ''}{reason})"
+
+
+PAUSE_TOOLS: Final = {spec.name: spec for spec in (ask_user_input, request_read_access)}
+BUILT_IN: Final = ("list_files", "read_file", "search_text", *PAUSE_TOOLS)
+
+
+def _inside(top: Path, path: str) -> Path:
+    """The real place of `path`, refused unless it is below `top`."""
+    if "\0" in path or Path(path).is_absolute() or ".." in Path(path).parts:
+        msg = f"{path!r} is not accepted: expected a path inside the workspace, without '..'"
+        raise ToolError(msg)
+    try:
+        place = (top / path).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError) as error:
+        msg = f"{path!r} does not exist in the workspace"
+        raise ToolError(msg) from error
+    if not place.is_relative_to(top):
+        msg = f"{path!r} leads out of the workspace"
+        raise ToolError(msg)
+    return place
+
+
+def _walk(top: Path, folder: Path) -> Iterator[Path]:
+    """The regular files below `folder`, in order, without following links; at most `MAX_FILES`."""
+    seen = 0
+    for where, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        for name in sorted(names):
+            file = Path(where, name)
+            if file.is_symlink() and not file.resolve().is_relative_to(top):
+                continue
+            seen += 1
+            if seen > MAX_FILES:
+                return
+            yield file
+
+
+def _read(file: Path, shown: str) -> str:
+    """The text of a regular file of bounded size. Opened without following a link that was put there meanwhile."""
+    try:
+        handle = os.open(file, _OPEN)
+    except OSError as error:
+        msg = f"{shown!r} cannot be read: {error.strerror}"
+        raise ToolError(msg) from error
+    with os.fdopen(handle, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            msg = f"{shown!r} is not a file"
+            raise ToolError(msg)
+        if status.st_size > MAX_FILE_BYTES:
+            msg = f"{shown!r} has {status.st_size:,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
+            raise ToolError(msg)
+        raw = stream.read(MAX_FILE_BYTES)
+    if b"\0" in raw[:8192]:
+        msg = f"{shown!r} is not a text file"
+        raise ToolError(msg)
+    return raw.decode("utf-8", "replace")
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]} ({len(line) - MAX_LINE_CHARS} more)"
