@@ -87,7 +87,7 @@ class FreshModel:
         return Response("", (ToolCall(f"call_{left}", "add", f'{{"a":{left},"b":1}}'),), "tool_calls")
 
 
-ADD = tool(plain_add, )
+ADD = tool(name="add")(plain_add)
 AGENT = Agent("adder", prompt="Add.", tools=(ADD,), policy=UNBOUNDED)
 LIMITED = replace(AGENT, steps=1_000_000, tool_budget=1_000_000, doom_loop=3)
 UNLIMITED = replace(AGENT, steps=None, tool_budget=None, doom_loop=None)
@@ -96,7 +96,8 @@ UNLIMITED = replace(AGENT, steps=None, tool_budget=None, doom_loop=None)
 async def full(steps: int, agent: Agent = LIMITED) -> Run:
     """The whole loop, with everything that a run records."""
     done = await run(agent, "go", model=FreshModel(steps))
-    assert (done.stop_reason, done.n_steps, done.n_tool_calls) == ("finished", steps, steps - 1)
+    assert (done.stop_reason, done.n_steps, done.n_tool_calls) == ("finished", steps, steps - 1), done
+    assert not any(result and result.is_error for step in done.steps for result in step.results)
     return done
 
 
@@ -133,9 +134,14 @@ def times(n: int, work: Callable[[], Awaitable[object]]) -> Work:
     return repeated
 
 
-async def together(n: int, steps: int) -> None:
+async def together(n: int, steps: int) -> list[Run]:
     """n runs at once."""
-    await asyncio.gather(*(full(steps) for _ in range(n)))
+    return await asyncio.gather(*(full(steps) for _ in range(n)))
+
+
+async def in_a_row(n: int, steps: int) -> list[Run]:
+    """n runs, one after the other, kept likewise."""
+    return [await full(steps) for _ in range(n)]
 
 
 def show(what: str, ratio: float, limit: str, detail: str) -> None:
@@ -178,7 +184,7 @@ async def measure(pairs: int) -> None:
     show("per step: S=800 / S=50", ratio, more, f"{a:.2f} against {b:.2f} ({a - b:+.2f})")
     a, b, ratio = await compare(lambda: full(10_000), times(200, lambda: full(50)), 10_000, 10_000, max(pairs // 4, 3))
     show("per step: S=10,000 / S=50", ratio, "works", f"{a:.2f} against {b:.2f}")
-    a, b, ratio = await compare(lambda: together(200, 50), times(200, lambda: full(50)), 10_000, 10_000, pairs)
+    a, b, ratio = await compare(lambda: together(200, 50), lambda: in_a_row(200, 50), 10_000, 10_000, pairs)
     show("per step: 200 concurrent / 200 in a row", ratio, "at most 1.2", f"{a:.2f} against {b:.2f}")
     a, b, ratio = await compare(
         times(n, lambda: full(50, UNLIMITED)), times(n, lambda: full(50)), n * 50, n * 50, pairs

@@ -35,12 +35,12 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """Real time, counted from when the clock was made."""
+    """Real time, counted from when the clock was made, plus `start_ms`."""
 
     virtual = False
 
-    def __init__(self) -> None:
-        self._start = time.perf_counter_ns()
+    def __init__(self, start_ms: int = 0) -> None:
+        self._start = time.perf_counter_ns() - start_ms * 1_000_000
 
     def now(self) -> int:
         return (time.perf_counter_ns() - self._start) // 1_000_000

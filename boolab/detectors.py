@@ -36,6 +36,8 @@ MAX_PERIOD: Final = 5
 
 _NOT_JSON: Final = object()
 _UNPARSED: Final = object()
+_NO_CALL: Final = ToolCall("", "", "")
+_NO_RESULT: Final = ToolResult("", "")
 
 
 class Detector(Protocol):
@@ -114,14 +116,14 @@ class RepeatStreak:
 
     @property
     def start(self) -> _RepeatState:
-        return None, None, _UNPARSED, 0
+        return _NO_CALL, _NO_RESULT, _UNPARSED, 0
 
     def fold(self, state: _RepeatState, call: ToolCall, result: ToolResult) -> tuple[_RepeatState, int]:
         last, last_result, last_parsed, streak = state
         parsed: object = _UNPARSED
-        if last is None or last_result is None or call.name != last.name:
+        if call.name != last.name:
             same = False
-        elif self.identity == "tool" or call.arguments == last.arguments:
+        elif call.arguments == last.arguments or self.identity == "tool":
             same = True
             parsed = last_parsed
         elif self.identity == "raw":
@@ -131,17 +133,18 @@ class RepeatStreak:
             if last_parsed is _UNPARSED:
                 last_parsed = _parse(last.arguments)
             parsed = _parse(call.arguments)
-            sort = self.identity != "ordered"
-            same = parsed == last_parsed and _dumps(parsed, call.arguments, sort=sort) == _dumps(
-                last_parsed, last.arguments, sort=sort
-            )
-        if same and self.identity == "call+result" and last_result is not None:
+            same = parsed == last_parsed and self._same_text(call, parsed, last, last_parsed)
+        if same and self.identity == "call+result":
             same = result.content == last_result.content
         streak = streak + 1 if same else 1
         return (call, result, parsed, streak), streak
 
+    def _same_text(self, a: ToolCall, parsed_a: object, b: ToolCall, parsed_b: object) -> bool:
+        sort = self.identity != "ordered"
+        return _dumps(parsed_a, a.arguments, sort=sort) == _dumps(parsed_b, b.arguments, sort=sort)
 
-_RepeatState: TypeAlias = tuple[ToolCall | None, ToolResult | None, object, int]
+
+_RepeatState: TypeAlias = tuple[ToolCall, ToolResult, object, int]
 
 
 @dataclass(frozen=True, slots=True)

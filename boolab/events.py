@@ -75,7 +75,7 @@ def run_events(run: Run) -> list[Event]:
     for step in run.steps:
         events.append(start_event(message, step.index, step.start_ms))
         events.extend(step_events(message, step))
-        message += 2 if results_message(step.results).parts else 1
+        message += 1 if results_message(step.results) is None else 2
     events.extend(run.events)
     events.append(stop_event(run))
     return sorted(events, key=lambda event: event.t_ms or 0)

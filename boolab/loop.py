@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from boolab.errors import describe
 from boolab.models.base import Request
-from boolab.tools import execute_all
+from boolab.tools import execute, execute_together
 from boolab.turn import Turn
 from boolab.types import Message, Response, Run, Step, Stop, Text, ToolCall, ToolResult, WrapUp
 
@@ -115,8 +115,10 @@ async def tool_phase(turn: Turn, response: Response) -> ToolPhaseResult:
     calls = response.tool_calls
     if turn.closing:
         turn.results = [ToolResult(call.id, REFUSAL, is_error=True) for call in calls]
+    elif len(calls) == 1:
+        turn.results[0] = await execute(calls[0], len(turn.steps) + 1, 1, turn.execution, turn.clock)
     elif calls:
-        await execute_all(calls, turn.execution(), turn.results)
+        await execute_together(calls, len(turn.steps) + 1, turn.execution, turn.results)
     if turn.pausing and any(
         call.name in turn.pausing and result is not None and not result.is_error
         for call, result in zip(calls, turn.results, strict=True)
@@ -124,7 +126,7 @@ async def tool_phase(turn: Turn, response: Response) -> ToolPhaseResult:
         return ToolPhaseResult("paused", len(calls), calls, None)
     if turn.setup.synthesis is not None and calls and await _synthesise(turn, response):
         return ToolPhaseResult("synthesis_done", len(calls), calls, None)
-    return ToolPhaseResult("continue", len(calls), calls, len(turn.messages) + bool(calls))
+    return ToolPhaseResult("continue", len(calls), calls, turn.next_message + 1 + bool(calls))
 
 
 async def _synthesise(turn: Turn, response: Response) -> bool:
@@ -186,7 +188,7 @@ async def _ask_for_summary(turn: Turn) -> Response:
     question = Message("user", (Text(SUMMARY_PROMPT),))
     request = Request(
         len(turn.steps),
-        [*turn.messages, question],
+        [*turn.history, question],
         (),
         turn.clock,
         "summary",

@@ -9,11 +9,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Final, Literal, TypeAlias
 
 from boolab.errors import SettingError
-from boolab.stop import AnyOf, StopRule, ceiling, doom_loop, max_steps, tool_budget
+from boolab.stop import AnyOf, StopRule, ceiling, doom_loop, is_whole, max_steps, tool_budget
 
 
 class _Default(enum.Enum):
@@ -139,7 +138,7 @@ def check_setting(name: str, value: object) -> None:
     least = _LEAST[name]
     if value is None or value is DEFAULT:
         return
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    if not is_whole(value) or value < least:
         msg = f"{name}: {value!r} is not accepted; expected an integer >= {least}, or none for no limit"
         raise SettingError(msg)
 

@@ -271,7 +271,7 @@ def _portal(_process: int) -> _Portal:
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    known = set(Setup._fields) - {"agent", "settings"}
+    known = set(Setup._fields) - {"agent", "settings", "model_name"}
     unknown = sorted(set(options) - known)
     if unknown:
         msg = f"unknown option {unknown[0]!r}; accepted: {', '.join(sorted(known))}"

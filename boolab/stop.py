@@ -38,11 +38,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from boolab.detectors import Detector, ErrorStreak, RepeatStreak
 from boolab.errors import SettingError, UnknownCounter
-from boolab.types import MICRO, Stop, StopReason, ToolCall, ToolResult, Usage
+from boolab.types import MICRO, UNKNOWN_USAGE, Stop, StopReason, ToolCall, ToolResult, Usage
 
 Counters: TypeAlias = Mapping[str, Any]
 """Counters by name: an int or None each (`Progress`), or a nullable column each (a DataFrame)."""
@@ -50,6 +50,7 @@ Counters: TypeAlias = Mapping[str, Any]
 OnUnknown: TypeAlias = Literal["error", "ignore"]
 
 COUNTERS = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
+_NOTHING_KNOWN = dict.fromkeys(("input_tokens", "output_tokens", "tokens", "cost"))
 
 
 class Progress(dict[str, int | None]):
@@ -67,7 +68,7 @@ class Progress(dict[str, int | None]):
 
     def __init__(self, detectors: Sequence[Detector] = (), **counters: int | None) -> None:
         super().__init__(dict.fromkeys(COUNTERS, 0) | {d.name: 0 for d in detectors} | counters)
-        self._detectors = tuple((d.name, d.fold) for d in detectors)
+        self._detectors = tuple((i, d.name, d.fold) for i, d in enumerate(detectors))
         self._states = [d.start for d in detectors]
 
     def complete(
@@ -76,26 +77,21 @@ class Progress(dict[str, int | None]):
         """Count one completed step. A call without a result was dropped and counts nowhere."""
         self["steps"] += 1  # type: ignore[operator] # always known
         self["elapsed"] = elapsed
-        tokens_in, tokens_out, _, _, cost = usage
-        if tokens_in is None or tokens_out is None or cost is None:
+        if usage == UNKNOWN_USAGE:
+            self.update(_NOTHING_KNOWN)
+        else:
+            tokens_in, tokens_out, _, _, cost = usage
             self._add("input_tokens", tokens_in)
             self._add("output_tokens", tokens_out)
             self._add("tokens", None if tokens_in is None or tokens_out is None else tokens_in + tokens_out)
             self._add("cost", cost)
-        elif tokens_in or tokens_out or cost:
-            self._add("input_tokens", tokens_in)
-            self._add("output_tokens", tokens_out)
-            self._add("tokens", tokens_in + tokens_out)
-            self._add("cost", cost)
-        if calls:
-            answered = 0
-            for call, result in zip(calls, results, strict=True):
-                if result is None:
-                    continue
+        answered = 0
+        for call, result in zip(calls, results, strict=True):
+            if result is not None:
                 answered += 1
-                for i, (name, fold) in enumerate(self._detectors):
+                for i, name, fold in self._detectors:
                     self._states[i], self[name] = fold(self._states[i], call, result)
-            self["tool_calls"] += answered  # type: ignore[operator] # always known
+        self["tool_calls"] += answered  # type: ignore[operator] # always known
 
     def _add(self, name: str, amount: int | None) -> None:
         so_far = self[name]
@@ -197,7 +193,8 @@ class AnyOf(StopRule):
     def __call__(self, counters: Counters) -> Any:  # noqa: ANN401 - see StopRule
         true = self.rules[0](counters)
         for rule in self.rules[1:]:
-            true = _either(true, rule(counters))
+            other = rule(counters)
+            true = other if true is False else _either(true, other)
         return true
 
     @property
@@ -348,8 +345,13 @@ def _both(a: Any, b: Any) -> Any:  # noqa: ANN401 - scalars or columns
     return a & b
 
 
+def is_whole(n: object) -> TypeGuard[int]:
+    """Whether n is an integer, numpy's included, and no bool."""
+    return type(n) is int or (isinstance(n, Integral) and not isinstance(n, bool))
+
+
 def _whole(n: object, what: str, least: int) -> int:
-    if isinstance(n, bool) or not isinstance(n, Integral) or n < least:
+    if not is_whole(n) or n < least:
         msg = f"{what}({n!r}): expected an integer >= {least}"
         raise SettingError(msg)
     return int(n)

@@ -1,8 +1,8 @@
 """Tools: a typed Python function becomes a JSON schema, a validator and an executor, once.
 
 `execute` turns one call into one result and never raises: an exception, arguments that do not fit and a name that
-nobody provides are error results which tell the model what would have been accepted. `execute_all` runs the calls of
-one step; the results come back in call order.
+nobody provides are error results which tell the model what would have been accepted. `execute_together` runs several
+calls of one step; the results come back in call order.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class ToolSpec:
     in_thread: bool = False
     is_async: bool = False
     context: str | None = None
+    needs_care: bool = field(default=False, repr=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the function takes and gives
         return self.function(*args, **kwargs)
@@ -166,54 +167,50 @@ Reply: TypeAlias = Callable[[ToolCall, ToolContext], Awaitable[ToolResult] | Non
 
 
 class Execution(NamedTuple):
-    """What `execute` needs of its run: the tools by name, who runs, when, and a model's own replies."""
+    """What tools need of their run: the tools by name, who runs, the time, the messages, and a model's own replies."""
 
     tools: Mapping[str, ToolSpec]
     run_id: str
-    step: int
     clock: Clock
     history: Sequence[Message] = ()
     reply: Reply | None = None
 
-    def context(self, call: int, clock: Clock) -> ToolContext:
-        """The context of the call at that place in the step, from 0."""
-        return ToolContext(self.run_id, self.step, call + 1, clock, self.history)
 
-
-async def execute_all(calls: Sequence[ToolCall], run: Execution, results: list[ToolResult | None]) -> None:
-    """Execute the calls of one step: one is awaited, several run concurrently.
+async def execute_together(
+    calls: Sequence[ToolCall], step: int, run: Execution, results: list[ToolResult | None]
+) -> None:
+    """Execute the calls of one step concurrently.
 
     Args:
         calls: The calls.
+        step: The step's number, from 1.
         run: Their run.
         results: One slot for each call, filled as the results come in; if this is cancelled, the calls without a
             result still have None there.
     """
-    if len(calls) == 1:
-        results[0] = await execute(calls[0], 0, run, run.clock)
-        return
 
-    async def one(i: int, clock: Clock) -> None:
-        results[i] = await execute(calls[i], i, run, clock)
+    async def one(place: int, clock: Clock) -> None:
+        results[place] = await execute(calls[place], step, place + 1, run, clock)
 
     forks = [run.clock.fork() for _ in calls]
     async with asyncio.TaskGroup() as group:
-        for i, fork in enumerate(forks):
-            group.create_task(one(i, fork))
+        for place, fork in enumerate(forks):
+            group.create_task(one(place, fork))
     run.clock.join(forks)
 
 
-async def execute(call: ToolCall, index: int, run: Execution, clock: Clock) -> ToolResult:
+async def execute(call: ToolCall, step: int, number: int, run: Execution, clock: Clock) -> ToolResult:
     """Execute one call. Never raises, unless it is cancelled.
 
     Args:
         call: The call; its arguments are the raw text.
-        index: Its place in the step, from 0.
+        step: The step's number, from 1.
+        number: The call's number in the step, from 1.
         run: Its run.
         clock: The clock of this call; it is moved on by what the call takes.
     """
     if run.reply is not None:
-        reply = run.reply(call, run.context(index, clock))
+        reply = run.reply(call, ToolContext(run.run_id, step, number, clock, run.history))
         if reply is not None:
             return await reply
     spec = run.tools.get(call.name)
@@ -223,29 +220,30 @@ async def execute(call: ToolCall, index: int, run: Execution, clock: Clock) -> T
         arguments = spec.validate(call.arguments or "{}")
     except (ValidationError, RecursionError) as error:
         text, broken = _bad_arguments(call, spec, error)
-        return ToolResult(call.id, text, True, broken, 0)  # noqa: FBT003 - a NamedTuple's field
+        return ToolResult(call.id, text, is_error=True, parse_error=broken, duration_ms=0)
     start = clock.now()
     try:
-        if spec.context is not None or spec.timeout is not None or spec.in_thread:
-            value = await _execute_aside(spec, arguments, run.context(index, clock))
+        if spec.needs_care:
+            context = ToolContext(run.run_id, step, number, clock, run.history)
+            value = await _execute_with_care(spec, arguments, context)
         elif spec.is_async:
             value = await spec.function(**arguments)
         else:
             value = spec.function(**arguments)
-        text = value if type(value) is str else _as_text(value)
+        text, failed = value if type(value) is str else _as_text(value), False
     except ToolError as error:
-        return ToolResult(call.id, str(error), is_error=True, duration_ms=clock.now() - start)
+        text, failed = str(error), True
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure is data
-        return ToolResult(call.id, f"{type(error).__name__}: {error}", is_error=True, duration_ms=clock.now() - start)
+        text, failed = f"{type(error).__name__}: {error}", True
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        return ToolResult(call.id, "the tool cancelled itself", is_error=True, duration_ms=clock.now() - start)
-    return ToolResult(call.id, text, False, False, clock.now() - start)  # noqa: FBT003 - a NamedTuple's field
+        text, failed = "the tool cancelled itself", True
+    return ToolResult(call.id, text, failed, False, clock.now() - start)  # noqa: FBT003 - positional for speed
 
 
-async def _execute_aside(spec: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> Any:  # noqa: ANN401
+async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> Any:  # noqa: ANN401
     """Execute with a context, a deadline or a thread: whatever the direct way does not need."""
     clock = context.clock
     fork = clock.fork(spec.timeout)
@@ -280,6 +278,7 @@ def _spec(
     summary, about = _read_docstring(inspect.getdoc(fn) or "")
     adapter, context = _adapter(fn, shown, about)
     is_async = inspect.iscoroutinefunction(fn)
+    in_thread = not is_async and (thread or timeout is not None)
     return ToolSpec(
         name=shown,
         description=summary,
@@ -289,9 +288,10 @@ def _spec(
         read_only=read_only,
         pauses=pauses,
         timeout=timeout,
-        in_thread=not is_async and (thread or timeout is not None),
+        in_thread=in_thread,
         is_async=is_async,
         context=context,
+        needs_care=in_thread or timeout is not None or context is not None,
     )
 
 

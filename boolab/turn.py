@@ -26,6 +26,7 @@ from boolab.stop import Progress, StopRule, Threshold
 from boolab.tools import Execution, ToolSpec, as_tool, open_tool
 from boolab.types import (
     Event,
+    History,
     Message,
     Response,
     Run,
@@ -36,8 +37,6 @@ from boolab.types import (
     ToolCall,
     ToolResult,
     WrapUp,
-    response_message,
-    results_message,
 )
 from boolab.workspace import BUILT_IN, PAUSE_TOOLS, workspace_tools
 
@@ -65,6 +64,7 @@ class Setup(NamedTuple):
     clock: Clock | None = None
     seed: int | None = None
     settings: Mapping[str, Any] = {}
+    model_name: str | None = None
 
 
 class Turn:
@@ -102,15 +102,23 @@ class Turn:
 
         self.run_id = uuid.uuid4().hex if paused is None else paused.run_id
         self.prompt = _prompt(agent, task) if paused is None else paused.prompt
-        self.messages = list(self.prompt)
-        self.clock = setup.clock or (VirtualClock() if getattr(self.model, "virtual", False) else WallClock())
+        before = 0 if paused is None else paused.duration_ms or 0
+        self.clock = setup.clock or (
+            VirtualClock(before) if getattr(self.model, "virtual", False) else WallClock(before)
+        )
+        self.now = self.clock.now
         self.started_at = None if self.clock.virtual else datetime.now(UTC)
-        self.progress = Progress(() if self.rule is None else self.rule.detectors())
+        self.detectors = () if self.rule is None else self.rule.detectors()
+        self.progress = Progress(self.detectors)
         self.steps: list[Step] = []
+        self.history = History(self.prompt, self.steps)
+        self.next_message = len(self.prompt)
+        self.execution = Execution(self.tools, self.run_id, self.clock, self.history, self.reply)
         self.events: list[Event] = []
-        self.boundary_ms = self.clock.now()
+        self.boundary_ms = self.now()
         self.heard_ms = self.boundary_ms
         self.in_step = False
+        self.closing = False
         self.response: Response | None = None
         self.results: list[ToolResult | None] = []
         self.partial: dict[str, str] | None = None
@@ -120,7 +128,6 @@ class Turn:
         self.sentinel: Sentinel | None = None
         self.synthesis: str | None = None
         self.run: Run | None = None
-        self._resumed_ms = 0
         if paused is not None:
             self._go_on_from(paused)
 
@@ -128,31 +135,11 @@ class Turn:
         """Take up a paused run: its steps are counted again, by the same counters."""
         self.started_at = run.started_at
         self.events = list(run.events)
-        self._resumed_ms = (run.duration_ms or 0) - self.clock.now()
-        self.boundary_ms = run.duration_ms or 0
         for step in run.steps:
-            self._remember(step)
-            self.progress.complete(
-                step.response.tool_calls,
-                step.results,
-                step.response.usage,
-                None if step.start_ms is None or step.duration_ms is None else step.start_ms + step.duration_ms,
-            )
-
-    def _remember(self, step: Step) -> None:
-        self.steps.append(step)
-        self.messages.append(response_message(step.index, step.start_ms, step.response))
-        if any(step.results):
-            self.messages.append(results_message(step.results))
-
-    def now(self) -> int:
-        """Milliseconds since the turn began, pauses for an answer left out."""
-        return self.clock.now() + self._resumed_ms
-
-    @property
-    def closing(self) -> bool:
-        """Whether the next step is the last one under the cap, in a policy that lets it carry no tools."""
-        return self.closing_step is not None and len(self.steps) + 1 == self.closing_step
+            self.steps.append(step)
+            self.next_message += 1 + any(step.results)
+            elapsed = None if step.start_ms is None or step.duration_ms is None else step.start_ms + step.duration_ms
+            self.progress.complete(step.response.tool_calls, step.results, step.response.usage, elapsed)
 
     def at_boundary(self) -> Stop | None:
         """Ask whether to go on: None, or the stop."""
@@ -166,11 +153,12 @@ class Turn:
         self.response = None
         self.results = []
         index = len(self.steps)
+        self.closing = index + 1 == self.closing_step
         if self.on_event is not None:
-            self.tell(start_event(len(self.messages), index + 1, self.boundary_ms))
+            self.tell(start_event(self.next_message, index + 1, self.boundary_ms))
         request = Request(
             index,
-            self.messages,
+            self.history,
             () if self.closing else self.offered,
             self.clock,
             "step",
@@ -182,7 +170,7 @@ class Turn:
     def _listen(self) -> Emit:
         """Pass deltas on, and keep them in case the response breaks."""
         heard = self.partial = {"text": "", "reasoning": ""}
-        message = len(self.messages)
+        message = self.next_message
 
         def emit(of: str, delta: str) -> None:
             if of in heard:
@@ -199,30 +187,23 @@ class Turn:
         self.response = response
         self.heard_ms = self.now()
         self.results = [None] * len(response.tool_calls)
-        self.messages.append(response_message(len(self.steps) + 1, self.boundary_ms, response))
-
-    def execution(self) -> Execution:
-        """What the tools of this step need to know."""
-        return Execution(self.tools, self.run_id, len(self.steps) + 1, self.clock, self.messages, self.reply)
+        self.history.under_way = (len(self.steps) + 1, self.boundary_ms, response)
 
     def end_step(self, *, counts: bool = True, error: str = "") -> Step:
         """Put the step on record and, unless it ended the turn from within, count it: this is the next boundary."""
-        now = self.now()
+        now, start = self.now(), self.boundary_ms
         response = self.response or Response()
-        start, results = self.boundary_ms, tuple(self.results)
+        results = tuple(self.results)
         step = Step(len(self.steps) + 1, 1, start, now - start, self.heard_ms - start, response, results, error)
-        message = len(self.messages) - (1 if self.response else 0)
         self.steps.append(step)
-        if response.tool_calls:
-            if any(results):
-                self.messages.append(results_message(results))
         if counts:
             self.progress.complete(response.tool_calls, results, response.usage, now)
         self.boundary_ms = now
         self.in_step = False
         if self.on_event is not None:
-            for event in step_events(message, step):
+            for event in step_events(self.next_message, step):
                 self.tell(event)
+        self.next_message += 1 + any(results)
         self.response = self.partial = None
         return step
 
@@ -253,10 +234,9 @@ class Turn:
     def fail(self, error: Exception) -> Stop:
         """The stop of a failure. In a closing step it is the limit all the same that ends the turn."""
         self.error = describe(error)
-        closing = self.closing
         if self.in_step:
-            self._break_step(self.error, getattr(error, "partial", None), counts=closing)
-        limit = self.rule.verdict(self.progress) if closing and self.rule is not None else None
+            self._break_step(self.error, getattr(error, "partial", None), counts=self.closing)
+        limit = self.rule.verdict(self.progress) if self.closing and self.rule is not None else None
         return limit or self.end("error")
 
     def _break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> None:
@@ -302,7 +282,7 @@ class Turn:
         run = Run(
             run_id=self.run_id,
             agent=self.agent.name,
-            model=self.model.name,
+            model=self.setup.model_name or self.model.name,
             policy=self.policy.name,
             task=next((m.text for m in reversed(self.prompt) if m.role == "user"), ""),
             stop=stop,
@@ -340,8 +320,7 @@ class Turn:
         return limits
 
     def _identity(self) -> str:
-        watching = () if self.rule is None else self.rule.detectors()
-        return next((d.identity for d in watching if isinstance(d, RepeatStreak)), self.policy.identity)
+        return next((d.identity for d in self.detectors if isinstance(d, RepeatStreak)), self.policy.identity)
 
 
 def _model(setup: Setup, agent: Agent) -> Model:

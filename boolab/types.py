@@ -7,8 +7,8 @@ dataclass.
 Units: times are integer milliseconds from the run's start, money is integer micro-dollars (`cost_usd` turns it into
 dollars at the surface). `None` is *unknown*, never zero.
 
-A run's messages are not stored twice: they are `Run.prompt`, what each `Step` says, and the ending, put together by
-the same functions that the live loop uses (`response_message`, `results_message`).
+A run's messages are not stored beside its steps: `History` makes them from the steps, for the live loop and for the
+record alike.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 MICRO = 1_000_000
 
@@ -38,6 +38,9 @@ class Usage(NamedTuple):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost: int | None = None
+
+
+UNKNOWN_USAGE = Usage()
 
 
 class ToolCall(NamedTuple):
@@ -67,7 +70,7 @@ class Response(NamedTuple):
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = UNKNOWN_USAGE
     reasoning: str = ""
     ttft_ms: int | None = None
 
@@ -189,9 +192,58 @@ def response_message(step_number: int, started_at: int | None, response: Respons
     return Message("assistant", tuple(parts))
 
 
-def results_message(results: Sequence[ToolResult | None]) -> Message:
-    """The message with the results of one step's calls, in call order."""
-    return Message("tool", tuple(r for r in results if r is not None))
+def results_message(results: Sequence[ToolResult | None]) -> Message | None:
+    """The message with the results of one step's calls, in call order; None if there are no results."""
+    given = tuple(r for r in results if r is not None)
+    return Message("tool", given) if given else None
+
+
+class History(Sequence[Message]):
+    """The messages of a run: its prompt, then what each step said and got. Made from the steps, when somebody looks.
+
+    A model that does not read the history pays nothing for it; one that does finds each message built once, and the
+    same object ever after.
+
+    Args:
+        prompt: The messages before the first step.
+        steps: The steps; the list may grow.
+
+    Example:
+        >>> len(History([Message("user", (Text("Hello"),))], []))
+        1
+    """
+
+    def __init__(self, prompt: Sequence[Message], steps: Sequence[Step]) -> None:
+        self._messages = list(prompt)
+        self._steps = steps
+        self._seen = 0
+        self._shown = False
+        self.under_way: tuple[int, int | None, Response] | None = None
+        """Number, start and response of a step that is not on record yet."""
+
+    def _look(self) -> list[Message]:
+        for step in self._steps[self._seen :]:
+            if not self._shown:
+                self._messages.append(response_message(step.index, step.start_ms, step.response))
+            answers = results_message(step.results)
+            if answers is not None:
+                self._messages.append(answers)
+            self._seen += 1
+            self._shown = False
+        if self.under_way is not None and self.under_way[0] > self._seen and not self._shown:
+            self._messages.append(response_message(*self.under_way))
+            self._shown = True
+        return self._messages
+
+    @overload
+    def __getitem__(self, place: int) -> Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Message]: ...
+    def __getitem__(self, place: int | slice) -> Message | list[Message]:
+        return self._look()[place]
+
+    def __len__(self) -> int:
+        return len(self._look())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,11 +316,7 @@ class Run:
     @property
     def messages(self) -> tuple[Message, ...]:
         """All messages in order; a message's id is its place here."""
-        out = list(self.prompt)
-        for step in self.steps:
-            out.append(response_message(step.index, step.start_ms, step.response))
-            if any(step.results):
-                out.append(results_message(step.results))
+        out = list(History(self.prompt, self.steps))
         if self.synthesis is not None:
             out.append(Message("assistant", (Text(self.synthesis),)))
         if self.wrap_up is not None:

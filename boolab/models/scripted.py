@@ -231,6 +231,8 @@ class ScriptedModel:
             self._ends.append(min(self._ends[-1] + item.repeat, FOREVER))
         self._conditional = any(item.when for item in items)
         self._single = not self._conditional and all(item.repeat == 1 for item in items)
+        if self._single:
+            self._items = [item._replace(response=_numbered(item, i), ids=()) for i, item in enumerate(items)]
         self._summary = None if script.summary is None else _compile(script.summary)
         self._results = script.tools
         self.reply = self._reply if script.tools else None
@@ -379,11 +381,12 @@ def _numbered(item: _Compiled, index: int) -> Response:
     """The response with ids that no other response of the run has."""
     if not item.ids:
         return item.response
-    calls = tuple(
-        ToolCall(given or f"call_{index + 1}_{n}", name, arguments)
-        for n, (given, (_, name, arguments)) in enumerate(zip(item.ids, item.response.tool_calls, strict=True), 1)
-    )
-    return item.response._replace(tool_calls=calls)
+    _, calls, *rest = item.response
+    numbered = [
+        ToolCall(given or f"call_{index + 1}_{n}", call.name, call.arguments)
+        for n, (given, call) in enumerate(zip(item.ids, calls, strict=True), 1)
+    ]
+    return Response(item.response.text, tuple(numbered), *rest)
 
 
 def _ready(response: Response) -> _Compiled:

@@ -1,0 +1,390 @@
+"""Runs as DataFrames. Each table is declared once, as a list of columns.
+
+Integers are `Int64` and flags `boolean`, both nullable: what a source does not say is NA, never zero. Times are
+milliseconds from the run's start, money is in dollars. The counters in `steps_df` are those at the boundary *before*
+the step, computed from the record by the same folds that the live loop uses, and they start anew at each turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, call_key, cycle_period
+from boolab.events import run_events
+from boolab.stop import COUNTERS, Progress, StopRule
+from boolab.types import MICRO, Run, Step, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Runs: TypeAlias = Run | Iterable[Run]
+
+INT, FLAG, TEXT, FLOAT, TIME = "Int64", "boolean", "string[python]", "Float64", "datetime64[ms, UTC]"
+
+
+class Column(NamedTuple):
+    """One column of a table: its name, its dtype, and how to get its value from a row's source."""
+
+    name: str
+    dtype: str
+    get: Callable[[Any], Any]
+
+
+def runs_df(runs: Runs) -> pd.DataFrame:
+    """One row for each run, with a column more for each setting that a sweep set.
+
+    Args:
+        runs: A run, or runs.
+
+    Returns:
+        The columns of `RUN_COLUMNS`, then one `Int64` (or `string`) column for each key of `Run.settings`.
+
+    Example:
+        >>> list(runs_df([]).columns)[:3]
+        ['run_id', 'agent', 'model']
+    """
+    rows = as_runs(runs)
+    names = dict.fromkeys(name for run in rows for name in run.settings)
+    columns = [*RUN_COLUMNS]
+    for name in names:
+        if name not in _RUN_NAMES:
+            values = [run.settings.get(name) for run in rows]
+            columns.append(Column(name, _dtype(values), _setting(name)))
+    return _frame(columns, rows)
+
+
+def steps_df(runs: Runs) -> pd.DataFrame:
+    """One row for each step, with the counters at the boundary before it.
+
+    `repeat_streak` counts by the identity that the run's own detector used; `steps_left` and `budget_left` are NA
+    where nothing limited them; `cycle_period` is the smallest p <= 5 such that the last 2p calls are two equal halves.
+
+    Args:
+        runs: A run, or runs.
+
+    Returns:
+        The columns of `STEP_COLUMNS`.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> steps_df(run_sync(None, "Hello", model=ScriptedModel(["Hi."])))["finish_reason"].tolist()
+        ['stop']
+    """
+    return _frame(STEP_COLUMNS, [row for run in as_runs(runs) for row in _step_rows(run)])
+
+
+def calls_df(runs: Runs) -> pd.DataFrame:
+    """One row for each tool call, the dropped ones included.
+
+    Args:
+        runs: A run, or runs.
+
+    Returns:
+        The columns of `CALL_COLUMNS`.
+
+    Example:
+        >>> calls_df([]).shape[0]
+        0
+    """
+    return _frame(CALL_COLUMNS, [row for run in as_runs(runs) for row in _call_rows(run)])
+
+
+def events_df(runs: Runs) -> pd.DataFrame:
+    """One row for each event, numbered by `seq` within its run; `payload` is JSON. See `boolab.events`.
+
+    Args:
+        runs: A run, or runs.
+
+    Returns:
+        The columns of `EVENT_COLUMNS`.
+
+    Example:
+        >>> list(events_df([]).columns)
+        ['run_id', 'seq', 't_ms', 'kind', 'payload']
+    """
+    rows = [(run.run_id, seq, event) for run in as_runs(runs) for seq, event in enumerate(run_events(run))]
+    return _frame(EVENT_COLUMNS, rows)
+
+
+def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
+    """One row for each boundary of each turn, with all counters: what stop rules are evaluated on, offline.
+
+    Boundary k stands after k completed tool steps; none exists after a final text.
+
+    Args:
+        runs: A run, or runs.
+        rule: A stop rule whose detectors' counters are added as columns.
+
+    Returns:
+        run_id, turn, boundary, and an `Int64` column for each counter, named as in `boolab.stop`.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> from boolab.stop import max_steps
+        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> max_steps(0)(boundaries_df(run)).tolist()
+        [True]
+    """
+    detectors = () if rule is None else rule.detectors()
+    rows: list[tuple[str, int, Mapping[str, int | None]]] = []
+    for run in as_runs(runs):
+        for turn, steps in _turns(run):
+            progress = Progress(detectors)
+            rows.append((run.run_id, turn, dict(progress)))
+            for step in steps:
+                if _counts(run, step):
+                    _complete(progress, step)
+                    rows.append((run.run_id, turn, dict(progress)))
+    names = [*COUNTERS, *(d.name for d in detectors)]
+    columns = [
+        Column("run_id", TEXT, lambda row: row[0]),
+        Column("turn", INT, lambda row: row[1]),
+        Column("boundary", INT, lambda row: row[2]["steps"]),
+        *(Column(name, INT, _counter(name)) for name in names),
+    ]
+    return _frame(columns, rows)
+
+
+def as_runs(runs: Runs) -> list[Run]:
+    """A list of runs, from one run or from any number of them.
+
+    Raises:
+        TypeError: if something else than a run is among them.
+    """
+    listed = [runs] if isinstance(runs, Run) else list(runs)
+    for run in listed:
+        if not isinstance(run, Run):
+            msg = f"expected a Run or runs, not {type(run).__name__}"
+            raise TypeError(msg)
+    return listed
+
+
+class _StepRow(NamedTuple):
+    run: Run
+    step: Step
+    counters: Mapping[str, int | None]
+    repeat_streak: int | None
+    cycle_period: int | None
+
+
+class _CallRow(NamedTuple):
+    run: Run
+    step: Step
+    number: int
+    call: ToolCall
+    result: ToolResult | None
+
+
+def _step_rows(run: Run) -> Iterator[_StepRow]:
+    repeat, errors = RepeatStreak(run.identity), ErrorStreak()
+    for _, steps in _turns(run):
+        progress = Progress((repeat, errors))
+        keys: list[object] = []
+        for step in steps:
+            yield _StepRow(run, step, dict(progress), progress[repeat.name], cycle_period(keys))
+            if _counts(run, step):
+                _complete(progress, step)
+                keys += [
+                    call_key(call, result, run.identity)
+                    for call, result in zip(step.response.tool_calls, step.results, strict=True)
+                    if result is not None
+                ]
+
+
+def _call_rows(run: Run) -> Iterator[_CallRow]:
+    for step in run.steps:
+        pairs = zip(step.response.tool_calls, step.results, strict=True)
+        for number, (call, result) in enumerate(pairs, 1):
+            yield _CallRow(run, step, number, call, result)
+
+
+def _turns(run: Run) -> Iterator[tuple[int, list[Step]]]:
+    """The steps of a run by turn, in order; a run without steps has one turn."""
+    turns: dict[int, list[Step]] = {}
+    for step in run.steps:
+        turns.setdefault(step.turn, []).append(step)
+    yield from (turns or {1: []}).items()
+
+
+def _counts(run: Run, step: Step) -> bool:
+    """Whether a boundary follows the step: none exists after a final text, a pause or a synthesis."""
+    if step.index == len(run.steps):
+        return step.index <= run.stop_step and run.stop_reason not in ("paused", "synthesis")
+    return run.steps[step.index].turn == step.turn or bool(step.results)
+
+
+def _complete(progress: Progress, step: Step) -> None:
+    end = None if step.start_ms is None or step.duration_ms is None else step.start_ms + step.duration_ms
+    progress.complete(step.response.tool_calls, step.results, step.response.usage, end)
+
+
+def _frame(columns: Sequence[Column], rows: Sequence[Any]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - slow to import
+
+    data = {}
+    for column in columns:
+        values = [column.get(row) for row in rows]
+        if column.dtype == TIME:
+            data[column.name] = pd.Series(pd.to_datetime(values, utc=True)).astype(TIME)
+        else:
+            data[column.name] = pd.Series(values, dtype=column.dtype)
+    return pd.DataFrame(data)
+
+
+def _dtype(values: Iterable[object]) -> str:
+    kinds = {type(value) for value in values if value is not None}
+    return INT if kinds <= {int} else FLOAT if kinds <= {int, float} else TEXT
+
+
+def _setting(name: str) -> Callable[[Run], Any]:
+    return lambda run: run.settings.get(name)
+
+
+def _counter(name: str) -> Callable[[tuple[str, int, Mapping[str, int | None]]], int | None]:
+    return lambda row: row[2][name]
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """The sum, None if one of the values is unknown."""
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _errors(steps: Iterable[Step]) -> int | None:
+    return _sum(r.is_error for step in steps for r in step.results if r is not None)
+
+
+def _dropped(run: Run) -> int:
+    return sum(result is None for step in run.steps for result in step.results)
+
+
+def _usage(name: str) -> Callable[[Run], int | None]:
+    """A run's total of one kind of usage, the wrap-up included."""
+
+    def total(run: Run) -> int | None:
+        responses = [step.response for step in run.steps]
+        if run.wrap_up is not None and _wrapup_calls(run):
+            if run.wrap_up.response is None:
+                return None
+            responses.append(run.wrap_up.response)
+        return _sum(getattr(response.usage, name) for response in responses)
+
+    return total
+
+
+def _wrapup_calls(run: Run) -> int:
+    return int(run.wrap_up is not None and bool(run.wrap_up.response or run.wrap_up.fault))
+
+
+def _wrapup_tokens(run: Run) -> int | None:
+    if run.wrap_up is None or not _wrapup_calls(run):
+        return 0
+    if run.wrap_up.response is None:
+        return None
+    usage = run.wrap_up.response.usage
+    return _sum((usage.input_tokens, usage.output_tokens))
+
+
+def _dollars(micro: int | None) -> float | None:
+    return None if micro is None else micro / MICRO
+
+
+def _left(limit: str, counter: str) -> Callable[[_StepRow], int | None]:
+    def left(row: _StepRow) -> int | None:
+        most, so_far = row.run.limits.get(limit), row.counters[counter]
+        return None if most is None or so_far is None else most - so_far
+
+    return left
+
+
+_run_cost = _usage("cost")
+
+RUN_COLUMNS = [
+    Column("run_id", TEXT, lambda run: run.run_id),
+    Column("agent", TEXT, lambda run: run.agent),
+    Column("model", TEXT, lambda run: run.model),
+    Column("policy", TEXT, lambda run: run.policy),
+    Column("task", TEXT, lambda run: run.task),
+    Column("source", TEXT, lambda run: run.source),
+    Column("parent_run_id", TEXT, lambda run: run.parent_run_id),
+    Column("seed", INT, lambda run: run.seed),
+    Column("started_at", TIME, lambda run: run.started_at),
+    Column("n_turns", INT, lambda run: len(list(_turns(run)))),
+    Column("stop_reason", TEXT, lambda run: run.stop.reason),
+    Column("stop_step", INT, lambda run: run.stop.step),
+    Column("stop_rule", TEXT, lambda run: run.stop.rule),
+    Column("stop_threshold", INT, lambda run: run.stop.threshold),
+    Column("stop_value", INT, lambda run: run.stop.value),
+    Column("also_true", TEXT, lambda run: ",".join(run.stop.also_true)),
+    Column("n_steps", INT, lambda run: run.n_steps),
+    Column("n_tool_calls", INT, lambda run: run.n_tool_calls),
+    Column("n_errors", INT, lambda run: _errors(run.steps)),
+    Column("n_dropped", INT, _dropped),
+    Column("overshoot", INT, lambda run: run.stop.overshoot),
+    Column("wrapup_calls", INT, _wrapup_calls),
+    Column("wrapup_tokens", INT, _wrapup_tokens),
+    Column("input_tokens", INT, _usage("input_tokens")),
+    Column("output_tokens", INT, _usage("output_tokens")),
+    Column("cost_usd", FLOAT, lambda run: _dollars(_run_cost(run))),
+    Column("duration_ms", INT, lambda run: run.duration_ms),
+    Column("success", FLAG, lambda run: run.success),
+    Column("censored", FLAG, lambda run: run.censored),
+    Column("error", TEXT, lambda run: run.error),
+]
+_RUN_NAMES = {column.name for column in RUN_COLUMNS}
+
+STEP_COLUMNS = [
+    Column("run_id", TEXT, lambda row: row.run.run_id),
+    Column("turn", INT, lambda row: row.step.turn),
+    Column("step", INT, lambda row: row.step.index),
+    Column("start_ms", INT, lambda row: row.step.start_ms),
+    Column("duration_ms", INT, lambda row: row.step.duration_ms),
+    Column("ttft_ms", INT, lambda row: row.step.response.ttft_ms),
+    Column("finish_reason", TEXT, lambda row: row.step.response.finish_reason),
+    Column("n_tool_calls", INT, lambda row: sum(result is not None for result in row.step.results)),
+    Column("n_errors", INT, lambda row: _errors([row.step])),
+    Column("input_tokens", INT, lambda row: row.step.response.usage.input_tokens),
+    Column("output_tokens", INT, lambda row: row.step.response.usage.output_tokens),
+    Column("cached_tokens", INT, lambda row: row.step.response.usage.cached_tokens),
+    Column("cost_usd", FLOAT, lambda row: _dollars(row.step.response.usage.cost)),
+    Column("text_chars", INT, lambda row: len(row.step.response.text)),
+    Column("tools_used", INT, lambda row: row.counters["tool_calls"]),
+    Column("steps_left", INT, _left("steps", "steps")),
+    Column("budget_left", INT, _left("tool_calls", "tool_calls")),
+    Column("repeat_streak", INT, lambda row: row.repeat_streak),
+    Column("cycle_period", INT, lambda row: row.cycle_period),
+    Column("error_streak", INT, lambda row: row.counters["error_streak"]),
+    Column("would_stop", TEXT, lambda row: ",".join(row.step.would_stop)),
+]
+
+CALL_COLUMNS = [
+    Column("run_id", TEXT, lambda row: row.run.run_id),
+    Column("turn", INT, lambda row: row.step.turn),
+    Column("step", INT, lambda row: row.step.index),
+    Column("call", INT, lambda row: row.number),
+    Column("tool", TEXT, lambda row: row.call.name),
+    Column("arguments_hash", TEXT, lambda row: arguments_hash(row.call.arguments)),
+    Column("arguments", TEXT, lambda row: row.call.arguments),
+    Column("result", TEXT, lambda row: row.result and row.result.content),
+    Column("is_error", FLAG, lambda row: row.result and row.result.is_error),
+    Column("parse_error", FLAG, lambda row: row.result and row.result.parse_error),
+    Column("result_chars", INT, lambda row: row.result and len(row.result.content)),
+    Column("duration_ms", INT, lambda row: row.result and row.result.duration_ms),
+    Column("dropped", FLAG, lambda row: row.result is None),
+]
+
+EVENT_COLUMNS = [
+    Column("run_id", TEXT, lambda row: row[0]),
+    Column("seq", INT, lambda row: row[1]),
+    Column("t_ms", INT, lambda row: row[2].t_ms),
+    Column("kind", TEXT, lambda row: row[2].kind),
+    Column("payload", TEXT, lambda row: json.dumps(row[2].payload)),
+]

@@ -1,0 +1,202 @@
+"""Sweeps: agents x tasks x models x settings x repeats, in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+from boolab.abort import Abort
+from boolab.agents import Agent
+from boolab.errors import SettingError
+from boolab.models.base import Model
+from boolab.policy import DEFAULT, SETTINGS, Policy, get_policy
+from boolab.runner import drive
+from boolab.tools import ToolSpec
+from boolab.turn import Score, Setup, Turn
+from boolab.types import Run
+
+AXES: Final = (*SETTINGS, "policy", "temperature")
+
+Models: TypeAlias = Model | Mapping[str, Model] | Callable[["Cell"], Model]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run to be made. `settings` holds the axes of the grid, None where the cell's policy has no such setting."""
+
+    agent: Agent
+    task: str
+    model_name: str | None
+    policy: Policy
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    repeat: int = 0
+
+    @property
+    def seed(self) -> int:
+        """A seed that depends on the cell alone, not on where or when it runs."""
+        settings = sorted((name, str(value)) for name, value in self.settings.items())
+        text = repr((self.agent.name, self.task, self.model_name, self.policy.name, settings, self.repeat))
+        return int.from_bytes(blake2b(text.encode(), digest_size=6).digest(), "big")
+
+
+async def sweep(
+    agents: Agent | Iterable[Agent],
+    tasks: str | Sequence[str],
+    model: Models | None = None,
+    *,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    repeats: int = 1,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+    root: str | Path | None = None,
+    score: Score | None = None,
+    concurrency: int = 16,
+    progress: bool = True,
+) -> list[Run]:
+    """Run every agent on every task, with every model, under every setting.
+
+    All cells are checked before the first one runs. A setting that a cell's policy does not have is None there, and
+    cells that thereby become equal run once. A run that fails is a row with stop reason `error`, not the end; an
+    interrupt from the keyboard, or cancelling the task, ends the sweep.
+
+    Args:
+        agents: The agents.
+        tasks: The tasks.
+        model: A model, models by name, or a function from a `Cell` to a model; the agents' own if left out.
+        grid: Values by axis: `steps`, `tool_budget`, `doom_loop`, `policy`, `temperature`.
+        repeats: How often each cell runs, each time with another seed.
+        tools: As for `run`.
+        root: As for `run`.
+        score: As for `run`.
+        concurrency: How many runs are under way at once.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The runs in the order of the cells; `Run.settings` holds the axes.
+
+    Raises:
+        SettingError: if a cell is not acceptable; then nothing was run.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> stuck = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
+        >>> runs = asyncio.run(sweep(Agent("a"), "go", stuck, grid={"doom_loop": [2, 5, None]}, progress=False))
+        >>> [run.n_steps for run in runs]
+        [2, 5, 50]
+    """
+    if not isinstance(repeats, int) or repeats < 1:
+        msg = f"repeats={repeats!r}: expected an integer >= 1"
+        raise SettingError(msg)
+    cells = list(plan(agents, tasks, model, grid, repeats))
+    abort = Abort()
+
+    def prepare(cell: Cell) -> Turn:
+        setup = Setup(
+            _with_settings(cell),
+            _model_of(cell, model),
+            tools or (),
+            root,
+            cell.policy,
+            score=score,
+            abort=abort,
+            seed=cell.seed,
+            settings={name: str(v) if isinstance(v, Policy) else v for name, v in cell.settings.items()},
+            model_name=cell.model_name,
+        )
+        return Turn(setup, cell.task)
+
+    for cell in cells:
+        try:
+            prepare(cell)
+        except SettingError as error:
+            msg = f"agent {cell.agent.name!r} under {cell.policy}, {cell.settings}: {error}"
+            raise SettingError(msg) from error
+    return await _run_all(cells, prepare, abort, concurrency, progress=progress)
+
+
+def plan(
+    agents: Agent | Iterable[Agent],
+    tasks: str | Sequence[str],
+    model: Models | None,
+    grid: Mapping[str, Iterable[Any]] | None,
+    repeats: int = 1,
+) -> Iterable[Cell]:
+    """The cells of a sweep, each once.
+
+    Raises:
+        SettingError: if an axis is not known.
+    """
+    axes = {name: list(values) for name, values in (grid or {}).items()}
+    for name in axes:
+        if name not in AXES:
+            msg = f"grid: there is no axis {name!r}; axes: {', '.join(AXES)}"
+            raise SettingError(msg)
+    seen: set[tuple[Any, ...]] = set()
+    listed = [agents] if isinstance(agents, Agent) else list(agents)
+    questions = [tasks] if isinstance(tasks, str) else list(tasks)
+    names: list[str | None] = [*model] if isinstance(model, Mapping) else [None]
+    for place, agent in enumerate(listed):
+        for task, name, *values in itertools.product(questions, names, *axes.values()):
+            asked = dict(zip(axes, values, strict=True))
+            policy = get_policy(asked.get("policy", agent.policy))
+            settings = {
+                axis: None if axis in SETTINGS and axis not in policy.order else value for axis, value in asked.items()
+            }
+            key = (place, task, name, policy, tuple(settings.items()))
+            if key in seen:
+                continue
+            seen.add(key)
+            for repeat in range(repeats):
+                yield Cell(agent, task, name, policy, settings, repeat)
+
+
+async def _run_all(
+    cells: Sequence[Cell], prepare: Callable[[Cell], Turn], abort: Abort, concurrency: int, *, progress: bool
+) -> list[Run]:
+    """Run the cells, so many at a time, and give the records in the cells' order."""
+    from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
+
+    runs: list[Run | None] = [None] * len(cells)
+    waiting = iter(enumerate(cells))
+    reasons: Counter[str] = Counter()
+    with tqdm(total=len(cells), unit="run", disable=not progress, desc="sweep") as bar:
+
+        async def work() -> None:
+            for place, cell in waiting:
+                run = await drive(prepare(cell))
+                runs[place] = run
+                reasons[run.stop_reason] += 1
+                bar.set_postfix_str(", ".join(f"{n} {reason}" for reason, n in reasons.most_common()), refresh=False)
+                bar.update()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(max(1, min(concurrency, len(cells)))):
+                    group.create_task(work())
+        except asyncio.CancelledError:
+            abort.abort()
+            raise
+    return [run for run in runs if run is not None]
+
+
+def _with_settings(cell: Cell) -> Agent:
+    values = {
+        name: value
+        for name, value in cell.settings.items()
+        if name == "temperature" or (name in SETTINGS and name in cell.policy.order)
+    }
+    absent = {name: DEFAULT for name in SETTINGS if name not in cell.policy.order}
+    return replace(cell.agent, policy=cell.policy, **absent, **values)
+
+
+def _model_of(cell: Cell, model: Models | None) -> Model | None:
+    if isinstance(model, Mapping):
+        return model[cell.model_name or ""]
+    if model is None or hasattr(model, "respond"):
+        return cast("Model | None", model)
+    return model(cell)
