@@ -271,7 +271,7 @@ def _usage(name: str) -> Callable[[Run], int | None]:
 
     def total(run: Run) -> int | None:
         responses = [step.response for step in run.steps]
-        if run.wrap_up is not None and _wrapup_calls(run):
+        if run.wrap_up is not None and run.wrap_up.asked:
             if run.wrap_up.response is None:
                 return None
             responses.append(run.wrap_up.response)
@@ -281,11 +281,11 @@ def _usage(name: str) -> Callable[[Run], int | None]:
 
 
 def _wrapup_calls(run: Run) -> int:
-    return int(run.wrap_up is not None and bool(run.wrap_up.response or run.wrap_up.fault))
+    return int(run.wrap_up is not None and run.wrap_up.asked)
 
 
 def _wrapup_tokens(run: Run) -> int | None:
-    if run.wrap_up is None or not _wrapup_calls(run):
+    if run.wrap_up is None or not run.wrap_up.asked:
         return 0
     if run.wrap_up.response is None:
         return None

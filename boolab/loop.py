@@ -164,18 +164,18 @@ async def _wrap_up(turn: Turn, stop: Stop) -> bool:
     where = f"{words}: {stop.rule} at step {stop.step}."
     cancelled = False
     if turn.policy.summary != "none":
-        response, fault = None, ""
+        response, fault, broken = None, "", False
         if turn.policy.summary == "model" and getattr(turn.model, "summarises", True):
             try:
                 response = await _ask_for_summary(turn)
                 fault = _summary_fault(response)
             except Exception as error:  # noqa: BLE001 - a failure is data
-                response, fault = getattr(error, "partial", None), describe(error)
+                response, fault, broken = getattr(error, "partial", None), describe(error), True
             except asyncio.CancelledError:
-                fault = "aborted"
+                fault, broken = "aborted", True
                 cancelled = not _is_own(turn)
         static = f"{where} The work may be unfinished."
-        turn.wrap_up = WrapUp(response.text if response and not fault else static, response, fault)
+        turn.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
         if fault:
             turn.note("fault", f"the summary failed: {fault}")
     if turn.policy.sentinel:

@@ -173,12 +173,19 @@ class Message(NamedTuple):
 class WrapUp(NamedTuple):
     """The summary that a policy asks for when a limit stops a run: outside the cap, inside the totals.
 
-    `response` is the model's, None when it was not asked or failed; `fault` says why the static `text` was used.
+    `response` is what came from the model, None when it was not asked or nothing came. `fault` says why the static
+    `text` was used all the same; `broken` tells that the request failed, so that the response is a part at most.
     """
 
     text: str
     response: Response | None = None
     fault: str = ""
+    broken: bool = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether the model was asked."""
+        return self.response is not None or self.broken
 
 
 def response_message(step_number: int, started_at: int | None, response: Response) -> Message:

@@ -40,7 +40,7 @@ class RecordedModel:
     def summarises(self) -> bool:
         """Whether the recorded run asked its model for a summary."""
         wrap_up = self._run.wrap_up
-        return wrap_up is not None and bool(wrap_up.response or wrap_up.fault)
+        return wrap_up is not None and wrap_up.asked
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded response to this request: see `boolab.models.base.Model`."""
@@ -65,13 +65,13 @@ class RecordedModel:
 
     async def _summary(self, request: Request) -> Response:
         wrap_up, steps = self._run.wrap_up, self._run.steps
-        if wrap_up is None:
+        if wrap_up is None or not wrap_up.asked:
             msg = "the recording holds no summary"
             raise ScriptExhausted(msg)
         loop_end = (steps[-1].start_ms or 0) + (steps[-1].duration_ms or 0) if steps else 0
         await request.clock.sleep(((self._run.duration_ms or loop_end) - loop_end) / 1000)
-        if wrap_up.response is None:
-            raise ModelError(wrap_up.fault, recorded=wrap_up.fault)
+        if wrap_up.broken or wrap_up.response is None:
+            raise ModelError(wrap_up.fault, partial=wrap_up.response, recorded=wrap_up.fault)
         return wrap_up.response
 
     def replies_to(self, tool: str) -> bool:  # noqa: ARG002 - it holds a result for every call

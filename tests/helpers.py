@@ -1,0 +1,73 @@
+"""Short ways to write scripts and agents in tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from boolab.agents import Agent
+from boolab.models.scripted import ScriptedModel
+from boolab.policy import Policy, policies
+from boolab.runner import run_sync
+from boolab.tools import tool
+from boolab.types import Run
+
+QUIET = replace(policies["boocode"], summary="none")
+"""The default policy without a summary: for tests that are not about the wrap-up."""
+
+
+@tool(read_only=True)
+def look(what: str = "") -> str:
+    """Look at something."""
+    return f"seen {what}"
+
+
+@tool
+def write(what: str = "") -> str:
+    """Write something."""
+    return f"wrote {what}"
+
+
+@tool(read_only=True)
+def fail(what: str = "") -> str:
+    """Fail."""
+    raise RuntimeError(what)
+
+
+@tool(read_only=True, pauses=True)
+def ask(question: str = "") -> str:
+    """Ask the user."""
+    return f"asked {question}"
+
+
+TOOLS = (look, write, fail, ask)
+
+
+def call(name: str = "look", **arguments: Any) -> dict[str, Any]:
+    """One call of a script item."""
+    return {"name": name, "arguments": arguments}
+
+
+def letter(name: str) -> dict[str, Any]:
+    """The call that a capital letter stands for: the same letter, the same call."""
+    return call("look", what=name)
+
+
+def steps(pattern: str, end: str | None = "done") -> list[Any]:
+    """A script from a pattern: each word is one step, each letter in it one call; then a text, unless `end` is None."""
+    items: list[Any] = [{"tool_calls": [letter(name) for name in word]} for word in pattern.split()]
+    return items if end is None else [*items, end]
+
+
+def distinct(n: int, end: str | None = "done") -> list[Any]:
+    """n steps, each with one call that no other step has."""
+    items: list[Any] = [{"tool_calls": [call("look", what=str(i))]} for i in range(n)]
+    return items if end is None else [*items, end]
+
+
+def play(items: Any, *, policy: Policy | str = QUIET, agent: Agent | None = None, **options: Any) -> Run:
+    """Run a script under an agent with the tools above; settings of the agent may be given as options."""
+    settings = {name: options.pop(name) for name in ("steps", "tool_budget", "doom_loop") if name in options}
+    model = items if hasattr(items, "respond") else ScriptedModel(items)
+    agent = agent or Agent("tester", tools=TOOLS, policy=policy, **settings)
+    return run_sync(agent, "go", model=model, **options)
