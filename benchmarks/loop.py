@@ -113,9 +113,7 @@ async def compare(a: Work, b: Work, steps_a: int, steps_b: int, pairs: int) -> t
     """Median cost per step of a and of b, and the median of the ratios pair by pair."""
     await a()
     await b()
-    costs = []
-    for _ in range(pairs):
-        costs.append((await cpu_us_per_step(a, steps_a), await cpu_us_per_step(b, steps_b)))
+    costs = [(await cpu_us_per_step(a, steps_a), await cpu_us_per_step(b, steps_b)) for _ in range(pairs)]
     ratios = [x / y for x, y in costs]
     return (
         statistics.median(x for x, _ in costs),
@@ -135,12 +133,12 @@ def times(n: int, work: Callable[[], Awaitable[object]]) -> Work:
 
 
 async def together(n: int, steps: int) -> list[Run]:
-    """n runs at once."""
+    """N runs at once."""
     return await asyncio.gather(*(full(steps) for _ in range(n)))
 
 
 async def in_a_row(n: int, steps: int) -> list[Run]:
-    """n runs, one after the other, kept likewise."""
+    """N runs, one after the other, kept likewise."""
     return [await full(steps) for _ in range(n)]
 
 

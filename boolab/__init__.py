@@ -39,58 +39,80 @@ if TYPE_CHECKING:
     from boolab.tools import ToolContext, tool
     from boolab.types import Run, Step
 
-_HOMES = {
-    "Abort": "abort",
-    "Agent": "agents",
-    "AgentFileError": "errors",
-    "BoolabError": "errors",
-    "ModelError": "errors",
-    "Policy": "policy",
-    "RecordedModel": "models.recorded",
-    "Run": "types",
-    "ScriptError": "errors",
-    "ScriptExhausted": "errors",
-    "ScriptedModel": "models.scripted",
-    "SettingError": "errors",
-    "Step": "types",
-    "StopRule": "stop",
-    "ToolContext": "tools",
-    "ToolError": "errors",
-    "UnknownCounter": "errors",
-    "calls_df": "frames",
-    "doom_loop": "stop",
-    "error_streak": "stop",
-    "events_df": "frames",
-    "load_agents": "agents",
-    "max_cost": "stop",
-    "max_steps": "stop",
-    "max_time": "stop",
-    "max_tokens": "stop",
-    "plot_steps": "plots",
-    "plot_stop_reasons": "plots",
-    "plot_tools": "plots",
-    "policies": "policy",
-    "resume": "runner",
-    "run": "runner",
-    "run_sync": "runner",
-    "runs_df": "frames",
-    "start": "runner",
-    "steps_df": "frames",
-    "sweep": "sweeps",
-    "tool": "tools",
-    "tool_budget": "stop",
-}
-
-__all__ = [  # noqa: PLE0604 - a literal list of the keys above
-    *_HOMES,
+__all__ = [
+    "Abort",
+    "Agent",
+    "AgentFileError",
+    "BoolabError",
+    "ModelError",
+    "Policy",
+    "RecordedModel",
+    "Run",
+    "ScriptError",
+    "ScriptExhausted",
+    "ScriptedModel",
+    "SettingError",
+    "Step",
+    "StopRule",
+    "ToolContext",
+    "ToolError",
+    "UnknownCounter",
+    "calls_df",
+    "doom_loop",
+    "error_streak",
+    "events_df",
+    "load_agents",
+    "max_cost",
+    "max_steps",
+    "max_time",
+    "max_tokens",
+    "plot_steps",
+    "plot_stop_reasons",
+    "plot_tools",
+    "policies",
+    "resume",
+    "run",
+    "run_sync",
+    "runs_df",
+    "start",
+    "steps_df",
+    "sweep",
+    "tool",
+    "tool_budget",
 ]
+
+_HOMES = {
+    "abort": ("Abort",),
+    "agents": ("Agent", "load_agents"),
+    "errors": (
+        "AgentFileError",
+        "BoolabError",
+        "ModelError",
+        "ScriptError",
+        "ScriptExhausted",
+        "SettingError",
+        "ToolError",
+        "UnknownCounter",
+    ),
+    "frames": ("calls_df", "events_df", "runs_df", "steps_df"),
+    "models.recorded": ("RecordedModel",),
+    "models.scripted": ("ScriptedModel",),
+    "plots": ("plot_steps", "plot_stop_reasons", "plot_tools"),
+    "policy": ("Policy", "policies"),
+    "runner": ("resume", "run", "run_sync", "start"),
+    "stop": ("StopRule", "doom_loop", "error_streak", "max_cost", "max_steps", "max_time", "max_tokens", "tool_budget"),
+    "sweeps": ("sweep",),
+    "tools": ("ToolContext", "tool"),
+    "types": ("Run", "Step"),
+}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         msg = f"module 'boolab' has no attribute {name!r}"
         raise AttributeError(msg)
-    value = getattr(import_module(f"boolab.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"boolab.{home}"), name)
     globals()[name] = value
     return value
 

@@ -12,8 +12,8 @@ file each:
 
 Keys: `name, description, tools, model, steps, tool_budget, doom_loop, policy, temperature`. `maxSteps`, `max_steps` and
 `maxTurns` are read as `steps`. For the three limits, leaving the key out means the policy's default, `none` means no
-limit up to the policy's ceiling, and `steps: 0` means that the agent may not call tools: it answers once, in text. Other
-keys are kept in `Agent.extra`, with a warning.
+limit up to the policy's ceiling, and `steps: 0` means that the agent may not call tools: it answers once, in text.
+Other keys are kept in `Agent.extra`, with a warning.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ class Agent:
             check_setting(name, value)
         policy = get_policy(self.policy)
         policy.check({name: value for name, value in self.settings.items() if name in policy.order})
-        if isinstance(self.tools, str):
-            msg = f"tools: {self.tools!r} is not accepted; expected a list of tools or of their names"
+        given: object = self.tools
+        if isinstance(given, str):
+            msg = f"tools: {given!r} is not accepted; expected a list of tools or of their names"
             raise SettingError(msg)
         tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)
         object.__setattr__(self, "tools", tools)
@@ -190,7 +191,8 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
         return AgentFileError(f"{shown}: {problem}", path=path, line=document.line([key]))
 
     if not isinstance(name, str) or not name.strip():
-        raise fail("name", "has no name; expected a key 'name' with a text")
+        key, problem = "name", "has no name; expected a key 'name' with a text"
+        raise fail(key, problem)
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, value in data.items():
@@ -199,7 +201,9 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
             extra[str(key)] = value
             close = difflib.get_close_matches(str(key), [*_KEYS, *_ALIASES], n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            message = f"{path}:{document.line([key])}: {shown}: the key {key!r} is not known and was kept as it is{hint}"
+            message = (
+                f"{path}:{document.line([key])}: {shown}: the key {key!r} is not known and was kept as it is{hint}"
+            )
             warnings.warn(message, AgentFileWarning, stacklevel=4)
         elif meant in known:
             raise fail(key, f"{key!r} says again what another key says: both mean {meant!r}")
@@ -208,9 +212,9 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
     try:
         return Agent(**known | {"name": name}, prompt=prompt, extra=extra)
     except SettingError as error:
-        key = next((k for k in data if str(error).startswith((f"{k}:", f"{_ALIASES.get(k)}:", f"{k}="))), None)
-        key = key or next((k for k in data if _ALIASES.get(k, k) == "steps" and "steps=" in str(error)), "policy")
-        raise fail(key, str(error)) from error
+        fault = next((k for k in data if str(error).startswith((f"{k}:", f"{_ALIASES.get(k)}:", f"{k}="))), None)
+        fault = fault or next((k for k in data if _ALIASES.get(k, k) == "steps" and "steps=" in str(error)), "policy")
+        raise fail(fault, str(error)) from error
 
 
 def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401

@@ -91,7 +91,7 @@ class VirtualClock:
         return VirtualClock(self._now, None if timeout is None else self._now + _milliseconds(timeout))
 
     def join(self, forks: Iterable[Clock]) -> None:
-        self._now = max([self._now, *(fork._now for fork in forks if isinstance(fork, VirtualClock))])
+        self._now = max([self._now, *(fork.now() for fork in forks)])
 
 
 def _milliseconds(seconds: float) -> int:

@@ -189,7 +189,7 @@ def cycle_period(keys: Sequence[object]) -> int | None:
 def _parse(arguments: str) -> object:
     try:
         return from_json(arguments, allow_inf_nan=False)
-    except ValueError:
+    except (ValueError, TypeError):  # a TypeError for text that is no Unicode
         return _NOT_JSON
 
 

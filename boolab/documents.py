@@ -50,7 +50,7 @@ class Document(NamedTuple):
 
 
 def read_yaml(text: str, first_line: int = 1) -> Document:
-    """Parse one YAML document.
+    r"""Parse one YAML document.
 
     Args:
         text: The text, at most `MAX_CHARS` long.
@@ -60,15 +60,15 @@ def read_yaml(text: str, first_line: int = 1) -> Document:
         DocumentError: if it is not YAML, holds a key twice, or is beyond the limits.
 
     Example:
-        >>> document = read_yaml("a: 1\\nb: [2, 3]")
+        >>> document = read_yaml("a: 1\nb: [2, 3]")
         >>> document.data, document.line(["b", 1])
         ({'a': 1, 'b': [2, 3]}, 2)
     """
     if len(text) > MAX_CHARS:
         msg = f"{len(text):,} characters of YAML, more than the {MAX_CHARS:,} that are read"
         raise DocumentError(msg, first_line)
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is not None:
             _check(node, first_line, {}, set())
@@ -83,8 +83,6 @@ def read_yaml(text: str, first_line: int = 1) -> Document:
     except RecursionError:
         msg = "the YAML is nested too deeply"
         raise DocumentError(msg, first_line) from None
-    finally:
-        loader.dispose()
 
 
 def _check(node: yaml.Node, first_line: int, sizes: dict[int, int], open_nodes: set[int]) -> int:

@@ -156,7 +156,8 @@ def as_runs(runs: Runs) -> list[Run]:
         TypeError: if something else than a run is among them.
     """
     listed = [runs] if isinstance(runs, Run) else list(runs)
-    for run in listed:
+    unchecked: list[object] = [*listed]
+    for run in unchecked:
         if not isinstance(run, Run):
             msg = f"expected a Run or runs, not {type(run).__name__}"
             raise TypeError(msg)
@@ -225,14 +226,18 @@ def _complete(progress: Progress, step: Step) -> None:
 def _frame(columns: Sequence[Column], rows: Sequence[Any]) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 - slow to import
 
-    data = {}
+    data: dict[str, Any] = {}
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
     for column in columns:
         values = [column.get(row) for row in rows]
-        if column.dtype == TIME:
-            data[column.name] = pd.Series(pd.to_datetime(values, utc=True)).astype(TIME)
-        else:
-            data[column.name] = pd.Series(values, dtype=column.dtype)
+        data[column.name] = array(values, dtype=column.dtype) if column.dtype != TIME else _times(values)
     return pd.DataFrame(data)
+
+
+def _times(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a pandas array
+    import pandas as pd  # noqa: PLC0415 - slow to import
+
+    return pd.to_datetime(values, utc=True).as_unit("ms")
 
 
 def _dtype(values: Iterable[object]) -> str:

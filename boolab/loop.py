@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal, NamedTuple
 
 from boolab.errors import describe
@@ -59,9 +59,10 @@ class ToolPhaseResult(NamedTuple):
     next_message_id: int | None
 
 
-async def loop(turn: Turn) -> AsyncIterator[Step]:
-    """Run a turn to its end and yield each step as it completes. The record is `turn.run`; it is there afterwards,
-    also when the iteration is broken off or the task cancelled.
+async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901 - the one loop, on one screen
+    """Run a turn to its end and yield each step as it completes.
+
+    The record is `turn.run`; it is there afterwards, also when the iteration is broken off or the task cancelled.
 
     Args:
         turn: The prepared turn.
@@ -74,6 +75,7 @@ async def loop(turn: Turn) -> AsyncIterator[Step]:
     """
     yielded = time.perf_counter()
     cancelled = False
+    stop: Stop | None = None
     try:
         while (stop := turn.at_boundary()) is None:
             if time.perf_counter() - yielded > YIELD_EVERY_S:
@@ -85,17 +87,18 @@ async def loop(turn: Turn) -> AsyncIterator[Step]:
             response = await turn.model.respond(request, emit)
             turn.hear(response)
             if turn.is_final(response):
-                yield _final_step(turn)
-                stop = turn.end("finished")
-                break
-            phase = await tool_phase(turn, response)
-            yield turn.end_step()
-            if phase.action != "continue":
-                stop = turn.end("paused" if phase.action == "paused" else "synthesis")
+                step, stop = _final_step(turn), turn.end("finished")
+            else:
+                phase = await tool_phase(turn, response)
+                step = turn.end_step()
+                if phase.action != "continue":
+                    stop = turn.end("paused" if phase.action == "paused" else "synthesis")
+            yield step
+            if stop is not None:
                 break
     except (asyncio.CancelledError, GeneratorExit) as interruption:
         cancelled = isinstance(interruption, asyncio.CancelledError) and not _is_own(turn)
-        stop = turn.interrupt()
+        stop = stop or turn.interrupt()
     except Exception as error:  # noqa: BLE001 - a failure is data
         stop = turn.fail(error)
     if stop.reason in SENTINELS:
@@ -212,5 +215,13 @@ def _is_own(turn: Turn) -> bool:
 def _log_end(run: Run) -> None:
     stop = run.stop
     if stop.rule is not None:
-        log.info("run %s: stopped by %s at step %d: %s, value %s", run.run_id, stop.reason, stop.step, stop.rule, stop.value)
-    log.info("run %s: left the loop: %s after %d steps, %d tool calls", run.run_id, stop.reason, run.n_steps, run.n_tool_calls)
+        log.info(
+            "run %s: stopped by %s at step %d: %s, value %s", run.run_id, stop.reason, stop.step, stop.rule, stop.value
+        )
+    log.info(
+        "run %s: left the loop: %s after %d steps, %d tool calls",
+        run.run_id,
+        stop.reason,
+        run.n_steps,
+        run.n_tool_calls,
+    )

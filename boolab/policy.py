@@ -25,7 +25,7 @@ class _Default(enum.Enum):
 DEFAULT: Final = _Default.DEFAULT
 """A setting that was not set: the policy's default. None is something else: no limit, up to the ceiling."""
 
-Setting: TypeAlias = int | None | Literal[_Default.DEFAULT]
+Setting: TypeAlias = int | Literal[_Default.DEFAULT] | None
 SETTINGS: Final = ("steps", "tool_budget", "doom_loop")
 _LEAST: Final = {"steps": 0, "tool_budget": 0, "doom_loop": 2}
 

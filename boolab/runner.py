@@ -1,4 +1,4 @@
-"""Running an agent: `run`, `run_sync`, `start`, `resume`. They prepare a turn and drive the loop; they decide nothing."""
+"""Running an agent: `run`, `run_sync`, `start`, `resume`. They prepare a turn and drive the loop."""
 
 from __future__ import annotations
 
@@ -226,16 +226,15 @@ async def drive(turn: Turn) -> Run:
 
 def wait_for(work: Coroutine[Any, Any, T], abort: Abort) -> T:
     """Wait for a coroutine in the background thread; an interrupt from the keyboard fires `abort`."""
-    portal = _portal(os.getpid())
-    if portal.ident == threading.get_ident():
-        # A tool of a run_sync runs an agent itself: its own loop, in a thread that ends with it.
-        portal = _Portal()
-        portal.start()
-        try:
-            return portal.wait(work, abort)
-        finally:
-            portal.close()
-    return portal.wait(work, abort)
+    if not isinstance(threading.current_thread(), _Portal):
+        return _portal(os.getpid()).wait(work, abort)
+    # A tool of a run_sync runs an agent itself: that one gets a loop of its own, in a thread that ends with it.
+    portal = _Portal()
+    portal.start()
+    try:
+        return portal.wait(work, abort)
+    finally:
+        portal.close()
 
 
 class _Portal(threading.Thread):
@@ -287,7 +286,9 @@ def _answered(run: Run, answer: str | Mapping[str, str], setup: Setup) -> Run:
     """The run with the answer in place of what the pausing calls gave."""
     *before, last = run.steps
     pausing = Turn(setup, run.task).pausing
-    waiting = [r.call_id for c, r in zip(last.response.tool_calls, last.results, strict=True) if r and c.name in pausing]
+    waiting = [
+        r.call_id for c, r in zip(last.response.tool_calls, last.results, strict=True) if r and c.name in pausing
+    ]
     answers = dict.fromkeys(waiting, answer) if isinstance(answer, str) else dict(answer)
     if set(answers) != set(waiting):
         msg = f"answers for {sorted(answers)}; the calls that wait for one are {sorted(waiting)}"

@@ -35,17 +35,23 @@ are, with the reason of its first member.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from boolab.detectors import Detector, ErrorStreak, RepeatStreak
 from boolab.errors import SettingError, UnknownCounter
 from boolab.types import MICRO, UNKNOWN_USAGE, Stop, StopReason, ToolCall, ToolResult, Usage
 
-Counters: TypeAlias = Mapping[str, Any]
-"""Counters by name: an int or None each (`Progress`), or a nullable column each (a DataFrame)."""
+
+class Counters(Protocol):
+    """Counters by name: an int or None each (`Progress`), or a nullable column each (a DataFrame)."""
+
+    def __getitem__(self, name: str, /) -> Any:  # noqa: ANN401 - a number or a column
+        """The counter of that name."""
+        ...
+
 
 OnUnknown: TypeAlias = Literal["error", "ignore"]
 
@@ -139,7 +145,9 @@ class StopRule:
         true = self(counters)
         if true is None:
             unknown = sorted({leaf.counter for leaf in self.leaves() if counters[leaf.counter] is None})
-            msg = f"{self} cannot be decided: {', '.join(unknown)} unknown (on_unknown='ignore' takes it for not reached)"
+            msg = (
+                f"{self} cannot be decided: {', '.join(unknown)} unknown (on_unknown='ignore' takes it for not reached)"
+            )
             raise UnknownCounter(msg)
         if not true:
             return None
@@ -276,9 +284,7 @@ def doom_loop(n: int, identity: str = "canonical") -> StopRule:
         'doom_loop(3, ordered)'
     """
     watch = RepeatStreak(identity)
-    return Threshold(
-        "doom_loop", watch.name, _whole(n, "doom_loop", 2), f"doom_loop({n}, {identity})", detector=watch
-    )
+    return Threshold("doom_loop", watch.name, _whole(n, "doom_loop", 2), f"doom_loop({n}, {identity})", detector=watch)
 
 
 def max_tokens(
@@ -358,7 +364,7 @@ def _whole(n: object, what: str, least: int) -> int:
 
 
 def _number(n: object, what: str) -> float:
-    if isinstance(n, bool) or not isinstance(n, Real) or not 0 <= n < float("inf"):
+    if isinstance(n, bool) or not isinstance(n, Real) or not 0 <= float(n) < float("inf"):
         msg = f"{what}({n!r}): expected a number >= 0"
         raise SettingError(msg)
     return float(n)

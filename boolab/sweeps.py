@@ -185,13 +185,13 @@ async def _run_all(
 
 
 def _with_settings(cell: Cell) -> Agent:
-    values = {
+    values: dict[str, Any] = {
         name: value
         for name, value in cell.settings.items()
         if name == "temperature" or (name in SETTINGS and name in cell.policy.order)
     }
-    absent = {name: DEFAULT for name in SETTINGS if name not in cell.policy.order}
-    return replace(cell.agent, policy=cell.policy, **absent, **values)
+    absent = dict.fromkeys((name for name in SETTINGS if name not in cell.policy.order), DEFAULT)
+    return replace(cell.agent, policy=cell.policy, **absent | values)
 
 
 def _model_of(cell: Cell, model: Models | None) -> Model | None:

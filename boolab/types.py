@@ -83,7 +83,7 @@ class Step(NamedTuple):
     the step, or is empty. `would_stop` names the stop reasons of rules in shadow that were true at its boundary.
     """
 
-    index: int
+    index: int  # type: ignore[assignment] # nobody needs tuple.index here
     turn: int
     start_ms: int | None
     duration_ms: int | None

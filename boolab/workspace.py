@@ -25,7 +25,7 @@ _SKIPPED: Final = frozenset({".git", ".venv", "node_modules", "__pycache__", ".m
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
-def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
+def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:  # noqa: C901 - three tools that share their root
     """`list_files`, `read_file` and `search_text`, confined to `root`. All are read-only.
 
     Args:
@@ -177,15 +177,18 @@ def _read(file: Path, shown: str) -> str:
     except OSError as error:
         msg = f"{shown!r} cannot be read: {error.strerror}"
         raise ToolError(msg) from error
-    with os.fdopen(handle, "rb") as stream:
-        status = os.fstat(stream.fileno())
+    try:
+        status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             msg = f"{shown!r} is not a file"
             raise ToolError(msg)
         if status.st_size > MAX_FILE_BYTES:
             msg = f"{shown!r} has {status.st_size:,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
             raise ToolError(msg)
-        raw = stream.read(MAX_FILE_BYTES)
+        with os.fdopen(handle, "rb", closefd=False) as stream:
+            raw = stream.read(MAX_FILE_BYTES)
+    finally:
+        os.close(handle)
     if b"\0" in raw[:8192]:
         msg = f"{shown!r} is not a text file"
         raise ToolError(msg)

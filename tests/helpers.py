@@ -60,7 +60,7 @@ def steps(pattern: str, end: str | None = "done") -> list[Any]:
 
 
 def distinct(n: int, end: str | None = "done") -> list[Any]:
-    """n steps, each with one call that no other step has."""
+    """N steps, each with one call that no other step has."""
     items: list[Any] = [{"tool_calls": [call("look", what=str(i))]} for i in range(n)]
     return items if end is None else [*items, end]
 

@@ -600,28 +600,29 @@ def all_kinds_of_runs() -> list[Run]:
 
 
 def test_no_two_parts_of_a_message_share_a_number_and_step_start_is_part_0() -> None:
-    for run in all_kinds_of_runs():
-        places = [(e.payload["message"], e.payload["part"]) for e in run_events(run) if "part" in e.payload]
+    for record in all_kinds_of_runs():
+        places = [(e.payload["message"], e.payload["part"]) for e in run_events(record) if "part" in e.payload]
         assert len(places) == len(set(places))
-        starts = [e.payload for e in run_events(run) if e.kind == "step_start"]
-        assert [s["part"] for s in starts] == [0] * run.n_steps
-        assert [s["step_number"] for s in starts] == list(range(1, run.n_steps + 1))
+        starts = [e.payload for e in run_events(record) if e.kind == "step_start"]
+        assert [s["part"] for s in starts] == [0] * record.n_steps
+        assert [s["step_number"] for s in starts] == list(range(1, record.n_steps + 1))
         for start in starts:
-            part = run.messages[start["message"]].parts[0]
+            part = record.messages[start["message"]].parts[0]
             assert part == StepStart(start["step_number"], start["started_at"])
 
 
 def test_events_point_at_the_parts_of_the_runs_messages() -> None:
-    for run in all_kinds_of_runs():
-        for event in run_events(run):
+    for record in all_kinds_of_runs():
+        for event in run_events(record):
             if event.kind in ("tool_call", "tool_result"):
-                part: Any = run.messages[event.payload["message"]].parts[event.payload["part"]]
+                part: Any = record.messages[event.payload["message"]].parts[event.payload["part"]]
                 assert event.payload["call_id"] == (part.id if isinstance(part, ToolCall) else part.call_id)
 
 
 def test_the_events_told_live_are_those_derived_from_the_record() -> None:
     items = [{"text": "a b", "tool_calls": [letter("A"), letter("B")], "latency_ms": 100}, *steps("A A A")]
-    for policy, options in ((BOOCODE, {}), ("naive", {}), ("opencode_3631", {"steps": 2})):
+    cases: list[tuple[Any, dict[str, Any]]] = [(BOOCODE, {}), ("naive", {}), ("opencode_3631", {"steps": 2})]
+    for policy, options in cases:
         told: list[Event] = []
         run = play(items, policy=policy, on_event=told.append, **options)
         assert [e for e in told if e.kind != "delta"] == run_events(run)
@@ -707,7 +708,7 @@ def test_a_score_fills_success_and_a_failing_score_is_noted() -> None:
     assert play(["yes"], score=lambda run: run.text == "yes").success is True
     assert play(["no"], score=lambda run: run.text == "yes").success is False
     assert play(["no"]).success is None
-    broken = play(["no"], score=lambda run: bool(run.nonsense))  # type: ignore[attr-defined] # on purpose
+    broken = play(["no"], score=lambda run: bool(run.nonsense))
     assert broken.success is None
     assert broken.events[0].kind == "fault"
 
@@ -733,7 +734,9 @@ def test_a_run_that_never_waits_lets_other_tasks_in() -> None:
     async def busy() -> Run:
         heart = asyncio.create_task(beat())
         policy = replace(QUIET, ceiling=None)
-        done = await run(Agent("a", tools=TOOLS, policy=policy, tool_budget=None), "go", model=ScriptedModel(distinct(5000)))
+        done = await run(
+            Agent("a", tools=TOOLS, policy=policy, tool_budget=None), "go", model=ScriptedModel(distinct(5000))
+        )
         heart.cancel()
         return done
 

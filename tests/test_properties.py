@@ -16,6 +16,7 @@ from boolab.models.scripted import ScriptedModel
 from boolab.stop import (
     AnyOf,
     StopRule,
+    Threshold,
     doom_loop,
     error_streak,
     max_cost,
@@ -117,7 +118,8 @@ def _reason(rule: StopRule, frame: pd.DataFrame, at: int) -> str:
     while True:
         members = getattr(rule, "rules", None)
         if members is None:
-            return rule.reason  # type: ignore[attr-defined] # a Threshold
+            assert isinstance(rule, Threshold)
+            return rule.reason
         if isinstance(rule, AnyOf):
             rule = next(m for m in members if (v := m(frame)[at]) is not pd.NA and bool(v))
         else:

@@ -28,7 +28,7 @@ class Request(NamedTuple):
     answer in text. `purpose` is `step` inside the loop and `summary` for the wrap-up after it.
     """
 
-    index: int
+    index: int  # type: ignore[assignment] # the word of the design; nobody needs tuple.index here
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...]
     clock: Clock

@@ -172,9 +172,11 @@ class ScriptedModel:
         ('scripted', 4)
     """
 
+    _summary: _Compiled | None
+
     def __init__(
         self,
-        items: Sequence[Item] | Callable[[Sequence[Message]], Item | None],
+        items: Sequence[Any] | Callable[[Sequence[Message]], Item | None],
         *,
         realtime: bool = False,
         name: str = "scripted",
@@ -182,7 +184,7 @@ class ScriptedModel:
         tools: Mapping[str, Any] | None = None,
     ) -> None:
         self._next = items if callable(items) else None
-        listed: Sequence[Item] = () if callable(items) else items
+        listed: Sequence[Any] = () if callable(items) else items
         ready = {i: item for i, item in enumerate(listed) if isinstance(item, Response)}
         script = _validate(
             {
@@ -381,12 +383,12 @@ def _numbered(item: _Compiled, index: int) -> Response:
     """The response with ids that no other response of the run has."""
     if not item.ids:
         return item.response
-    _, calls, *rest = item.response
+    text, calls, finish_reason, usage, reasoning, ttft_ms = item.response
     numbered = [
         ToolCall(given or f"call_{index + 1}_{n}", call.name, call.arguments)
         for n, (given, call) in enumerate(zip(item.ids, calls, strict=True), 1)
     ]
-    return Response(item.response.text, tuple(numbered), *rest)
+    return Response(text, tuple(numbered), finish_reason, usage, reasoning, ttft_ms)
 
 
 def _ready(response: Response) -> _Compiled:
@@ -428,6 +430,9 @@ _script_adapter: TypeAdapter[_Script] = TypeAdapter(_Script)
 
 def _validate(data: Any, document: Document | None = None, path: Path | None = None) -> _Script:  # noqa: ANN401
     bare = isinstance(data, list)
+    if not bare and not isinstance(data, dict):
+        msg = "expected a list of items, or a mapping with 'items'"
+        raise ScriptError(msg, path=path, line=1)
     try:
         return _script_adapter.validate_python({"items": data} if bare else data)
     except ValidationError as error:
@@ -445,7 +450,14 @@ def _validate(data: Any, document: Document | None = None, path: Path | None = N
 
 
 def _accepted_keys(loc: tuple[int | str, ...]) -> list[str]:
-    around = {"tool_calls": _Call, "usage": _Usage, "error": _Fault, "when": _When, "items": _Item, "summary": _Item}
+    around: dict[str, type[BaseModel]] = {
+        "tool_calls": _Call,
+        "usage": _Usage,
+        "error": _Fault,
+        "when": _When,
+        "items": _Item,
+        "summary": _Item,
+    }
     names = [str(part) for part in loc[:-1]]
     model: type[BaseModel] = _Result if names[:1] == ["tools"] else _Script
     for name in names:

@@ -1,0 +1,43 @@
+# Each target does all of its own set-up, in .venv and nowhere else.
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+
+.PHONY: demo test lab lint format bench clean help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+
+$(READY): pyproject.toml constraints.txt .ci/bootstrap
+	.ci/bootstrap $(VENV) $(PYTHON)
+	@echo "Installing boolab and what it needs into $(VENV): a minute or two, once."
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figures go to out/demo
+	$(BIN)/boolab demo
+
+test: $(READY) ## run the tests
+	$(BIN)/python -m pytest --quiet --numprocesses 2
+
+lab: $(READY) ## open the notebooks in JupyterLab
+	$(BIN)/boolab lab
+
+lint: $(READY) ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## put the code into the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## measure the loop against a bare loop
+	$(BIN)/python benchmarks/loop.py
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache

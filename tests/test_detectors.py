@@ -1,0 +1,123 @@
+"""Identities and detectors."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boolab.detectors import IDENTITIES, ErrorStreak, RepeatStreak, arguments_hash, call_key, cycle_period
+from boolab.errors import SettingError
+from boolab.types import ToolCall, ToolResult
+
+
+def same(a: str, b: str, identity: str, results: tuple[str, str] = ("x", "x")) -> bool:
+    keys = [
+        call_key(ToolCall("", "t", text), ToolResult("", out), identity)
+        for text, out in zip((a, b), results, strict=True)
+    ]
+    return keys[0] == keys[1]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "equal_in"),
+    [
+        ('{"a":1,"b":2}', '{"a":1,"b":2}', "raw ordered canonical call+result tool"),
+        ('{"a":1,"b":2}', '{"a": 1, "b": 2}', "ordered canonical call+result tool"),
+        ('{"a":1,"b":2}', '{"b":2,"a":1}', "canonical call+result tool"),
+        ('{"x":{"a":1,"b":2}}', '{"x":{"b":2,"a":1}}', "canonical call+result tool"),
+        ('{"a":1}', '{"a":2}', "tool"),
+        ('{"a":1}', '{"a":true}', "tool"),
+        ('{"a":1}', '{"a":1.0}', "tool"),
+        ('{"a":"\\u0041"}', '{"a":"A"}', "ordered canonical call+result tool"),
+        ('{"a":', '{"a": ', "tool"),
+        ('{"a":', '{"a":', "raw ordered canonical call+result tool"),
+        ('{"a":NaN}', '{"a": NaN}', "tool"),
+    ],
+)
+def test_what_the_same_call_means_for_each_identity(a: str, b: str, equal_in: str) -> None:
+    assert [i for i in IDENTITIES if same(a, b, i)] == equal_in.split()
+
+
+def test_call_and_result_tells_polling_from_repeating() -> None:
+    assert not same("{}", "{}", "call+result", ("1%", "2%"))
+    assert same("{}", "{}", "call+result", ("1%", "1%"))
+
+
+def test_an_unknown_identity_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(SettingError, match="accepted: raw, ordered, canonical, call\\+result, tool"):
+        RepeatStreak("object")
+
+
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.sampled_from(["", "a", "é", "\u2028"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def call_and_result(draw: st.DrawFn) -> tuple[ToolCall, ToolResult]:
+    text = draw(
+        st.sampled_from(['{"a":', "", "NaN", "[1]", "[true]", "[1.0]", '{"a":-0.0}', '{"a":0.0}', '{"a":0}'])
+        | st.builds(lambda v, i: json.dumps({"v": v}, indent=i), JSON, st.sampled_from([None, 1]))
+    )
+    name = draw(st.sampled_from(["t", "t", "u"]))
+    return ToolCall("", name, text), ToolResult("", draw(st.sampled_from(["x", "y"])))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(call_and_result(), max_size=8), st.sampled_from(IDENTITIES))
+def test_the_folded_streak_is_the_run_length_of_equal_keys(pairs: Any, identity: str) -> None:
+    detector = RepeatStreak(identity)
+    state = detector.start
+    keys: list[object] = []
+    for call, result in pairs:
+        state, streak = detector.fold(state, call, result)
+        keys.append(call_key(call, result, identity))
+        expected = 0
+        for key in reversed(keys):
+            if key != keys[-1]:
+                break
+            expected += 1
+        assert streak == expected
+
+
+def test_the_error_streak_is_unknown_from_an_unknown_result_to_a_known_success() -> None:
+    state, counts = ErrorStreak().start, []
+    for is_error in (True, True, None, True, False, True):
+        state, count = ErrorStreak().fold(state, ToolCall("", "t", ""), ToolResult("", "", is_error))
+        counts.append(count)
+    assert counts == [1, 2, None, None, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "period"),
+    [
+        ("", None),
+        ("A", None),
+        ("AA", 1),
+        ("AB", None),
+        ("ABAB", 2),
+        ("ABAC", None),
+        ("xABCABC", 3),
+        ("AABAAB", 3),
+        ("ABCDEABCDE", 5),
+        ("ABCDEFABCDEF", None),
+        ("ABBABB", 1),
+    ],
+)
+def test_the_cycle_period_is_the_smallest_with_two_equal_halves_at_the_end(keys: str, period: int | None) -> None:
+    assert cycle_period(keys) == period
+    assert cycle_period(list(keys)) == period
+
+
+def test_the_arguments_hash_is_the_blake2b_of_the_canonical_form() -> None:
+    expected = blake2b(b'{"a":[],"b":1}', digest_size=8).hexdigest()
+    assert arguments_hash('{"b": 1, "a": [ ]}') == expected
+    assert arguments_hash('{"b": 1, "a": [ ') == blake2b(b'{"b": 1, "a": [ ', digest_size=8).hexdigest()
+    assert len(arguments_hash("\ud800")) == 16

@@ -1,0 +1,208 @@
+"""Runs as DataFrames."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from boolab import calls_df, events_df, runs_df, steps_df
+from boolab.detectors import arguments_hash
+from boolab.events import run_events
+from boolab.frames import CALL_COLUMNS, EVENT_COLUMNS, RUN_COLUMNS, STEP_COLUMNS, as_runs, boundaries_df
+from boolab.models.scripted import ScriptedModel
+from boolab.stop import doom_loop, max_steps
+from boolab.types import Response, Step, ToolCall, ToolResult
+from tests.helpers import call, distinct, letter, play, steps
+
+DESIGNED = {
+    "runs": "run_id agent model policy task source parent_run_id seed started_at n_turns stop_reason stop_step "
+    "stop_rule stop_threshold stop_value also_true n_steps n_tool_calls n_errors n_dropped overshoot wrapup_calls "
+    "wrapup_tokens input_tokens output_tokens cost_usd duration_ms success censored error",
+    "steps": "run_id turn step start_ms duration_ms ttft_ms finish_reason n_tool_calls n_errors input_tokens "
+    "output_tokens cached_tokens cost_usd text_chars tools_used steps_left budget_left repeat_streak cycle_period "
+    "error_streak would_stop",
+    "calls": "run_id turn step call tool arguments_hash arguments result is_error parse_error result_chars duration_ms "
+    "dropped",
+    "events": "run_id seq t_ms kind payload",
+}
+MAKERS: dict[str, tuple[Any, Any]] = {
+    "runs": (runs_df, RUN_COLUMNS),
+    "steps": (steps_df, STEP_COLUMNS),
+    "calls": (calls_df, CALL_COLUMNS),
+    "events": (events_df, EVENT_COLUMNS),
+}
+SOME = play([{"tool_calls": [letter("A")], "usage": {"input_tokens": 1, "output_tokens": 1, "cost_usd": 0.5}}, "end"])
+
+
+@pytest.mark.parametrize("table", DESIGNED)
+@pytest.mark.parametrize("runs", [[], [SOME], [play([])]], ids=["none", "one", "empty"])
+def test_columns_and_dtypes_are_the_same_for_any_number_of_runs(table: str, runs: list[Any]) -> None:
+    make, columns = MAKERS[table]
+    frame = make(runs)
+    assert list(frame.columns) == DESIGNED[table].split()
+    assert {str(dtype) for dtype in frame.dtypes} <= {"Int64", "boolean", "string", "Float64", "datetime64[ms, UTC]"}
+    assert [str(d) for d in frame.dtypes] == [c.dtype.replace("string[python]", "string") for c in columns]
+
+
+def test_frames_take_a_run_a_list_or_any_iterable_and_nothing_else() -> None:
+    assert len(runs_df(SOME)) == len(runs_df([SOME])) == len(runs_df(r for r in [SOME])) == 1
+    assert len(steps_df([SOME, SOME])) == 4
+    with pytest.raises(TypeError, match="expected a Run or runs, not int"):
+        as_runs([3])  # type: ignore[list-item] # on purpose
+
+
+def test_a_row_of_runs_tells_the_whole_stop() -> None:
+    run = play(steps("AA AA AA"), tool_budget=4, doom_loop=4)
+    row = runs_df(run).iloc[0]
+    assert (row["stop_reason"], row["stop_step"], row["stop_rule"]) == ("doom_loop", 2, "doom_loop(4, ordered)")
+    assert (row["stop_threshold"], row["stop_value"], row["overshoot"], row["also_true"]) == (4, 4, 0, "tool_budget")
+    assert (row["n_steps"], row["n_tool_calls"], row["censored"]) == (2, 4, True)
+    assert pd.isna(row["started_at"])
+
+
+def test_what_is_not_known_is_na_and_never_zero() -> None:
+    run = play(["end"])
+    row = runs_df(run).iloc[0]
+    unknown = ["stop_rule", "stop_threshold", "stop_value", "overshoot", "input_tokens", "cost_usd", "success", "error"]
+    assert all(row[name] is pd.NA for name in unknown)
+    step = steps_df(run).iloc[0]
+    assert all(step[name] is pd.NA for name in ("input_tokens", "cost_usd", "ttft_ms", "cycle_period"))
+
+
+def test_one_unknown_amount_makes_a_total_unknown() -> None:
+    known = {"tool_calls": [letter("A")], "usage": {"input_tokens": 5, "output_tokens": 1}}
+    half = {"text": "end", "usage": {"input_tokens": 5}}
+    row = runs_df(play([known, half])).iloc[0]
+    assert (row["input_tokens"], row["output_tokens"]) == (10, pd.NA)
+
+
+def test_an_unknown_error_status_makes_the_count_of_errors_unknown() -> None:
+    response = Response("", (ToolCall("1", "t", "{}"), ToolCall("2", "t", "{}")))
+    results = (ToolResult("1", "x", None), ToolResult("2", "x", is_error=True))
+    run = replace(SOME, steps=(Step(1, 1, None, None, None, response, results),))
+    assert runs_df(run)["n_errors"].iloc[0] is pd.NA
+    assert steps_df(run)["n_errors"].iloc[0] is pd.NA
+    assert calls_df(run)["is_error"].tolist() == [pd.NA, True]
+    assert steps_df(run)["start_ms"].iloc[0] is pd.NA
+
+
+def test_totals_include_the_wrap_up_and_steps_do_not() -> None:
+    usage = {"input_tokens": 100, "output_tokens": 10, "cost_usd": 0.01}
+    model = ScriptedModel(
+        [{"tool_calls": [letter("A")], "usage": usage, "repeat": 9}], summary={"text": "s", "usage": usage}
+    )
+    row = runs_df(play(model, steps=2, policy="boocode")).iloc[0]
+    assert (row["n_steps"], row["wrapup_calls"], row["wrapup_tokens"]) == (2, 1, 110)
+    assert (row["input_tokens"], row["output_tokens"], row["cost_usd"]) == (300, 30, 0.03)
+    static = runs_df(play(distinct(9), steps=2, policy="boocode")).iloc[0]
+    assert (static["wrapup_calls"], static["wrapup_tokens"]) == (0, 0)
+
+
+def test_a_failed_summary_counts_and_its_tokens_are_unknown() -> None:
+    model = ScriptedModel(distinct(9), summary={"error": {"status": 500}})
+    row = runs_df(play(model, steps=2, policy="boocode")).iloc[0]
+    assert row["wrapup_calls"] == 1
+    assert row["wrapup_tokens"] is pd.NA
+
+
+def test_counters_are_those_at_the_boundary_before_the_step() -> None:
+    bad = {"tool_calls": [call("fail"), call("fail", what="x")]}
+    run = play([*steps("A A", None), bad, *steps("B")], steps=9, tool_budget=20)
+    frame = steps_df(run)
+    assert frame["tools_used"].tolist() == [0, 1, 2, 4, 5]
+    assert frame["steps_left"].tolist() == [9, 8, 7, 6, 5]
+    assert frame["budget_left"].tolist() == [20, 19, 18, 16, 15]
+    assert frame["repeat_streak"].tolist() == [0, 1, 2, 1, 1]
+    assert frame["error_streak"].tolist() == [0, 0, 0, 2, 0]
+    assert frame["cycle_period"].tolist() == [pd.NA, pd.NA, 1, pd.NA, pd.NA]
+    assert frame["would_stop"].tolist() == [""] * 5
+
+
+def test_cycles_are_found_up_to_period_five() -> None:
+    frame = steps_df(play(steps("A B A B C"), doom_loop=None))
+    assert frame["cycle_period"].tolist() == [pd.NA, pd.NA, pd.NA, pd.NA, 2, pd.NA]
+
+
+def test_what_nothing_limits_has_nothing_left_to_tell() -> None:
+    frame = steps_df(play(steps("A B"), stop=doom_loop(3)))
+    assert frame["steps_left"].isna().all()
+    assert frame["budget_left"].isna().all()
+    assert steps_df(play(["x"], steps=0))["steps_left"].tolist() == [0]
+
+
+def test_the_streak_is_counted_by_the_identity_of_the_runs_own_detector() -> None:
+    flip = [{"tool_calls": [{"name": "look", "arguments": a}]} for a in ('{"a":1,"b":2}', '{"b":2,"a":1}')]
+    assert steps_df(play([*flip, "end"]))["repeat_streak"].tolist() == [0, 1, 1]
+    assert steps_df(play([*flip, "end"], stop=doom_loop(9)))["repeat_streak"].tolist() == [0, 1, 2]
+
+
+def test_counters_start_anew_at_each_turn() -> None:
+    def step(index: int, turn: int, *names: str) -> Step:
+        calls = tuple(ToolCall(f"{index}{n}", name, "{}") for n, name in enumerate(names))
+        return Step(index, turn, None, None, None, Response("", calls), tuple(ToolResult(c.id, "") for c in calls))
+
+    run = replace(SOME, steps=(step(1, 1, "a"), step(2, 1, "a"), step(3, 1), step(4, 2, "a"), step(5, 2)))
+    frame = steps_df(run)
+    assert frame["repeat_streak"].tolist() == [0, 1, 2, 0, 1]
+    assert frame["tools_used"].tolist() == [0, 1, 2, 0, 1]
+    assert runs_df(run)["n_turns"].tolist() == [2]
+    boundaries = boundaries_df(replace(run, stop=run.stop._replace(step=4)))
+    assert list(zip(boundaries["turn"], boundaries["boundary"], strict=True)) == [
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        (2, 0),
+        (2, 1),
+    ]
+
+
+def test_calls_have_a_row_each_with_dropped_ones_marked() -> None:
+    items = [
+        {"tool_calls": [letter("A"), {"name": "look", "arguments": "{"}]},
+        {"tool_calls": [letter("B")], "finish_reason": "stop"},
+    ]
+    frame = calls_df(play(items, policy="naive"))
+    assert list(zip(frame["step"], frame["call"], strict=True)) == [(1, 1), (1, 2), (2, 1)]
+    assert frame["dropped"].tolist() == [False, False, True]
+    assert frame["is_error"].tolist() == [False, True, pd.NA]
+    assert frame["parse_error"].tolist() == [False, True, pd.NA]
+    assert frame["result"].tolist()[0] == "seen A"
+    assert frame["result_chars"].tolist()[0] == 6
+    assert frame["arguments_hash"].tolist() == [arguments_hash(a) for a in frame["arguments"]]
+
+
+def test_events_are_numbered_and_their_payload_is_json() -> None:
+    run = play(steps("A"))
+    frame = events_df([run, run])
+    assert frame["seq"].tolist() == [*range(len(run_events(run)))] * 2
+    assert json.loads(frame["payload"].iloc[-1])["reason"] == "finished"
+    assert frame["kind"].iloc[0] == "step_start"
+
+
+def test_boundaries_run_from_0_to_the_last_step_with_calls() -> None:
+    assert boundaries_df(play(steps("A BC D")))["tool_calls"].tolist() == [0, 1, 3, 4]
+    assert boundaries_df(play(distinct(9), steps=3))["boundary"].tolist() == [0, 1, 2, 3]
+    assert boundaries_df(play([*steps("A", None), {"tool_calls": [call("ask")]}]))["boundary"].tolist() == [0, 1]
+    assert boundaries_df(play([*steps("A", None), {"error": {"reset": True}}]))["boundary"].tolist() == [0, 1]
+    frame = boundaries_df(play(steps("A A B")), doom_loop(2) | max_steps(3))
+    assert frame["repeat_streak:canonical"].tolist() == [0, 1, 2, 1]
+
+
+def test_swept_settings_become_columns() -> None:
+    runs = [replace(SOME, settings={"steps": 5, "policy": "x"}), replace(SOME, settings={"steps": None})]
+    frame = runs_df(runs)
+    assert list(frame.columns)[-1] == "steps"
+    assert frame["steps"].tolist() == [5, pd.NA]
+    assert str(frame["steps"].dtype) == "Int64"
+    assert frame["policy"].tolist() == [SOME.policy] * 2
+    assert str(runs_df([replace(SOME, settings={"temperature": 0.5})])["temperature"].dtype) == "Float64"
+
+
+def test_frames_survive_a_concat_with_an_empty_one() -> None:
+    for make, _ in MAKERS.values():
+        both = pd.concat([make([]), make([SOME])])
+        assert both.dtypes.tolist() == make([SOME]).dtypes.tolist()

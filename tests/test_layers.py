@@ -1,0 +1,76 @@
+"""The layers: a module imports from layers below its own, or from its own layer without a cycle."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import boolab
+
+PACKAGE = Path(boolab.__file__).parent
+LAYERS = {
+    0: {"errors", "types", "clock", "documents", "data"},
+    1: {
+        "abort",
+        "detectors",
+        "events",
+        "models",
+        "models.base",
+        "models.recorded",
+        "models.scripted",
+        "stop",
+        "tools",
+        "workspace",
+    },
+    2: {"agents", "frames", "policy"},
+    3: {"loop", "runner", "turn"},
+    4: {"demo", "plots", "sweeps"},
+    5: {"cli"},
+}
+LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
+
+
+def imports_of(path: Path) -> set[str]:
+    """The boolab modules that a file imports, those for type checking only included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "boolab":
+            module = node.module.partition(".")[2]
+            names = {f"{module}.{alias.name}" if module else alias.name for alias in node.names}
+            found |= {name for name in names if name in LAYER_OF} or {module}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.partition(".")[2] for a in node.names if a.name.split(".")[0] == "boolab"}
+    return found - {""}
+
+
+def graph() -> dict[str, set[str]]:
+    modules = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        if name != "__init__":
+            modules[name] = imports_of(path)
+    return modules
+
+
+def test_every_module_has_a_layer() -> None:
+    assert set(graph()) == set(LAYER_OF)
+
+
+def test_modules_import_only_from_their_own_layer_and_below() -> None:
+    upward = [(a, b) for a, targets in graph().items() for b in targets if LAYER_OF[b] > LAYER_OF[a]]
+    assert upward == []
+
+
+def test_there_is_no_cycle() -> None:
+    edges = graph()
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in done:
+            for target in edges[module]:
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in edges:
+        visit(module, ())

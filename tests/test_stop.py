@@ -1,0 +1,170 @@
+"""The algebra of stop rules."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from boolab.errors import SettingError, UnknownCounter
+from boolab.stop import (
+    Progress,
+    StopRule,
+    ceiling,
+    doom_loop,
+    error_streak,
+    max_cost,
+    max_steps,
+    max_time,
+    max_tokens,
+    tool_budget,
+)
+from boolab.types import UNKNOWN_USAGE, ToolCall, ToolResult, Usage
+
+
+def verdict(rule: StopRule, **counters: int | None) -> Any:
+    return rule.verdict(Progress(rule.detectors(), **counters))
+
+
+def test_a_rule_fires_from_its_threshold_on() -> None:
+    assert verdict(max_steps(3), steps=2) is None
+    assert verdict(max_steps(3), steps=3).value == 3
+    assert verdict(max_steps(3), steps=4).overshoot == 1
+
+
+def test_the_stop_tells_rule_threshold_value_and_boundary() -> None:
+    stop = verdict(max_steps(9) | tool_budget(5), steps=2, tool_calls=7)
+    assert stop == ("tool_budget", 2, "tool_budget(5)", 5, 7, ())
+    assert stop.overshoot == 2
+
+
+def test_or_gives_the_reason_of_its_first_true_member_and_lists_the_others() -> None:
+    rule = tool_budget(5) | max_steps(2) | max_cost(1)
+    stop = verdict(rule, steps=2, tool_calls=5, cost=2_000_000)
+    assert (stop.reason, stop.also_true) == ("tool_budget", ("step_cap", "cost_budget"))
+    stop = verdict(rule, steps=2, tool_calls=4)
+    assert (stop.reason, stop.also_true) == ("step_cap", ())
+
+
+def test_and_gives_the_reason_of_its_first_member() -> None:
+    rule = tool_budget(5) & max_steps(2)
+    assert verdict(rule, steps=1, tool_calls=5) is None
+    assert verdict(rule, steps=2, tool_calls=5).reason == "tool_budget"
+
+
+def test_or_inside_and_gives_the_reason_of_the_true_alternative() -> None:
+    rule = (tool_budget(5) | max_steps(2)) & max_time(1)
+    assert verdict(rule, steps=2, elapsed=1000).reason == "step_cap"
+
+
+def test_operators_flatten_and_print_as_they_were_written() -> None:
+    a, b, c = max_steps(1), tool_budget(2), max_cost(0.5)
+    assert (a | b) | c == a | (b | c)
+    assert str(a | (b & c)) == "max_steps(1) | tool_budget(2) & max_cost(0.5)"
+    assert str((a | b) & c) == "(max_steps(1) | tool_budget(2)) & max_cost(0.5)"
+    assert (a & b) & c == a & b & c
+    assert str(ceiling(200)) == "ceiling(200)"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "steps", "expected"),
+    [(None, 5, True), (None, 4, None), (9, 5, True), (9, 4, False), (10, 4, True)],
+)
+def test_or_with_an_unknown_is_true_where_the_other_is_and_else_unknown(
+    tokens: int | None, steps: int, expected: bool | None
+) -> None:
+    rule = max_tokens(10) | max_steps(5)
+    assert rule(Progress(tokens=tokens, steps=steps)) is expected
+    flipped = max_steps(5) | max_tokens(10)
+    assert flipped(Progress(tokens=tokens, steps=steps)) is expected
+
+
+@pytest.mark.parametrize(
+    ("tokens", "steps", "expected"),
+    [(None, 5, None), (None, 4, False), (9, 5, False), (10, 5, True)],
+)
+def test_and_with_an_unknown_is_false_where_the_other_is_and_else_unknown(
+    tokens: int | None, steps: int, expected: bool | None
+) -> None:
+    assert (max_tokens(10) & max_steps(5))(Progress(tokens=tokens, steps=steps)) is expected
+    assert (max_steps(5) & max_tokens(10))(Progress(tokens=tokens, steps=steps)) is expected
+
+
+def test_an_unknown_that_decides_is_named() -> None:
+    with pytest.raises(UnknownCounter, match=r"max_tokens\(10\) \| max_cost\(1\) cannot be decided: cost, tokens"):
+        verdict(max_tokens(10) | max_cost(1), tokens=None, cost=None)
+
+
+def test_an_unknown_may_be_ignored() -> None:
+    assert verdict(max_tokens(10, on_unknown="ignore"), tokens=None) is None
+    frame = pd.DataFrame({"tokens": pd.array([5, None, 10], dtype="Int64")})
+    assert max_tokens(10, on_unknown="ignore")(frame).tolist() == [False, False, True]
+    assert max_tokens(10)(frame).tolist() == [False, pd.NA, True]
+
+
+def test_the_same_predicate_takes_a_number_or_a_column() -> None:
+    rule = max_steps(3) | (tool_budget(4) & max_tokens(10))
+    rows = [(s, t, k) for s in (2, 3) for t in (3, 4) for k in (None, 9, 10)]
+    frame = pd.DataFrame(rows, columns=["steps", "tool_calls", "tokens"]).astype("Int64")
+    column = rule(frame)
+    for i, (s, t, k) in enumerate(rows):
+        expected = rule(Progress(steps=s, tool_calls=t, tokens=k))
+        assert (column[i] is pd.NA and expected is None) or column[i] == expected
+
+
+def test_money_and_time_are_integers_inside() -> None:
+    assert next(max_cost(0.1 + 0.2).leaves()).threshold == 300_000
+    assert next(max_time(1.5).leaves()).threshold == 1500
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: max_steps(-1), r"max_steps\(-1\): expected an integer >= 0"),
+        (lambda: max_steps(True), r"max_steps\(True\): expected an integer >= 0"),
+        (lambda: max_steps(cast("Any", 2.0)), "expected an integer"),
+        (lambda: doom_loop(1), r"doom_loop\(1\): expected an integer >= 2"),
+        (lambda: doom_loop(3, "hash"), "identity 'hash' is not known; accepted: raw, ordered, canonical"),
+        (lambda: error_streak(0), r"error_streak\(0\): expected an integer >= 1"),
+        (lambda: max_cost(float("nan")), "expected a number >= 0"),
+        (lambda: max_time(-1), "expected a number >= 0"),
+        (lambda: max_tokens(5, of=cast("Any", "words")), "accepted: tokens, input_tokens, output_tokens"),
+        (lambda: max_tokens(5, on_unknown=cast("Any", "maybe")), "accepted: error, ignore"),
+    ],
+)
+def test_a_bad_limit_is_an_error_that_says_what_is_accepted(make: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        make()
+
+
+def test_numpy_integers_are_integers() -> None:
+    assert max_steps(cast("int", np.int64(3))) == max_steps(3)
+
+
+def test_progress_counts_only_what_got_a_result() -> None:
+    progress = Progress(doom_loop(3).detectors())
+    calls = [ToolCall(str(i), "ls", "{}") for i in range(3)]
+    progress.complete(calls, [ToolResult("0", "x"), None, ToolResult("2", "x")], Usage(10, 2, cost=5), 40)
+    assert progress == {
+        "steps": 1,
+        "tool_calls": 2,
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "tokens": 12,
+        "cost": 5,
+        "elapsed": 40,
+        "repeat_streak:canonical": 2,
+    }
+
+
+def test_an_unknown_amount_makes_the_sum_unknown_for_good() -> None:
+    progress = Progress()
+    progress.complete([], [], Usage(10, 2, cost=5), 1)
+    progress.complete([], [], Usage(10, None, cost=5), 2)
+    progress.complete([], [], Usage(10, 2, cost=5), 3)
+    assert (progress["input_tokens"], progress["output_tokens"], progress["tokens"]) == (30, None, None)
+    assert progress["cost"] == 15
+    progress.complete([], [], UNKNOWN_USAGE, None)
+    assert [progress[name] for name in ("input_tokens", "cost", "elapsed")] == [None, None, None]

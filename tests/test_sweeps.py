@@ -1,0 +1,151 @@
+"""Sweeps in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from boolab import runs_df, sweep
+from boolab.agents import Agent
+from boolab.errors import SettingError
+from boolab.models.scripted import ScriptedModel
+from boolab.runner import run_sync
+from boolab.sweeps import plan
+from boolab.types import Response
+from tests.helpers import TOOLS, call, distinct, steps
+
+STUCK = ScriptedModel([{"tool_calls": [call("look")], "repeat": "forever"}], name="stuck")
+A, B = Agent("a", tools=TOOLS), Agent("b", tools=TOOLS, steps=3)
+
+
+def sweep_now(*args: Any, **options: Any) -> list[Any]:
+    return asyncio.run(sweep(*args, progress=False, **options))
+
+
+def test_every_agent_task_model_setting_and_repeat_is_run_in_order() -> None:
+    models = {"stuck": STUCK, "short": ScriptedModel(["end"])}
+    runs = sweep_now([A, B], ["one", "two"], models, grid={"steps": [1, 2], "doom_loop": [None]}, repeats=2)
+    frame = runs_df(runs)
+    assert len(frame) == 2 * 2 * 2 * 2 * 2
+    keys = ["agent", "task", "model", "steps"]
+    assert frame.groupby(keys, sort=False).size().tolist() == [2] * 16
+    assert frame["agent"].tolist() == ["a"] * 16 + ["b"] * 16
+    assert frame["model"].tolist()[:8] == ["stuck"] * 4 + ["short"] * 4
+    assert (
+        frame.loc[frame["model"] == "stuck", "n_steps"].tolist()
+        == frame.loc[frame["model"] == "stuck", "steps"].tolist()
+    )
+
+
+def test_a_swept_run_is_the_run_that_run_makes() -> None:
+    (swept,) = sweep_now(A, "go", ScriptedModel(steps("A A A")), grid={"doom_loop": [2]})
+    alone = run_sync(replace(A, doom_loop=2), "go", model=ScriptedModel(steps("A A A")))
+    assert swept.settings == {"doom_loop": 2}
+    assert replace(swept, run_id="", seed=None, settings={}) == replace(alone, run_id="")
+
+
+def test_an_axis_that_the_policy_lacks_is_na_and_equal_cells_run_once() -> None:
+    runs = sweep_now(A, "go", STUCK, grid={"policy": ["boocode", "naive"], "doom_loop": [2, 3], "steps": [5]})
+    frame = runs_df(runs)[["policy", "doom_loop", "steps", "n_steps"]]
+    assert frame.astype(object).where(frame.notna(), None).values.tolist() == [
+        ["boocode", 2, 5, 2],
+        ["boocode", 3, 5, 3],
+        ["naive", None, 5, 5],
+    ]
+
+
+def test_an_agents_own_setting_that_the_policy_lacks_does_not_matter() -> None:
+    agent = Agent("a", tools=TOOLS, tool_budget=1)
+    (run,) = sweep_now(agent, "go", ScriptedModel(distinct(4)), grid={"policy": ["naive"]})
+    assert run.stop_reason == "finished"
+
+
+def test_all_cells_are_checked_before_the_first_runs() -> None:
+    asked = []
+
+    class Watching(ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            asked.append(request.index)
+            return await super().respond(request, emit)
+
+    model = Watching(["end"])
+    with pytest.raises(SettingError, match="agent 'a' under opencode_3631.*steps=0 is not valid"):
+        sweep_now(A, "go", model, grid={"steps": [1, 0], "policy": ["boocode", "opencode_3631"]})
+    with pytest.raises(SettingError, match="lists the tool 'fly'"):
+        sweep_now([A, Agent("x", tools=("fly",))], "go", model)
+    with pytest.raises(SettingError, match="there is no axis 'budget'; axes: steps, tool_budget, doom_loop"):
+        sweep_now(A, "go", model, grid={"budget": [1]})
+    with pytest.raises(SettingError, match="repeats=0"):
+        sweep_now(A, "go", model, repeats=0)
+    assert asked == []
+
+
+def test_a_failing_run_is_a_row_and_not_the_end() -> None:
+    models = {"bad": ScriptedModel([{"error": {"status": 500}}]), "good": ScriptedModel(["end"])}
+    assert [r.stop_reason for r in sweep_now(A, "go", models)] == ["error", "finished"]
+
+
+def test_the_model_may_be_a_function_of_the_cell() -> None:
+    runs = sweep_now([A, B], "go", lambda cell: ScriptedModel([cell.agent.name]))
+    assert [r.text for r in runs] == ["a", "b"]
+
+
+def test_seeds_depend_on_the_cell_alone() -> None:
+    one = [cell.seed for cell in plan([A, B], "go", None, {"steps": [1, 2]}, 2)]
+    other = [cell.seed for cell in plan([B, A], ["x", "go"], None, {"steps": [2, 1, 9]}, 3)]
+    assert len(set(one)) == 8
+    assert set(one) <= set(other)
+    assert all(run.seed in one for run in sweep_now([A, B], "go", STUCK, grid={"steps": [1, 2]}, repeats=2))
+
+
+def test_runs_are_under_way_at_once_but_no_more_than_asked_for() -> None:
+    under_way, most = 0, 0
+
+    class Counting(ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            return await super().respond(request, emit)
+
+    sweep_now(A, "go", Counting(["end"]), repeats=50, concurrency=7)
+    assert most == 7
+
+
+def test_no_cells_give_no_runs() -> None:
+    assert sweep_now([], "go", STUCK) == []
+
+
+def test_scores_are_taken() -> None:
+    runs = sweep_now(A, "go", ScriptedModel(["yes"]), score=lambda run: run.text == "yes")
+    assert [r.success for r in runs] == [True]
+
+
+def test_cancelling_a_sweep_leaves_no_task() -> None:
+    async def scenario() -> int:
+        class Silent(ScriptedModel):
+            async def respond(self, request: Any, emit: Any = None) -> Response:
+                await asyncio.Event().wait()
+                return Response()
+
+        task = asyncio.create_task(sweep(A, "go", Silent(["x"]), repeats=5, progress=False))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(scenario()) == 1
+
+
+def test_a_progress_bar_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(sweep(A, "go", ScriptedModel(["end"]), repeats=3))
+    assert "3/3" in capsys.readouterr().err
+    asyncio.run(sweep(A, "go", ScriptedModel(["end"]), repeats=3, progress=False))
+    assert capsys.readouterr().err == ""
