@@ -662,7 +662,7 @@ class _Inside(Text):
         for choice in self._choices:
             self.set_text(choice)
             box = self.get_window_extent(renderer)
-            if box.width + 4 <= room.width and box.height <= room.height:
+            if box.width + 2 <= room.width and box.height <= room.height:
                 super().draw(renderer)
                 return
 

@@ -11,6 +11,7 @@ import pytest
 
 from boolab.agents import Agent, load_agents
 from boolab.data import checkout, data_path
+from boolab.demo import load_material
 from boolab.frames import steps_df
 from boolab.models.scripted import ScriptedModel
 from boolab.policy import DEFAULT
@@ -18,7 +19,7 @@ from boolab.runner import resume, run_sync
 from boolab.stop import doom_loop, error_streak, max_cost, max_time, max_tokens
 from boolab.sweeps import sweep
 from boolab.types import Run, ToolResult
-from boolab.workspace import BUILT_IN, workspace_tools
+from boolab.workspace import BUILT_IN
 
 SCRIPTS = sorted((data_path("datasets") / "scripts").glob("*.yaml"))
 AGENTS = load_agents(data_path("agents"))
@@ -49,9 +50,8 @@ def results(run: Run) -> list[ToolResult]:
 @pytest.fixture(scope="module")
 def everything() -> Mapping[tuple[str, str], Run]:
     """A run of each agent, under its own limits, on each script."""
-    models = {path.stem: ScriptedModel.load(path) for path in SCRIPTS}
-    tools = list(workspace_tools(checkout()).values())
-    runs = asyncio.run(sweep(AGENTS.values(), "go", models, tools=tools, progress=False))
+    material = load_material()
+    runs = asyncio.run(sweep(AGENTS.values(), "go", material.scripts, tools=material.tools, progress=False))
     return {(run.agent, run.model): run for run in runs}
 
 

@@ -1,0 +1,60 @@
+"""The notebooks run from top to bottom, are committed without outputs, and do what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from boolab.data import checkout
+
+NOTEBOOKS = sorted((checkout() / "notebooks").glob("*.ipynb"))
+
+
+def execute(path: Path, extra: str = "") -> Any:
+    """Run a notebook in a real kernel and return it with its outputs; `extra` is run as a last cell."""
+    notebook = nbformat.read(path, as_version=4)
+    if extra:
+        notebook.cells.append(nbformat.v4.new_code_cell(extra))
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}).execute()
+    return notebook
+
+
+def test_there_are_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["01_first_run", "02_caps_budgets_doom_loops"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_outputs_are_stripped(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+    assert "widgets" not in notebook.metadata
+
+
+def test_01_replays_its_run_step_by_step() -> None:
+    extra = """
+seen = []
+for play.value in range(1, run.n_steps + 1):
+    slider.value = play.value
+    seen.append(view.value.splitlines()[0].split("   ")[0])
+print(seen, run.stop_reason, live.run.stop_reason)
+"""
+    notebook = execute(NOTEBOOKS[0], extra)
+    printed = notebook.cells[-1].outputs[0]["text"]
+    assert printed.strip() == "['step 1 of 4', 'step 2 of 4', 'step 3 of 4', 'step 4 of 4'] doom_loop aborted"
+
+
+def test_02_finds_what_a_threshold_kills_and_what_naive_drops() -> None:
+    extra = """
+killed = table[(table["off"] == "finished") & (table["2"] == "doom_loop")].index.tolist()
+print("polling" in killed, table.loc["stuck", "off"], int(policies.query("policy == 'naive'")["n_dropped"].sum()) > 0)
+"""
+    notebook = execute(NOTEBOOKS[1], extra)
+    assert notebook.cells[-1].outputs[0]["text"].strip() == "True step_cap True"
+    assert sum("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ())) == 3
