@@ -120,11 +120,11 @@ _PLAIN: Final[Mapping[str, Any]] = {"parse_math": False, "usetex": False}
 """For texts that hold names from the data: a `$` or a `_` in them is a character, not markup."""
 
 _NAME_CHARS, _SMALL_NAME_CHARS = 32, 16
-_MAX_GROUPS = 200
-_FEW_RUNS = 40
-_MAX_PARTS = 400
-_DARK = 0.3
-_WIDTH, _HEIGHT = 7.2, 4.2
+_MAX_GROUPS = 200  # rows; more are counted in the note
+_FEW_RUNS = 40  # in a group: each is a dot
+_MAX_PARTS = 400  # of bars: with more, none is labelled
+_DARK = 0.3  # the luminance below which white is easier to read than black
+_WIDTH, _HEIGHT = 7.2, 4.2  # inches
 
 
 # --- The plots --------------------------------------------------------------------------------------------------------
@@ -134,8 +134,8 @@ def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> 
     """How many steps runs take, by stop reason.
 
     Without `by`, a histogram: a bar is as high as it has runs. Its bins hold whole numbers of steps and end at round
-    ones, where caps are; where most runs are short and a few very long, bins widen to the right and each says its
-    range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a small histogram
+    ones, where caps are; where the longest run is more than ten times the lower quartile, bins widen to the right and
+    each says its range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a small histogram
     of the group's shares.
 
     Args:
@@ -375,6 +375,10 @@ def _number(value: float) -> str:
     return f"{int(value):,}" if value == int(value) else f"{value:,.1f}"
 
 
+def _steps(value: float) -> str:
+    return f"{_number(value)} step{'' if value == 1 else 's'}"
+
+
 def _value(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -390,9 +394,9 @@ def _shorten(name: str, most: int = _NAME_CHARS) -> str:
 
 def _steps_title(steps: pd.Series[int]) -> str:
     if int(steps.min()) == int(steps.max()):
-        return f"{_all(len(steps), 'run')} {'takes' if len(steps) == 1 else 'take'} {_count(int(steps[0]), 'step')}"
-    median = _number(float(steps.median()))
-    return f"The median of {_count(len(steps), 'run')} is {median} steps, the longest takes {int(steps.max()):,}"
+        return f"{_all(len(steps), 'run')} {'takes' if len(steps) == 1 else 'take'} {_steps(steps.max())}"
+    median = _steps(float(steps.median()))
+    return f"The median of {_count(len(steps), 'run')} is {median}, the longest takes {int(steps.max()):,}"
 
 
 def _medians_title(steps: pd.Series[int], groups: _Groups, by: str) -> str:
@@ -402,11 +406,10 @@ def _medians_title(steps: pd.Series[int], groups: _Groups, by: str) -> str:
         return _steps_title(steps)
     least, most = float(medians.min()), float(medians.max())
     if least == most:
-        return f"The median run takes {_number(least)} step{'' if least == 1 else 's'} with each {by}"
+        return f"The median run takes {_steps(least)} with each {by}"
     rows = list(medians.index)
     low, high = (_shorten(groups.labels[rows[place]], 20) for place in (medians.argmin(), medians.argmax()))
-    unit = "step" if least == 1 else "steps"
-    return f"The median run takes {_number(least)} {unit} ({by}={low}) to {_number(most)} ({by}={high})"
+    return f"The median run takes {_steps(least)} ({by}={low}) to {_number(most)} ({by}={high})"
 
 
 def _reasons_title(reasons: pd.Series[str]) -> str:
@@ -423,23 +426,21 @@ def _reasons_title(reasons: pd.Series[str]) -> str:
 
 
 def _tools_title(tools: pd.DataFrame) -> str:
-    failed, known = int(tools["failed"].sum()), int(tools["failed"].sum() + tools["ok"].sum())
+    failed, ok, unknown, dropped = (int(tools[name].sum()) for name in ("failed", "ok", UNKNOWN, "dropped"))
+    known = failed + ok
+    if not known and unknown:
+        return f"Nobody knows how many of {_count(unknown, 'call')} failed"
     if not known:
-        total = int(tools.to_numpy().sum())
-        if tools["dropped"].sum() == total:
-            return f"{_all(total, 'call')} {'was' if total == 1 else 'were'} dropped"
-        return f"Nobody knows how many of {_count(int(tools[UNKNOWN].sum()), 'call')} failed"
-    if known == 1:
-        return "The one call failed" if failed else "The one call did not fail"
-    if not failed:
-        return f"None of {known:,} calls failed"
+        return f"{_all(dropped, 'call')} {'was' if dropped == 1 else 'were'} dropped"
+    which = " of known outcome" if unknown or dropped else ""
     if failed == known:
-        return f"{_all(known, 'call')} failed"
-    title = f"{failed:,} of {known:,} calls failed"
-    most = int(tools["failed"].max())
+        return f"{_all(known, 'call')}{which} failed"
+    if not failed:
+        return f"The one call{which} did not fail" if known == 1 else f"None of {known:,} calls{which} failed"
+    title = f"{failed:,} of {known:,} calls{which} failed"
     if len(tools) == 1:
         return title
-    worst = _shorten(str(tools["failed"].idxmax()))
+    most, worst = int(tools["failed"].max()), _shorten(str(tools["failed"].idxmax()))
     return f"{title}, all in {worst}" if most == failed else f"{title}, {most:,} of them in {worst}"
 
 
@@ -538,7 +539,7 @@ def _round_numbers(leading: Sequence[int]) -> Iterator[int]:
 
 
 def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: _Bins) -> None:
-    _draw_bins(ax, _cross(_binned(steps, bins), reasons, STOP_LOOKS), bins, 0, 1)
+    _draw_bins(ax, _cross(_binned(steps, bins), reasons, STOP_LOOKS), bins)
     ax.yaxis.set_tick_params(labelsize=_sizes(ax).text)
     ax.yaxis.set_major_locator(MaxNLocator(4 if _is_small(ax) else 8, integer=True, steps=[1, 2, 5, 10]))
     ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -555,12 +556,14 @@ def _draw_small_histograms(
     for row, size in enumerate(groups.sizes):
         own = groups.codes == row
         shares = _cross(binned[own], reasons[own], STOP_LOOKS) / size
-        _draw_bins(ax, shares, bins, row + 0.42, -0.86 / highest)
+        _draw_bins(ax, shares, bins, row + 0.42, -0.86 / highest, _thin(ax, len(groups.sizes)))
     ax.hlines([row + 0.42 for row in range(len(groups.sizes))], 0, 1, colors=[_fade(ax, 0.3)], linewidth=0.6,
               transform=ax.get_yaxis_transform())  # fmt: skip
 
 
-def _draw_bins(ax: Axes, table: pd.DataFrame, bins: _Bins, base: float, scale: float) -> None:
+def _draw_bins(
+    ax: Axes, table: pd.DataFrame, bins: _Bins, base: float = 0, scale: float = 1, linewidth: float = 0.5
+) -> None:
     """Stacked bars from a table of bins by stop reason."""
     bottom = dict.fromkeys(table.index, base)
     for name in table.columns[table.any()]:
@@ -573,7 +576,7 @@ def _draw_bins(ax: Axes, table: pd.DataFrame, bins: _Bins, base: float, scale: f
             [bottom[i] for i in column.index],
             align="edge",
             label=name,
-            **_paint(ax, STOP_LOOKS[name]),
+            **_paint(ax, STOP_LOOKS[name], linewidth),
         )
         for i, height in column.items():
             bottom[i] += height
@@ -609,7 +612,7 @@ def _draw_medians(ax: Axes, steps: pd.Series[int], bins: _Bins, groups: _Groups)
         np.interp(medians, bins.edges, bins.places),
         medians.index + 0.47,
         linestyle="",
-        marker=6,  # a triangle that stands on its tip's point
+        marker=6,  # CARETUP: its tip is at the point
         markersize=max(2.0, min(5.0, _row_height(ax, len(groups.labels)) * 0.25)),
         markeredgewidth=0,
         color=_fade(ax, 0.85),
@@ -639,7 +642,7 @@ def _draw_stacks(ax: Axes, table: pd.DataFrame, looks: Mapping[str, Look]) -> li
             height=0.72,
             left=[left[row] for row in rows],
             label=name,
-            **_paint(ax, looks[name], min(0.5, 0.05 * _row_height(ax, len(table)))),
+            **_paint(ax, looks[name], _thin(ax, len(table))),
         )
         parts += [(bar, name) for bar in bars]
         left = [a + b for a, b in zip(left, widths, strict=True)]
@@ -723,6 +726,11 @@ def _fills_figure(ax: Axes) -> bool:
 def _row_height(ax: Axes, rows: int) -> float:
     """About how high a row is, in points."""
     return ax.get_window_extent().height / ax.figure.dpi * 72 / rows
+
+
+def _thin(ax: Axes, rows: int) -> float:
+    """The width of edges that leave something of the bars between them."""
+    return min(0.5, 0.05 * _row_height(ax, rows))
 
 
 def _text_width(text: str, size: float) -> float:

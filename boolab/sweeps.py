@@ -17,7 +17,7 @@ from boolab.errors import SettingError
 from boolab.models.base import Model
 from boolab.policy import DEFAULT, SETTINGS, Policy, get_policy
 from boolab.runner import drive
-from boolab.tools import ToolSpec
+from boolab.tools import ToolSpec, as_tool
 from boolab.turn import Score, Setup, Turn
 from boolab.types import Run
 
@@ -93,13 +93,14 @@ async def sweep(
         msg = f"repeats={repeats!r}: expected an integer >= 1"
         raise SettingError(msg)
     cells = list(plan(agents, tasks, model, grid, repeats))
+    specs = tuple(map(as_tool, tools or ()))
     abort = Abort()
 
     def prepare(cell: Cell) -> Turn:
         setup = Setup(
             _with_settings(cell),
             _model_of(cell, model),
-            tools or (),
+            specs,
             root,
             cell.policy,
             score=score,
@@ -135,6 +136,9 @@ def plan(
     for name in axes:
         if name not in AXES:
             msg = f"grid: there is no axis {name!r}; axes: {', '.join(AXES)}"
+            raise SettingError(msg)
+        if DEFAULT in axes[name]:
+            msg = f"grid: DEFAULT is no value of {name!r}; leave the axis out to keep the agents' own settings"
             raise SettingError(msg)
     seen: set[tuple[Any, ...]] = set()
     listed = [agents] if isinstance(agents, Agent) else list(agents)

@@ -41,6 +41,7 @@ from boolab.types import (
 from boolab.workspace import BUILT_IN, PAUSE_TOOLS, workspace_tools
 
 log = logging.getLogger("boolab.loop")
+log.addHandler(logging.NullHandler())
 
 Synthesis: TypeAlias = Callable[[Sequence[ToolCall], Sequence[ToolResult]], Awaitable[str | None]]
 Score: TypeAlias = Callable[[Run], bool | None]

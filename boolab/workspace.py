@@ -6,6 +6,7 @@ nothing that is not a regular file. What they return is bounded; where it was cu
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -21,11 +22,23 @@ MAX_LINES: Final = 400
 MAX_ENTRIES: Final = 500
 MAX_MATCHES: Final = 100
 MAX_LINE_CHARS: Final = 400
-_SKIPPED: Final = frozenset({".git", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", "out"})
+_SKIPPED: Final = frozenset(
+    {
+        ".git",
+        ".hypothesis",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".venv",
+        "__pycache__",
+        "node_modules",
+        "out",
+    }
+)
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
-def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:  # noqa: C901 - three tools that share their root
+def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
     """`list_files`, `read_file` and `search_text`, confined to `root`. All are read-only.
 
     Args:
@@ -42,6 +55,12 @@ def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:  # noqa: C901 - th
     if not top.is_dir():
         msg = f"root={str(root)!r} is not a folder"
         raise SettingError(msg)
+    return {spec.name: spec for spec in _tools_of(top)}
+
+
+@functools.lru_cache(maxsize=64)
+def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools that share their root
+    """The tools of a root. Kept, because their schemas cost milliseconds and a sweep asks for them in every cell."""
 
     @tool(read_only=True)
     def list_files(path: str = ".", pattern: str = "*") -> str:
@@ -111,7 +130,7 @@ def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:  # noqa: C901 - th
                         return "\n".join([*matches, f"(the first {MAX_MATCHES} matches; narrow the search)"])
         return "\n".join(matches) or f"(no match for {pattern!r})"
 
-    return {spec.name: spec for spec in (list_files, read_file, search_text)}
+    return list_files, read_file, search_text
 
 
 @tool(read_only=True, pauses=True)

@@ -19,7 +19,9 @@ def execute(path: Path, extra: str = "") -> Any:
     notebook = nbformat.read(path, as_version=4)
     if extra:
         notebook.cells.append(nbformat.v4.new_code_cell(extra))
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}).execute()
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+    ).execute()
     return notebook
 
 

@@ -12,6 +12,7 @@ from boolab import runs_df, sweep
 from boolab.agents import Agent
 from boolab.errors import SettingError
 from boolab.models.scripted import ScriptedModel
+from boolab.policy import DEFAULT
 from boolab.runner import run_sync
 from boolab.sweeps import plan
 from boolab.types import Response
@@ -78,6 +79,8 @@ def test_all_cells_are_checked_before_the_first_runs() -> None:
         sweep_now([A, Agent("x", tools=("fly",))], "go", model)
     with pytest.raises(SettingError, match="there is no axis 'budget'; axes: steps, tool_budget, doom_loop"):
         sweep_now(A, "go", model, grid={"budget": [1]})
+    with pytest.raises(SettingError, match="DEFAULT is no value of 'steps'; leave the axis out"):
+        sweep_now(A, "go", model, grid={"steps": [DEFAULT]})
     with pytest.raises(SettingError, match="repeats=0"):
         sweep_now(A, "go", model, repeats=0)
     assert asked == []
