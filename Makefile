@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test lab lint format bench clean help
+.PHONY: demo test lab lint format bench pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -38,6 +38,10 @@ format: $(READY) ## put the code into the project's style
 
 bench: $(READY) ## measure the loop against a bare loop
 	$(BIN)/python benchmarks/loop.py
+
+pictures: $(READY) ## make the README's pictures anew
+	$(BIN)/boolab demo
+	cp out/demo/stop_reasons_by_setting.png docs/pictures/
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache

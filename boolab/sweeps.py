@@ -133,11 +133,11 @@ def plan(
         SettingError: if an axis is not known.
     """
     axes = {name: list(values) for name, values in (grid or {}).items()}
-    for name in axes:
+    for name, values in axes.items():
         if name not in AXES:
             msg = f"grid: there is no axis {name!r}; axes: {', '.join(AXES)}"
             raise SettingError(msg)
-        if DEFAULT in axes[name]:
+        if DEFAULT in values:
             msg = f"grid: DEFAULT is no value of {name!r}; leave the axis out to keep the agents' own settings"
             raise SettingError(msg)
     seen: set[tuple[Any, ...]] = set()

@@ -1,0 +1,62 @@
+"""The README's code runs, in order, as in a notebook; what it prints is what it says."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from boolab.data import checkout
+
+README = (checkout() / "README.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+def run_cell(source: str, namespace: dict[str, Any]) -> object:
+    """Execute code that may await, as a notebook cell does, and give the last frame that an expression made."""
+    frame: object = None
+    for node in ast.parse(source).body:
+        mode = "eval" if isinstance(node, ast.Expr) else "exec"
+        code: Any = ast.Expression(node.value) if isinstance(node, ast.Expr) else ast.Module([node], [])
+        compiled = compile(code, "README.md", mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        value = eval(compiled, namespace)  # noqa: S307 - the project's own README
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
+        frame = value if isinstance(value, pd.DataFrame) else frame
+    return frame
+
+
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout())
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace: dict[str, Any] = {}
+    values = [run_cell(block, namespace) for block in BLOCKS]
+    assert len(BLOCKS) == 4
+    shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.S)
+    table: Any = values[0]
+    assert table.to_string().splitlines() == shown[0].rstrip("\n").splitlines()
+    steps: Any = values[1]
+    assert steps["step"].tolist() == [1, 2, 3]
+    assert namespace["live"].run.n_steps == 2
+    assert namespace["run"].stop_reason == "step_cap"
+
+
+def test_the_stop_that_the_readme_names_is_the_stop() -> None:
+    block = next(b for b in BLOCKS if "stuck.yaml" in b)
+    namespace: dict[str, Any] = {}
+    run_cell("import boolab as bl", namespace)
+    run_cell(block, namespace)
+    run = namespace["run"]
+    claimed = ast.literal_eval(re.findall(r"# (\('doom_loop'.*\))", block)[0])
+    assert (run.stop_reason, run.stop_step, run.stop.rule) == claimed
+
+
+def test_the_files_that_the_readme_links_are_there() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (checkout() / target).exists(), target
