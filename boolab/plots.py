@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import matplotlib as mpl
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
@@ -135,8 +136,8 @@ def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> 
 
     Without `by`, a histogram: a bar is as high as it has runs. Its bins hold whole numbers of steps and end at round
     ones, where caps are; where the longest run is more than ten times the lower quartile, bins widen to the right and
-    each says its range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a small histogram
-    of the group's shares.
+    each says its range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a
+    small histogram of the group's shares.
 
     Args:
         data: A run, runs, or a frame like `runs_df`.
@@ -539,7 +540,22 @@ def _round_numbers(leading: Sequence[int]) -> Iterator[int]:
 
 
 def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: _Bins) -> None:
-    _draw_bins(ax, _cross(_binned(steps, bins), reasons, STOP_LOOKS), bins)
+    """A stacked bar for each bin."""
+    table = _cross(_binned(steps, bins), reasons, STOP_LOOKS)
+    filled: list[int] = table.index.tolist()
+    bottom = dict.fromkeys(filled, 0)
+    for name in table.columns[table.any()]:
+        heights = {i: int(n) for i, n in zip(filled, table[name], strict=True) if n}
+        ax.bar(
+            [bins.places[i] for i in heights],
+            list(heights.values()),
+            [bins.places[i + 1] - bins.places[i] for i in heights],
+            [bottom[i] for i in heights],
+            align="edge",
+            label=name,
+            **_paint(ax, STOP_LOOKS[name]),
+        )
+        bottom |= {i: bottom[i] + n for i, n in heights.items()}
     ax.yaxis.set_tick_params(labelsize=_sizes(ax).text)
     ax.yaxis.set_major_locator(MaxNLocator(4 if _is_small(ax) else 8, integer=True, steps=[1, 2, 5, 10]))
     ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -551,35 +567,25 @@ def _draw_small_histograms(
     """A histogram on each row, as high as its shares; all rows to one scale."""
     import pandas as pd  # noqa: PLC0415 - slow to import
 
-    binned = _binned(steps, bins)
-    highest = pd.crosstab(binned, groups.codes, normalize="columns").max().loc[lambda s: s.index >= 0].max()
-    for row, size in enumerate(groups.sizes):
-        own = groups.codes == row
-        shares = _cross(binned[own], reasons[own], STOP_LOOKS) / size
-        _draw_bins(ax, shares, bins, row + 0.42, -0.86 / highest, _thin(ax, len(groups.sizes)))
-    ax.hlines([row + 0.42 for row in range(len(groups.sizes))], 0, 1, colors=[_fade(ax, 0.3)], linewidth=0.6,
-              transform=ax.get_yaxis_transform())  # fmt: skip
-
-
-def _draw_bins(
-    ax: Axes, table: pd.DataFrame, bins: _Bins, base: float = 0, scale: float = 1, linewidth: float = 0.5
-) -> None:
-    """Stacked bars from a table of bins by stop reason."""
-    bottom = dict.fromkeys(table.index, base)
-    for name in table.columns[table.any()]:
-        column = table[name]
-        column = column[column > 0] * scale
-        ax.bar(
-            [bins.places[i] for i in column.index],
-            column,
-            [bins.places[i + 1] - bins.places[i] for i in column.index],
-            [bottom[i] for i in column.index],
-            align="edge",
-            label=name,
-            **_paint(ax, STOP_LOOKS[name], linewidth),
-        )
-        for i, height in column.items():
-            bottom[i] += height
+    order = reasons.map({name: i for i, name in enumerate(STOP_LOOKS)})
+    runs = pd.DataFrame({"row": groups.codes, "bin": _binned(steps, bins), "order": order})
+    cells = runs[runs["row"] >= 0].value_counts().rename("share").reset_index().sort_values(["row", "bin", "order"])
+    cells["share"] /= cells["row"].map(dict(enumerate(groups.sizes)))
+    cells["top"] = cells.groupby(["row", "bin"])["share"].cumsum()
+    foot, scale = 0.42, 0.86 / cells["top"].max()
+    for place, (name, look) in enumerate(STOP_LOOKS.items()):
+        boxes = [
+            [(left, low), (right, low), (right, high), (left, high)]
+            for row, i, share, top in cells.loc[cells["order"] == place, ["row", "bin", "share", "top"]].to_numpy()
+            for left, right in [bins.places[int(i) : int(i) + 2]]
+            for low, high in [(row + foot - (top - share) * scale, row + foot - top * scale)]
+        ]
+        if boxes:
+            paint = _paint(ax, look, _thin(ax, len(groups.labels)))
+            ax.add_collection(PolyCollection(boxes, label=name, **paint), autolim=False)
+    ends = ax.get_yaxis_transform()
+    feet = [row + foot for row in range(len(groups.labels))]
+    ax.hlines(feet, 0, 1, colors=[_fade(ax, 0.3)], linewidth=0.6, transform=ends)
 
 
 def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: _Bins, groups: _Groups) -> None:

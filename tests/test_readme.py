@@ -14,7 +14,7 @@ import pytest
 from boolab.data import checkout
 
 README = (checkout() / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.S)
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def run_cell(source: str, namespace: dict[str, Any]) -> object:
@@ -38,7 +38,7 @@ def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(monkeypat
     namespace: dict[str, Any] = {}
     values = [run_cell(block, namespace) for block in BLOCKS]
     assert len(BLOCKS) == 4
-    shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.S)
+    shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
     table: Any = values[0]
     assert table.to_string().splitlines() == shown[0].rstrip("\n").splitlines()
     steps: Any = values[1]
