@@ -10,10 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from boolab.errors import describe
-from boolab.models.base import Request
+from boolab.errors import ModelError, describe
+from boolab.models.base import Request, what_is_wrong
 from boolab.tools import execute, execute_together
 from boolab.turn import Turn
 from boolab.types import Message, Response, Run, Step, Stop, Text, ToolCall, ToolResult, WrapUp
@@ -137,11 +137,14 @@ async def _synthesise(turn: Turn, response: Response) -> bool:
     assert turn.setup.synthesis is not None  # noqa: S101 - asked by the caller
     try:
         results = [result for result in turn.results if result is not None]
-        text = await turn.setup.synthesis(response.tool_calls, results)
+        text: Any = await turn.setup.synthesis(response.tool_calls, results)
     except Exception as error:  # noqa: BLE001 - a failure is data
         turn.note("fault", f"the synthesis failed: {describe(error)}")
         return False
     if text is None:
+        return False
+    if not isinstance(text, str):
+        turn.note("fault", f"the synthesis failed: it returned {text!r}, not a text or None")
         return False
     turn.synthesis = text
     turn.note("synthesis", "the synthesis wrote the final answer")
@@ -198,7 +201,12 @@ async def _ask_for_summary(turn: Turn) -> Response:
         turn.agent.temperature,
         turn.setup.seed,
     )
-    return await turn.model.respond(request)
+    response = await turn.model.respond(request)
+    fault = what_is_wrong(response)
+    if fault:
+        msg = f"the summary is malformed: {fault}"
+        raise ModelError(msg)
+    return response
 
 
 def _summary_fault(response: Response) -> str:

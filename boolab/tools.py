@@ -219,7 +219,11 @@ async def execute(  # noqa: C901 - every way in which a call can end, in one pla
     if run.reply is not None:
         reply = run.reply(call, ToolContext(run.run_id, step, number, clock, run.history))
         if reply is not None:
-            return await reply
+            result = await reply
+            if type(result) is not ToolResult:
+                msg = f"The model's own reply was {result!r}, not a ToolResult"
+                return ToolResult(call.id, msg, is_error=True, duration_ms=0)
+            return result
     spec = run.tools.get(call.name)
     if spec is None:
         return ToolResult(call.id, _unknown_tool(call.name, run.tools), is_error=True, duration_ms=0)

@@ -18,9 +18,9 @@ from boolab.abort import Abort
 from boolab.agents import Agent
 from boolab.clock import Clock, VirtualClock, WallClock
 from boolab.detectors import RepeatStreak
-from boolab.errors import SettingError, describe
+from boolab.errors import ModelError, SettingError, describe
 from boolab.events import start_event, step_events, stop_event
-from boolab.models.base import Emit, Model, Request
+from boolab.models.base import Emit, Model, Request, what_is_wrong
 from boolab.policy import Policy, get_policy
 from boolab.stop import Progress, StopRule, Threshold
 from boolab.tools import Execution, ToolSpec, as_tool, open_tool
@@ -182,9 +182,10 @@ class Turn:
 
     def hear(self, response: Response) -> None:
         """Take in the response of the step that was begun."""
-        if type(response) is not Response:
-            msg = f"the model {self.model.name} returned {type(response).__name__}, not a Response"
-            raise TypeError(msg)
+        fault = what_is_wrong(response)
+        if fault:
+            msg = f"the response of the model {self.model.name} is malformed: {fault}"
+            raise ModelError(msg)
         self.response = response
         self.heard_ms = self.now()
         self.results = [None] * len(response.tool_calls)
@@ -245,7 +246,7 @@ class Turn:
         if self.response is None:
             if partial is None and self.partial is not None:
                 partial = Response(self.partial["text"], reasoning=self.partial["reasoning"])
-            self.hear(partial or Response())
+            self.hear(partial if partial is not None and not what_is_wrong(partial) else Response())
         else:
             calls = self.response.tool_calls
             self.results = [
@@ -304,7 +305,7 @@ class Turn:
         )
         if self.setup.score is not None:
             try:
-                run = replace(run, success=self.setup.score(run))
+                run = replace(run, success=_as_success(self.setup.score(run)))
             except Exception as error:  # noqa: BLE001 - a score's failure must not lose the run
                 self.note("fault", f"the score failed: {describe(error)}")
                 run = replace(run, events=tuple(self.events))
@@ -322,6 +323,16 @@ class Turn:
 
     def _identity(self) -> str:
         return next((d.identity for d in self.detectors if isinstance(d, RepeatStreak)), self.policy.identity)
+
+
+def _as_success(value: object) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    plain = value.item() if hasattr(value, "item") else value  # numpy has a bool of its own
+    if not isinstance(plain, bool):
+        msg = f"it returned {value!r}, not True, False or None"
+        raise TypeError(msg)
+    return plain
 
 
 def _model(setup: Setup, agent: Agent) -> Model:
@@ -379,7 +390,11 @@ def _prompt(agent: Agent, task: Task) -> tuple[Message, ...]:
     for item in task:
         if isinstance(item, Message):
             messages.append(item)
-        elif isinstance(item, Mapping) and item.get("role") in ("system", "user", "assistant"):
+        elif (
+            isinstance(item, Mapping)
+            and item.get("role") in ("system", "user", "assistant")
+            and isinstance(item.get("content"), str)
+        ):
             messages.append(Message(item["role"], (Text(item["content"]),)))  # type: ignore[arg-type] # just checked
         else:
             msg = f"task: {item!r} is no message; expected a text, or a list of {{'role': ..., 'content': ...}}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from boolab import steps_df
+from boolab import events_df, runs_df, steps_df
 from boolab.agents import Agent
 from boolab.errors import SettingError
 from boolab.events import run_events
@@ -21,7 +21,7 @@ from boolab.runner import resume, run, run_sync
 from boolab.stop import error_streak, max_cost, max_steps, max_time, max_tokens
 from boolab.tools import ToolContext, tool
 from boolab.turn import Setup, Turn
-from boolab.types import Event, Run, Sentinel, Step, StepStart, ToolCall
+from boolab.types import Event, Response, Run, Sentinel, Step, StepStart, ToolCall, Usage
 from tests.helpers import QUIET, TOOLS, call, distinct, letter, look, play, steps, write
 
 BOOCODE = policies["boocode"]
@@ -302,7 +302,36 @@ def test_a_model_that_returns_something_else_is_an_error_of_that_run() -> None:
             return {"text": "hi"}
 
     run = run_sync(None, "go", model=Wrong())
-    assert run.error == "TypeError: the model wrong returned dict, not a Response"
+    assert run.error == "ModelError: the response of the model wrong is malformed: it is a dict, not a Response"
+
+
+@pytest.mark.parametrize(
+    ("response", "fault"),
+    [
+        (Response(None), "text is None, not a str"),  # type: ignore[arg-type]
+        (Response("", None), "tool_calls is a NoneType, not a tuple"),  # type: ignore[arg-type]
+        (Response("", (ToolCall("a", "look", {}),)), "is no ToolCall of three texts"),  # type: ignore[arg-type]
+        (Response("", (), "stop", None), "usage is None, not a Usage"),  # type: ignore[arg-type]
+        (Response("", (), "stop", Usage(-1)), "not a Usage of integers >= 0 or None"),
+        (Response("", (), "stop", Usage(cost=0.5)), "not a Usage of integers"),  # type: ignore[arg-type]
+        (Response("", (), 3), "finish_reason is 3"),  # type: ignore[arg-type]
+        (Response(reasoning=None), "reasoning is None"),  # type: ignore[arg-type]
+        (Response(ttft_ms=0.5), "ttft_ms is 0.5"),  # type: ignore[arg-type]
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_malformed_response_is_an_error_of_that_run_and_its_frames_can_be_made(response: Any, fault: str) -> None:
+    class Wrong:
+        name = "wrong"
+
+        async def respond(self, request: Any, emit: Any = None) -> Any:
+            return response
+
+    run = run_sync(None, "go", model=Wrong())
+    assert run.stop_reason == "error"
+    assert run.error is not None
+    assert fault in run.error
+    assert all(len(make(run)) for make in (runs_df, steps_df, events_df))
 
 
 def test_a_counter_never_survives_a_retry_with_the_same_agent_and_model() -> None:
@@ -708,9 +737,10 @@ def test_a_score_fills_success_and_a_failing_score_is_noted() -> None:
     assert play(["yes"], score=lambda run: run.text == "yes").success is True
     assert play(["no"], score=lambda run: run.text == "yes").success is False
     assert play(["no"]).success is None
-    broken = play(["no"], score=lambda run: bool(run.nonsense))
-    assert broken.success is None
-    assert broken.events[0].kind == "fault"
+    for score in (lambda run: bool(run.nonsense), lambda run: 0.7):
+        broken = play(["no"], score=score)
+        assert broken.success is None
+        assert broken.events[0].kind == "fault"
 
 
 def test_a_long_run_has_no_depth() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checka
 
 from boolab.clock import Clock
 from boolab.tools import ToolSpec
-from boolab.types import Message, Response
+from boolab.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
 
 Emit: TypeAlias = Callable[[str, str], Any]
 """Receives `("text" | "reasoning" | "tool_call", delta)` while a response streams; None when nobody listens."""
@@ -62,3 +62,45 @@ class Model(Protocol):
             ScriptExhausted: if it holds no further response.
         """
         ...
+
+
+def what_is_wrong(response: object) -> str:
+    """Why a value is no proper `Response`, in words; "" if it is one.
+
+    Models are other people's code. What they return is checked once, where it comes in, so that everything behind may
+    rely on it.
+
+    Example:
+        >>> what_is_wrong(Response("Hi.")), what_is_wrong(Response(text=None))
+        ('', 'text is None, not a str')
+    """
+    if type(response) is not Response:
+        return f"it is a {type(response).__name__}, not a Response"
+    text: Any
+    calls: Any
+    text, calls, finish_reason, usage, reasoning, ttft_ms = response
+    if not isinstance(text, str):
+        return f"text is {text!r}, not a str"
+    if not isinstance(calls, tuple):
+        return f"tool_calls is a {type(calls).__name__}, not a tuple"
+    for call in calls:
+        if not (
+            type(call) is ToolCall
+            and isinstance(call.id, str)
+            and isinstance(call.name, str)
+            and isinstance(call.arguments, str)
+        ):
+            return f"{call!r} is no ToolCall of three texts (arguments are the raw text)"
+    if usage is not UNKNOWN_USAGE and not _is_usage(usage):
+        return f"usage is {usage!r}, not a Usage of integers >= 0 or None"
+    if finish_reason is not None and type(finish_reason) is not str:
+        return f"finish_reason is {finish_reason!r}, not a str or None"
+    if type(reasoning) is not str:
+        return f"reasoning is {reasoning!r}, not a str"
+    if ttft_ms is not None and type(ttft_ms) is not int:
+        return f"ttft_ms is {ttft_ms!r}, not an int or None"
+    return ""
+
+
+def _is_usage(usage: object) -> bool:
+    return type(usage) is Usage and all(n is None or (type(n) is int and n >= 0) for n in usage)
