@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from boolab.sweeps import sweep
     from boolab.tools import ToolContext, tool
-    from boolab.types import Run, Step
+    from boolab.types import Response, Run, Step, ToolCall, Usage
 
 __all__ = [
     "Abort",
@@ -47,6 +47,7 @@ __all__ = [
     "ModelError",
     "Policy",
     "RecordedModel",
+    "Response",
     "Run",
     "ScriptError",
     "ScriptExhausted",
@@ -54,9 +55,11 @@ __all__ = [
     "SettingError",
     "Step",
     "StopRule",
+    "ToolCall",
     "ToolContext",
     "ToolError",
     "UnknownCounter",
+    "Usage",
     "calls_df",
     "doom_loop",
     "error_streak",
@@ -103,7 +106,7 @@ _HOMES = {
     "stop": ("StopRule", "doom_loop", "error_streak", "max_cost", "max_steps", "max_time", "max_tokens", "tool_budget"),
     "sweeps": ("sweep",),
     "tools": ("ToolContext", "tool"),
-    "types": ("Run", "Step"),
+    "types": ("Response", "Run", "Step", "ToolCall", "Usage"),
 }
 
 

@@ -21,7 +21,7 @@ class Abort:
     def __init__(self) -> None:
         self.fired = False
         self._lock = threading.Lock()
-        self._tasks: dict[asyncio.Task[object], _Attached] = {}
+        self._tasks: dict[asyncio.Task[object], list[_Attached]] = {}
 
     def abort(self) -> None:
         """Stop all runs that hold this switch, now and in future."""
@@ -35,27 +35,35 @@ class Abort:
         """From now on, firing cancels the current task. If it has fired already, the loop sees that at its boundary."""
         task = _current()
         with self._lock:
-            self._tasks[task] = _Attached(task.cancelling())
+            self._tasks.setdefault(task, []).append(_Attached(task.cancelling()))
 
     def detach(self) -> None:
-        """Firing no longer cancels the current task; a cancellation on its way is withdrawn."""
+        """Undo the latest `attach` of the current task; a cancellation on its way is withdrawn."""
         self.absorb()
+        task = _current()
         with self._lock:
-            self._tasks.pop(_current(), None)
+            attached = self._tasks[task]
+            attached.pop()
+            if not attached:
+                del self._tasks[task]
+        if attached and self.fired:
+            # A run inside a tool is over; the run around it, in the same task, is still to be stopped. Not at once:
+            # a cancellation of the running task could not be withdrawn if it ends before it waits again.
+            task.get_loop().call_soon(self._cancel, task)
 
     def absorb(self) -> bool:
         """Withdraw this switch's cancellation of the current task. True if nobody else cancelled the task too."""
         task = _current()
         attached = self._tasks.get(task)
-        if attached is None or not attached.cancelled:
+        if not attached or not attached[-1].cancelled:
             return False
-        attached.cancelled = False
-        return task.uncancel() <= attached.before
+        attached[-1].cancelled = False
+        return task.uncancel() <= attached[-1].before
 
     def _cancel(self, task: asyncio.Task[object]) -> None:
         attached = self._tasks.get(task)
-        if attached is not None and not attached.cancelled:
-            attached.cancelled = True
+        if attached and not attached[-1].cancelled:
+            attached[-1].cancelled = True
             task.cancel("boolab.Abort")
 
 

@@ -166,17 +166,22 @@ def _read_file(path: Path, *, named: bool) -> Iterator[tuple[Agent, int]]:
 
 
 def _front_matter_starts(lines: list[str]) -> Iterator[int]:
-    """The lines that open front matter. A '---' in a prompt is a rule, unless YAML keys follow it at once."""
-    in_fence, skip_to = False, 0
+    """The lines that open front matter: a '---' at the top of the file, or one with a `name` before the next '---'.
+
+    Any other '---' is a rule in a prompt, and so is whatever stands in a fence.
+    """
+    in_fence, skip_to, at_top = False, 0, True
     for i, line in enumerate(lines):
-        if i < skip_to:
+        if i < skip_to or not line.strip():
             continue
         if line.lstrip().startswith(("```", "~~~")):
             in_fence = not in_fence
-        following = lines[i + 1] if i + 1 < len(lines) else ""
-        if not in_fence and line.rstrip() == "---" and re.match(r"[A-Za-z_][\w-]*\s*:(\s|$)", following):
-            yield i
-            skip_to = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip() == "---"), i) + 1
+        if not in_fence and line.rstrip() == "---":
+            end = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip() == "---"), len(lines))
+            if at_top or any(re.match(r"""["']?name["']?\s*:""", inside) for inside in lines[i + 1 : end]):
+                yield i
+                skip_to = end + 1
+        at_top = False
 
 
 def _agent(document: Document, prompt: str, path: Path, default_name: str | None) -> Agent:

@@ -29,6 +29,10 @@ class Clock(Protocol):
         """A clock for one parallel branch, with a deadline `timeout` seconds from now."""
         ...
 
+    def expired(self) -> bool:
+        """Whether this fork has reached its deadline."""
+        ...
+
     def join(self, forks: Iterable[Clock]) -> None:
         """Move on to where the latest of the forks stands."""
         ...
@@ -50,6 +54,9 @@ class WallClock:
 
     def fork(self, timeout: float | None = None) -> WallClock:  # noqa: ARG002 - asyncio.timeout keeps real deadlines
         return self
+
+    def expired(self) -> bool:
+        return False
 
     def join(self, forks: Iterable[Clock]) -> None:
         """Nothing to do: real time has passed in all branches alike."""
@@ -89,6 +96,9 @@ class VirtualClock:
 
     def fork(self, timeout: float | None = None) -> VirtualClock:
         return VirtualClock(self._now, None if timeout is None else self._now + _milliseconds(timeout))
+
+    def expired(self) -> bool:
+        return self._deadline is not None and self._now >= self._deadline
 
     def join(self, forks: Iterable[Clock]) -> None:
         self._now = max([self._now, *(fork.now() for fork in forks)])

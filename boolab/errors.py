@@ -84,8 +84,14 @@ class ModelError(BoolabError):
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line, as records keep it."""
-    return getattr(error, "recorded", None) or f"{type(error).__name__}: {error}"
+    """An error as records keep it: its type and its text."""
+    if isinstance(error, ModelError) and error.recorded is not None:
+        return error.recorded
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - somebody else's __str__
+        text = "(its text cannot be had)"
+    return f"{type(error).__name__}: {text}"
 
 
 class ToolError(BoolabError):

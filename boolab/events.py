@@ -11,8 +11,8 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `tool_result`                       | call_id, is_error, chars                                          |
 | `dropped`                           | call_id, tool                                                     |
 | `broken`                            | step_number, error                                                |
-| `abort`, `fault`, `synthesis`, `summary` | what happened, in words                                      |
-| `sentinel`                          | sentinel (its kind), text                                         |
+| `abort`, `fault`, `synthesis`       | what happened, in words; after_step                               |
+| `sentinel`                          | sentinel (its kind), text, after_step                             |
 | `stop`                              | reason, step, rule, threshold, value, also_true, error            |
 """
 
@@ -70,12 +70,17 @@ def run_events(run: Run) -> list[Event]:
         >>> [event.kind for event in run_events(run_sync(None, "Hello", model=ScriptedModel(["Hi."])))]
         ['step_start', 'text', 'stop']
     """
-    events: list[Event] = []
+    events = _noted(run, 0)
     message = len(run.prompt)
     for step in run.steps:
         events.append(start_event(message, step.index, step.start_ms))
         events.extend(step_events(message, step))
+        events.extend(_noted(run, step.index))
         message += 1 if results_message(step.results) is None else 2
-    events.extend(run.events)
     events.append(stop_event(run))
-    return sorted(events, key=lambda event: event.t_ms or 0)
+    return events
+
+
+def _noted(run: Run, step: int) -> list[Event]:
+    """The exceptional events that came after that step."""
+    return [event for event in run.events if event.payload.get("after_step", len(run.steps)) == step]

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Literal, NamedTuple
 
 from boolab.errors import ModelError, describe
-from boolab.models.base import Request, what_is_wrong
+from boolab.models.base import Request, partial_of, what_is_wrong
 from boolab.tools import execute, execute_together
 from boolab.turn import Turn
 from boolab.types import Message, Response, Run, Step, Stop, Text, ToolCall, ToolResult, WrapUp
@@ -42,14 +42,6 @@ SUMMARY_PROMPT = (
 REFUSAL = "Tools are not available in the last step; this call was not executed."
 
 
-class RunCancelled(asyncio.CancelledError):
-    """The task that ran an agent was cancelled. `run` is the record, whole up to that moment."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__()
-        self.run = run
-
-
 class ToolPhaseResult(NamedTuple):
     """What the tool phase tells the loop. `next_message_id` is None unless the action is `continue`."""
 
@@ -59,7 +51,7 @@ class ToolPhaseResult(NamedTuple):
     next_message_id: int | None
 
 
-async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901 - the one loop, on one screen
+async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912 - the one loop, on one screen
     """Run a turn to its end and yield each step as it completes.
 
     The record is `turn.run`; it is there afterwards, also when the iteration is broken off or the task cancelled.
@@ -71,10 +63,11 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901 - the on
         The steps in order, the final text included.
 
     Raises:
-        RunCancelled: if the task was cancelled by somebody else than the turn's own `Abort`.
+        asyncio.CancelledError: if the task was cancelled by somebody else than the turn's own `Abort`; its attribute
+            `run` is the record.
     """
     yielded = time.perf_counter()
-    cancelled = False
+    cancelled: asyncio.CancelledError | None = None
     stop: Stop | None = None
     try:
         while (stop := turn.at_boundary()) is None:
@@ -87,7 +80,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901 - the on
             response = await turn.model.respond(request, emit)
             turn.hear(response)
             if turn.is_final(response):
-                step, stop = _final_step(turn), turn.end("finished")
+                step, stop = turn.end_step(counts=False), turn.end("finished")
             else:
                 phase = await tool_phase(turn, response)
                 step = turn.end_step()
@@ -96,16 +89,23 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901 - the on
             yield step
             if stop is not None:
                 break
-    except (asyncio.CancelledError, GeneratorExit) as interruption:
-        cancelled = isinstance(interruption, asyncio.CancelledError) and not _is_own(turn)
+    except GeneratorExit:
         stop = stop or turn.interrupt()
-    except Exception as error:  # noqa: BLE001 - a failure is data
+    except asyncio.CancelledError as interruption:
+        if _was_sent():
+            cancelled = None if _is_own(turn) else interruption
+            stop = turn.interrupt()
+        else:
+            stop = turn.fail(interruption)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is data
         stop = turn.fail(error)
     if stop.reason in SENTINELS:
         cancelled = await _wrap_up(turn, stop)
-    _log_end(turn.close(stop))
-    if cancelled and turn.run is not None:
-        raise RunCancelled(turn.run)
+    run = turn.close(stop)
+    _log_end(run)
+    if cancelled is not None:
+        cancelled.run = run  # type: ignore[attr-defined] # so that whoever catches it has the record
+        raise cancelled
 
 
 async def tool_phase(turn: Turn, response: Response) -> ToolPhaseResult:
@@ -139,51 +139,42 @@ async def _synthesise(turn: Turn, response: Response) -> bool:
         results = [result for result in turn.results if result is not None]
         text: Any = await turn.setup.synthesis(response.tool_calls, results)
     except Exception as error:  # noqa: BLE001 - a failure is data
-        turn.note("fault", f"the synthesis failed: {describe(error)}")
+        turn.note("fault", what=f"the synthesis failed: {describe(error)}")
         return False
     if text is None:
         return False
-    if not isinstance(text, str):
-        turn.note("fault", f"the synthesis failed: it returned {text!r}, not a text or None")
+    if not isinstance(text, str) or not text:
+        turn.note("fault", what=f"the synthesis failed: it returned {text!r}, not a text or None")
         return False
     turn.synthesis = text
-    turn.note("synthesis", "the synthesis wrote the final answer")
+    turn.note("synthesis", what="the synthesis wrote the final answer")
     return True
 
 
-def _final_step(turn: Turn) -> Step:
-    """End the step that ends the turn; calls in it were paid for and are dropped."""
-    step = turn.end_step(counts=False)
-    if step.dropped:
-        names = ", ".join(call.name for call in step.dropped)
-        log.warning("run %s: step %d: %d tool calls dropped: %s", turn.run_id, step.index, len(step.dropped), names)
-    return step
-
-
-async def _wrap_up(turn: Turn, stop: Stop) -> bool:
+async def _wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
     """What a policy does after a limit stopped the run: a summary, and a visible sentinel. It never changes the stop.
 
     Returns:
-        Whether the task was cancelled meanwhile by somebody else than the turn's own `Abort`.
+        The cancellation of the task meanwhile by somebody else than the turn's own `Abort`, if there was one.
     """
     kind, words = SENTINELS[stop.reason]
     where = f"{words}: {stop.rule} at step {stop.step}."
-    cancelled = False
+    cancelled = None
     if turn.policy.summary != "none":
         response, fault, broken = None, "", False
         if turn.policy.summary == "model" and getattr(turn.model, "summarises", True):
             try:
                 response = await _ask_for_summary(turn)
                 fault = _summary_fault(response)
-            except Exception as error:  # noqa: BLE001 - a failure is data
-                response, fault, broken = getattr(error, "partial", None), describe(error), True
-            except asyncio.CancelledError:
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is data
+                response, fault, broken = partial_of(error), describe(error), True
+            except asyncio.CancelledError as interruption:
                 fault, broken = "aborted", True
-                cancelled = not _is_own(turn)
+                cancelled = None if not _was_sent() or _is_own(turn) else interruption
         static = f"{where} The work may be unfinished."
         turn.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
         if fault:
-            turn.note("fault", f"the summary failed: {fault}")
+            turn.note("fault", what=f"the summary failed: {fault}")
     if turn.policy.sentinel:
         turn.write_sentinel(kind, where)
     return cancelled
@@ -213,6 +204,12 @@ def _summary_fault(response: Response) -> str:
     if response.tool_calls:
         return "the model called tools"
     return "" if response.text else "the model said nothing"
+
+
+def _was_sent() -> bool:
+    """Whether the task has been cancelled at all: a model or a tool may raise CancelledError by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _is_own(turn: Turn) -> bool:

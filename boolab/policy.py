@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from boolab.detectors import check_identity
 from boolab.errors import SettingError
 from boolab.stop import AnyOf, StopRule, ceiling, doom_loop, is_whole, max_steps, tool_budget
 
@@ -72,6 +73,15 @@ class Policy:
     zero_steps: Literal["text_only", "invalid"] = "text_only"
     sentinel: bool = False
     summary: Literal["model", "static", "none"] = "none"
+
+    def __post_init__(self) -> None:
+        if not set(self.order) <= set(SETTINGS) or len(set(self.order)) < len(self.order):
+            msg = f"policy {self.name}: order={self.order!r}: expected some of {', '.join(SETTINGS)}, each once"
+            raise SettingError(msg)
+        if self.last_step != "tools" and "steps" not in self.order:
+            msg = f"policy {self.name}: last_step={self.last_step!r} needs 'steps' in order"
+            raise SettingError(msg)
+        check_identity(self.identity)
 
     def effective(
         self, asked: Mapping[str, Setting], *, read_only: bool = False, no_agent: bool = False

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -21,8 +22,8 @@ from boolab.models.base import Model
 from boolab.policy import Policy
 from boolab.stop import Progress, StopRule
 from boolab.tools import ToolSpec
-from boolab.turn import OnEvent, Score, Setup, Synthesis, Task, Turn
-from boolab.types import Run, Step, ToolResult
+from boolab.turn import OnEvent, Score, Setup, Synthesis, Task, Turn, offered_tools
+from boolab.types import Run, Step
 
 T = TypeVar("T")
 Tools = Sequence[ToolSpec | Callable[..., Any]]
@@ -66,7 +67,7 @@ async def run(
 
     Raises:
         SettingError: if something is missing or not accepted, before the model is asked.
-        RunCancelled: if the task is cancelled; its `run` is the record up to then.
+        asyncio.CancelledError: if the task is cancelled; its attribute `run` is the record up to then.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel
@@ -156,13 +157,14 @@ async def resume(
         msg = f"only a paused run can be resumed; this one ended with {run.stop_reason!r}"
         raise SettingError(msg)
     before = run.continuation
-    if before is None and ("model" not in options or agent is None):
+    if before is None and "model" not in options:
         msg = "this run was paused elsewhere: pass agent= and model= (and tools= or root=) to go on with it"
         raise SettingError(msg)
     setup = (before or Setup(agent))._replace(**_options(options))
     if agent is not None:
         setup = setup._replace(agent=agent)
-    return await drive(Turn(setup, run.task, paused=_answered(run, answer, setup)))
+    pausing = {name for name, spec in offered_tools(before or setup).items() if spec.pauses}
+    return await drive(Turn(setup, run.task, paused=_answered(run, answer, pausing)))
 
 
 class Live:
@@ -227,7 +229,7 @@ async def drive(turn: Turn) -> Run:
 def wait_for(work: Coroutine[Any, Any, T], abort: Abort) -> T:
     """Wait for a coroutine in the background thread; an interrupt from the keyboard fires `abort`."""
     if not isinstance(threading.current_thread(), _Portal):
-        return _portal(os.getpid()).wait(work, abort)
+        return _portal().wait(work, abort)
     # A tool of a run_sync runs an agent itself: that one gets a loop of its own, in a thread that ends with it.
     portal = _Portal()
     portal.start()
@@ -253,20 +255,39 @@ class _Portal(threading.Thread):
         self.join()
 
     def wait(self, work: Coroutine[Any, Any, T], abort: Abort) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        outcome: Future[T] = Future()
+
+        async def report() -> None:
+            # Nothing may escape into the loop: an interrupt or an exit raised in there would end its thread.
+            try:
+                outcome.set_result(await work)
+            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+                outcome.set_exception(error)
+
         try:
-            return future.result()
+            asyncio.run_coroutine_threadsafe(report(), self.loop)
+            return outcome.result()
         except KeyboardInterrupt:
+            if outcome.done():
+                raise
             abort.abort()
-            return future.result()
+            return outcome.result()
+
+
+def _portal() -> _Portal:
+    """The process's one background thread, started when it is first needed (threads do not survive a fork)."""
+    with _portal_lock:
+        return _portal_of(os.getpid())
 
 
 @functools.cache
-def _portal(_process: int) -> _Portal:
-    """The process's one background thread, started when it is first needed (threads do not survive a fork)."""
+def _portal_of(_process: int) -> _Portal:
     portal = _Portal()
     portal.start()
     return portal
+
+
+_portal_lock = threading.Lock()
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,19 +303,24 @@ def _setup(agent: Agent | None, options: Mapping[str, Any]) -> Setup:
     return Setup(agent)._replace(**_options(options))
 
 
-def _answered(run: Run, answer: str | Mapping[str, str], setup: Setup) -> Run:
+def _answered(run: Run, answer: str | Mapping[str, str], pausing: Container[str]) -> Run:
     """The run with the answer in place of what the pausing calls gave."""
     *before, last = run.steps
-    pausing = Turn(setup, run.task).pausing
-    waiting = [
-        r.call_id for c, r in zip(last.response.tool_calls, last.results, strict=True) if r and c.name in pausing
+    places = [
+        place
+        for place, (call, result) in enumerate(zip(last.response.tool_calls, last.results, strict=True))
+        if call.name in pausing and result is not None and not result.is_error
     ]
-    answers = dict.fromkeys(waiting, answer) if isinstance(answer, str) else dict(answer)
-    if set(answers) != set(waiting):
-        msg = f"answers for {sorted(answers)}; the calls that wait for one are {sorted(waiting)}"
+    waiting = [last.response.tool_calls[place].id for place in places]
+    answers = dict.fromkeys(waiting, answer) if isinstance(answer, str) else answer
+    if not waiting or not isinstance(answers, Mapping) or set(answers) != set(waiting):
+        msg = f"answer={answer!r}: expected a text, or a mapping with a text for each call that waits: {waiting}"
         raise SettingError(msg)
-
-    def put(result: ToolResult | None) -> ToolResult | None:
-        return result._replace(content=answers[result.call_id]) if result and result.call_id in answers else result
-
-    return replace(run, steps=(*before, last._replace(results=tuple(map(put, last.results)))))
+    results = list(last.results)
+    for place, call_id in zip(places, waiting, strict=True):
+        text, result = answers[call_id], results[place]
+        if not isinstance(text, str) or result is None:
+            msg = f"the answer to {call_id} is {text!r}; expected a text"
+            raise SettingError(msg)
+        results[place] = result._replace(content=text)
+    return replace(run, steps=(*before, last._replace(results=tuple(results))))

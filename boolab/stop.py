@@ -178,7 +178,7 @@ class Threshold(StopRule):
         if value is None:
             return None if self.on_unknown == "error" else False
         reached = value >= self.threshold
-        if self.on_unknown == "ignore" and not isinstance(reached, bool):
+        if self.on_unknown == "ignore" and hasattr(reached, "fillna"):
             return reached.fillna(value=False)
         return reached
 
@@ -313,8 +313,8 @@ def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
     Raises:
         SettingError: if usd is not a number >= 0.
     """
-    micro = round(_number(usd, "max_cost") * MICRO)
-    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:g})", _on_unknown(on_unknown))
+    micro = _units(usd, MICRO, "max_cost")
+    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g})", _on_unknown(on_unknown))
 
 
 def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
@@ -323,8 +323,8 @@ def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
     Raises:
         SettingError: if seconds is not a number >= 0.
     """
-    ms = round(_number(seconds, "max_time") * 1000)
-    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:g})", _on_unknown(on_unknown))
+    ms = _units(seconds, 1000, "max_time")
+    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g})", _on_unknown(on_unknown))
 
 
 def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -368,6 +368,12 @@ def _number(n: object, what: str) -> float:
         msg = f"{what}({n!r}): expected a number >= 0"
         raise SettingError(msg)
     return float(n)
+
+
+def _units(n: object, in_one: int, what: str) -> int:
+    """A number as whole units; a positive one is at least one unit, or it would be reached before anything began."""
+    number = _number(n, what)
+    return max(round(number * in_one), 1) if number > 0 else 0
 
 
 def _on_unknown(value: OnUnknown) -> OnUnknown:

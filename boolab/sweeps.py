@@ -11,12 +11,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from boolab.abort import Abort
 from boolab.agents import Agent
 from boolab.errors import SettingError
 from boolab.models.base import Model
 from boolab.policy import DEFAULT, SETTINGS, Policy, get_policy
 from boolab.runner import drive
+from boolab.stop import is_whole
 from boolab.tools import ToolSpec, as_tool
 from boolab.turn import Score, Setup, Turn
 from boolab.types import Run
@@ -67,7 +67,8 @@ async def sweep(
     Args:
         agents: The agents.
         tasks: The tasks.
-        model: A model, models by name, or a function from a `Cell` to a model; the agents' own if left out.
+        model: A model, models by name, or a function from a `Cell` to a model (called once to check the cell and once
+            to run it); the agents' own if left out.
         grid: Values by axis: `steps`, `tool_budget`, `doom_loop`, `policy`, `temperature`.
         repeats: How often each cell runs, each time with another seed.
         tools: As for `run`.
@@ -94,7 +95,6 @@ async def sweep(
         raise SettingError(msg)
     cells = list(plan(agents, tasks, model, grid, repeats))
     specs = tuple(map(as_tool, tools or ()))
-    abort = Abort()
 
     def prepare(cell: Cell) -> Turn:
         setup = Setup(
@@ -104,7 +104,6 @@ async def sweep(
             root,
             cell.policy,
             score=score,
-            abort=abort,
             seed=cell.seed,
             settings={name: str(v) if isinstance(v, Policy) else v for name, v in cell.settings.items()},
             model_name=cell.model_name,
@@ -117,7 +116,7 @@ async def sweep(
         except SettingError as error:
             msg = f"agent {cell.agent.name!r} under {cell.policy}, {cell.settings}: {error}"
             raise SettingError(msg) from error
-    return await _run_all(cells, prepare, abort, concurrency, progress=progress)
+    return await _run_all(cells, prepare, concurrency, progress=progress)
 
 
 def plan(
@@ -132,17 +131,14 @@ def plan(
     Raises:
         SettingError: if an axis is not known.
     """
-    axes = {name: list(values) for name, values in (grid or {}).items()}
-    for name, values in axes.items():
-        if name not in AXES:
-            msg = f"grid: there is no axis {name!r}; axes: {', '.join(AXES)}"
-            raise SettingError(msg)
-        if DEFAULT in values:
-            msg = f"grid: DEFAULT is no value of {name!r}; leave the axis out to keep the agents' own settings"
-            raise SettingError(msg)
+    axes = _axes(grid or {})
     seen: set[tuple[Any, ...]] = set()
     listed = [agents] if isinstance(agents, Agent) else list(agents)
-    questions = [tasks] if isinstance(tasks, str) else list(tasks)
+    questions: list[Any] = [tasks] if isinstance(tasks, str) else list(tasks)
+    for question in questions:
+        if not isinstance(question, str):
+            msg = f"tasks: {question!r} is not accepted; expected a text, or texts"
+            raise SettingError(msg)
     names: list[str | None] = [*model] if isinstance(model, Mapping) else [None]
     for place, agent in enumerate(listed):
         for task, name, *values in itertools.product(questions, names, *axes.values()):
@@ -159,8 +155,25 @@ def plan(
                 yield Cell(agent, task, name, policy, settings, repeat)
 
 
+def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
+    """The values of a grid, checked."""
+    axes: dict[str, list[Any]] = {}
+    for name, given in grid.items():
+        if name not in AXES:
+            msg = f"grid: there is no axis {name!r}; axes: {', '.join(AXES)}"
+            raise SettingError(msg)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            msg = f"grid: {name}={given!r} is no list of values"
+            raise SettingError(msg)
+        axes[name] = [int(value) if is_whole(value) else value for value in given]
+        if DEFAULT in axes[name]:
+            msg = f"grid: DEFAULT is no value of {name!r}; leave the axis out to keep the agents' own settings"
+            raise SettingError(msg)
+    return axes
+
+
 async def _run_all(
-    cells: Sequence[Cell], prepare: Callable[[Cell], Turn], abort: Abort, concurrency: int, *, progress: bool
+    cells: Sequence[Cell], prepare: Callable[[Cell], Turn], concurrency: int, *, progress: bool
 ) -> list[Run]:
     """Run the cells, so many at a time, and give the records in the cells' order."""
     from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
@@ -178,14 +191,10 @@ async def _run_all(
                 bar.set_postfix_str(", ".join(f"{n} {reason}" for reason, n in reasons.most_common()), refresh=False)
                 bar.update()
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(max(1, min(concurrency, len(cells)))):
-                    group.create_task(work())
-        except asyncio.CancelledError:
-            abort.abort()
-            raise
-    return [run for run in runs if run is not None]
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, min(concurrency, len(cells)))):
+                group.create_task(work())
+    return cast("list[Run]", runs)
 
 
 def _with_settings(cell: Cell) -> Agent:

@@ -21,7 +21,7 @@ from pydantic_core import SchemaValidator, from_json, to_json, to_jsonable_pytho
 from typing_extensions import TypedDict
 
 from boolab.clock import Clock
-from boolab.errors import SettingError, ToolError
+from boolab.errors import SettingError, ToolError, describe
 from boolab.types import Message, ToolCall, ToolResult
 
 
@@ -217,13 +217,9 @@ async def execute(  # noqa: C901 - every way in which a call can end, in one pla
         clock: The clock of this call; it is moved on by what the call takes.
     """
     if run.reply is not None:
-        reply = run.reply(call, ToolContext(run.run_id, step, number, clock, run.history))
-        if reply is not None:
-            result = await reply
-            if type(result) is not ToolResult:
-                msg = f"The model's own reply was {result!r}, not a ToolResult"
-                return ToolResult(call.id, msg, is_error=True, duration_ms=0)
-            return result
+        replied = await _ask_for_reply(call, ToolContext(run.run_id, step, number, clock, run.history), run.reply)
+        if replied is not None:
+            return replied
     spec = run.tools.get(call.name)
     if spec is None:
         return ToolResult(call.id, _unknown_tool(call.name, run.tools), is_error=True, duration_ms=0)
@@ -241,17 +237,31 @@ async def execute(  # noqa: C901 - every way in which a call can end, in one pla
             value = await spec.function(**arguments)
         else:
             value = spec.function(**arguments)
-        text, failed = value if type(value) is str else _as_text(value), False
+        if type(value) is not str:
+            value = _as_text(await value if inspect.isawaitable(value) else value)
+        text, failed = value, False
     except ToolError as error:
         text, failed = str(error), True
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure is data
-        text, failed = f"{type(error).__name__}: {error}", True
+        text, failed = describe(error), True
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
         text, failed = "the tool cancelled itself", True
     return ToolResult(call.id, text, failed, False, clock.now() - start)  # noqa: FBT003 - positional for speed
+
+
+async def _ask_for_reply(call: ToolCall, context: ToolContext, reply: Reply) -> ToolResult | None:
+    """The result that the model itself brings, if it does. Models are other people's code: a failure is a result."""
+    try:
+        replying = reply(call, context)
+        result: object = None if replying is None else await replying
+    except Exception as error:  # noqa: BLE001 - a failure is data
+        return ToolResult(call.id, f"The model's own reply failed: {describe(error)}", is_error=True, duration_ms=0)
+    if result is None or isinstance(result, ToolResult):
+        return result
+    return ToolResult(call.id, f"The model's own reply was no ToolResult: {result!r}", is_error=True, duration_ms=0)
 
 
 async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> Any:  # noqa: ANN401
@@ -261,14 +271,14 @@ async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context:
     if spec.context is not None:
         arguments = {**arguments, spec.context: context._replace(clock=fork)}
     try:
-        async with asyncio.timeout(None if clock.virtual and spec.is_async else spec.timeout) as deadline:
+        async with asyncio.timeout(spec.timeout) as deadline:
             if spec.is_async:
                 return await spec.function(**arguments)
             if spec.in_thread:
                 return await asyncio.to_thread(spec.function, **arguments)
             return spec.function(**arguments)
     except TimeoutError as error:
-        if spec.timeout is None or not (deadline.expired() or fork.now() - clock.now() >= spec.timeout * 1000):
+        if spec.timeout is None or not (deadline.expired() or fork.expired()):
             raise
         msg = f"{spec.name} did not finish within {spec.timeout:g} s"
         raise ToolError(msg) from error

@@ -6,6 +6,7 @@ runs, or reach a tool that itself runs an agent.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from boolab.clock import Clock, VirtualClock, WallClock
 from boolab.detectors import RepeatStreak
 from boolab.errors import ModelError, SettingError, describe
 from boolab.events import start_event, step_events, stop_event
-from boolab.models.base import Emit, Model, Request, what_is_wrong
+from boolab.models.base import Emit, Model, Request, partial_of, what_is_wrong
 from boolab.policy import Policy, get_policy
 from boolab.stop import Progress, StopRule, Threshold
 from boolab.tools import Execution, ToolSpec, as_tool, open_tool
@@ -33,6 +34,7 @@ from boolab.types import (
     Sentinel,
     Step,
     Stop,
+    StopReason,
     Text,
     ToolCall,
     ToolResult,
@@ -42,6 +44,10 @@ from boolab.workspace import BUILT_IN, PAUSE_TOOLS, workspace_tools
 
 log = logging.getLogger("boolab.loop")
 log.addHandler(logging.NullHandler())
+
+CLOSING_PROMPT = (
+    "This is the last step: no more tools can be called. Sum up in text what was done, what was found and what is left."
+)
 
 Synthesis: TypeAlias = Callable[[Sequence[ToolCall], Sequence[ToolResult]], Awaitable[str | None]]
 Score: TypeAlias = Callable[[Run], bool | None]
@@ -86,8 +92,8 @@ class Turn:
         self.agent = agent
         self.model = _model(setup, agent)
         self.policy = get_policy(agent.policy if setup.policy is None else setup.policy)
-        self.reply = getattr(self.model, "reply", None)
-        self.tools = _offered(setup, agent, self.model)
+        _check(setup)
+        self.tools = offered_tools(setup)
         self.pausing = frozenset(name for name, spec in self.tools.items() if spec.pauses)
         limits = self.policy.effective(
             agent.settings,
@@ -97,8 +103,8 @@ class Turn:
         self.text_only = setup.stop is None and limits.get("steps") == 0
         self.rule = None if self.text_only else setup.stop or self.policy.rule(limits)
         self.closing_step = None
-        if self.policy.last_step == "no_tools" and setup.stop is None:
-            self.closing_step = limits["steps"]
+        if self.policy.last_step == "no_tools" and setup.stop is None and limits["steps"] is not None:
+            self.closing_step = min(limits["steps"], self.policy.ceiling or limits["steps"])
         self.offered = () if self.text_only else tuple(self.tools.values())
 
         self.run_id = uuid.uuid4().hex if paused is None else paused.run_id
@@ -107,14 +113,16 @@ class Turn:
         self.clock = setup.clock or (
             VirtualClock(before) if getattr(self.model, "virtual", False) else WallClock(before)
         )
-        self.now = self.clock.now
+        self._ahead = self.clock.now() - before
+        self._notes: list[Event] = []
         self.started_at = None if self.clock.virtual else datetime.now(UTC)
         self.detectors = () if self.rule is None else self.rule.detectors()
         self.progress = Progress(self.detectors)
         self.steps: list[Step] = []
         self.history = History(self.prompt, self.steps)
         self.next_message = len(self.prompt)
-        self.execution = Execution(self.tools, self.run_id, self.clock, self.history, self.reply)
+        reply = getattr(self.model, "reply", None)
+        self.execution = Execution(self.tools, self.run_id, self.clock, self.history, reply)
         self.events: list[Event] = []
         self.boundary_ms = self.now()
         self.heard_ms = self.boundary_ms
@@ -122,7 +130,7 @@ class Turn:
         self.closing = False
         self.response: Response | None = None
         self.results: list[ToolResult | None] = []
-        self.partial: dict[str, str] | None = None
+        self.partial: dict[str, str] = {}
         self.on_event = setup.on_event
         self.error: str | None = None
         self.wrap_up: WrapUp | None = None
@@ -142,6 +150,10 @@ class Turn:
             elapsed = None if step.start_ms is None or step.duration_ms is None else step.start_ms + step.duration_ms
             self.progress.complete(step.response.tool_calls, step.results, step.response.usage, elapsed)
 
+    def now(self) -> int:
+        """Milliseconds since the turn began, the wait for an answer left out."""
+        return self.clock.now() - self._ahead
+
     def at_boundary(self) -> Stop | None:
         """Ask whether to go on: None, or the stop."""
         if self.setup.abort is not None and self.setup.abort.fired:
@@ -153,32 +165,30 @@ class Turn:
         self.in_step = True
         self.response = None
         self.results = []
+        self.partial = {}
         index = len(self.steps)
         self.closing = index + 1 == self.closing_step
         if self.on_event is not None:
             self.tell(start_event(self.next_message, index + 1, self.boundary_ms))
+        messages: Sequence[Message] = self.history
+        if self.closing:
+            messages = [*messages, Message("user", (Text(CLOSING_PROMPT),))]
         request = Request(
             index,
-            self.history,
+            messages,
             () if self.closing else self.offered,
             self.clock,
             "step",
             self.agent.temperature,
             self.setup.seed,
         )
-        return request, None if self.on_event is None else self._listen()
+        listens = self.on_event is not None or not self.clock.virtual
+        return request, self._hear_delta if listens else None
 
-    def _listen(self) -> Emit:
-        """Pass deltas on, and keep them in case the response breaks."""
-        heard = self.partial = {"text": "", "reasoning": ""}
-        message = self.next_message
-
-        def emit(of: str, delta: str) -> None:
-            if of in heard:
-                heard[of] += delta
-            self.tell(Event(self.now(), "delta", {"message": message, "of": of, "text": delta}))
-
-        return emit
+    def _hear_delta(self, of: str, delta: str) -> None:
+        """Pass a delta on, and keep it in case the response breaks."""
+        self.partial[of] = self.partial.get(of, "") + delta
+        self.tell(Event(self.now(), "delta", {"message": self.next_message, "of": of, "text": delta}))
 
     def hear(self, response: Response) -> None:
         """Take in the response of the step that was begun."""
@@ -197,19 +207,23 @@ class Turn:
         response = self.response or Response()
         results = tuple(self.results)
         step = Step(len(self.steps) + 1, 1, start, now - start, self.heard_ms - start, response, results, error)
-        self.steps.append(step)
         if counts:
             self.progress.complete(response.tool_calls, results, response.usage, now)
+        self.steps.append(step)
         self.boundary_ms = now
         self.in_step = False
+        if None in results:
+            names = ", ".join(call.name for call in step.dropped)
+            log.warning("run %s: step %d: tool calls dropped: %s", self.run_id, step.index, names)
         if self.on_event is not None:
             for event in step_events(self.next_message, step):
                 self.tell(event)
         self.next_message += 1 + any(results)
-        self.response = self.partial = None
+        self.response = None
+        self._tell_notes()
         return step
 
-    def end(self, reason: Any) -> Stop:  # noqa: ANN401 - a StopReason
+    def end(self, reason: StopReason) -> Stop:
         """A stop that no rule gave."""
         return Stop(reason, self.steps_completed)
 
@@ -226,27 +240,28 @@ class Turn:
             return True
         return response.finish_reason == "stop" if self.policy.finish == "reason_stop" else not response.tool_calls
 
-    def interrupt(self) -> Stop:
+    def interrupt(self, partial: Response | None = None) -> Stop:
         """The stop of an abort: a step that is under way is put on record as it stands."""
         if self.in_step:
-            self._break_step("aborted", None)
-        self.note("abort", "aborted from outside")
+            self._break_step("aborted", partial)
+        self.note("abort", what="aborted from outside")
         return self.end("aborted")
 
-    def fail(self, error: Exception) -> Stop:
+    def fail(self, error: BaseException) -> Stop:
         """The stop of a failure. In a closing step it is the limit all the same that ends the turn."""
+        if self.setup.abort is not None and self.setup.abort.fired:
+            return self.interrupt(partial_of(error))  # the failure is how the model took the abort
         self.error = describe(error)
         if self.in_step:
-            self._break_step(self.error, getattr(error, "partial", None), counts=self.closing)
+            self._break_step(self.error, partial_of(error), counts=self.closing)
         limit = self.rule.verdict(self.progress) if self.closing and self.rule is not None else None
         return limit or self.end("error")
 
     def _break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> None:
         """Put a step on record that broke off: what had arrived is kept, calls without a result get an error result."""
         if self.response is None:
-            if partial is None and self.partial is not None:
-                partial = Response(self.partial["text"], reasoning=self.partial["reasoning"])
-            self.hear(partial if partial is not None and not what_is_wrong(partial) else Response())
+            heard = Response(self.partial.get("text", ""), reasoning=self.partial.get("reasoning", ""))
+            self.hear(partial or heard)
         else:
             calls = self.response.tool_calls
             self.results = [
@@ -255,18 +270,23 @@ class Turn:
             ]
         self.end_step(counts=counts, error=why)
 
-    def note(self, kind: str, what: str) -> None:
-        """Record something exceptional."""
-        event = Event(self.now(), kind, {"what": what})
-        self.events.append(event)
-        self.tell(event)
+    def note(self, kind: str, **payload: str) -> None:
+        """Record something exceptional. What happens inside a step is told after the step."""
+        self._notes.append(Event(self.now(), kind, payload))
+        if not self.in_step:
+            self._tell_notes()
+
+    def _tell_notes(self) -> None:
+        while self._notes:
+            t_ms, kind, payload = self._notes.pop(0)
+            event = Event(t_ms, kind, {"after_step": len(self.steps), **payload})
+            self.events.append(event)
+            self.tell(event)
 
     def write_sentinel(self, kind: str, text: str) -> None:
         """End the run's messages with a visible sentinel."""
         self.sentinel = Sentinel(kind, text)
-        event = Event(self.now(), "sentinel", {"sentinel": kind, "text": text})
-        self.events.append(event)
-        self.tell(event)
+        self.note("sentinel", sentinel=kind, text=text)
 
     def tell(self, event: Event) -> None:
         """Pass an event to whoever watches. A watcher that fails is not told again; the run goes on."""
@@ -277,7 +297,7 @@ class Turn:
         except Exception as error:
             self.on_event = None
             log.exception("run %s: on_event failed and is not called again", self.run_id)
-            self.note("fault", f"on_event failed: {describe(error)}")
+            self.note("fault", what=f"on_event failed: {describe(error)}")
 
     def close(self, stop: Stop) -> Run:
         """The record of the turn."""
@@ -307,7 +327,7 @@ class Turn:
             try:
                 run = replace(run, success=_as_success(self.setup.score(run)))
             except Exception as error:  # noqa: BLE001 - a score's failure must not lose the run
-                self.note("fault", f"the score failed: {describe(error)}")
+                self.note("fault", what=f"the score failed: {describe(error)}")
                 run = replace(run, events=tuple(self.events))
         self.run = run
         self.tell(stop_event(run))
@@ -335,20 +355,38 @@ def _as_success(value: object) -> bool | None:
     return plain
 
 
+def _check(setup: Setup) -> None:
+    """Raise `SettingError` for options that could only fail later."""
+    stop: object = setup.stop
+    if stop is not None and not isinstance(stop, StopRule):
+        msg = f"stop={stop!r} is no stop rule: expected one such as bl.max_steps(20)"
+        raise SettingError(msg)
+    for name in ("score", "on_event"):
+        function = getattr(setup, name)
+        if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
+            msg = f"{name}={function!r} is not accepted: expected a plain function"
+            raise SettingError(msg)
+
+
 def _model(setup: Setup, agent: Agent) -> Model:
     model = agent.model if setup.model is None else setup.model
     if model is None or isinstance(model, str):
         named = f" names the model {model!r}, but" if model else " has no model and"
         msg = f"agent {agent.name!r}{named} none was given: pass model=..., such as bl.ScriptedModel([...])"
         raise SettingError(msg)
-    if not callable(getattr(model, "respond", None)):
-        msg = f"model={model!r} is no model: expected an object with `async def respond(request, emit=None)`"
+    if not callable(getattr(model, "respond", None)) or not isinstance(getattr(model, "name", None), str):
+        msg = f"model={model!r} is no model: expected a `name` and `async def respond(request, emit=None)`"
         raise SettingError(msg)
     return model
 
 
-def _offered(setup: Setup, agent: Agent, model: Model) -> dict[str, ToolSpec]:
-    """The tools of a turn by name: the agent's own, and those that its names stand for."""
+def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
+    """The tools of a turn by name: the agent's own, and those that its names stand for.
+
+    Raises:
+        SettingError: if a name stands for nothing, or for two tools.
+    """
+    agent = setup.agent if setup.agent is not None else Agent("")
     given: dict[str, ToolSpec] = {}
     for spec in map(as_tool, setup.tools):
         if given.setdefault(spec.name, spec) is not spec:
@@ -357,7 +395,7 @@ def _offered(setup: Setup, agent: Agent, model: Model) -> dict[str, ToolSpec]:
     if not agent.tools:
         return given
     built_in = PAUSE_TOOLS if setup.root is None else PAUSE_TOOLS | workspace_tools(setup.root)
-    replies_to = getattr(model, "replies_to", None)
+    replies_to = getattr(_model(setup, agent), "replies_to", None)
     offered: dict[str, ToolSpec] = {}
     for tool in agent.tools:
         if isinstance(tool, ToolSpec):
@@ -387,7 +425,11 @@ def _prompt(agent: Agent, task: Task) -> tuple[Message, ...]:
     messages = [Message("system", (Text(agent.prompt),))] if agent.prompt else []
     if isinstance(task, str):
         return (*messages, Message("user", (Text(task),)))
-    for item in task:
+    given: Any = task
+    if not isinstance(given, Sequence) or isinstance(given, bytes):
+        msg = f"task={task!r} is not accepted: expected a text, or a list of messages"
+        raise SettingError(msg)
+    for item in given:
         if isinstance(item, Message):
             messages.append(item)
         elif (
@@ -395,7 +437,7 @@ def _prompt(agent: Agent, task: Task) -> tuple[Message, ...]:
             and item.get("role") in ("system", "user", "assistant")
             and isinstance(item.get("content"), str)
         ):
-            messages.append(Message(item["role"], (Text(item["content"]),)))  # type: ignore[arg-type] # just checked
+            messages.append(Message(item["role"], (Text(item["content"]),)))
         else:
             msg = f"task: {item!r} is no message; expected a text, or a list of {{'role': ..., 'content': ...}}"
             raise SettingError(msg)

@@ -14,7 +14,7 @@ record alike.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
@@ -332,9 +332,18 @@ class Run:
             out.append(Message("sentinel", (self.sentinel,)))
         return tuple(out)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the record alone: what it would go on with may hold models and functions."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "continuation"}
+        return _unpickled, (values,)
+
     def __repr__(self) -> str:
         """One short line; `print(bl.steps_df(run))` shows more."""
         return (
             f"<Run {self.run_id[:8]} {self.agent or 'no agent'}/{self.policy}: {self.stop.reason} at step "
             f"{self.stop.step}, {self.n_steps} steps, {self.n_tool_calls} calls>"
         )
+
+
+def _unpickled(values: dict[str, Any]) -> Run:
+    return Run(**values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -13,9 +14,10 @@ from boolab.abort import Abort
 from boolab.agents import Agent
 from boolab.errors import ModelError
 from boolab.events import run_events
-from boolab.loop import RunCancelled
 from boolab.models.scripted import ScriptedModel
 from boolab.runner import run, start
+from boolab.sweeps import sweep
+from boolab.tools import tool
 from boolab.types import Event, Response, Run, ToolCall
 from tests.helpers import QUIET, TOOLS, call, distinct, play, steps
 
@@ -168,6 +170,13 @@ def test_the_task_goes_on_unharmed_after_an_abort() -> None:
     assert asyncio.run(scenario()) == 0
 
 
+def record_of(cancelled: BaseException) -> Run:
+    """The record that comes with a cancellation."""
+    record = getattr(cancelled, "run", None)
+    assert isinstance(record, Run)
+    return record
+
+
 def cancel_at(n: int) -> Coroutine[Any, Any, Run | None]:
     """Cancel a run when it awaits for the n-th time, and return the record that comes with the cancellation."""
 
@@ -198,9 +207,9 @@ def cancel_at(n: int) -> Coroutine[Any, Any, Run | None]:
         task = asyncio.create_task(run(agent, "go", model=model))
         try:
             await task
-        except RunCancelled as cancelled:
+        except asyncio.CancelledError as cancelled:
             assert len(asyncio.all_tasks()) == 1, "a task is left over"
-            return cancelled.run
+            return record_of(cancelled)
         return None
 
     return scenario()
@@ -235,9 +244,9 @@ def test_an_outer_cancel_is_told_from_the_runs_own_abort() -> None:
         await asyncio.sleep(0)
         abort.abort()
         task.cancel()
-        with pytest.raises(RunCancelled) as caught:
+        with pytest.raises(asyncio.CancelledError) as caught:
             await task
-        return caught.value.run, task.cancelling()
+        return record_of(caught.value), task.cancelling()
 
     record, cancelling = asyncio.run(scenario())
     check_whole(record)
@@ -294,6 +303,167 @@ def test_a_tool_that_swallows_the_cancellation_does_not_hide_the_abort() -> None
     check_whole(result)
     assert result.steps[0].results[0] is not None
     assert result.steps[0].results[0].content == "I stay"
+
+
+def test_nothing_is_left_of_an_abort_that_a_tool_swallowed() -> None:
+    async def scenario() -> int:
+        abort = Abort()
+
+        async def stubborn() -> str:
+            """Refuse to stop."""
+            abort.abort()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return "I stay"
+
+        model = ScriptedModel([{"tool_calls": [call("stubborn")]}, "end"])
+        await run(Agent("a", tools=(stubborn,)), "go", model=model, abort=abort)
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        return -1 if task is None else task.cancelling()
+
+    assert asyncio.run(scenario()) == 0
+
+
+def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record() -> None:
+    class Silent:
+        name = "silent"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            await asyncio.Event().wait()
+            return Response()
+
+    async def scenario() -> Run:
+        with pytest.raises(TimeoutError) as caught:
+            async with asyncio.timeout(0.01):
+                await run(None, "go", model=Silent())
+        assert caught.value.__cause__ is not None
+        return record_of(caught.value.__cause__)
+
+    check_whole(asyncio.run(scenario()))
+
+
+def test_a_sibling_that_fails_in_a_task_group_cancels_a_run_cleanly() -> None:
+    class Silent:
+        name = "silent"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            await asyncio.Event().wait()
+            return Response()
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    async def scenario() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run(None, "go", model=Silent()))
+            group.create_task(fails())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(scenario())
+    assert [type(e) for e in caught.value.exceptions] == [ValueError]
+
+
+def test_a_tools_timeout_around_a_nested_run_is_told_as_a_timeout() -> None:
+    class Silent:
+        name = "silent"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            await asyncio.Event().wait()
+            return Response()
+
+    @tool(timeout=0.01)
+    async def delegate() -> str:
+        """Delegate."""
+        return (await run(None, "go", model=Silent())).text
+
+    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=Agent("a", tools=(delegate,)))
+    assert result.steps[0].results[0] is not None
+    assert result.steps[0].results[0].content == "delegate did not finish within 0.01 s"
+
+
+def test_a_cancellation_that_nobody_sent_is_the_models_failure() -> None:
+    class Broken:
+        name = "broken"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            raise asyncio.CancelledError
+
+    result = play(Broken())
+    assert (result.stop_reason, result.error) == ("error", "CancelledError: ")
+    runs = asyncio.run(sweep(AGENT, "go", Broken(), repeats=5, progress=False))
+    assert [r.stop_reason for r in runs] == ["error"] * 5
+
+
+def test_a_model_that_turns_the_abort_into_a_failure_of_its_own_is_aborted_all_the_same() -> None:
+    abort = Abort()
+
+    class Client:
+        name = "client"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            abort.abort()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise ModelError("closed", partial=Response("so far")) from None
+            return Response()
+
+    result = play(Client(), abort=abort)
+    check_whole(result)
+    assert result.steps[0].response.text == "so far"
+
+
+def test_text_that_streamed_in_real_time_is_kept_though_nobody_watched() -> None:
+    async def scenario() -> Run:
+        streamed = asyncio.Event()
+
+        class Streaming:
+            name = "streaming"
+
+            async def respond(self, request: Any, emit: Any = None) -> Response:
+                emit("reasoning", "hm")
+                emit("text", "one ")
+                emit("text", "two ")
+                streamed.set()
+                await asyncio.Event().wait()
+                return Response()
+
+        task = asyncio.create_task(run(None, "go", model=Streaming()))
+        await streamed.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return record_of(caught.value)
+
+    record = asyncio.run(scenario())
+    assert (record.steps[0].response.text, record.steps[0].response.reasoning) == ("one two ", "hm")
+
+
+def test_one_abort_shared_with_a_run_inside_a_tool_stops_both() -> None:
+    abort = Abort()
+    inner_runs: list[Run] = []
+
+    class Aborting:
+        name = "aborting"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            abort.abort()
+            await asyncio.Event().wait()
+            return Response()
+
+    async def delegate() -> str:
+        """Delegate, then wait for ever."""
+        inner_runs.append(await run(None, "go", model=Aborting(), abort=abort))
+        await asyncio.Event().wait()
+        return ""
+
+    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=Agent("a", tools=(delegate,)), abort=abort)
+    check_whole(result)
+    check_whole(inner_runs[0])
+    assert result.steps[0].results[0] is not None
+    assert result.steps[0].results[0].content == "aborted"
 
 
 def test_calls_that_arrived_are_in_the_record_of_a_response_that_broke() -> None:

@@ -120,6 +120,13 @@ def test_a_bad_value_is_an_error_that_names_file_agent_line_and_what_is_accepted
     assert message in str(caught.value)
 
 
+def test_a_rule_in_a_prompt_is_no_agent_though_something_like_yaml_follows(tmp_path: Path) -> None:
+    text = "---\nname: a\n---\nFirst.\n\n---\nfoo: bar\n---\nStill the prompt.\n---\n# a comment\nname: b\n---\nB"
+    agents = load_agents(write(tmp_path / "AGENTS.md", text))
+    assert list(agents) == ["a", "b"]
+    assert agents["a"].prompt == "First.\n\n---\nfoo: bar\n---\nStill the prompt."
+
+
 def test_lines_are_counted_through_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "AGENTS.md", TWO + "---\nname: third\nsteps: x\n---\n")
     with pytest.raises(AgentFileError) as caught:

@@ -24,7 +24,19 @@ LAYERS = {
     },
     2: {"agents", "frames", "policy"},
     3: {"loop", "runner", "turn"},
-    4: {"demo", "plots", "sweeps"},
+    4: {
+        "demo",
+        "plots",
+        "plots.bars",
+        "plots.bins",
+        "plots.steps",
+        "plots.stop_reasons",
+        "plots.style",
+        "plots.tables",
+        "plots.tools",
+        "plots.words",
+        "sweeps",
+    },
     5: {"cli"},
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}

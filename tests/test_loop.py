@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +13,15 @@ import pytest
 
 from boolab import events_df, runs_df, steps_df
 from boolab.agents import Agent
-from boolab.errors import SettingError
+from boolab.errors import ModelError, SettingError
 from boolab.events import run_events
-from boolab.loop import ToolPhaseResult, loop, tool_phase
+from boolab.loop import SUMMARY_PROMPT, ToolPhaseResult, loop, tool_phase
 from boolab.models.scripted import ScriptedModel
 from boolab.policy import policies
 from boolab.runner import resume, run, run_sync
 from boolab.stop import error_streak, max_cost, max_steps, max_time, max_tokens
 from boolab.tools import ToolContext, tool
-from boolab.turn import Setup, Turn
+from boolab.turn import CLOSING_PROMPT, Setup, Turn
 from boolab.types import Event, Response, Run, Sentinel, Step, StepStart, ToolCall, Usage
 from tests.helpers import QUIET, TOOLS, call, distinct, letter, look, play, steps, write
 
@@ -75,7 +76,7 @@ def test_zero_steps_is_one_text_only_response_whose_calls_are_dropped(caplog: py
     assert (run.stop_reason, run.n_steps, run.stop_step, run.n_tool_calls) == ("finished", 1, 0, 0)
     assert seen == [()]
     assert [c.arguments for c in run.steps[0].dropped] == ['{"what": "A"}', '{"what": "B"}']
-    assert "2 tool calls dropped: look, look" in caplog.text
+    assert "tool calls dropped: look, look" in caplog.text
     assert run.sentinel is None
 
 
@@ -288,6 +289,18 @@ def test_a_response_that_cannot_be_parsed_is_paid_for() -> None:
     assert run.steps[0].response.usage.input_tokens == 7
 
 
+def test_calls_that_came_in_a_response_that_broke_are_logged_as_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    class Breaking:
+        name = "breaking"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            raise ModelError("cut", partial=Response("so far", (ToolCall("c1", "look", "{}"),)))
+
+    with caplog.at_level(logging.WARNING, "boolab.loop"):
+        run = play(Breaking())
+    assert f"run {run.run_id}: step 1: tool calls dropped: look" in caplog.messages
+
+
 def test_running_out_of_script_is_recorded_as_error() -> None:
     run = play(distinct(2, end=None))
     assert run.stop_reason == "error"
@@ -430,10 +443,47 @@ def test_a_pause_tool_with_bad_arguments_does_not_pause() -> None:
 def test_only_a_paused_run_can_be_resumed_and_a_missing_answer_is_named() -> None:
     with pytest.raises(SettingError, match="only a paused run can be resumed; this one ended with 'finished'"):
         asyncio.run(resume(play(["x"]), "y"))
-    with pytest.raises(SettingError, match=r"wait for one are \['call_3_1'\]"):
+    with pytest.raises(SettingError, match=r"for each call that waits: \['call_3_1'\]"):
         asyncio.run(resume(paused_run(), {"call_9_9": "y"}))
     with pytest.raises(SettingError, match="paused elsewhere"):
         asyncio.run(resume(replace(paused_run(), continuation=None), "y"))
+
+
+def test_a_pausing_call_that_failed_is_not_waiting_for_an_answer() -> None:
+    items = [{"tool_calls": [call("ask", wrong=1), call("ask", question="A?"), call("look")]}, "end"]
+    done = asyncio.run(resume(play(items), {"call_1_2": "blue"}))
+    assert [r and r.content for r in done.steps[0].results][1:] == ["blue", "seen "]
+    assert [r and r.is_error for r in done.steps[0].results] == [True, False, False]
+    with pytest.raises(SettingError, match="the answer to call_1_2 is 5; expected a text"):
+        asyncio.run(resume(play(items), {"call_1_2": 5}))  # type: ignore[dict-item] # on purpose
+
+
+def test_options_given_to_resume_replace_those_of_the_start() -> None:
+    stopped = asyncio.run(resume(paused_run(), "x", stop=max_steps(3)))
+    assert (stopped.stop_reason, stopped.stop_step) == ("step_cap", 3)
+    assert asyncio.run(resume(paused_run(), "x", policy="naive")).policy == "naive"
+
+
+def test_a_resumed_runs_events_go_on_where_the_paused_run_stopped() -> None:
+    told: list[Event] = []
+
+    async def synthesis(calls: Any, results: Any) -> str | None:
+        raise ValueError
+
+    first = paused_run(synthesis=synthesis)
+    assert [e.kind for e in first.events] == ["fault"] * 2
+    done = asyncio.run(resume(first, "x", on_event=told.append, synthesis=None))
+    events = run_events(done)
+    assert [e for e in told if e.kind != "delta"] == events[-len([e for e in told if e.kind != "delta"]) :]
+    assert [e.kind for e in events].count("fault") == 2
+    assert done.steps[:2] == first.steps[:2]
+
+
+def test_a_paused_run_can_be_pickled_and_forgets_only_how_to_go_on() -> None:
+    first = paused_run()
+    again = pickle.loads(pickle.dumps(first))  # noqa: S301 - its own
+    assert again == first
+    assert again.continuation is None
 
 
 def test_a_run_that_was_paused_elsewhere_is_resumed_with_agent_and_model() -> None:
@@ -504,6 +554,57 @@ def test_finished_paused_and_broken_runs_get_no_sentinel() -> None:
         assert run.wrap_up is None
 
 
+@pytest.mark.parametrize(
+    ("rule", "kind", "words"),
+    [
+        (max_steps(2), "cap_hit", "Step limit reached: max_steps(2) at step 2."),
+        (max_tokens(15), "cap_hit", "Token budget exhausted: max_tokens(15) at step 2."),
+        (max_cost(0.15), "cap_hit", "Cost budget exhausted: max_cost(0.15) at step 2."),
+        (max_time(0.2), "cap_hit", "Time budget exhausted: max_time(0.2) at step 2."),
+        (error_streak(2), "error_streak", "Too many errors in a row: error_streak(2) at step 2."),
+    ],
+    ids=str,
+)
+def test_every_limit_ends_with_a_sentinel_that_names_its_rule(rule: Any, kind: str, words: str) -> None:
+    item = {"tool_calls": [call("fail")], "latency_ms": 100, "repeat": 9}
+    item["usage"] = {"input_tokens": 9, "output_tokens": 1, "cost_usd": 0.1}
+    assert play([item], policy=BOOCODE, stop=rule).sentinel == Sentinel(kind, words)
+
+
+def test_the_summary_is_asked_for_in_words_at_the_end_of_the_history_and_with_the_runs_seed() -> None:
+    seen: list[Any] = []
+
+    class Watching(ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> Any:
+            if request.purpose == "summary":
+                seen.append((list(request.messages), request.seed))
+            return await super().respond(request, emit)
+
+    run = play(Watching(distinct(9), summary="sum"), steps=2, policy=BOOCODE, seed=5)
+    (messages, seed) = seen[0]
+    assert (messages[-1].role, messages[-1].text, seed) == ("user", SUMMARY_PROMPT, 5)
+    assert messages[:-1] == list(run.messages[:5])
+
+
+def test_what_came_of_a_summary_that_broke_is_paid_for() -> None:
+    summary = {
+        "text": "half of it",
+        "usage": {"input_tokens": 7, "output_tokens": 2},
+        "error": {"reset": True, "after": 4},
+    }
+    run = play(ScriptedModel(distinct(9), summary=summary), steps=2, policy=BOOCODE)
+    assert run.wrap_up is not None
+    assert run.wrap_up.response is not None
+    assert run.wrap_up.response.usage.input_tokens == 7
+    assert runs_df(run)["wrapup_tokens"].tolist() == [9]
+
+
+def test_a_rule_given_as_stop_makes_steps_0_and_the_closing_step_void() -> None:
+    assert play(steps("A B"), steps=0, stop=max_steps(9)).n_tool_calls == 2
+    run, offered = requests_of(distinct(4), steps=2, stop=max_steps(9))
+    assert (run.stop_reason, offered) == ("finished", [4] * 5)
+
+
 # opencode_3631.
 
 
@@ -533,6 +634,25 @@ def test_3631_with_n_2_is_one_round_of_tools_and_then_text() -> None:
 def test_3631_with_n_10_sends_nine_requests_with_tools_and_the_tenth_without() -> None:
     run, offered = requests_of([*distinct(9, None), "summary", "never"], steps=10)
     assert (run.stop_reason, run.n_steps, run.n_tool_calls, offered) == ("step_cap", 10, 9, [4] * 9 + [0])
+
+
+def test_3631_asks_in_words_for_a_text_in_the_last_step_and_only_there() -> None:
+    asked: list[str] = []
+
+    class Watching(ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> Any:
+            asked.append(request.messages[-1].text)
+            return await super().respond(request, emit)
+
+    run = play(Watching([*steps("A", None), "summary"]), policy="opencode_3631", steps=2)
+    assert asked == ["go", CLOSING_PROMPT]
+    assert CLOSING_PROMPT not in [m.text for m in run.messages]
+
+
+def test_3631_a_limit_above_the_ceiling_closes_at_the_ceiling() -> None:
+    run, offered = requests_of(distinct(1200), steps=1100)
+    assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 1000, "ceiling(1000)")
+    assert offered[-2:] == [4, 0]
 
 
 def test_3631_finishes_only_if_the_model_ended_earlier() -> None:
@@ -596,7 +716,7 @@ def test_naive_leaves_on_finish_reason_stop_and_the_pending_calls_are_recorded_a
         run = play(items, policy="naive")
     assert (run.stop_reason, run.n_steps, run.n_tool_calls) == ("finished", 2, 1)
     assert len(run.steps[-1].dropped) == 2
-    assert "2 tool calls dropped" in caplog.text
+    assert "step 2: tool calls dropped: look, look" in caplog.text
     assert play([*items[:-1], "done"]).n_tool_calls == 3
 
 
@@ -651,6 +771,14 @@ def test_events_point_at_the_parts_of_the_runs_messages() -> None:
 def test_the_events_told_live_are_those_derived_from_the_record() -> None:
     items = [{"text": "a b", "tool_calls": [letter("A"), letter("B")], "latency_ms": 100}, *steps("A A A")]
     cases: list[tuple[Any, dict[str, Any]]] = [(BOOCODE, {}), ("naive", {}), ("opencode_3631", {"steps": 2})]
+
+    async def answer(calls: Any, results: Any) -> str | None:
+        return "the answer" if len(results) == 1 else None
+
+    async def broken(calls: Any, results: Any) -> str | None:
+        raise ValueError
+
+    cases += [(BOOCODE, {"synthesis": answer}), (BOOCODE, {"synthesis": broken}), (BOOCODE, {"score": lambda run: 3})]
     for policy, options in cases:
         told: list[Event] = []
         run = play(items, policy=policy, on_event=told.append, **options)

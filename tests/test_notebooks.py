@@ -11,6 +11,11 @@ from nbclient import NotebookClient
 
 from boolab.data import checkout
 
+pytestmark = [
+    # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 NOTEBOOKS = sorted((checkout() / "notebooks").glob("*.ipynb"))
 
 

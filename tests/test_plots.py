@@ -23,19 +23,11 @@ from matplotlib.text import Annotation, Text
 from boolab.errors import SettingError
 from boolab.frames import calls_df, runs_df
 from boolab.models.scripted import ScriptedModel
-from boolab.plots import (
-    CALL_LOOKS,
-    KEPT,
-    STOP_LOOKS,
-    TOOL_COLOURS,
-    UNKNOWN,
-    _bins,
-    _Inside,
-    _shorten,
-    plot_steps,
-    plot_stop_reasons,
-    plot_tools,
-)
+from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
+from boolab.plots.bars import _Inside
+from boolab.plots.bins import bins_of
+from boolab.plots.style import CALL_LOOKS, KEPT, STOP_LOOKS, TOOL_COLOURS, UNKNOWN
+from boolab.plots.words import shorten
 from boolab.types import StopReason
 from tests.helpers import call, distinct, play, steps
 
@@ -350,7 +342,7 @@ def test_every_number_of_steps_is_in_one_bin_and_round_numbers_end_bins(
     room: float, low: int, high: int, *, tail: bool
 ) -> None:
     numbers: list[int] = [low] * (10 * high * tail) + [*range(low, high + 1)]
-    bins = _bins(pd.Series(numbers), room)
+    bins = bins_of(pd.Series(numbers), room)
     assert bins.edges[0] == low - 0.5
     assert bins.edges[-1] > high
     assert all(a < b and (b - 0.5) == int(b - 0.5) for a, b in pairwise(bins.edges))
@@ -659,7 +651,7 @@ def test_long_names_keep_both_ends(ax: Axes) -> None:
     start, end = label.split("…")
     assert name.startswith(start)
     assert name.endswith(end)
-    assert _shorten("two\nlines") == "two lines"
+    assert shorten("two\nlines") == "two lines"
 
 
 def test_labels_at_the_ends_of_bars_stay_within_the_axes(ax: Axes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,19 @@ def test_a_policy_is_frozen_and_printed_by_its_name() -> None:
     with pytest.raises(FrozenInstanceError):
         BOOCODE.steps = 3  # type: ignore[misc] # on purpose
     assert str(BOOCODE) == "boocode"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": ("steps", "tokens")}, "expected some of steps, tool_budget, doom_loop, each once"),
+        ({"order": ("doom_loop",), "last_step": "no_tools"}, "last_step='no_tools' needs 'steps' in order"),
+        ({"identity": "object"}, "identity 'object' is not known"),
+    ],
+)
+def test_a_policy_that_contradicts_itself_is_refused(change: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        replace(BOOCODE, **change)
 
 
 def test_an_unknown_preset_is_an_error_that_lists_them() -> None:

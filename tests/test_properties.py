@@ -36,9 +36,9 @@ ARGUMENTS = ['{"what": "A"}', '{"what":"A"}', '{"what": "B"}', '{"wh', '{"b": 1,
 
 
 @st.composite
-def scripts(draw: st.DrawFn) -> list[Any]:
+def scripts(draw: st.DrawFn, *, pauses: bool = False) -> list[Any]:
     """Scripts of repeated, varied, failing, broken and parallel calls; usage known, partly known or not."""
-    names = st.sampled_from(["look", "look", "look", "fail", "nowhere"])
+    names = st.sampled_from(["look"] * 6 + ["fail", "fail", "nowhere", "nowhere"] + ["ask"] * pauses)
     calls = st.builds(lambda name, text: {"name": name, "arguments": text}, names, st.sampled_from(ARGUMENTS))
     known = draw(st.sampled_from(["all", "all", "all", "none", "some"]))
     items: list[Any] = []
@@ -149,7 +149,7 @@ def same(run: Run) -> Run:
 @MANY
 @given(st.data())
 def test_a_run_played_again_under_the_same_rules_is_the_same_run(data: Any) -> None:
-    script = data.draw(scripts())
+    script = data.draw(scripts(pauses=True))
     summary = data.draw(st.sampled_from([None, "So far.", {"error": {"reset": True}}, {"tool_calls": [call("x")]}]))
     limits = {
         "steps": data.draw(st.sampled_from([None, 1, 2, 3, 5])),

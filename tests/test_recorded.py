@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from boolab.abort import Abort
 from boolab.agents import Agent
+from boolab.errors import ModelError
 from boolab.models.base import Model
 from boolab.models.recorded import RecordedModel
 from boolab.models.scripted import ScriptedModel
 from boolab.tools import ToolContext
-from boolab.types import Event
+from boolab.types import Event, Response, ToolCall
 from tests.helpers import call, distinct, play, steps
 
 
@@ -65,6 +68,18 @@ def test_a_recording_that_was_aborted_in_mid_stream_runs_out_there() -> None:
     first = play([*steps("A", None), "one two three"], on_event=watcher, abort=abort)
     again = play(RecordedModel(first))
     assert again.error == "ScriptExhausted: the recording was aborted in response 2"
+
+
+def test_a_response_that_broke_with_calls_in_it_breaks_again() -> None:
+    class Breaking:
+        name = "breaking"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            raise ModelError("cut", partial=Response("so far", (ToolCall("c1", "look", "{}"),)))
+
+    first = play(Breaking())
+    again = play(RecordedModel(first))
+    assert (again.stop, again.error, again.steps[0].response) == (first.stop, first.error, first.steps[0].response)
 
 
 def test_a_recorded_summary_is_played_and_a_missing_one_is_not_asked_for() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import boolab as bl
 from boolab.agents import Agent
+from boolab.clock import VirtualClock
 from boolab.errors import BoolabError, SettingError
 from boolab.models.scripted import ScriptedModel
 from boolab.runner import resume, run, run_sync, start
@@ -36,7 +37,7 @@ def test_a_missing_model_is_an_error_that_says_what_to_pass() -> None:
         run_sync(Agent("a"), "go")
     with pytest.raises(SettingError, match="names the model 'big', but none was given"):
         run_sync(Agent("a", model="big"), "go")
-    with pytest.raises(SettingError, match="is no model: expected an object with `async def respond"):
+    with pytest.raises(SettingError, match="is no model: expected a `name` and `async def respond"):
         run_sync(Agent("a"), "go", model=3)
 
 
@@ -144,6 +145,22 @@ print(run.stop_reason, run.n_steps, run.steps[0].response.text, run.steps[0].res
     assert done.stdout.strip() == "aborted 1 Waiting. aborted", done.stderr
 
 
+@pytest.mark.parametrize("exit_", [SystemExit, KeyboardInterrupt])
+def test_a_model_that_exits_or_interrupts_does_not_take_the_background_thread_with_it(exit_: Any) -> None:
+    class Leaving:
+        name = "leaving"
+
+        async def respond(self, request: Any, emit: Any = None) -> Any:
+            raise exit_
+
+    if exit_ is SystemExit:
+        assert run_sync(None, "go", model=Leaving()).stop_reason == "error"
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            run_sync(None, "go", model=Leaving())
+    assert play(["still there"]).text == "still there"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_run_sync_works_in_a_forked_process() -> None:
@@ -233,6 +250,31 @@ def test_time_goes_on_where_the_pause_left_it() -> None:
     done = asyncio.run(resume(play(items), "x"))
     assert [(s.start_ms, s.duration_ms) for s in done.steps] == [(0, 500), (500, 200)]
     assert done.duration_ms == 700
+
+
+def test_a_clock_that_does_not_stand_at_zero_is_read_from_where_it_stands() -> None:
+    done = play([{"text": "x", "latency_ms": 100}], clock=VirtualClock(5000), stop=bl.max_time(1))
+    assert (done.stop_reason, done.steps[0].start_ms, done.duration_ms) == ("finished", 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stop": 5}, "stop=5 is no stop rule"),
+        ({"score": run}, "score=.* is not accepted: expected a plain function"),
+        ({"on_event": run}, "on_event=.* is not accepted"),
+    ],
+    ids=["stop", "async score", "async on_event"],
+)
+def test_options_that_could_only_fail_later_are_refused_at_once(options: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        play(["x"], **options)
+
+
+@pytest.mark.parametrize("task", [None, 5, [{"role": "user", "content": [{"type": "text"}]}], [{"role": "user"}]])
+def test_a_task_that_is_no_text_and_no_messages_is_refused_before_the_model_is_asked(task: Any) -> None:
+    with pytest.raises(SettingError, match="task"):
+        run_sync(None, task, model=ScriptedModel(["x"]))
 
 
 def test_run_is_a_coroutine_of_the_callers_own_loop() -> None:

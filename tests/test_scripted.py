@@ -84,6 +84,7 @@ def test_a_file_may_be_a_bare_list_and_takes_its_name_from_the_file(tmp_path: Pa
         ("items: 3\n", 1, "items: Input should be a valid list"),
         ("", 1, "expected a list of items, or a mapping with 'items'"),
         ("- text: a\n  text: b\n", 2, "the key 'text' stands here twice"),
+        ("- tool_calls: [{name: ls, arguments: {day: 2020-01-01}}]\n", 1, "cannot be written as JSON"),
         ("items: []\ntools:\n  ls: []\n", 3, "tools.ls: Value should have at least 1 item"),
         ("- text: !!python/object/apply:os.system [ls]\n", 1, "not valid YAML: could not determine a constructor"),
     ],
@@ -230,6 +231,24 @@ def test_a_script_is_compiled_once_and_serves_any_number_of_runs() -> None:
     model = ScriptedModel(steps("A B C"))
     first, second = play(model), play(model)
     assert first.steps[0].response is second.steps[0].response
+
+
+def test_a_conversation_in_the_prompt_is_no_response_of_the_script() -> None:
+    task = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Yes?"},
+        {"role": "user", "content": "go"},
+    ]
+    for prompt in ("go", task):
+        run = run_sync(None, prompt, model=conditional(), policy="naive")
+        assert (run.text, run.n_steps) == ("All pass.", 5)
+
+
+@pytest.mark.parametrize("items", ["abc", {"items": ["hi"]}, b"x"])
+def test_what_is_no_list_of_items_is_refused(items: Any) -> None:
+    with pytest.raises(ScriptError, match="a script is a list of items or a function"):
+        ScriptedModel(items)
+    assert len(ScriptedModel(str(i) for i in range(3))) == 3  # type: ignore[arg-type] # a generator does no harm
 
 
 def test_a_summary_is_not_an_item() -> None:

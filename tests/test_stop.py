@@ -114,6 +114,12 @@ def test_the_same_predicate_takes_a_number_or_a_column() -> None:
         assert (column[i] is pd.NA and expected is None) or column[i] == expected
 
 
+def test_a_tiny_budget_is_not_none() -> None:
+    assert [next(rule.leaves()).threshold for rule in (max_cost(1e-9), max_time(1e-9))] == [1, 1]
+    assert [next(rule.leaves()).threshold for rule in (max_cost(0), max_time(0))] == [0, 0]
+    assert str(max_cost(0.1234567)) == "max_cost(0.1234567)"
+
+
 def test_money_and_time_are_integers_inside() -> None:
     assert next(max_cost(0.1 + 0.2).leaves()).threshold == 300_000
     assert next(max_time(1.5).leaves()).threshold == 1500

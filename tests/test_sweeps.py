@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from boolab import runs_df, sweep
@@ -118,6 +119,19 @@ def test_runs_are_under_way_at_once_but_no_more_than_asked_for() -> None:
 
     sweep_now(A, "go", Counting(["end"]), repeats=50, concurrency=7)
     assert most == 7
+
+
+def test_numpy_integers_in_a_grid_are_integers() -> None:
+    frame = runs_df(sweep_now(A, "go", STUCK, grid={"steps": np.arange(1, 3)}))
+    assert str(frame["steps"].dtype) == "Int64"
+    assert frame["steps"].tolist() == [1, 2]
+
+
+def test_axes_and_tasks_that_are_no_lists_are_named() -> None:
+    with pytest.raises(SettingError, match="grid: steps=5 is no list of values"):
+        sweep_now(A, "go", STUCK, grid={"steps": 5})
+    with pytest.raises(SettingError, match="tasks: .* is not accepted; expected a text, or texts"):
+        sweep_now(A, [{"role": "user"}], STUCK)
 
 
 def test_no_cells_give_no_runs() -> None:

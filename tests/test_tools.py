@@ -245,6 +245,50 @@ def test_a_timeout_in_real_time_is_an_error_result_for_async_and_plain_functions
     ]
 
 
+def test_a_real_wait_is_cut_off_under_virtual_time_too() -> None:
+    @tool(timeout=0.0124)
+    async def stuck() -> None:
+        """Wait."""
+        await asyncio.Event().wait()
+
+    assert give(stuck, "").content == "stuck did not finish within 0.0124 s"
+
+
+def test_a_plain_function_that_returns_an_awaitable_is_awaited() -> None:
+    async def later() -> str:
+        return "later"
+
+    def wrapped() -> Any:
+        """Return a coroutine."""
+        return later()
+
+    assert give(as_tool(wrapped), "").content == "later"
+
+
+def test_an_exception_that_cannot_be_printed_is_an_error_result() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def broken() -> None:
+        """Break."""
+        raise Mute
+
+    assert give(as_tool(broken), "").content == "Mute: (its text cannot be had)"
+
+
+@pytest.mark.parametrize("reply", [lambda call, ctx: 1 / 0, lambda call, ctx: returning("x")])
+def test_a_models_own_reply_that_fails_is_an_error_result(reply: Any) -> None:
+    run = Execution({}, "run", VirtualClock(), (), reply)
+    result = asyncio.run(execute(ToolCall("c", "x", ""), 1, 1, run, run.clock))
+    assert result.is_error
+    assert result.content.startswith("The model's own reply")
+
+
+async def returning(value: object) -> object:
+    return value
+
+
 def test_a_timeout_that_the_tool_raised_itself_is_told_as_such() -> None:
     @tool(timeout=60)
     async def impatient() -> None:

@@ -17,6 +17,8 @@ from boolab.clock import Clock
 from boolab.tools import ToolSpec
 from boolab.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
 
+_MOST = 2**63 - 1  # what a column of integers holds
+
 Emit: TypeAlias = Callable[[str, str], Any]
 """Receives `("text" | "reasoning" | "tool_call", delta)` while a response streams; None when nobody listens."""
 
@@ -97,10 +99,16 @@ def what_is_wrong(response: object) -> str:
         return f"finish_reason is {finish_reason!r}, not a str or None"
     if type(reasoning) is not str:
         return f"reasoning is {reasoning!r}, not a str"
-    if ttft_ms is not None and type(ttft_ms) is not int:
-        return f"ttft_ms is {ttft_ms!r}, not an int or None"
+    if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= _MOST):
+        return f"ttft_ms is {ttft_ms!r}, not an int >= 0 or None"
     return ""
 
 
+def partial_of(error: BaseException) -> Response | None:
+    """What had arrived before a model failed, if the error brings it and it is a proper `Response`."""
+    partial = getattr(error, "partial", None)
+    return None if partial is None or what_is_wrong(partial) else partial
+
+
 def _is_usage(usage: object) -> bool:
-    return type(usage) is Usage and all(n is None or (type(n) is int and n >= 0) for n in usage)
+    return type(usage) is Usage and all(n is None or (type(n) is int and 0 <= n <= _MOST) for n in usage)

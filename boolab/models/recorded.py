@@ -14,7 +14,8 @@ class RecordedModel:
     """A model that says again what was said in a recorded run. No tool is executed: the results are recorded too.
 
     Under the same rules it gives the same run. Under looser ones it runs out (`ScriptExhausted`): a recording knows
-    only its own prefix. Times are those of the recording, on a virtual clock.
+    only its own prefix. A run that was paused and resumed pauses again there, and its answer is given anew. Times are
+    those of the recording, on a virtual clock.
 
     Args:
         run: The recorded run.
@@ -51,7 +52,7 @@ class RecordedModel:
             raise ScriptExhausted(msg)
         step = self._run.steps[request.index]
         await request.clock.sleep((step.model_ms or 0) / 1000)
-        if step.error and not step.response.tool_calls:
+        if step.error and not any(step.results):
             if self._run.stop_reason == "aborted":
                 msg = f"the recording was aborted in response {step.index}"
                 raise ScriptExhausted(msg)

@@ -50,7 +50,7 @@ from boolab.documents import Document, DocumentError, read_yaml
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
 from boolab.models.base import Emit, Request
 from boolab.tools import ToolContext
-from boolab.types import MICRO, Message, Response, ToolCall, ToolResult, Usage
+from boolab.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
 
 FOREVER: Final = 1 << 62
 _RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
@@ -72,6 +72,16 @@ class _Call(_Strict):
     id: str | None = None
     name: str
     arguments: dict[str, Any] | str = {}
+
+    @field_validator("arguments")
+    @classmethod
+    def _are_json(cls, arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+        try:
+            json.dumps(arguments)
+        except (TypeError, ValueError) as error:
+            msg = f"cannot be written as JSON: {error}; put dates and the like in quotes"
+            raise ValueError(msg) from error
+        return arguments
 
 
 class _Fault(_Strict):
@@ -184,7 +194,10 @@ class ScriptedModel:
         tools: Mapping[str, Any] | None = None,
     ) -> None:
         self._next = items if callable(items) else None
-        listed: Sequence[Any] = () if callable(items) else items
+        if isinstance(items, str | bytes | Mapping):
+            msg = f"a script is a list of items or a function, not {items!r}"
+            raise ScriptError(msg)
+        listed: list[Any] = [] if callable(items) else list(items)
         ready = {i: item for i, item in enumerate(listed) if isinstance(item, Response)}
         script = _validate(
             {
@@ -317,10 +330,15 @@ async def _give(call: ToolCall, result: _Result, context: ToolContext) -> ToolRe
 
 def _count_calls(name: str, context: ToolContext) -> int:
     """How many calls of that tool came before this one in its run."""
-    assistant = [message for message in context.history if message.role == "assistant"]
+    assistant = [message for message in context.history if _is_response(message)]
     *earlier, latest = ([part for part in message.parts if isinstance(part, ToolCall)] for message in assistant)
     same_step = latest[: context.call - 1]
     return sum(call.name == name for calls in earlier for call in calls) + sum(c.name == name for c in same_step)
+
+
+def _is_response(message: Message) -> bool:
+    """Whether a message is a response of this run, and no part of its prompt."""
+    return message.role == "assistant" and isinstance(message.parts[0], StepStart)
 
 
 def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:
@@ -328,7 +346,7 @@ def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:
     latest = ""
     asked = 0
     for message in messages:
-        if message.role == "assistant" and asked < index:
+        if _is_response(message) and asked < index:
             asked += 1
             yield latest
         elif message.role == "tool":

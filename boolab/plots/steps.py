@@ -1,0 +1,165 @@
+"""How many steps runs take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+
+from boolab.frames import runs_df
+from boolab.plots import style
+from boolab.plots.bins import Bins, bins_of, label_bins
+from boolab.plots.style import STOP_LOOKS
+from boolab.plots.tables import Data, Groups, cross, groups_of, stacked, stop_reasons, table_of, unknown_reasons
+from boolab.plots.words import all_of, count, missing, number, sample, shorten
+
+_FEW_RUNS = 40  # in a group: each is a dot
+
+
+def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> Axes:
+    """How many steps runs take, by stop reason.
+
+    Without `by`, a histogram: a bar is as high as it has runs. Its bins hold whole numbers of steps and end at round
+    ones, where caps are; where the longest run is more than ten times the lower quartile, bins widen to the right and
+    each says its range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a
+    small histogram of the group's shares.
+
+    Args:
+        data: A run, runs, or a frame like `runs_df`.
+        by: A column of that frame, such as "agent", "policy" or a setting that was swept.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        SettingError: if the frame lacks a column or holds an unknown stop reason.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from boolab import ScriptedModel, run_sync
+        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> plot_steps(run, ax=Figure().subplots()).get_title(loc="left")
+        'The one run takes 1 step'
+    """
+    runs = table_of(data, runs_df, ["n_steps", "stop_reason"], by)
+    known = runs[runs["n_steps"].notna()].reset_index(drop=True)
+    if known.empty:
+        return style.empty_axes(ax, "no runs" if runs.empty else "no runs with a known number of steps")
+    steps, reasons = known["n_steps"].astype("int64"), stop_reasons(known)
+    censored = int(known["censored"].astype("boolean").sum()) if "censored" in known else 0
+    notes = [
+        sample(runs),
+        missing(len(runs) - len(known), "run", "not shown: number of steps unknown"),
+        missing(censored, "run", "cut short: full length unknown"),
+        unknown_reasons(reasons),
+    ]
+    if by is None:
+        ax = style.axes_for(ax)
+        bins = bins_of(steps, style.room(ax))
+        _draw_histogram(ax, steps, reasons, bins)
+        title, ylabel, dots = _title(steps), "runs", False
+    else:
+        groups = groups_of(known, by)
+        dots = max(groups.sizes) <= _FEW_RUNS
+        labels = [f"{label} ({size:,})" for label, size in zip(groups.labels, groups.sizes, strict=True)]
+        ax = style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
+        bins = bins_of(steps, style.room(ax))
+        draw = _draw_dots if dots else _draw_small_histograms
+        draw(ax, steps, reasons, bins, groups)
+        medians = steps.groupby(groups.rows).median()
+        _draw_medians(ax, medians, bins)
+        title, ylabel = _title(steps) if len(medians) == 1 else _medians_title(medians, groups.labels, by), by
+        notes += ["" if dots else "Heights: shares of a row's runs.", "Triangles: medians; in brackets: runs."]
+        notes += [groups.note]
+    label_bins(ax, bins)
+    hint = f" ({bins.hint})" if bins.hint and (bins.names or not dots) else ""
+    key = style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
+    xlabel, ticks = f"steps per run{hint}", ax.yaxis if by is None else ax.xaxis
+    return style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key, notes=notes)
+
+
+def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins) -> None:
+    """A stacked bar for each bin."""
+    counts = cross(bins.holding(steps), reasons, STOP_LOOKS)
+    left, width = np.array(bins.places)[counts.index], np.diff(bins.places)[counts.index]
+    for name, some, low, high in stacked(counts):
+        paint = style.paint(ax, STOP_LOOKS[name])
+        ax.bar(left[some], high - low, width[some], low, align="edge", label=name, **paint)
+    style.count_ticks(ax, ax.yaxis)
+
+
+def _draw_small_histograms(
+    ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, groups: Groups
+) -> None:
+    """A histogram on each row, as high as its shares; all rows to one scale."""
+    counts = cross([groups.rows, bins.holding(steps)], reasons, STOP_LOOKS)
+    row, place = (counts.index.get_level_values(level).to_numpy().astype(int) for level in (0, 1))
+    left, right = np.array(bins.places)[place], np.array(bins.places)[place + 1]
+    sizes = np.array(groups.sizes)[row]
+    foot, scale = row + 0.42, 0.86 / (counts.sum(axis=1) / sizes).max()
+    for name, some, start, end in stacked(counts):
+        low, high = (foot[some] - at / sizes[some] * scale for at in (start, end))
+        corners: Any = np.array([[left[some], right[some], right[some], left[some]], [low, low, high, high]]).T
+        paint = style.paint(ax, STOP_LOOKS[name], len(groups.labels))
+        ax.add_collection(PolyCollection(corners, label=name, **paint), autolim=False)
+    feet = np.arange(len(groups.labels)) + 0.42
+    ax.hlines(feet, 0, 1, colors=[style.fade(ax, 0.3)], linewidth=0.6, transform=ax.get_yaxis_transform())
+
+
+def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, groups: Groups) -> None:
+    """A dot for each run; runs of the same row and number of steps are piled up, by stop reason."""
+    order = reasons.map({name: i for i, name in enumerate(STOP_LOOKS)})
+    dots = pd.DataFrame({"row": groups.rows, "steps": steps, "reason": reasons, "order": order})
+    dots = dots.dropna().sort_values("order", kind="stable")
+    piles = dots.groupby(["row", "steps"])["order"]
+    place, height = piles.cumcount(), piles.transform("size")
+    row = style.row_height(ax, len(groups.labels))
+    across = max(3.0, min(6.5, row * 0.45))
+    gap = (0.8 / (height - 1).clip(lower=1)).clip(upper=across / row)
+    dots["y"] = dots["row"] + (place - (height - 1) / 2) * gap
+    dots["x"] = bins.place(dots["steps"])
+    for name, look in STOP_LOOKS.items():
+        some = dots[dots["reason"] == name]
+        if len(some):
+            ax.scatter(some["x"], some["y"], s=across**2, marker=look.marker, facecolors=look.fill,
+                       edgecolors=[style.edge(ax, look)], linewidths=0.6, label=name, zorder=3)  # fmt: skip
+
+
+def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
+    """A triangle under each row."""
+    ax.plot(
+        bins.place(medians),
+        medians.index + 0.47,
+        linestyle="",
+        marker=6,  # CARETUP: its tip is at the point
+        markersize=max(2.0, min(5.0, style.row_height(ax, len(medians)) * 0.25)),
+        markeredgewidth=0,
+        color=style.fade(ax, 0.85),
+        label="median",
+        zorder=4,
+        clip_on=False,
+    )
+
+
+def _title(steps: pd.Series[int]) -> str:
+    least, most = int(steps.min()), int(steps.max())
+    if least == most:
+        return f"{all_of(len(steps), 'run')} {'takes' if len(steps) == 1 else 'take'} {_steps(most)}"
+    median = _steps(float(steps.median()))
+    return f"The median of {count(len(steps), 'run')} is {median}, the longest takes {most:,}"
+
+
+def _medians_title(medians: pd.Series[Any], labels: list[str], by: str) -> str:
+    least, most = float(medians.min()), float(medians.max())
+    if least == most:
+        return f"The median run takes {_steps(least)} with each {by}"
+    low, high = (shorten(labels[row], 20) for row in (medians.argmin(), medians.argmax()))
+    return f"The median run takes {_steps(least)} ({by}={low}) to {number(most)} ({by}={high})"
+
+
+def _steps(value: float) -> str:
+    return f"{number(value)} step{'' if value == 1 else 's'}"

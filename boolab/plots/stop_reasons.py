@@ -1,0 +1,86 @@
+"""Why runs end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from boolab.frames import runs_df
+from boolab.plots import style
+from boolab.plots.bars import draw_bars, label_ends, label_inside
+from boolab.plots.style import STOP_LOOKS, UNKNOWN
+from boolab.plots.tables import Data, cross, groups_of, stop_reasons, table_of, unknown_reasons
+from boolab.plots.words import all_of, sample
+
+_VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "finished": ("finishes", "finish", ""),
+    "synthesis": ("ends", "end", " with a synthesis"),
+    "paused": ("waits", "wait", " for an answer"),
+    "step_cap": ("ends", "end", " at the step cap"),
+    "tool_budget": ("ends", "end", " at the tool budget"),
+    "doom_loop": ("ends", "end", " in a doom loop"),
+    "token_budget": ("ends", "end", " at the token budget"),
+    "cost_budget": ("ends", "end", " at the cost budget"),
+    "time_budget": ("ends", "end", " at the time budget"),
+    "error_streak": ("ends", "end", " in an error streak"),
+    "stuck": ("gets", "get", " stuck"),
+    "aborted": ("is", "are", " aborted"),
+    "error": ("breaks", "break", " with an error"),
+    UNKNOWN: ("ends", "end", " for an unknown reason"),
+}
+"""How a title says that one run, or several, ended that way."""
+
+
+def plot_stop_reasons(data: Data, *, by: str | None = None, ax: Axes | None = None) -> Axes:
+    """Why runs end: a bar for each group, divided by stop reason.
+
+    Args:
+        data: A run, runs, or a frame like `runs_df`.
+        by: A column of that frame, "agent" by default; or "policy", a setting that was swept, ... Runs without a value
+            are the group "none", which comes last.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        SettingError: if the frame lacks a column or holds an unknown stop reason.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from boolab import ScriptedModel, run_sync
+        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> plot_stop_reasons(run, ax=Figure().subplots()).get_title(loc="left")
+        'The one run finishes'
+    """
+    by = "agent" if by is None else by
+    runs = table_of(data, runs_df, ["stop_reason"], by)
+    if runs.empty:
+        return style.empty_axes(ax, "no runs")
+    reasons = stop_reasons(runs)
+    groups = groups_of(runs, by)
+    counts = cross(groups.rows, reasons, STOP_LOOKS)
+    ax = style.rows_axes(ax, groups.labels, reasons)
+    label_inside(ax, draw_bars(ax, counts, STOP_LOOKS), STOP_LOOKS)
+    label_ends(ax, counts, [f"{size:,}" for size in groups.sizes])
+    notes = [sample(runs), unknown_reasons(reasons), groups.note]
+    key = style.key_of(ax, reasons, STOP_LOOKS)
+    return style.finish(ax, title=_title(reasons), xlabel="runs", ylabel=by, grid=ax.xaxis, key=key, notes=notes)
+
+
+def _title(reasons: pd.Series[str]) -> str:
+    total = len(reasons)
+    counts = reasons.value_counts().reindex(list(STOP_LOOKS), fill_value=0).sort_values(ascending=False, kind="stable")
+    (first, n), (second, m), *_ = counts.items()
+    if n == total:
+        return f"{all_of(total, 'run')} {_ends(str(first), n)}"
+    half = total > 2 and 2 * n == total  # noqa: PLR2004 - one half, and "1 of 2" is as short
+    return f"{'Half' if half else f'{n:,}'} of {total:,} runs {_ends(str(first), n)}, {m:,} {_ends(str(second), m)}"
+
+
+def _ends(reason: str, n: int) -> str:
+    one, several, rest = _VERBS[reason]
+    return f"{one if n == 1 else several}{rest}"

@@ -1,0 +1,91 @@
+"""What is drawn: a frame, checked, its rows grouped and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, get_args
+
+import pandas as pd
+
+from boolab.errors import SettingError
+from boolab.frames import Runs
+from boolab.plots.style import STOP_LOOKS, UNKNOWN, Look
+from boolab.plots.words import count, missing, shorten
+from boolab.types import StopReason
+
+Data: TypeAlias = Runs | pd.DataFrame
+
+_MAX_GROUPS = 200  # rows; more are counted in the note
+
+
+def table_of(
+    data: Data, make: Callable[[Runs], pd.DataFrame], needed: Sequence[str], by: str | None = None
+) -> pd.DataFrame:
+    """The frame that was given, or the one that `make` makes of runs; checked, and with an index of its own."""
+    frame = data if isinstance(data, pd.DataFrame) else make(data)
+    for name in needed:
+        if name not in frame:
+            msg = f"the frame has no column {name!r}: expected one like {make.__name__} makes, or runs"
+            raise SettingError(msg)
+    if by is not None and by not in frame and len(frame):
+        msg = f"by={by!r}: there is no such column; columns: {', '.join(map(str, frame.columns))}"
+        raise SettingError(msg)
+    return frame.reset_index(drop=True)
+
+
+def stop_reasons(runs: pd.DataFrame) -> pd.Series[str]:
+    """The stop reason of each run, `UNKNOWN` where there is none."""
+    reasons = runs["stop_reason"].astype("string").fillna(UNKNOWN)
+    strange = sorted(set(reasons) - set(STOP_LOOKS))
+    if strange:
+        msg = f"stop_reason {strange[0]!r} is not one that boolab knows: expected {', '.join(get_args(StopReason))}"
+        raise SettingError(msg)
+    return reasons
+
+
+def unknown_reasons(reasons: pd.Series[str]) -> str:
+    """For a note: of how many runs the stop reason is unknown."""
+    return missing(int((reasons == UNKNOWN).sum()), "run", "of unknown stop reason")
+
+
+class Groups(NamedTuple):
+    """Rows of a plot: the row of each run (NaN: not shown), the rows' labels and sizes, and what to say about them."""
+
+    rows: pd.Series[Any]
+    labels: list[str]
+    sizes: list[int]
+    note: str
+
+
+def groups_of(frame: pd.DataFrame, by: str) -> Groups:
+    """Numbers ascend, names stand as they first appear, and what has no value comes last, as "none".
+
+    Of more groups than a figure can hold, those with most runs are kept.
+    """
+    values = frame[by]
+    numeric = pd.api.types.is_numeric_dtype(values)
+    if not numeric:
+        values = values.astype("string")
+        values = values.mask(values == "")
+    codes, names = pd.factorize(values, sort=numeric)
+    code = pd.Series(codes).replace(-1, len(names))
+    sizes = code.value_counts()
+    kept = sorted(sizes.nlargest(_MAX_GROUPS).index)
+    texts = [f"{name:g}" if isinstance(name, float) else str(name) for name in names] + ["none"]
+    rows = code.map({place: row for row, place in enumerate(kept)})
+    hidden = count(int(rows.isna().sum()), "run")
+    note = missing(len(sizes) - len(kept), "further group", f"not shown, with {hidden}")
+    return Groups(rows, [shorten(texts[place]) for place in kept], [int(sizes[place]) for place in kept], note)
+
+
+def cross(rows: Any, columns: pd.Series[str], looks: Mapping[str, Look]) -> pd.DataFrame:  # noqa: ANN401 - or a list
+    """How often each pair occurs, with a column for each look, in their order."""
+    return pd.crosstab(rows, columns).reindex(columns=list(looks), fill_value=0)
+
+
+def stacked(counts: pd.DataFrame) -> Iterator[tuple[str, Any, Any, Any]]:
+    """For each column that holds something: its name, which rows have it, and where its parts start and end."""
+    ends = counts.cumsum(axis=1)
+    for name in counts.columns[counts.any()]:
+        rows, end = counts[name].to_numpy() > 0, ends[name].to_numpy()
+        yield name, rows, (end - counts[name].to_numpy())[rows], end[rows]
