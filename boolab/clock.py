@@ -7,8 +7,8 @@ Scripted models and simulated tools run on virtual time, so that no test and no 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
+from time import perf_counter_ns
 from typing import Protocol
 
 
@@ -44,10 +44,10 @@ class WallClock:
     virtual = False
 
     def __init__(self, start_ms: int = 0) -> None:
-        self._start = time.perf_counter_ns() - start_ms * 1_000_000
+        self._start = perf_counter_ns() - start_ms * 1_000_000
 
     def now(self) -> int:
-        return (time.perf_counter_ns() - self._start) // 1_000_000
+        return (perf_counter_ns() - self._start) // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -67,6 +67,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
             `run` is the record.
     """
     yielded = time.perf_counter()
+    chatty = log.isEnabledFor(logging.INFO)
     cancelled: asyncio.CancelledError | None = None
     stop: Stop | None = None
     try:
@@ -75,7 +76,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
                 await asyncio.sleep(0)
                 yielded = time.perf_counter()
             request, emit = turn.begin_step()
-            if log.isEnabledFor(logging.INFO):
+            if chatty:
                 log.info("run %s: step_start %d", turn.run_id, request.index + 1)
             response = await turn.model.respond(request, emit)
             turn.hear(response)

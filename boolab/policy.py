@@ -7,6 +7,7 @@ can be printed side by side and compared field by field; `dataclasses.replace` m
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -119,22 +120,27 @@ class Policy:
 
     def rule(self, settings: Mapping[str, int | None]) -> StopRule | None:
         """The stop rule of these effective settings, in the policy's order of precedence; None if there is no limit."""
-        rules: list[StopRule] = []
-        for name in self.order:
-            value = settings[name]
-            if name == "steps":
-                if value is not None and (self.ceiling is None or value <= self.ceiling):
-                    rules.append(max_steps(value))
-                elif self.ceiling is not None:
-                    rules.append(ceiling(self.ceiling))
-            elif value is not None:
-                rules.append(tool_budget(value) if name == "tool_budget" else doom_loop(value, self.identity))
-        if len(rules) > 1:
-            return AnyOf(tuple(rules))
-        return rules[0] if rules else None
+        return _rule(tuple((name, settings[name]) for name in self.order), self.ceiling, self.identity)
 
     def __str__(self) -> str:
         return self.name
+
+
+@functools.lru_cache(maxsize=1024)
+def _rule(settings: tuple[tuple[str, int | None], ...], most: int | None, identity: str) -> StopRule | None:
+    """The rule of settings in order of precedence. Kept, because a sweep asks for the same few again and again."""
+    rules: list[StopRule] = []
+    for name, value in settings:
+        if name == "steps":
+            if value is not None and (most is None or value <= most):
+                rules.append(max_steps(value))
+            elif most is not None:
+                rules.append(ceiling(most))
+        elif value is not None:
+            rules.append(tool_budget(value) if name == "tool_budget" else doom_loop(value, identity))
+    if len(rules) > 1:
+        return AnyOf(tuple(rules))
+    return rules[0] if rules else None
 
 
 def check_setting(name: str, value: object) -> None:

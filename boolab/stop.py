@@ -83,7 +83,7 @@ class Progress(dict[str, int | None]):
         """Count one completed step. A call without a result was dropped and counts nowhere."""
         self["steps"] += 1  # type: ignore[operator] # always known
         self["elapsed"] = elapsed
-        if usage == UNKNOWN_USAGE:
+        if usage is UNKNOWN_USAGE:
             self.update(_NOTHING_KNOWN)
         else:
             tokens_in, tokens_out, _, _, cost = usage

@@ -237,9 +237,9 @@ async def execute(  # noqa: C901 - every way in which a call can end, in one pla
             value = await spec.function(**arguments)
         else:
             value = spec.function(**arguments)
-        if type(value) is not str:
-            value = _as_text(await value if inspect.isawaitable(value) else value)
-        text, failed = value, False
+        if type(value) is not str and type(value) is not int and inspect.isawaitable(value):
+            value = await value
+        text, failed = value if type(value) is str else _as_text(value), False
     except ToolError as error:
         text, failed = str(error), True
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure is data

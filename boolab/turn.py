@@ -113,10 +113,13 @@ class Turn:
         self.clock = setup.clock or (
             VirtualClock(before) if getattr(self.model, "virtual", False) else WallClock(before)
         )
-        self._ahead = self.clock.now() - before
+        ahead, clock = self.clock.now() - before, self.clock
+        self.now: Callable[[], int] = (lambda: clock.now() - ahead) if ahead else clock.now
         self._notes: list[Event] = []
         self.started_at = None if self.clock.virtual else datetime.now(UTC)
-        self.detectors = () if self.rule is None else self.rule.detectors()
+        leaves = () if self.rule is None else tuple(self.rule.leaves())
+        self._thresholds = tuple((leaf.counter, leaf.threshold) for leaf in leaves)
+        self.detectors = tuple(dict.fromkeys(leaf.detector for leaf in leaves if leaf.detector is not None))
         self.progress = Progress(self.detectors)
         self.steps: list[Step] = []
         self.history = History(self.prompt, self.steps)
@@ -150,15 +153,16 @@ class Turn:
             elapsed = None if step.start_ms is None or step.duration_ms is None else step.start_ms + step.duration_ms
             self.progress.complete(step.response.tool_calls, step.results, step.response.usage, elapsed)
 
-    def now(self) -> int:
-        """Milliseconds since the turn began, the wait for an answer left out."""
-        return self.clock.now() - self._ahead
-
     def at_boundary(self) -> Stop | None:
         """Ask whether to go on: None, or the stop."""
         if self.setup.abort is not None and self.setup.abort.fired:
             return self.interrupt()
-        return None if self.rule is None else self.rule.verdict(self.progress)
+        # Rules have no negation: while no threshold in it is reached or unknown, the whole rule is false.
+        for counter, threshold in self._thresholds:
+            value = self.progress[counter]
+            if value is None or value >= threshold:
+                return None if self.rule is None else self.rule.verdict(self.progress)
+        return None
 
     def begin_step(self) -> tuple[Request, Emit | None]:
         """Announce the next step and make its request."""
@@ -330,7 +334,8 @@ class Turn:
                 self.note("fault", what=f"the score failed: {describe(error)}")
                 run = replace(run, events=tuple(self.events))
         self.run = run
-        self.tell(stop_event(run))
+        if self.on_event is not None:
+            self.tell(stop_event(run))
         return run
 
     def _limits(self) -> dict[str, int]:
@@ -395,14 +400,13 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
     if not agent.tools:
         return given
     built_in = PAUSE_TOOLS if setup.root is None else PAUSE_TOOLS | workspace_tools(setup.root)
-    replies_to = getattr(_model(setup, agent), "replies_to", None)
     offered: dict[str, ToolSpec] = {}
     for tool in agent.tools:
         if isinstance(tool, ToolSpec):
             spec = tool
         elif isinstance(tool, str):
             found = given.get(tool) or built_in.get(tool)
-            if found is None and replies_to is not None and replies_to(tool):
+            if found is None and getattr(_model(setup, agent), "replies_to", _to_none)(tool):
                 found = open_tool(tool)
             if found is None:
                 need = " (which needs root=...)" if tool in BUILT_IN else ""
@@ -419,6 +423,10 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
             raise SettingError(msg)
         offered[spec.name] = spec
     return offered
+
+
+def _to_none(_tool: str) -> bool:
+    return False
 
 
 def _prompt(agent: Agent, task: Task) -> tuple[Message, ...]:

@@ -81,17 +81,12 @@ def what_is_wrong(response: object) -> str:
     text: Any
     calls: Any
     text, calls, finish_reason, usage, reasoning, ttft_ms = response
-    if not isinstance(text, str):
+    if type(text) is not str:
         return f"text is {text!r}, not a str"
-    if not isinstance(calls, tuple):
+    if type(calls) is not tuple:
         return f"tool_calls is a {type(calls).__name__}, not a tuple"
     for call in calls:
-        if not (
-            type(call) is ToolCall
-            and isinstance(call.id, str)
-            and isinstance(call.name, str)
-            and isinstance(call.arguments, str)
-        ):
+        if type(call) is not ToolCall or not (type(call[0]) is type(call[1]) is type(call[2]) is str):
             return f"{call!r} is no ToolCall of three texts (arguments are the raw text)"
     if usage is not UNKNOWN_USAGE and not _is_usage(usage):
         return f"usage is {usage!r}, not a Usage of integers >= 0 or None"
