@@ -144,7 +144,7 @@ async def in_a_row(n: int, steps: int) -> list[Run]:
 
 def show(what: str, ratio: float, limit: str, detail: str) -> None:
     """One line of the report."""
-    print(f"{what:<46}{ratio:8.2f}   {limit:<24}{detail}")
+    print(f"{what:<54}{ratio:6.2f}   {limit:<26}{detail}")
 
 
 def import_ratio(module: str, repeats: int) -> tuple[float, float, float]:
@@ -165,7 +165,7 @@ def import_ratio(module: str, repeats: int) -> tuple[float, float, float]:
 async def measure(pairs: int) -> None:
     """Print all ratios."""
     print(f"Python {platform.python_version()}, {platform.machine()}; CPU time, median of {pairs} pairs\n")
-    print(f"{'':<46}{'ratio':>8}   {'target':<24}microseconds per step")
+    print(f"{'':<54}{'ratio':>6}   {'target':<26}microseconds per step")
     n = 20
     a, b, ratio = await compare(times(n, lambda: full(50)), times(n, lambda: bare(50)), n * 50, n * 50, pairs)
     show("full loop / bare loop, S=50", ratio, "at most 5", f"{a:.2f} against {b:.2f}")

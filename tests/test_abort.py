@@ -24,6 +24,16 @@ from tests.helpers import QUIET, TOOLS, call, distinct, play, steps
 AGENT = Agent("a", tools=TOOLS, policy=QUIET)
 
 
+class Silent:
+    """A model that never answers."""
+
+    name = "silent"
+
+    async def respond(self, request: Any, emit: Any = None) -> Response:
+        await asyncio.Event().wait()
+        return Response()
+
+
 def check_whole(run: Run) -> None:
     """A record without gaps: an answer for every call, times in order, events and messages that can be read."""
     assert run.stop_reason == "aborted"
@@ -326,13 +336,6 @@ def test_nothing_is_left_of_an_abort_that_a_tool_swallowed() -> None:
 
 
 def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record() -> None:
-    class Silent:
-        name = "silent"
-
-        async def respond(self, request: Any, emit: Any = None) -> Response:
-            await asyncio.Event().wait()
-            return Response()
-
     async def scenario() -> Run:
         with pytest.raises(TimeoutError) as caught:
             async with asyncio.timeout(0.01):
@@ -344,13 +347,6 @@ def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record() -> None:
 
 
 def test_a_sibling_that_fails_in_a_task_group_cancels_a_run_cleanly() -> None:
-    class Silent:
-        name = "silent"
-
-        async def respond(self, request: Any, emit: Any = None) -> Response:
-            await asyncio.Event().wait()
-            return Response()
-
     async def fails() -> None:
         await asyncio.sleep(0)
         raise ValueError
@@ -366,13 +362,6 @@ def test_a_sibling_that_fails_in_a_task_group_cancels_a_run_cleanly() -> None:
 
 
 def test_a_tools_timeout_around_a_nested_run_is_told_as_a_timeout() -> None:
-    class Silent:
-        name = "silent"
-
-        async def respond(self, request: Any, emit: Any = None) -> Response:
-            await asyncio.Event().wait()
-            return Response()
-
     @tool(timeout=0.01)
     async def delegate() -> str:
         """Delegate."""
