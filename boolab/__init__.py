@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         ToolError,
         UnknownCounter,
     )
-    from boolab.frames import calls_df, events_df, runs_df, steps_df
+    from boolab.frames import boundaries_df, calls_df, events_df, runs_df, steps_df
     from boolab.models.recorded import RecordedModel
     from boolab.models.scripted import ScriptedModel
     from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
@@ -60,6 +60,7 @@ __all__ = [
     "ToolError",
     "UnknownCounter",
     "Usage",
+    "boundaries_df",
     "calls_df",
     "doom_loop",
     "error_streak",
@@ -97,7 +98,7 @@ _HOMES = {
         "ToolError",
         "UnknownCounter",
     ),
-    "frames": ("calls_df", "events_df", "runs_df", "steps_df"),
+    "frames": ("boundaries_df", "calls_df", "events_df", "runs_df", "steps_df"),
     "models.recorded": ("RecordedModel",),
     "models.scripted": ("ScriptedModel",),
     "plots": ("plot_steps", "plot_stop_reasons", "plot_tools"),

@@ -81,7 +81,7 @@ class Agent:
         policy = get_policy(self.policy)
         policy.check({name: value for name, value in self.settings.items() if name in policy.order})
         given: object = self.tools
-        if isinstance(given, str):
+        if isinstance(given, str | ToolSpec) or callable(given):
             msg = f"tools: {given!r} is not accepted; expected a list of tools or of their names"
             raise SettingError(msg)
         tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)

@@ -323,7 +323,7 @@ def _early_exit(material: Material) -> _Section:
         {boocode.n_tool_calls} in {boocode.n_steps} steps, and reports {boocode.stop_reason!r}. Its last word:
         "{boocode.text}"
     """
-    return _Section("Failure: an early exit with tool calls pending", _paragraphs(text), (naive, boocode))
+    return _Section("A way to fail: an early exit with tool calls pending", _paragraphs(text), (naive, boocode))
 
 
 def _stuck(material: Material) -> _Section:
@@ -347,7 +347,7 @@ def _stuck(material: Material) -> _Section:
         {tokens[0] - tokens[-1]:,} tokens. (boocode asks for a summary when a limit ends a run; it is counted here.)
     """
     body = f"{_paragraphs(text)}\n\n{_align(headers, rows, left=3)}"
-    return _Section("Failure: a stuck model without a doom-loop guard", body, tuple(runs.values()))
+    return _Section("A way to fail: a stuck model without a doom-loop guard", body, tuple(runs.values()))
 
 
 def _retry(material: Material) -> _Section:
@@ -367,7 +367,7 @@ def _retry(material: Material) -> _Section:
         with {surviving.stop_reason!r} after {surviving.n_steps} responses.
     """
     runs = (broken, retried, surviving)
-    return _Section("Failure: a step counter that survives a retry", _paragraphs(text), runs)
+    return _Section("A way to fail: a step counter that survives a retry", _paragraphs(text), runs)
 
 
 def _write_tables(runs: pd.DataFrame, folder: Path) -> Iterator[Path]:

@@ -153,6 +153,10 @@ async def resume(
         >>> asyncio.run(resume(paused, "The first.")).n_steps
         2
     """
+    given: object = run
+    if not isinstance(given, Run):
+        msg = f"run={run!r} is no Run"
+        raise SettingError(msg)
     if run.stop_reason != "paused":
         msg = f"only a paused run can be resumed; this one ended with {run.stop_reason!r}"
         raise SettingError(msg)

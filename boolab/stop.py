@@ -105,7 +105,10 @@ class Progress(dict[str, int | None]):
 
 
 class StopRule:
-    """A predicate over counters. Combine rules with `|` and `&`; make them with the functions below."""
+    """A predicate over counters: `max_steps(20) | tool_budget(50)`. Combine with `|` and `&`; do not subclass.
+
+    Made by `max_steps, tool_budget, doom_loop, max_tokens, max_cost, max_time, error_streak`.
+    """
 
     __slots__ = ()
 
@@ -113,10 +116,18 @@ class StopRule:
         """Whether the rule is true: True, False or None (unknown), or a nullable boolean column of them."""
         raise NotImplementedError
 
+    def __bool__(self) -> bool:
+        msg = "a stop rule is neither true nor false by itself; combine rules with | and &, not with `or` and `and`"
+        raise TypeError(msg)
+
     def __or__(self, other: StopRule) -> AnyOf:
+        if not isinstance(other, StopRule):
+            return NotImplemented
         return AnyOf((*self.alternatives, *other.alternatives))
 
     def __and__(self, other: StopRule) -> AllOf:
+        if not isinstance(other, StopRule):
+            return NotImplemented
         return AllOf((self, other))
 
     @property

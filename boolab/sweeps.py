@@ -46,7 +46,7 @@ class Cell:
 
 
 async def sweep(
-    agents: Agent | Iterable[Agent],
+    agents: Agent | Iterable[Agent] | Mapping[str, Agent],
     tasks: str | Sequence[str],
     model: Models | None = None,
     *,
@@ -65,7 +65,7 @@ async def sweep(
     interrupt from the keyboard, or cancelling the task, ends the sweep.
 
     Args:
-        agents: The agents.
+        agents: An agent, agents, or what `load_agents` gives.
         tasks: The tasks.
         model: A model, models by name, or a function from a `Cell` to a model (called once to check the cell and once
             to run it); the agents' own if left out.
@@ -120,7 +120,7 @@ async def sweep(
 
 
 def plan(
-    agents: Agent | Iterable[Agent],
+    agents: Agent | Iterable[Agent] | Mapping[str, Agent],
     tasks: str | Sequence[str],
     model: Models | None,
     grid: Mapping[str, Iterable[Any]] | None,
@@ -133,7 +133,12 @@ def plan(
     """
     axes = _axes(grid or {})
     seen: set[tuple[Any, ...]] = set()
-    listed = [agents] if isinstance(agents, Agent) else list(agents)
+    given: Any = agents.values() if isinstance(agents, Mapping) else agents
+    listed = [given] if isinstance(given, Agent) else list(given)
+    for agent in listed:
+        if not isinstance(agent, Agent):
+            msg = f"agents: {agent!r} is no agent; expected a bl.Agent, a list of them, or what load_agents gives"
+            raise SettingError(msg)
     questions: list[Any] = [tasks] if isinstance(tasks, str) else list(tasks)
     for question in questions:
         if not isinstance(question, str):

@@ -87,12 +87,12 @@ class Turn:
     """
 
     def __init__(self, setup: Setup, task: Task, paused: Run | None = None) -> None:
+        _check(setup)
         agent = setup.agent if setup.agent is not None else Agent("")
         self.setup = setup
         self.agent = agent
         self.model = _model(setup, agent)
         self.policy = get_policy(agent.policy if setup.policy is None else setup.policy)
-        _check(setup)
         self.tools = offered_tools(setup)
         self.pausing = frozenset(name for name, spec in self.tools.items() if spec.pauses)
         limits = self.policy.effective(
@@ -101,7 +101,8 @@ class Turn:
             no_agent=setup.agent is None,
         )
         self.text_only = setup.stop is None and limits.get("steps") == 0
-        self.rule = None if self.text_only else setup.stop or self.policy.rule(limits)
+        limit = self.policy.rule(limits) if setup.stop is None else setup.stop
+        self.rule = None if self.text_only else limit
         self.closing_step = None
         if self.policy.last_step == "no_tools" and setup.stop is None and limits["steps"] is not None:
             self.closing_step = min(limits["steps"], self.policy.ceiling or limits["steps"])
@@ -256,6 +257,7 @@ class Turn:
         if self.setup.abort is not None and self.setup.abort.fired:
             return self.interrupt(partial_of(error))  # the failure is how the model took the abort
         self.error = describe(error)
+        log.debug("run %s: where the failure came from", self.run_id, exc_info=error)
         if self.in_step:
             self._break_step(self.error, partial_of(error), counts=self.closing)
         limit = self.rule.verdict(self.progress) if self.closing and self.rule is not None else None
@@ -276,6 +278,8 @@ class Turn:
 
     def note(self, kind: str, **payload: str) -> None:
         """Record something exceptional. What happens inside a step is told after the step."""
+        if kind == "fault":
+            log.warning("run %s: %s", self.run_id, payload["what"])
         self._notes.append(Event(self.now(), kind, payload))
         if not self.in_step:
             self._tell_notes()
@@ -362,6 +366,14 @@ def _as_success(value: object) -> bool | None:
 
 def _check(setup: Setup) -> None:
     """Raise `SettingError` for options that could only fail later."""
+    agent: object = setup.agent
+    if agent is not None and not isinstance(agent, Agent):
+        msg = f"agent={agent!r} is no agent: expected a bl.Agent, such as load_agents(path)['explorer'], or None"
+        raise SettingError(msg)
+    abort: object = setup.abort
+    if abort is not None and not isinstance(abort, Abort):
+        msg = f"abort={abort!r} is no switch: expected a bl.Abort"
+        raise SettingError(msg)
     stop: object = setup.stop
     if stop is not None and not isinstance(stop, StopRule):
         msg = f"stop={stop!r} is no stop rule: expected one such as bl.max_steps(20)"

@@ -293,7 +293,7 @@ class Run:
 
     @property
     def stop_step(self) -> int:
-        """The boundary at which it ended: how many tool steps were complete."""
+        """The boundary at which it ended: how many tool steps were complete. A final text is not one of them."""
         return self.stop.step
 
     @property
@@ -339,9 +339,10 @@ class Run:
 
     def __repr__(self) -> str:
         """One short line; `print(bl.steps_df(run))` shows more."""
+        where = "" if self.stop.rule is None else f" at boundary {self.stop.step}"
         return (
-            f"<Run {self.run_id[:8]} {self.agent or 'no agent'}/{self.policy}: {self.stop.reason} at step "
-            f"{self.stop.step}, {self.n_steps} steps, {self.n_tool_calls} calls>"
+            f"<Run {self.run_id[:8]} {self.agent or 'no agent'}/{self.policy}: {self.stop.reason}{where}, "
+            f"{self.n_steps} steps, {self.n_tool_calls} calls>"
         )
 
 

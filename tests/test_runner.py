@@ -261,10 +261,12 @@ def test_a_clock_that_does_not_stand_at_zero_is_read_from_where_it_stands() -> N
     ("options", "message"),
     [
         ({"stop": 5}, "stop=5 is no stop rule"),
+        ({"abort": True}, "abort=True is no switch: expected a bl.Abort"),
+        ({"agent": "explorer"}, "agent='explorer' is no agent: expected a bl.Agent"),
         ({"score": run}, "score=.* is not accepted: expected a plain function"),
         ({"on_event": run}, "on_event=.* is not accepted"),
     ],
-    ids=["stop", "async score", "async on_event"],
+    ids=["stop", "abort", "agent", "async score", "async on_event"],
 )
 def test_options_that_could_only_fail_later_are_refused_at_once(options: Any, message: str) -> None:
     with pytest.raises(SettingError, match=message):

@@ -114,6 +114,15 @@ def test_the_same_predicate_takes_a_number_or_a_column() -> None:
         assert (column[i] is pd.NA and expected is None) or column[i] == expected
 
 
+def test_rules_are_combined_by_operators_and_by_nothing_else() -> None:
+    with pytest.raises(TypeError, match="combine rules with | and &, not with `or` and `and`"):
+        _ = max_steps(2) and max_cost(1)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = max_steps(2) | cast("Any", 3)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = max_steps(2) & cast("Any", 3)
+
+
 def test_a_tiny_budget_is_not_none() -> None:
     assert [next(rule.leaves()).threshold for rule in (max_cost(1e-9), max_time(1e-9))] == [1, 1]
     assert [next(rule.leaves()).threshold for rule in (max_cost(0), max_time(0))] == [0, 0]

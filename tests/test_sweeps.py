@@ -127,6 +127,12 @@ def test_numpy_integers_in_a_grid_are_integers() -> None:
     assert frame["steps"].tolist() == [1, 2]
 
 
+def test_agents_may_come_as_load_agents_gives_them() -> None:
+    assert [r.agent for r in sweep_now({"a": A, "b": B}, "go", STUCK)] == ["a", "b"]
+    with pytest.raises(SettingError, match="agents: 'a' is no agent"):
+        sweep_now(["a"], "go", STUCK)
+
+
 def test_axes_and_tasks_that_are_no_lists_are_named() -> None:
     with pytest.raises(SettingError, match="grid: steps=5 is no list of values"):
         sweep_now(A, "go", STUCK, grid={"steps": 5})
