@@ -340,8 +340,8 @@ def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record() -> None:
         with pytest.raises(TimeoutError) as caught:
             async with asyncio.timeout(0.01):
                 await run(None, "go", model=Silent())
-        assert caught.value.__cause__ is not None
-        return record_of(caught.value.__cause__)
+        assert caught.value.__context__ is not None
+        return record_of(caught.value.__context__)
 
     check_whole(asyncio.run(scenario()))
 
