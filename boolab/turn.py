@@ -118,9 +118,9 @@ class Turn:
         self.now: Callable[[], int] = (lambda: clock.now() - ahead) if ahead else clock.now
         self._notes: list[Event] = []
         self.started_at = None if self.clock.virtual else datetime.now(UTC)
-        leaves = () if self.rule is None else tuple(self.rule.leaves())
+        leaves = () if self.rule is None else self.rule.leaves()
         self._thresholds = tuple((leaf.counter, leaf.threshold) for leaf in leaves)
-        self.detectors = tuple(dict.fromkeys(leaf.detector for leaf in leaves if leaf.detector is not None))
+        self.detectors = () if self.rule is None else self.rule.detectors()
         self.progress = Progress(self.detectors)
         self.steps: list[Step] = []
         self.history = History(self.prompt, self.steps)
