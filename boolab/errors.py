@@ -5,6 +5,7 @@ BoolabError
 ├── SettingError          a value passed to boolab is not one that it accepts (also a ValueError)
 ├── AgentFileError        an agent file cannot be read                         (path, line)
 ├── ScriptError           a script cannot be read                              (path, line)
+├── RunFormatError        a log of runs cannot be read                         (path, line)
 ├── ScriptExhausted       a scripted or recorded model was asked once too often
 ├── ModelError            a model failed to respond                            (status, retryable, partial)
 ├── ToolError             a tool's own way to say, in one clean sentence, why it failed
@@ -50,6 +51,14 @@ class AgentFileError(_FileError):
 
 class ScriptError(_FileError):
     """A script for a `ScriptedModel` cannot be read. `path` and `line` say where, if it came from a file."""
+
+
+class RunFormatError(_FileError):
+    """A log cannot be read as runs. `path` and `line` say where."""
+
+
+class ReadWarning(UserWarning):
+    """Something in a log could not be read; the rest was. The text names path and line."""
 
 
 class ScriptExhausted(BoolabError):

@@ -18,6 +18,7 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,7 +73,9 @@ def run_events(run: Run) -> list[Event]:
     """
     events = _noted(run, 0)
     message = len(run.prompt)
+    came_in = Counter(before for before, _ in run.inputs)
     for step in run.steps:
+        message += came_in[step.index]
         events.append(start_event(message, step.index, step.start_ms))
         events.extend(step_events(message, step))
         events.extend(_noted(run, step.index))

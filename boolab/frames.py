@@ -213,9 +213,12 @@ def _turns(run: Run) -> Iterator[tuple[int, list[Step]]]:
 
 def _counts(run: Run, step: Step) -> bool:
     """Whether a boundary follows the step: none exists after a final text, a pause or a synthesis."""
-    if step.index == len(run.steps):
-        return step.index <= run.stop_step and run.stop_reason not in ("paused", "synthesis")
-    return run.steps[step.index].turn == step.turn or bool(step.results)
+    if step.index < len(run.steps):
+        answered = any(result is not None for result in step.results)
+        return run.steps[step.index].turn == step.turn or answered
+    if run.stop_reason in ("finished", "paused", "synthesis"):
+        return False
+    return sum(other.turn == step.turn for other in run.steps) <= run.stop_step
 
 
 def _complete(progress: Progress, step: Step) -> None:

@@ -170,6 +170,13 @@ class Message(NamedTuple):
         return "".join(part.text for part in self.parts if isinstance(part, Text | Sentinel))
 
 
+class Input(NamedTuple):
+    """A message that came in between: it stands before step `before` (2 or later). In logs of more than one turn."""
+
+    before: int
+    message: Message
+
+
 class WrapUp(NamedTuple):
     """The summary that a policy asks for when a limit stops a run: outside the cap, inside the totals.
 
@@ -214,15 +221,17 @@ class History(Sequence[Message]):
     Args:
         prompt: The messages before the first step.
         steps: The steps; the list may grow.
+        inputs: The messages that came in between steps, in order.
 
     Example:
         >>> len(History([Message("user", (Text("Hello"),))], []))
         1
     """
 
-    def __init__(self, prompt: Sequence[Message], steps: Sequence[Step]) -> None:
+    def __init__(self, prompt: Sequence[Message], steps: Sequence[Step], inputs: Sequence[Input] = ()) -> None:
         self._messages = list(prompt)
         self._steps = steps
+        self._inputs = list(reversed(inputs))
         self._seen = 0
         self._shown = False
         self.under_way: tuple[int, int | None, Response] | None = None
@@ -230,6 +239,8 @@ class History(Sequence[Message]):
 
     def _look(self) -> list[Message]:
         for step in self._steps[self._seen :]:
+            while self._inputs and self._inputs[-1].before <= step.index:
+                self._messages.append(self._inputs.pop().message)
             if not self._shown:
                 self._messages.append(response_message(step.index, step.start_ms, step.response))
             answers = results_message(step.results)
@@ -257,9 +268,11 @@ class History(Sequence[Message]):
 class Run:
     """One record: a live turn, or a session read from a log.
 
-    `limits` are the limits that were in force (counter name to threshold), `settings` those that a sweep set (None
-    where the policy has no such setting). `events` holds the exceptional ones only; see `boolab.frames.run_events`.
-    `continuation` is what `resume` needs to go on with a paused run; it is not part of the record.
+    `stop.step` is the boundary within the last turn. `inputs` are the messages that came in between steps; those after
+    the last step stand before one that never was. `limits` are the limits that were in force (counter name to
+    threshold), `settings` those that a sweep set (None where the policy has no such setting). `events` holds the
+    exceptional ones only; see `boolab.frames.run_events`. `continuation` is what `resume` needs to go on with a paused
+    run; it is not part of the record.
     """
 
     run_id: str
@@ -270,6 +283,7 @@ class Run:
     stop: Stop
     steps: tuple[Step, ...]
     prompt: tuple[Message, ...] = ()
+    inputs: tuple[Input, ...] = ()
     source: str = "boolab"
     parent_run_id: str | None = None
     seed: int | None = None
@@ -323,7 +337,8 @@ class Run:
     @property
     def messages(self) -> tuple[Message, ...]:
         """All messages in order; a message's id is its place here."""
-        out = list(History(self.prompt, self.steps))
+        out = list(History(self.prompt, self.steps, self.inputs))
+        out += [message for before, message in self.inputs if before > len(self.steps)]
         if self.synthesis is not None:
             out.append(Message("assistant", (Text(self.synthesis),)))
         if self.wrap_up is not None:
