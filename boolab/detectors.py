@@ -14,14 +14,18 @@ Identities of a call (the sources each use another one, and they disagree on rea
 | `call+result` | as `canonical`, and the result's text                     | OpenHands                       |
 | `tool`        | the name alone                                            |                                 |
 
+Where tools differ, a mapping says it by tool: `{"*": "ordered", "bash": "call+result", "write_stdin": None}`. `"*"` is
+all other tools (`canonical` by default), and None exempts a tool: its calls are the same as no other, so that an agent
+that polls is not taken for one that is stuck.
+
 Arguments that are not valid JSON are compared by their raw text. Python's equality is no identity: `1 == True == 1.0`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
@@ -32,6 +36,9 @@ from boolab.types import ToolCall, ToolResult
 
 Identity: TypeAlias = Literal["raw", "ordered", "canonical", "call+result", "tool"]
 IDENTITIES: Final[tuple[str, ...]] = get_args(Identity)
+Identities: TypeAlias = str | Mapping[str, str | None]
+"""An identity for all tools, or by tool."""
+
 MAX_PERIOD: Final = 5
 
 _NOT_JSON: Final = object()
@@ -61,22 +68,36 @@ class Detector(Protocol):
 def check_identity(identity: str) -> None:
     """Raise `SettingError` unless `identity` is one of `IDENTITIES`."""
     if identity not in IDENTITIES:
-        msg = f"identity {identity!r} is not known; accepted: {', '.join(IDENTITIES)}"
+        msg = f"identity {identity!r} is not known; accepted: {', '.join(IDENTITIES)}, or a mapping of tools to them"
         raise SettingError(msg)
 
 
-def call_key(call: ToolCall, result: ToolResult | None = None, identity: str = "canonical") -> tuple[str, ...]:
-    """What a call is compared by: two calls are the same if and only if their keys are equal.
+def identity_for(tool: str, identity: Identities) -> str | None:
+    """The identity of one tool's calls; None if the tool is exempt.
+
+    Example:
+        >>> identity_for("poll", {"poll": None}), identity_for("grep", {"poll": None})
+        (None, 'canonical')
+    """
+    return identity if isinstance(identity, str) else identity.get(tool, identity.get("*", "canonical"))
+
+
+def call_key(
+    call: ToolCall, result: ToolResult | None = None, identity: str | None = "canonical"
+) -> tuple[str, ...] | None:
+    """What a call is compared by: two calls are the same if and only if their keys are equal and not None.
 
     Args:
         call: The call.
         result: Its result, needed for `call+result`.
-        identity: One of `IDENTITIES`.
+        identity: One of `IDENTITIES`; None for a tool that is exempt.
 
     Example:
         >>> call_key(ToolCall("1", "ls", '{"b": 1, "a": [ ]}'))
         ('ls', '{"a":[],"b":1}')
     """
+    if identity is None:
+        return None
     if identity == "tool":
         return (call.name,)
     if identity == "raw":
@@ -106,13 +127,42 @@ class RepeatStreak:
     """
 
     identity: str = "canonical"
+    by_tool: tuple[tuple[str, str | None], ...] = ()
+    _by_tool: Mapping[str, str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_identity(self.identity)
+        for identity in (self.identity, *(identity for _, identity in self.by_tool if identity is not None)):
+            check_identity(identity)
+        object.__setattr__(self, "_by_tool", dict(self.by_tool))
+
+    @classmethod
+    def of(cls, identity: Identities) -> RepeatStreak:
+        """The detector for an identity, or for identities by tool.
+
+        Example:
+            >>> RepeatStreak.of({"*": "ordered", "poll": None}).name
+            'repeat_streak:ordered,poll=exempt'
+        """
+        if not isinstance(identity, Mapping):
+            return cls(identity)
+        if identity.get("*", "canonical") is None:
+            msg = "identity {'*': None} exempts every tool: nothing would be watched"
+            raise SettingError(msg)
+        tools = tuple(sorted((tool, of) for tool, of in identity.items() if tool != "*"))
+        return cls(identity.get("*") or "canonical", tools)
+
+    @property
+    def identities(self) -> str:
+        """The identity in one line, with what differs by tool."""
+        return ",".join((self.identity, *(f"{tool}={identity or 'exempt'}" for tool, identity in self.by_tool)))
 
     @property
     def name(self) -> str:
-        return f"repeat_streak:{self.identity}"
+        return f"repeat_streak:{self.identities}"
+
+    def key(self, call: ToolCall, result: ToolResult | None) -> tuple[str, ...] | None:
+        """What this detector compares the call by; None for a call that is the same as no other."""
+        return call_key(call, result, self._by_tool.get(call.name, self.identity))
 
     @property
     def start(self) -> _RepeatState:
@@ -120,28 +170,28 @@ class RepeatStreak:
 
     def fold(self, state: _RepeatState, call: ToolCall, result: ToolResult) -> tuple[_RepeatState, int]:
         last, last_result, last_parsed, streak = state
+        identity = self._by_tool.get(call.name, self.identity) if self._by_tool else self.identity
         parsed: object = _UNPARSED
-        if call.name != last.name:
+        if call.name != last.name or identity is None:
             same = False
-        elif call.arguments == last.arguments or self.identity == "tool":
+        elif call.arguments == last.arguments or identity == "tool":
             same = True
             parsed = last_parsed
-        elif self.identity == "raw":
+        elif identity == "raw":
             same = False
         else:
             # Unequal values have unequal texts, so only values that Python holds equal are worth serialising.
             if last_parsed is _UNPARSED:
                 last_parsed = _parse(last.arguments)
             parsed = _parse(call.arguments)
-            same = parsed == last_parsed and self._same_text(call, parsed, last, last_parsed)
-        if same and self.identity == "call+result":
+            sort = identity != "ordered"
+            same = parsed == last_parsed and (
+                _dumps(parsed, call.arguments, sort=sort) == _dumps(last_parsed, last.arguments, sort=sort)
+            )
+        if same and identity == "call+result":
             same = result.content == last_result.content
         streak = streak + 1 if same else 1
         return (call, result, parsed, streak), streak
-
-    def _same_text(self, a: ToolCall, parsed_a: object, b: ToolCall, parsed_b: object) -> bool:
-        sort = self.identity != "ordered"
-        return _dumps(parsed_a, a.arguments, sort=sort) == _dumps(parsed_b, b.arguments, sort=sort)
 
 
 _RepeatState: TypeAlias = tuple[ToolCall, ToolResult, object, int]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, call_key, cycle_period
+from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, cycle_period
 from boolab.events import run_events
 from boolab.stop import COUNTERS, Progress, StopRule
 from boolab.types import MICRO, Run, Step, ToolCall, ToolResult
@@ -132,12 +132,12 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     detectors = () if rule is None else rule.detectors()
     rows: list[tuple[str, int, Mapping[str, int | None]]] = []
     for run in as_runs(runs):
-        for turn, steps in _turns(run):
+        for turn, steps in turns_of(run):
             progress = Progress(detectors)
             rows.append((run.run_id, turn, dict(progress)))
             for step in steps:
-                if _counts(run, step):
-                    _complete(progress, step)
+                if has_boundary(run, step):
+                    _complete(progress, step, turn_start(steps))
                     rows.append((run.run_id, turn, dict(progress)))
     names = [*COUNTERS, *(d.name for d in detectors)]
     columns = [
@@ -182,15 +182,15 @@ class _CallRow(NamedTuple):
 
 def _step_rows(run: Run) -> Iterator[_StepRow]:
     repeat, errors = RepeatStreak(run.identity), ErrorStreak()
-    for _, steps in _turns(run):
+    for _, steps in turns_of(run):
         progress = Progress((repeat, errors))
         keys: list[object] = []
         for step in steps:
             yield _StepRow(run, step, dict(progress), progress[repeat.name], cycle_period(keys))
-            if _counts(run, step):
-                _complete(progress, step)
+            if has_boundary(run, step):
+                _complete(progress, step, turn_start(steps))
                 keys += [
-                    call_key(call, result, run.identity)
+                    repeat.key(call, result)
                     for call, result in zip(step.response.tool_calls, step.results, strict=True)
                     if result is not None
                 ]
@@ -203,7 +203,7 @@ def _call_rows(run: Run) -> Iterator[_CallRow]:
             yield _CallRow(run, step, number, call, result)
 
 
-def _turns(run: Run) -> Iterator[tuple[int, list[Step]]]:
+def turns_of(run: Run) -> Iterator[tuple[int, list[Step]]]:
     """The steps of a run by turn, in order; a run without steps has one turn."""
     turns: dict[int, list[Step]] = {}
     for step in run.steps:
@@ -211,7 +211,7 @@ def _turns(run: Run) -> Iterator[tuple[int, list[Step]]]:
     yield from (turns or {1: []}).items()
 
 
-def _counts(run: Run, step: Step) -> bool:
+def has_boundary(run: Run, step: Step) -> bool:
     """Whether a boundary follows the step: none exists after a final text, a pause or a synthesis."""
     if step.index < len(run.steps):
         answered = any(result is not None for result in step.results)
@@ -221,9 +221,21 @@ def _counts(run: Run, step: Step) -> bool:
     return sum(other.turn == step.turn for other in run.steps) <= run.stop_step
 
 
-def _complete(progress: Progress, step: Step) -> None:
-    end = None if step.start_ms is None or step.duration_ms is None else step.start_ms + step.duration_ms
-    progress.complete(step.response.tool_calls, step.results, step.response.usage, end)
+def turn_start(steps: Sequence[Step]) -> int | None:
+    """When a turn began: with the run, or with its own first step."""
+    return steps[0].start_ms if steps and steps[0].index > 1 else 0
+
+
+def elapsed_after(step: Step, start: int | None) -> int | None:
+    """How much time had passed at the end of a step since `start` (ms)."""
+    if start is None or step.start_ms is None or step.duration_ms is None:
+        return None
+    return step.start_ms + step.duration_ms - start
+
+
+def _complete(progress: Progress, step: Step, start: int | None) -> None:
+    elapsed = elapsed_after(step, start)
+    progress.complete(step.response.tool_calls, step.results, step.response.usage, elapsed)
 
 
 def _frame(columns: Sequence[Column], rows: Sequence[Any]) -> pd.DataFrame:
@@ -325,7 +337,7 @@ RUN_COLUMNS = [
     Column("parent_run_id", TEXT, lambda run: run.parent_run_id),
     Column("seed", INT, lambda run: run.seed),
     Column("started_at", TIME, lambda run: run.started_at),
-    Column("n_turns", INT, lambda run: len(list(_turns(run)))),
+    Column("n_turns", INT, lambda run: len(list(turns_of(run)))),
     Column("stop_reason", TEXT, lambda run: run.stop.reason),
     Column("stop_step", INT, lambda run: run.stop.step),
     Column("stop_rule", TEXT, lambda run: run.stop.rule),

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
-from boolab.detectors import Detector, ErrorStreak, RepeatStreak
+from boolab.detectors import Detector, ErrorStreak, Identities, RepeatStreak
 from boolab.errors import SettingError, UnknownCounter
 from boolab.types import MICRO, UNKNOWN_USAGE, Stop, StopReason, ToolCall, ToolResult, Usage
 
@@ -280,12 +280,13 @@ def tool_budget(n: int) -> StopRule:
     return Threshold("tool_budget", "tool_calls", _whole(n, "tool_budget", 0), f"tool_budget({n})")
 
 
-def doom_loop(n: int, identity: str = "canonical") -> StopRule:
+def doom_loop(n: int, identity: Identities = "canonical") -> StopRule:
     """Stop with `doom_loop` when, at a boundary, the last n calls of the turn are the same call.
 
     Args:
         n: How many in a row, at least 2.
-        identity: What "the same" means: see `boolab.detectors`. BooCode and opencode use `ordered`, with n = 3.
+        identity: What "the same" means, for all tools or by tool: see `boolab.detectors`. BooCode and opencode use
+            `ordered`, with n = 3.
 
     Raises:
         SettingError: if n is not an integer >= 2 or the identity is not known.
@@ -294,8 +295,9 @@ def doom_loop(n: int, identity: str = "canonical") -> StopRule:
         >>> str(doom_loop(3, "ordered"))
         'doom_loop(3, ordered)'
     """
-    watch = RepeatStreak(identity)
-    return Threshold("doom_loop", watch.name, _whole(n, "doom_loop", 2), f"doom_loop({n}, {identity})", detector=watch)
+    watch = RepeatStreak.of(identity)
+    label = f"doom_loop({n}, {watch.identities})"
+    return Threshold("doom_loop", watch.name, _whole(n, "doom_loop", 2), label, detector=watch)
 
 
 def max_tokens(
