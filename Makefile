@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test lab lint format bench pictures clean help
+.PHONY: demo test lab lint format bench coverage pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -38,6 +38,9 @@ format: $(READY) ## put the code into the project's style
 
 bench: $(READY) ## measure the loop against a bare loop
 	$(BIN)/python benchmarks/loop.py
+
+coverage: $(READY) ## measure how often 95% intervals hold the truth
+	$(BIN)/python benchmarks/coverage.py
 
 pictures: $(READY) ## make the README's pictures anew
 	$(BIN)/boolab demo

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from boolab.abort import Abort
     from boolab.agents import Agent, load_agents
+    from boolab.counterfactuals import counterfactual
     from boolab.errors import (
         AgentFileError,
         BoolabError,
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
         UnknownCounter,
     )
     from boolab.frames import boundaries_df, calls_df, events_df, runs_df, steps_df
+    from boolab.ledger import recording_df
     from boolab.models.recorded import RecordedModel
     from boolab.models.scripted import ScriptedModel
     from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
     from boolab.policy import Policy, policies
     from boolab.runner import resume, run, run_sync, start
+    from boolab.stats.finding import Finding
+    from boolab.stats.survival import survival
     from boolab.stop import (
         StopRule,
         doom_loop,
@@ -46,6 +50,7 @@ __all__ = [
     "Agent",
     "AgentFileError",
     "BoolabError",
+    "Finding",
     "ModelError",
     "Policy",
     "ReadWarning",
@@ -66,6 +71,7 @@ __all__ = [
     "Usage",
     "boundaries_df",
     "calls_df",
+    "counterfactual",
     "doom_loop",
     "error_streak",
     "events_df",
@@ -78,12 +84,14 @@ __all__ = [
     "plot_stop_reasons",
     "plot_tools",
     "policies",
+    "recording_df",
     "resume",
     "run",
     "run_sync",
     "runs_df",
     "start",
     "steps_df",
+    "survival",
     "sweep",
     "tool",
     "tool_budget",
@@ -92,6 +100,7 @@ __all__ = [
 _HOMES = {
     "abort": ("Abort",),
     "agents": ("Agent", "load_agents"),
+    "counterfactuals": ("counterfactual",),
     "errors": (
         "AgentFileError",
         "BoolabError",
@@ -105,11 +114,14 @@ _HOMES = {
         "UnknownCounter",
     ),
     "frames": ("boundaries_df", "calls_df", "events_df", "runs_df", "steps_df"),
+    "ledger": ("recording_df",),
     "models.recorded": ("RecordedModel",),
     "models.scripted": ("ScriptedModel",),
     "plots": ("plot_steps", "plot_stop_reasons", "plot_tools"),
     "policy": ("Policy", "policies"),
     "runner": ("resume", "run", "run_sync", "start"),
+    "stats.finding": ("Finding",),
+    "stats.survival": ("survival",),
     "stop": ("StopRule", "doom_loop", "error_streak", "max_cost", "max_steps", "max_time", "max_tokens", "tool_budget"),
     "sweeps": ("sweep",),
     "tools": ("ToolContext", "tool"),

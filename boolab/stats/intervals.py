@@ -1,0 +1,489 @@
+"""Confidence intervals for shares and ratios, also where observations come in clusters.
+
+Runs of the same task resemble each other: ten copies of one run are one observation and not ten. So intervals here
+resample whole clusters, and the count that a bound for a share rests on is the effective number of clusters.
+
+Sources: Clopper and Pearson, Biometrika 26 (1934) 404-413; Kish, Survey Sampling (1965), 8.2 (effective number);
+Field and Welsh, J. R. Stat. Soc. B 69 (2007) 369-390 (resampling of clusters); Hesterberg, The American Statistician 69
+(2015) 371-386 (the percentile interval widened to what Student's t gives for a mean, because the bootstrap's spread is
+too small in small samples).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special  # type: ignore[import-untyped] # scipy has no types
+
+from boolab.errors import SettingError
+
+Array: TypeAlias = npt.NDArray[np.float64]
+
+REPETITIONS = 2000
+_CELLS = 4_000_000  # weights drawn at a time: 32 MB as float64
+_KEPT_CELLS = 64_000_000  # weights kept for the next question: 128 MB as uint16
+_ROUNDING = 1e-12
+
+
+class Interval(NamedTuple):
+    """Both ends of an interval; NaN where it is undefined."""
+
+    low: float
+    high: float
+
+
+class Estimate(NamedTuple):
+    """A value with its interval, one each for each column that was asked; NaN where it is undefined.
+
+    `low` and `high` have the shape of `value`. `clusters` is how many clusters had any part in the denominator, and
+    `effective` how many of equal size they are worth.
+    """
+
+    value: Array
+    low: Array
+    high: Array
+    clusters: npt.NDArray[np.int64]
+    effective: Array
+
+
+class Retained(NamedTuple):
+    """The retained share of successes, with its lower confidence bound; NaN where there are no successes.
+
+    `clusters` is the number of clusters with successes, `effective` how many of equal size they are worth: what the
+    bound rests on.
+    """
+
+    share: Array
+    low: Array
+    clusters: int
+    effective: float
+
+
+def check_confidence(confidence: float, name: str = "confidence") -> float:
+    """Pass on a share that lies strictly between 0 and 1.
+
+    Raises:
+        SettingError: if it does not.
+    """
+    if not 0 < confidence < 1:
+        msg = f"{name}={confidence!r}: expected a number between 0 and 1, such as 0.95"
+        raise SettingError(msg)
+    return float(confidence)
+
+
+def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> Array:
+    """The one-sided lower Clopper-Pearson bound: the beta quantile B(1 - confidence; x, n - x + 1).
+
+    Args:
+        successes: x, 0 to n; any shape. Fractional counts are allowed, as effective numbers are.
+        n: Of how many; a shape that goes with that of `successes`.
+        confidence: That the true share is at least the bound.
+
+    Returns:
+        The bounds, in the common shape. 0 where x is 0.
+
+    Raises:
+        SettingError: if x is not between 0 and n, or confidence not between 0 and 1.
+
+    Example:
+        >>> round(float(lower_bound(59, 59)), 4)
+        0.9505
+    """
+    x, total = np.broadcast_arrays(np.asarray(successes, float), np.asarray(n, float))
+    alpha = 1 - check_confidence(confidence)
+    if not np.all((x >= 0) & (x <= total) & np.isfinite(total)):
+        msg = "successes must be between 0 and n"
+        raise SettingError(msg)
+    # x = 0 would be outside of the beta distribution's domain.
+    bound = special.betaincinv(np.where(x > 0, x, 1), total - x + 1, alpha)
+    return np.asarray(np.where(x > 0, bound, 0.0), dtype=float)
+
+
+def upper_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> Array:
+    """The one-sided upper Clopper-Pearson bound: 1 less the lower bound of the failures.
+
+    Args:
+        successes: x, 0 to n; any shape, fractions allowed.
+        n: Of how many.
+        confidence: That the true share is at most the bound.
+
+    Returns:
+        The bounds, in the common shape. 1 where x is n.
+
+    Raises:
+        SettingError: as `lower_bound`.
+
+    Example:
+        >>> round(float(upper_bound(0, 59)), 4)
+        0.0495
+    """
+    return 1 - lower_bound(np.asarray(n, float) - np.asarray(successes, float), n, confidence)
+
+
+def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Interval:
+    """The two-sided Clopper-Pearson interval of a share.
+
+    Args:
+        successes: x, 0 to n; fractions allowed.
+        n: Of how many. With 0 of them nothing is known: the interval is 0 to 1.
+        confidence: That the interval holds the true share; half of the rest is left on each side.
+
+    Returns:
+        The interval.
+
+    Raises:
+        SettingError: as `lower_bound`.
+
+    Example:
+        >>> low, high = clopper_pearson(8, 10)
+        >>> round(low, 3), round(high, 3)
+        (0.444, 0.975)
+    """
+    one_sided = (1 + check_confidence(confidence)) / 2
+    return Interval(float(lower_bound(successes, n, one_sided)), float(upper_bound(successes, n, one_sided)))
+
+
+def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
+    """How many successes, none of them lost, it takes to show that a share of at least `keep` is retained.
+
+    Args:
+        keep: The share to be shown.
+        confidence: The one-sided confidence.
+
+    Returns:
+        The least n for which the lower Clopper-Pearson bound of n out of n reaches `keep`: the least n with
+        `keep ** n <= 1 - confidence`.
+
+    Raises:
+        SettingError: if one of them is not between 0 and 1.
+
+    Example:
+        >>> [runs_needed(keep) for keep in (0.90, 0.95, 0.99)]
+        [29, 59, 299]
+    """
+    return more_needed(0, 0, keep, confidence)
+
+
+def more_needed(losses: float, n: float, keep: float = 0.95, confidence: float = 0.95) -> int:
+    """How many more successes, none of them lost, until the lower bound of the retained share reaches `keep`.
+
+    Args:
+        losses: How many were lost so far, 0 to n; fractions allowed.
+        n: Of how many successes; fractions allowed.
+        keep: The share to be shown.
+        confidence: The one-sided confidence.
+
+    Returns:
+        The number; 0 where the bound is reached already.
+
+    Raises:
+        SettingError: if losses are not between 0 and n, or a share is not between 0 and 1.
+
+    Example:
+        >>> more_needed(0, 21), more_needed(1, 21), more_needed(0, 100)
+        (38, 72, 0)
+    """
+    check_confidence(keep, "keep")
+    alpha = 1 - check_confidence(confidence)
+    if not 0 <= losses <= n < np.inf:
+        msg = "losses must be between 0 and n"
+        raise SettingError(msg)
+
+    def reached(more: int) -> bool:
+        kept = n + more - losses
+        # The chance of no more than so many losses if the share were just `keep`. The margin is for rounding alone.
+        return kept > 0 and bool(special.betainc(kept, losses + 1, keep) <= alpha * (1 + _ROUNDING))
+
+    if reached(0):
+        return 0
+    few, enough = 0, 1
+    while not reached(enough):
+        few, enough = enough, 2 * enough
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if reached(middle) else (middle, enough)
+    return enough
+
+
+def expanded(tail: float, clusters: npt.ArrayLike) -> Array:
+    """The tail of the bootstrap's percentiles that gives what Student's t would for a mean (Hesterberg 2015, 5.3).
+
+    Args:
+        tail: The nominal probability outside of one end, such as 0.025.
+        clusters: How many were resampled; any shape.
+
+    Returns:
+        The smaller probability to take the percentile at: Phi(sqrt(n / (n - 1)) t(tail; n - 1)); NaN below 2 clusters.
+
+    Example:
+        >>> round(float(expanded(0.025, 10)), 4)
+        0.0086
+    """
+    n = np.asarray(clusters, float)
+    free = np.where(n > 1, n - 1, 1)
+    level = special.ndtr(np.sqrt(n / free) * special.stdtrit(free, tail))
+    return np.asarray(np.where(n > 1, level, np.nan), dtype=float)
+
+
+class ClusterBootstrap:
+    """Intervals for ratios of sums over observations in clusters. Built once, asked about any number of columns.
+
+    Whole clusters are drawn with replacement, as many as there are; the draws are the same for every question, so that
+    settings which share their runs are compared on the same draws.
+
+    Args:
+        clusters: The cluster of each observation, of any type; shape (observations,).
+        repetitions: How many samples are drawn.
+        seed: Of the draws. The same seed gives the same numbers.
+
+    Raises:
+        SettingError: if there is no sample to draw, or a cluster is missing.
+
+    Example:
+        >>> bootstrap = ClusterBootstrap(["a", "a", "b", "b", "c"])
+        >>> bootstrap.retained([1, 1, 1, 1, 0], [1, 1, 1, 1, 1]).share
+        array(0.8)
+    """
+
+    def __init__(self, clusters: Any, *, repetitions: int = REPETITIONS, seed: int = 0) -> None:  # noqa: ANN401 - labels
+        codes, labels = pd.factorize(pd.Series(clusters))
+        if repetitions < 1:
+            raise SettingError(f"repetitions={repetitions}: expected at least 1")
+        if (codes < 0).any():
+            msg = "an observation has no cluster"
+            raise SettingError(msg)
+        self.codes: npt.NDArray[np.intp] = codes
+        self.n_clusters = len(labels)
+        self.repetitions = repetitions
+        self.seed = seed
+        self._order = np.argsort(codes, kind="stable")
+        self._starts = np.searchsorted(codes[self._order], np.arange(self.n_clusters))
+        self._drawn: list[npt.NDArray[np.uint16]] = []
+
+    def weights(self) -> Iterator[npt.NDArray[np.uint16]]:
+        """How often each cluster was drawn, in blocks of shape (some of the repetitions, clusters)."""
+        if self._drawn:
+            yield from self._drawn
+            return
+        rng = np.random.default_rng(self.seed)
+        n = self.n_clusters
+        size = max(1, _CELLS // max(n, 1))
+        keep = self.repetitions * n <= _KEPT_CELLS
+        blocks = []
+        for start in range(0, self.repetitions, size):
+            rows = min(size, self.repetitions - start)
+            drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+            block = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.uint16)
+            if keep:
+                blocks.append(block)
+            yield block
+        self._drawn = blocks
+
+    def sums(self, values: npt.ArrayLike) -> Array:
+        """Sums by cluster: shape (observations, ...) becomes (clusters, ...)."""
+        array = np.asarray(values, float)
+        if array.shape[:1] != self.codes.shape:
+            raise SettingError(f"expected {len(self.codes)} observations, not an array of shape {array.shape}")
+        if not np.isfinite(array).all():
+            msg = "values must be finite: leave out what is unknown, or give it a bound"
+            raise SettingError(msg)
+        if not self.n_clusters:
+            return np.zeros((0, *array.shape[1:]))
+        return np.asarray(np.add.reduceat(array[self._order], self._starts, axis=0), dtype=float)
+
+    def retained(self, kept: npt.ArrayLike, successes: npt.ArrayLike, confidence: float = 0.95) -> Retained:
+        """The retained share of successes and its lower bound, for any number of settings at once.
+
+        The bound is the lower of two: Clopper-Pearson with the effective number of clusters as n and n times the lost
+        share as losses, which holds even if all runs of a cluster are lost together; and the percentile bound of the
+        cluster bootstrap. Where no cluster has more than one success it is plain Clopper-Pearson.
+
+        Args:
+            kept: How much of each observation's success a setting keeps; shape (observations,) or
+                (observations, settings).
+            successes: How many successes each observation is (0 or 1 for a run); shape (observations,).
+            confidence: One-sided.
+
+        Returns:
+            Share and bound, of shape () or (settings,).
+
+        Raises:
+            SettingError: if kept is not between 0 and successes, or shapes do not fit.
+
+        Example:
+            >>> bound = ClusterBootstrap(range(59)).retained([1] * 59, [1] * 59)
+            >>> round(float(bound.low), 4), bound.clusters
+            (0.9505, 59)
+        """
+        check_confidence(confidence)
+        parts, whole = self.sums(kept), self.sums(successes)
+        flat_kept, flat_all = np.asarray(kept, float), np.asarray(successes, float)
+        each = flat_all.reshape(flat_all.shape + (1,) * (flat_kept.ndim - 1))
+        if not np.all((flat_kept >= 0) & (flat_kept <= each)):
+            msg = "kept must be between 0 and successes"
+            raise SettingError(msg)
+        shape = parts.shape[1:]
+        columns = parts.reshape(self.n_clusters, -1)
+        total = whole.sum()
+        clusters, effective = int((whole > 0).sum()), _effective(whole)
+        if not total:
+            nothing = np.full(shape, np.nan)
+            return Retained(nothing, nothing, 0, 0.0)
+        share = np.minimum(columns.sum(axis=0) / total, 1.0)
+        low = lower_bound(effective * share, effective, confidence)
+        if whole.max() > 1 and clusters > 1:
+            ratios = self._ratios(columns, whole[:, None])
+            low = np.fmin(low, percentile(ratios, expanded(1 - confidence, clusters)))
+        return Retained(share.reshape(shape), low.reshape(shape), clusters, effective)
+
+    def ratio(
+        self,
+        numerator: npt.ArrayLike,
+        denominator: npt.ArrayLike,
+        confidence: float = 0.95,
+        *,
+        proportion: bool = False,
+    ) -> Estimate:
+        """A ratio of sums with its two-sided percentile interval, for any number of columns at once.
+
+        Args:
+            numerator: Shape (observations,) or (observations, columns).
+            denominator: Not below 0; the same shape, or (observations,) for all columns.
+            confidence: That an interval holds its true ratio.
+            proportion: Whether the numerator is a part of the denominator, as in precision and recall. Then the
+                interval is at least as wide as the Clopper-Pearson interval with the effective number of clusters as n:
+                where all or none are counted, every sample of a bootstrap says the same, and nothing of how little
+                there was to see. Where no cluster adds more than 1 to the denominator, it is that interval alone.
+
+        Returns:
+            Values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is NaN
+            where a single cluster carries the whole denominator and `proportion` is False.
+
+        Raises:
+            SettingError: if shapes do not fit, a denominator is negative, or a proportion's numerator is not a part.
+
+        Example:
+            >>> saved = ClusterBootstrap(list("aabbcc")).ratio([4, 5, 0, 1, 2, 2], [9, 9, 8, 9, 9, 8])
+            >>> round(float(saved.value), 3)
+            0.269
+        """
+        check_confidence(confidence)
+        above, below = self.sums(numerator), self.sums(denominator)
+        if (np.asarray(denominator, float) < 0).any():
+            msg = "a denominator is negative"
+            raise SettingError(msg)
+        shape = np.broadcast_shapes(above.shape[1:], below.shape[1:])
+        above, below = (np.reshape(a, (self.n_clusters, -1)) for a in (above, below))
+        if proportion and not np.all((above >= 0) & (above <= below)):
+            msg = "a proportion's numerator must be between 0 and its denominator"
+            raise SettingError(msg)
+        total = below.sum(axis=0)
+        value = _divide(above.sum(axis=0), total)
+        clusters = np.broadcast_to((below > 0).sum(axis=0), value.shape)
+        effective = np.broadcast_to(_divide(total**2, (below**2).sum(axis=0)), value.shape)
+        tail = (1 - confidence) / 2
+        level = expanded(tail, clusters)
+        ratios = self._ratios(above, below) if (clusters > 1).any() else np.full((1, *value.shape), np.nan)
+        low, high = percentile(ratios, level), percentile(ratios, 1 - level)
+        if proportion:
+            n = np.nan_to_num(effective)
+            x = np.clip(n * np.nan_to_num(value), 0, n)
+            exact_low, exact_high = lower_bound(x, n, 1 - tail), upper_bound(x, n, 1 - tail)
+            single = np.broadcast_to(below.max(axis=0, initial=0) <= 1, value.shape)
+            low = np.where(single, exact_low, np.fmin(low, exact_low))
+            high = np.where(single, exact_high, np.fmax(high, exact_high))
+        unknown = np.isnan(value)
+        return Estimate(
+            value.reshape(shape),
+            np.where(unknown, np.nan, low).reshape(shape),
+            np.where(unknown, np.nan, high).reshape(shape),
+            clusters.astype(np.int64).reshape(shape),
+            np.nan_to_num(effective).reshape(shape),
+        )
+
+    def _ratios(self, above: Array, below: Array) -> Array:
+        """The ratio in each sample; shape (repetitions, columns). NaN where a sample's denominator is 0."""
+        blocks = (block.astype(float) for block in self.weights())
+        return np.concatenate([_divide(block @ above, block @ below) for block in blocks])
+
+
+def retained_bound(
+    kept: npt.ArrayLike,
+    successes: npt.ArrayLike,
+    clusters: Any,  # noqa: ANN401 - labels of any type
+    confidence: float = 0.95,
+    *,
+    repetitions: int = REPETITIONS,
+    seed: int = 0,
+) -> float:
+    """The lower confidence bound of the retained share of successes, sum of kept over sum of successes.
+
+    For many settings over the same runs build a `ClusterBootstrap` once; its `retained` says how the bound is made.
+
+    Args:
+        kept: How much of each run's success is kept; shape (runs,).
+        successes: 0 or 1 for each run; shape (runs,).
+        clusters: The task of each run; shape (runs,).
+        confidence: One-sided.
+        repetitions: Samples drawn by the bootstrap.
+        seed: Of the draws.
+
+    Returns:
+        The bound, NaN where there are no successes.
+
+    Raises:
+        SettingError: as `ClusterBootstrap.retained`.
+
+    Example:
+        >>> alone = retained_bound([1] * 58 + [0], [1] * 59, range(59))
+        >>> twice = retained_bound([1] * 116 + [0] * 2, [1] * 118, [i // 2 for i in range(118)])
+        >>> round(alone, 3), twice <= alone
+        (0.922, True)
+    """
+    bootstrap = ClusterBootstrap(clusters, repetitions=repetitions, seed=seed)
+    return float(bootstrap.retained(kept, successes, confidence).low)
+
+
+def _effective(sizes: Array) -> float:
+    """How many clusters of equal size the clusters are worth: Kish's (sum m)^2 / (sum m^2).
+
+    If all of a cluster is lost or kept together, independently of its size, this is exactly the n of the binomial
+    variance. With the bare number of clusters one large task could hide behind many small ones.
+    """
+    squares = float((sizes**2).sum())
+    return float(sizes.sum()) ** 2 / squares if squares else 0.0
+
+
+def _divide(above: Any, below: Any) -> Array:  # noqa: ANN401 - arrays
+    a, b = np.broadcast_arrays(np.asarray(above, float), np.asarray(below, float))
+    return np.asarray(np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0), dtype=float)
+
+
+def percentile(samples: Array, level: npt.ArrayLike) -> Array:
+    """The percentile of each column, over the samples that are defined.
+
+    Between two samples it takes the outer one, so that a coarse bootstrap errs towards the wider interval.
+
+    Args:
+        samples: Shape (repetitions, columns); NaN where a sample has no value.
+        level: Between 0 and 1; one for all columns, or shape (columns,). NaN gives NaN.
+
+    Returns:
+        Shape (columns,). NaN where no sample is defined.
+
+    Example:
+        >>> percentile(np.array([[3.0], [1.0], [2.0], [4.0]]), 0.4).tolist()
+        [2.0]
+    """
+    ordered = np.sort(samples, axis=0)  # NaN last
+    known = (~np.isnan(ordered)).sum(axis=0)
+    levels = np.broadcast_to(np.asarray(level, float), known.shape)
+    fine = ~np.isnan(levels) & (known > 0)
+    place = np.where(fine, levels, 0.5) * (known - 1)
+    index = np.where(place < (known - 1) / 2, np.floor(place), np.ceil(place)).astype(int)
+    picked = np.take_along_axis(ordered, np.clip(index, 0, None)[None, :], axis=0)[0]
+    return np.asarray(np.where(fine, picked, np.nan), dtype=float)

@@ -1,0 +1,406 @@
+"""How long runs take, with success and failure as competing ends.
+
+A run that was cut is not a run that ended: it counts as lasting longer than it was seen. A run that failed is not one
+that was cut: it can no longer succeed, so the share of success is a cumulative incidence; one minus a survival curve
+with failures as cut would overstate it. The mathematics stands in `boolab.stats.curves`.
+
+Sources: Brookmeyer and Crowley, Biometrics 38 (1982) 29-41 (the median's interval); Holm, Scand. J. Stat. 6 (1979)
+65-70 (many comparisons).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from boolab.errors import SettingError
+from boolab.frames import FLOAT, INT, TEXT
+from boolab.stats.curves import Share, curve, logrank
+from boolab.stats.finding import Finding, count, percent, shorten
+from boolab.stats.intervals import Array, check_confidence
+from boolab.stats.units import INTERRUPTED, Data, Scope, clusters_of, keys_of, units_of
+
+Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
+
+OF: dict[str, tuple[str, str]] = {
+    "steps": ("n_steps", "step"),
+    "tool_calls": ("n_tool_calls", "tool call"),
+    "tokens": ("n_tokens", "token"),
+}
+"""What can be counted: the column of the units, and its noun."""
+
+_HALF = 0.5 + 1e-9  # a product of fractions that should be one half may be a little above
+_MOST_TOLD = 6  # groups, or comparisons, that get a sentence
+_MOST_COMPARED = 20  # groups: 190 pairs
+_FEW_CLUSTERS = 10
+_TELLING = ("doom_loop", "error_streak", "stuck", "error", "aborted", "paused", INTERRUPTED)
+"""Why a run was cut, where that may go with how long it would have taken."""
+
+_COLUMNS: dict[str, str] = {
+    "of": TEXT,
+    "time": INT,
+    "at_risk": INT,
+    "ended": INT,
+    "cut": INT,
+    "survival": FLOAT,
+    "low": FLOAT,
+    "high": FLOAT,
+    "success": FLOAT,
+    "success_low": FLOAT,
+    "success_high": FLOAT,
+    "failure": FLOAT,
+    "failure_low": FLOAT,
+    "failure_high": FLOAT,
+    "confidence": FLOAT,
+    "success_by": TEXT,
+}
+_TABLE: dict[str, str] = {
+    "n": INT,
+    "ended": INT,
+    "cut": INT,
+    "median": INT,
+    "median_low": INT,
+    "median_high": INT,
+    "success": FLOAT,
+    "failure": FLOAT,
+}
+_TESTS: dict[str, str] = {
+    "first": TEXT,
+    "second": TEXT,
+    "n_first": INT,
+    "n_second": INT,
+    "statistic": FLOAT,
+    "p": FLOAT,
+    "p_holm": FLOAT,
+    "clustered_by": TEXT,
+}
+
+
+def survival(
+    runs: Data,
+    of: Measure = "steps",
+    *,
+    by: str | Sequence[str] | None = None,
+    scope: Scope = "turn",
+    confidence: float = 0.95,
+) -> Finding:
+    """How many steps, tool calls or tokens it takes until an agent is done, and how often that is a success.
+
+    Args:
+        runs: Runs, or a frame like `runs_df` makes, whose rows are runs.
+        of: What is counted: "steps", "tool_calls" or "tokens" (input and output, without a wrap-up).
+        by: A column of `runs_df`, or several, to compare: an agent, a model, a swept setting.
+        scope: "turn" counts each turn of a session by itself, "run" whole sessions.
+        confidence: Of the pointwise intervals.
+
+    Returns:
+        A finding whose frame has one row for each group and each time at which something happened: the columns of `by`,
+        `of`, `time` (in units of `of`), `at_risk` (not ended or cut before), `ended`, `cut`, `survival` (the share that
+        goes on beyond it), `success` and `failure` (the share that ended so by then; NA without labels), each with
+        `_low` and `_high` (`low` and `high` for survival), `confidence`, and `success_by` ("label", or NA). Its table
+        has a row for each group, with the median number; its `tests` have one for each pair of groups.
+
+        Intervals are log-log (Kaplan-Meier by scipy, Aalen-Johansen by the delta method). Where several runs share a
+        task they are percentiles of a bootstrap that resamples tasks, widened for small numbers of them, and a note
+        says so. Where nothing or everything has happened, both say nothing, and a Clopper-Pearson bound on the
+        effective number stands instead. Groups are compared by the logrank test, corrected by Holm.
+
+    Raises:
+        SettingError: if an argument is not one of those above.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> runs = [run_sync(None, f"Task {i}", model=ScriptedModel(["Hi."])) for i in range(20)]
+        >>> survival(runs).sentences[0]
+        'Half of 20 runs had ended after 1 step (95% interval 1 to 1).'
+    """
+    check_confidence(confidence)
+    if of not in OF:
+        msg = f"of={of!r}: expected one of {', '.join(OF)}"
+        raise SettingError(msg)
+    keys = keys_of(by)
+    for key in keys:
+        if key in (*_COLUMNS, *_TABLE):
+            msg = f"by={key!r}: the result has a column of this name; rename yours"
+            raise SettingError(msg)
+    units = units_of(runs, scope=scope, by=by)
+    column, thing = OF[of]
+    known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
+    groups = [_Group(values, rows, keys, column, confidence) for values, rows in _grouped(known, keys)]
+    tests = _compared(groups, known, keys, column)
+    words = _Words("turn" if len(units) > units["run_id"].nunique() else "run", thing, confidence)
+    return Finding(
+        title=f"How many {thing}s a {words.noun} takes",
+        frame=_rows(_COLUMNS, keys, groups, lambda group: group.rows(of, confidence)),
+        sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
+        notes=(*words.left_out(known, units), *words.labels(known, units), *words.limits(groups, known)),
+        table=_rows(_TABLE, keys, groups, lambda group: group.summary()),
+        tests=tests,
+    )
+
+
+class _Group:
+    """The units of one group, and what their curve says."""
+
+    def __init__(
+        self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], column: str, confidence: float
+    ) -> None:
+        self.keys = values
+        self.name = ", ".join(_named(value) for value in values)
+        self.index = units.index
+        self.over = units["ended"].to_numpy(bool)
+        self.clusters, self.word = clusters_of(units, keys)
+        success = units["success"]
+        self.labelled = bool((success.notna() & self.over).any())
+        kinds = {"success": success.fillna(value=False), "failure": ~success.fillna(value=True)}
+        self.curve = curve(
+            units[column].to_numpy(np.int64),
+            self.over,
+            {name: flags.to_numpy(bool) for name, flags in kinds.items()} if self.labelled else None,
+            clusters=self.clusters if self.word else None,
+            confidence=confidence,
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.over)
+
+    @property
+    def cut(self) -> int:
+        return int((~self.over).sum())
+
+    @property
+    def longest(self) -> int:
+        return int(self.curve.time[-1])
+
+    def share(self, kind: str) -> Share:
+        """An incidence, all NaN without labels."""
+        nothing = np.full(len(self.curve.time), np.nan)
+        return self.curve.incidence.get(kind, Share(nothing, nothing, nothing))
+
+    def half(self, share: Array) -> int | None:
+        """The first time at which no more than half go on, None if that is not reached."""
+        below = np.flatnonzero(share <= _HALF)
+        return int(self.curve.time[below[0]]) if len(below) else None
+
+    def rows(self, of: str, confidence: float) -> dict[str, Any]:
+        out: dict[str, Any] = {"of": of, "time": self.curve.time, "at_risk": self.curve.at_risk}
+        out |= {"ended": self.curve.ended, "cut": self.curve.cut}
+        out |= dict(zip(("survival", "low", "high"), self.curve.survival, strict=True))
+        for kind in ("success", "failure"):
+            out |= dict(zip((kind, f"{kind}_low", f"{kind}_high"), self.share(kind), strict=True))
+        return out | {"confidence": confidence, "success_by": "label" if self.labelled else None}
+
+    def summary(self) -> dict[str, Any]:
+        medians = [self.half(part) for part in self.curve.survival]
+        out: dict[str, Any] = {"n": self.n, "ended": self.n - self.cut, "cut": self.cut}
+        out |= dict(zip(("median", "median_low", "median_high"), medians, strict=True))
+        return out | {kind: self.share(kind).value[-1] for kind in ("success", "failure")}
+
+
+def _grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Groups of units; numbers ascend, names stand as they first appear, what has no value is a group of its own."""
+    if not keys:
+        if len(units):
+            yield (), units
+        return
+    numeric = [key for key in keys if pd.api.types.is_numeric_dtype(units[key])]
+    ordered = units.sort_values(numeric, kind="stable") if numeric else units
+    for values, rows in ordered.groupby(keys, sort=False, dropna=False):
+        yield values if isinstance(values, tuple) else (values,), rows
+
+
+def _rows(
+    columns: dict[str, str], keys: list[str], groups: list[_Group], make: Callable[[_Group], dict[str, Any]]
+) -> pd.DataFrame:
+    """The frame with what `make` says of each group below one another."""
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    made = [make(group) for group in groups]
+    sizes = [max(np.size(value) for value in part.values()) for part in made]
+    data: dict[str, Any] = {}
+    for place, key in enumerate(keys):
+        data[key] = [group.keys[place] for group, size in zip(groups, sizes, strict=True) for _ in range(size)]
+    for name, dtype in columns.items():
+        values: list[Any] = []
+        for part, size in zip(made, sizes, strict=True):
+            value = part[name]
+            values += value.tolist() if isinstance(value, np.ndarray) else [value] * size
+        data[name] = array([None if value != value else value for value in values], dtype=dtype)  # noqa: PLR0124 - NaN
+    return pd.DataFrame(data)
+
+
+def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
+    """The logrank test of each pair of groups, with Holm's correction over all that could be tested."""
+    rows: list[dict[str, Any]] = []
+    for one, two in combinations(groups, 2) if len(groups) <= _MOST_COMPARED else ():
+        both = units.loc[one.index.union(two.index)]
+        clusters, word = clusters_of(both, keys)
+        statistic, p = logrank(
+            both[column].to_numpy(float),
+            both["ended"].to_numpy(bool),
+            both.index.isin(one.index),
+            clusters if one.word or two.word else None,
+        )
+        clustered = word if one.word or two.word else None
+        sizes = {"n_first": one.n, "n_second": two.n, "statistic": statistic, "p": p}
+        rows.append({"first": one.name, "second": two.name, **sizes, "clustered_by": clustered})
+    found = np.array([row["p"] for row in rows], dtype=float)
+    for row, p in zip(rows, holm(found), strict=True):
+        row["p_holm"] = p
+    array: Callable[..., Any] = pd.array  # as above
+    values = {name: [_known(row[name]) for row in rows] for name in _TESTS}
+    return pd.DataFrame({name: array(values[name], dtype=dtype) for name, dtype in _TESTS.items()})
+
+
+def holm(p: Array) -> Array:
+    """P-values corrected for their number by Holm's method: p(i) times the number of those not below it, ascending.
+
+    Args:
+        p: Shape (tests,); NaN where nothing could be tested, which does not count.
+
+    Returns:
+        The corrected values, none above 1, in the same places.
+
+    Example:
+        >>> holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    out = np.full(p.shape, np.nan)
+    order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]
+    out[order] = np.minimum(1, np.maximum.accumulate(p[order] * (len(order) - np.arange(len(order)))))
+    return out
+
+
+class _Words:
+    """Findings in plain words."""
+
+    def __init__(self, noun: str, thing: str, confidence: float) -> None:
+        self.noun = noun
+        self.thing = thing
+        self.alpha = 1 - confidence
+        self.level = f"{100 * confidence:.10g}%"
+
+    def ends(self, groups: list[_Group], n: int) -> Iterator[str]:
+        """When runs of each group end, and how."""
+        if not groups:
+            none = (
+                f"There are no {self.noun}s."
+                if not n
+                else f"How many {self.thing}s it took is not known of any of {count(n, self.noun)}."
+            )
+            yield none
+        for group in groups[:_MOST_TOLD]:
+            said = f"{group.name}: " if group.name else ""
+            yield said + self._end(group)
+            if group.labelled and group.n > 1:
+                yield said + self._success(group)
+        if len(groups) > _MOST_TOLD:
+            yield f"{count(len(groups) - _MOST_TOLD, 'further group')} in the table."
+
+    def _end(self, group: _Group) -> str:
+        n, longest = count(group.n, self.noun), count(group.longest, self.thing)
+        if group.n == 1:
+            how = "was cut" if group.cut else "ended"
+            return f"One {self.noun} is too few to say how long {self.noun}s take; it {how} after {longest}."
+        if group.cut == group.n:
+            return f"All {n} were cut, the longest after {longest}: when they would have ended is not known."
+        cut = ""
+        if group.cut:
+            verb = "was cut and counts" if group.cut == 1 else "were cut and count"
+            cut = f"; {group.cut:,} {verb} as lasting longer than seen"
+        median, low, high = (group.half(part) for part in group.curve.survival)
+        if median is None:
+            share = self._interval(*(part[-1] for part in group.curve.survival))
+            return (
+                f"The median is not reached: {share} of {n} go on beyond {longest}, the longest that one was seen{cut}."
+            )
+        interval = f"{low:,} to {high:,}" if high is not None else f"{low:,} or more"
+        return f"Half of {n} had ended after {count(median, self.thing)} ({self.level} interval {interval}){cut}."
+
+    def _success(self, group: _Group) -> str:
+        won, lost = (self._interval(*(part[-1] for part in group.share(kind))) for kind in ("success", "failure"))
+        return f"Within {count(group.longest, self.thing)}, {won} had ended in success and {lost} in failure, by label."
+
+    def _interval(self, value: float, low: float, high: float) -> str:
+        return f"{percent(value)} ({self.level} interval {percent(low)} to {percent(high)})"
+
+    def differences(self, tests: pd.DataFrame) -> Iterator[str]:
+        """What the tests show, and that they show no equality."""
+        tested = tests[tests["p_holm"].notna()]
+        if not len(tested):
+            return
+        found = tested[tested["p_holm"] <= self.alpha]
+        after = "" if len(tested) == 1 else f" after Holm's correction for {len(tested)} comparisons"
+        for row in found.head(_MOST_TOLD).to_dict("records"):
+            sooner, later = (row["first"], row["second"]) if row["statistic"] > 0 else (row["second"], row["first"])
+            noun, p = self.noun.capitalize(), _p(row["p_holm"])
+            yield f"{noun}s of {sooner} end sooner than those of {later} (logrank p{p}{after})."
+        if len(found) > _MOST_TOLD:
+            yield f"So do {count(len(found) - _MOST_TOLD, 'further pair')}: see tests."
+        if not len(found):
+            what = "these two groups" if len(tested) == 1 else f"any of {len(tested)} pairs of groups"
+            least = float(tested["p_holm"].min())
+            yield f"No difference is shown between {what} (logrank p{_p(least)}{after}), nor that they are alike."
+
+    def left_out(self, known: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
+        """What is not known, and of how many."""
+        lost = len(units) - len(known)
+        if lost:
+            verb = "is" if lost == 1 else "are"
+            what = f"how many {self.thing}s they took, or whether they ended, is not known"
+            yield f"{lost:,} of {count(len(units), self.noun)} {verb} left out: {what}."
+
+    def labels(self, known: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
+        """Which labels there are."""
+        if not len(known):
+            return
+        ended = known["ended"].astype(bool)
+        labelled = int((ended & known["success"].notna()).sum())
+        if not labelled:
+            yield f"No {self.noun} that ended has a success label: success and failure are NA."
+        elif labelled < int(ended.sum()):
+            missing = f"{int(ended.sum()) - labelled:,} of {count(int(ended.sum()), self.noun)} that ended"
+            yield f"{missing} have no label and count as neither success nor failure: both are at least as shown."
+        if self.noun == "turn" and bool(units.loc[units["run_id"].duplicated(keep=False), "success"].isna().any()):
+            yield 'A label judges a whole session, so that turns of longer sessions have none: scope="run" uses it.'
+
+    def limits(self, groups: list[_Group], known: pd.DataFrame) -> Iterator[str]:
+        """What limits the intervals and the curve."""
+        telling = known.loc[~known["ended"].astype(bool) & known["stop_reason"].isin(_TELLING), "stop_reason"]
+        if len(telling):
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in telling.value_counts().items())
+            yield (
+                f"{count(len(telling), self.noun)} cut for reasons that may go with how long they would have taken "
+                f"({reasons}): the curve takes it that they would have gone on like others that came as far."
+            )
+        for word in ("task", "run"):
+            sizes = [group.clusters.nunique() for group in groups if group.word == word]
+            if sizes:
+                size = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+                what = "runs of a task" if word == "task" else "turns of a run"
+                yield f"Intervals resample {size} {word}s, because {what} are not independent."
+                if min(sizes) < _FEW_CLUSTERS:
+                    yield f"So few {word}s make rough intervals."
+        tasks = set(known["task"])
+        if len(known) > 1 and len(tasks) == 1 and tasks != {""}:
+            yield f"All {self.noun}s are of one task: intervals are about this task and say nothing of others."
+        if len(groups) > _MOST_COMPARED:
+            yield f"{len(groups):,} groups are too many to compare in pairs: expected {_MOST_COMPARED} at most."
+
+
+def _known(value: Any) -> Any:  # noqa: ANN401 - a value of any column
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _named(value: object) -> str:
+    nothing = value is None or value is pd.NA or value == "" or value != value  # noqa: PLR0124 - NaN
+    return "none" if nothing else f"{value:g}" if isinstance(value, float) else shorten(value)
+
+
+def _p(value: float) -> str:
+    return " < 0.001" if value < 0.001 else f" = {value:.2g}"  # noqa: PLR2004 - as papers write it

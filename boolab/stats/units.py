@@ -1,0 +1,197 @@
+"""The units of statistics: turns or runs, one row each, with how long each took and whether it ended by itself.
+
+Under `scope="turn"` each turn of a session is a unit: a harness's cap starts anew at every user message. A turn ended
+by itself if its last step asked for no tools; the last turn of a run if the run `finished` (or ended in a synthesis).
+Every other turn was cut, and nobody knows how long it would have gone on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import pandas as pd
+
+from boolab.errors import SettingError
+from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, runs_df
+from boolab.types import MICRO, Run, Step
+
+Scope: TypeAlias = Literal["turn", "run"]
+Data: TypeAlias = Runs | pd.DataFrame
+
+INTERRUPTED = "interrupted"
+"""Stands as the stop reason of a turn that was cut before the last one."""
+
+UNIT_COLUMNS = {
+    "run_id": TEXT,
+    "turn": INT,
+    "task": TEXT,
+    "cluster": TEXT,
+    "n_steps": INT,
+    "n_tool_calls": INT,
+    "n_tokens": INT,
+    "cost_usd": FLOAT,
+    "ended": FLAG,
+    "stop_reason": TEXT,
+    "success": FLAG,
+}
+"""The columns of a unit and their dtypes. `n_tokens` is input and output, without a wrap-up; so is `cost_usd`."""
+
+_SAME = ("run_id", "task")  # mean the same in a unit as in a run
+
+
+def keys_of(by: str | Sequence[str] | None) -> list[str]:
+    """The columns to keep apart, as a list."""
+    return [] if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))
+
+
+def units_of(runs: Data, *, scope: Scope = "turn", by: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """One row for each turn, or each run, with the columns of `by` in front.
+
+    Args:
+        runs: Runs, or a frame like `runs_df` makes, whose rows are runs.
+        scope: "turn" or "run".
+        by: A column of `runs_df` (swept settings are among them), or several, to keep apart.
+
+    Returns:
+        The columns of `by`, then those of `UNIT_COLUMNS`. `cluster` is the task, or the run where no task is named:
+        units of one cluster are not independent. A label judges the whole run, so `success` is NA in a turn of a
+        session of many. Unknown is NA.
+
+    Raises:
+        SettingError: if scope or by is not one that exists, or a frame's rows hold several turns under scope "turn".
+
+    Example:
+        >>> units_of([]).columns.tolist()[:4]
+        ['run_id', 'turn', 'task', 'cluster']
+    """
+    if scope not in ("turn", "run"):
+        msg = f"scope={scope!r}: expected 'turn' or 'run'"
+        raise SettingError(msg)
+    if isinstance(runs, pd.DataFrame):
+        table = runs.reset_index(drop=True)
+        units = _units_of_frame(table, scope)
+        rows = list(range(len(table)))
+    else:
+        listed = as_runs(runs)
+        table = runs_df(listed)
+        pieces = [(row, unit) for row, run in enumerate(listed) for unit in _units_of_run(run, scope)]
+        rows = [row for row, _ in pieces]
+        units = _typed({name: [unit[name] for _, unit in pieces] for name in UNIT_COLUMNS if name != "cluster"})
+    units.insert(3, "cluster", units["task"].mask(units["task"] == "", units["run_id"]))
+    for place, name in enumerate(keys_of(by)):
+        if name not in table:
+            msg = f"by={name!r}: there is no such column; columns: {', '.join(map(str, table.columns))}"
+            raise SettingError(msg)
+        if name in UNIT_COLUMNS and name not in _SAME:
+            msg = f"by={name!r}: this is known only after a run, so runs cannot be kept apart by it"
+            raise SettingError(msg)
+        if name in units:
+            units = units[[name, *(other for other in units if other != name)]]
+        else:
+            units.insert(place, name, table[name].iloc[rows].array)
+    return units
+
+
+def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[Any], str]:
+    """What makes units dependent, and its name: "task", "run" or "" where each stands alone.
+
+    Units of one task resemble each other, and so do turns of one run. Where all are of one task (or `by` keeps tasks
+    apart), statements are about that task, and its runs are what repeats.
+
+    Args:
+        units: Rows of `units_of`.
+        by: The columns that keep them apart.
+
+    Returns:
+        The cluster of each unit, and the word for clusters that hold more than one unit.
+
+    Example:
+        >>> clusters_of(units_of([]))[1]
+        ''
+    """
+    if "run_id" not in by:
+        for column in ("run_id",) if "task" in by else ("cluster", "run_id"):
+            distinct = units[column].nunique()
+            if distinct > 1:
+                several = distinct < units["run_id"].nunique()
+                word = "task" if several else "run" if distinct < len(units) else ""
+                return units[column], word
+    return pd.Series(range(len(units)), index=units.index), ""
+
+
+def _units_of_run(run: Run, scope: Scope) -> Iterable[dict[str, Any]]:
+    turns: dict[int, list[Step]] = {}
+    for step in run.steps:
+        turns.setdefault(1 if scope == "run" else step.turn, []).append(step)
+    pieces = list((turns or {1: []}).items())
+    for place, (turn, steps) in enumerate(pieces, 1):
+        last = place == len(pieces)
+        ended = not run.censored if last else not (steps[-1].response.tool_calls or steps[-1].error)
+        cost = _sum(step.response.usage.cost for step in steps)
+        yield {
+            "run_id": run.run_id,
+            "turn": turn,
+            "task": run.task,
+            "n_steps": len(steps),
+            "n_tool_calls": sum(result is not None for step in steps for result in step.results),
+            "n_tokens": _sum(
+                tokens
+                for step in steps
+                for tokens in (step.response.usage.input_tokens, step.response.usage.output_tokens)
+            ),
+            "cost_usd": None if cost is None else cost / MICRO,
+            "ended": ended,
+            "stop_reason": run.stop_reason if last else "finished" if ended else INTERRUPTED,
+            "success": run.success if len(pieces) == 1 else None,
+        }
+
+
+def _units_of_frame(table: pd.DataFrame, scope: Scope) -> pd.DataFrame:
+    for name in ("n_steps", "stop_reason"):
+        if name not in table:
+            msg = f"the frame has no column {name!r}: expected one like runs_df makes, or runs"
+            raise SettingError(msg)
+    if scope == "turn" and "n_turns" in table and bool((table["n_turns"] > 1).any()):
+        msg = 'rows of the frame hold several turns, which it cannot tell apart: pass runs, or scope="run"'
+        raise SettingError(msg)
+
+    def column(name: str, dtype: str, default: object = None) -> pd.Series[Any]:
+        return pd.Series(_array(table[name] if name in table else [default] * len(table), dtype))
+
+    reasons = column("stop_reason", TEXT)
+    tokens = column("input_tokens", INT) + column("output_tokens", INT)
+    return _typed(
+        {
+            "run_id": column("run_id", TEXT).fillna(pd.Series(_array(map(str, range(len(table))), TEXT))),
+            "turn": [1] * len(table),
+            "task": column("task", TEXT, "").fillna(""),
+            "n_steps": table["n_steps"],
+            "n_tool_calls": column("n_tool_calls", INT),
+            # A frame's totals hold the wrap-up, which is outside of the loop.
+            "n_tokens": tokens - column("wrapup_tokens", INT, 0).fillna(0),
+            "cost_usd": column("cost_usd", FLOAT),
+            "ended": reasons.isin(["finished", "synthesis"]).mask(reasons.isna()),
+            "stop_reason": reasons,
+            "success": column("success", FLAG),
+        }
+    )
+
+
+def _typed(values: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame({name: _array(values[name], UNIT_COLUMNS[name]) for name in values})
+
+
+def _array(values: Any, dtype: str) -> Any:  # noqa: ANN401 - a pandas array
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    return array(values if isinstance(values, pd.Series) else list(values), dtype=dtype)
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """The sum, None if one of the values is unknown."""
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
