@@ -23,11 +23,14 @@ if TYPE_CHECKING:
         UnknownCounter,
     )
     from boolab.frames import boundaries_df, calls_df, events_df, runs_df, steps_df
+    from boolab.labels import label
     from boolab.ledger import recording_df
     from boolab.models.recorded import RecordedModel
     from boolab.models.scripted import ScriptedModel
     from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
     from boolab.policy import Policy, policies
+    from boolab.reading import Reading, load_runs, read_logs
+    from boolab.records import save_runs
     from boolab.runner import resume, run, run_sync, start
     from boolab.stats.finding import Finding
     from boolab.stats.survival import survival
@@ -54,6 +57,7 @@ __all__ = [
     "ModelError",
     "Policy",
     "ReadWarning",
+    "Reading",
     "RecordedModel",
     "Response",
     "Run",
@@ -75,7 +79,9 @@ __all__ = [
     "doom_loop",
     "error_streak",
     "events_df",
+    "label",
     "load_agents",
+    "load_runs",
     "max_cost",
     "max_steps",
     "max_time",
@@ -84,11 +90,13 @@ __all__ = [
     "plot_stop_reasons",
     "plot_tools",
     "policies",
+    "read_logs",
     "recording_df",
     "resume",
     "run",
     "run_sync",
     "runs_df",
+    "save_runs",
     "start",
     "steps_df",
     "survival",
@@ -115,10 +123,13 @@ _HOMES = {
     ),
     "frames": ("boundaries_df", "calls_df", "events_df", "runs_df", "steps_df"),
     "ledger": ("recording_df",),
+    "labels": ("label",),
     "models.recorded": ("RecordedModel",),
     "models.scripted": ("ScriptedModel",),
     "plots": ("plot_steps", "plot_stop_reasons", "plot_tools"),
     "policy": ("Policy", "policies"),
+    "reading": ("Reading", "load_runs", "read_logs"),
+    "records": ("save_runs",),
     "runner": ("resume", "run", "run_sync", "start"),
     "stats.finding": ("Finding",),
     "stats.survival": ("survival",),

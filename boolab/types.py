@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
+from boolab.transcript import transcript
+
 MICRO = 1_000_000
 
 StopReason: TypeAlias = Literal[
@@ -74,6 +76,12 @@ class Response(NamedTuple):
     reasoning: str = ""
     ttft_ms: int | None = None
 
+    def __repr__(self) -> str:
+        """One short line, whatever was said."""
+        calls = f", calls {', '.join(call.name for call in self.tool_calls[:5])}" if self.tool_calls else ""
+        more = f" and {len(self.tool_calls) - 5} more" if len(self.tool_calls) > 5 else ""  # noqa: PLR2004
+        return f"<Response {self.text[:60]!r}{'…' if len(self.text) > 60 else ''}{calls}{more}>"  # noqa: PLR2004
+
 
 class Step(NamedTuple):
     """One iteration of the loop: a response and what became of its tool calls.
@@ -97,6 +105,13 @@ class Step(NamedTuple):
     def dropped(self) -> tuple[ToolCall, ...]:
         """The calls that the model asked for, that were paid for, and that nobody executed."""
         return tuple(c for c, r in zip(self.response.tool_calls, self.results, strict=True) if r is None)
+
+    def __repr__(self) -> str:
+        """One short line, whatever the tools gave."""
+        failed = sum(result is not None and result.is_error is True for result in self.results)
+        facts = f", {failed} failed" if failed else ""
+        facts += f", {len(self.dropped)} dropped" if self.dropped else ""
+        return f"<Step {self.index} of turn {self.turn}: {self.response!r}{facts}>"
 
 
 class Stop(NamedTuple):
@@ -263,6 +278,9 @@ class History(Sequence[Message]):
     def __len__(self) -> int:
         return len(self._look())
 
+    def __repr__(self) -> str:
+        return f"<History of {len(self)} messages>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -352,8 +370,12 @@ class Run:
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "continuation"}
         return _unpickled, (values,)
 
+    def __str__(self) -> str:
+        """The whole run as text to read, folded: what `print(run)` shows."""
+        return transcript(self)
+
     def __repr__(self) -> str:
-        """One short line; `print(bl.steps_df(run))` shows more."""
+        """One short line; `print(run)` shows the whole run."""
         where = "" if self.stop.rule is None else f" at boundary {self.stop.step}"
         return (
             f"<Run {self.run_id[:8]} {self.agent or 'no agent'}/{self.policy}: {self.stop.reason}{where}, "

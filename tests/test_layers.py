@@ -9,7 +9,7 @@ import boolab
 
 PACKAGE = Path(boolab.__file__).parent
 LAYERS = {
-    0: {"errors", "types", "clock", "documents", "data"},
+    0: {"errors", "types", "clock", "documents", "data", "transcript"},
     1: {
         "abort",
         "detectors",
@@ -22,7 +22,21 @@ LAYERS = {
         "tools",
         "workspace",
     },
-    2: {"agents", "frames", "policy"},
+    2: {
+        "agents",
+        "frames",
+        "labels",
+        "places",
+        "policy",
+        "readers",
+        "readers.boolab_records",
+        "readers.claude_code",
+        "readers.drafts",
+        "readers.lines",
+        "readers.tau_bench",
+        "reading",
+        "records",
+    },
     3: {"counterfactuals", "fires", "grid", "ledger", "loop", "outcomes", "parquet", "runner", "tally", "turn"},
     4: {
         "demo",

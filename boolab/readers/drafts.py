@@ -1,0 +1,125 @@
+"""From values to steps: what all readers share.
+
+A `Draft` is a step in the making. Its lines may come in any order, and so may the results of its calls: `Pairing`
+finds the call that a result answers, by id *and* position, because ids repeat within a run in real logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from boolab.readers.lines import parse
+from boolab.types import UNKNOWN_USAGE, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
+
+
+class Draft:
+    """One model response in the making, with the results of its calls. Times are milliseconds on any one clock."""
+
+    __slots__ = (
+        "calls",
+        "error",
+        "finish_reason",
+        "reasoning",
+        "results",
+        "said",
+        "start",
+        "text",
+        "turn",
+        "until",
+        "usage",
+    )
+
+    def __init__(self, turn: int = 1, start: int | None = None) -> None:
+        self.turn = turn
+        self.start = start
+        self.said: int | None = None
+        """When its last own line was written."""
+        self.until: int | None = None
+        """When the last of its lines and results was written."""
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.results: list[ToolResult | None] = []
+        self.finish_reason: str | None = None
+        self.usage: Usage = UNKNOWN_USAGE
+        self.error = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it asked for tools, and all of them gave a result."""
+        return bool(self.calls) and None not in self.results
+
+    def lasts_until(self, time: int | None) -> None:
+        """Move its end, if that is later."""
+        if time is not None:
+            self.until = time if self.until is None else max(self.until, time)
+
+    def step(self, index: int, origin: int | None) -> Step:
+        """The step, with times from `origin` on."""
+        start = None if self.start is None or origin is None else max(0, self.start - origin)
+        response = Response(
+            "\n".join(self.text),
+            tuple(self.calls),
+            self.finish_reason,
+            self.usage,
+            "\n".join(self.reasoning),
+        )
+        return Step(
+            index,
+            self.turn,
+            start,
+            _since(self.start, self.until),
+            _since(self.start, self.said),
+            response,
+            tuple(self.results),
+            self.error,
+        )
+
+
+class Pairing:
+    """The calls of a run that have no result yet."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[tuple[Draft, int]]] = {}
+
+    def ask(self, draft: Draft, call: ToolCall) -> None:
+        """Add a call to a draft."""
+        self._open.setdefault(call.id, []).append((draft, len(draft.calls)))
+        draft.calls.append(call)
+        draft.results.append(None)
+
+    def answer(self, call_id: str) -> tuple[Draft, int] | None:
+        """Which call a result with this id answers: in the latest step that has an open one, its first."""
+        waiting = self._open.get(call_id)
+        if not waiting:
+            return None
+        latest = waiting[-1][0]
+        place = next(i for i, (draft, _) in enumerate(waiting) if draft is latest)
+        found = waiting.pop(place)
+        if not waiting:
+            del self._open[call_id]
+        return found
+
+
+def unreadable(arguments: str) -> bool:
+    """Whether a call's raw arguments are not a JSON object."""
+    try:
+        return not isinstance(parse(arguments.encode("utf-8", "surrogatepass")), dict)
+    except ValueError:
+        return True
+
+
+def stop_at(reason: StopReason, drafts: Sequence[Draft]) -> Stop:
+    """A stop at the boundary that the last turn had reached: how many of its tool steps were complete.
+
+    A step that others of its turn follow is complete, whatever became of its calls.
+    """
+    if not drafts:
+        return Stop(reason, 0)
+    last = drafts[-1]
+    before = sum(draft.turn == last.turn for draft in drafts) - 1
+    return Stop(reason, before + last.complete)
+
+
+def _since(start: int | None, end: int | None) -> int | None:
+    return None if start is None or end is None else max(0, end - start)

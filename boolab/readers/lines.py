@@ -1,0 +1,275 @@
+"""From bytes to values, within limits: what all readers share.
+
+Logs are untrusted. A line longer than `MAX_LINE` is never held in memory, nesting is bounded by the JSON parser, and
+what cannot be read is noted with its line instead of stopping the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pydantic_core import from_json, to_json
+
+from boolab.errors import ReadWarning, RunFormatError
+
+MAX_LINE: Final = 64 * 2**20
+"""The longest line that is read, in bytes."""
+
+MAX_DOCUMENT: Final = 512 * 2**20
+"""The largest file that is read as one JSON document, in bytes."""
+
+_TOLD: Final = 10
+_BLOCK: Final = 2**20
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F])..|.)", re.DOTALL
+)
+_PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
+
+Warn: TypeAlias = Callable[[str], None]
+"""Takes one warning, with its path and line in its text."""
+
+
+def warn_reader(message: str) -> None:
+    """Warn with a `ReadWarning`: what `read` does unless it is told something else."""
+    warnings.warn(message, ReadWarning, stacklevel=2)
+
+
+class Damage:
+    """What could not be read of one file, by line.
+
+    Args:
+        path: The file.
+
+    Example:
+        >>> damage = Damage("a.jsonl")
+        >>> damage.note(3, "not valid JSON")
+        >>> damage.tell(print, readable=True)
+        a.jsonl:3: not valid JSON; skipped
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.first: tuple[int, str] | None = None
+        self._shown: list[tuple[int, str]] = []
+        self._count = 0
+
+    def note(self, line: int, what: str) -> None:
+        """Remember that something at this line could not be read."""
+        self._count += 1
+        if len(self._shown) < _TOLD:
+            self._shown.append((line, what))
+        self.first = self.first or (line, what)
+
+    def tell(self, warn: Warn, *, readable: bool) -> None:
+        """Warn of each of the first few, and of how many more there were.
+
+        Raises:
+            RunFormatError: if there was damage and nothing else was `readable`.
+        """
+        if self.first is not None and not readable:
+            line, what = self.first
+            raise RunFormatError(f"{what}, and nothing else in it can be read as a run", path=self.path, line=line)
+        for line, what in self._shown:
+            warn(f"{self.path}:{line}: {what}; skipped")
+        if self._count > _TOLD:
+            warn(f"{self.path}:{self._shown[-1][0]}: {self._count - _TOLD:,} more places after this one were skipped")
+
+
+def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    r"""The value of a JSON text. Half surrogates, which JavaScript writes when it cuts a text, become U+FFFD.
+
+    Raises:
+        ValueError: if it is not JSON, or nested too deeply.
+
+    Example:
+        >>> parse(b'["\\ud83d", "\\ud83d\\ude00"]')
+        ['\ufffd', '\U0001f600']
+    """
+    try:
+        return from_json(data, cache_strings="keys")
+    except ValueError:
+        mended = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
+        if mended == data:
+            raise
+        return from_json(mended, cache_strings="keys")
+
+
+def parse_exactly(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a JSON text, half surrogates and all.
+
+    Raises:
+        ValueError: if it is not JSON, or nested too deeply.
+    """
+    try:
+        return from_json(data, cache_strings="keys", allow_inf_nan=False)
+    except ValueError:
+        if _ESCAPE.sub(lambda found: b"" if found[1] else found[0], data) == data:
+            raise
+    try:
+        return json.loads(data)
+    except RecursionError:
+        msg = "nested too deeply"
+        raise ValueError(msg) from None
+
+
+def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
+    """The number and the value of each line of a JSON Lines file; what cannot be read is noted in `damage`."""
+    with Path(path).open("rb") as file:
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            if len(line) > MAX_LINE:
+                damage.note(number, f"a line of more than {MAX_LINE:,} bytes")
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(_BLOCK)
+                continue
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.isspace() or not line:
+                continue
+            try:
+                yield number, parse(line)
+            except ValueError as error:
+                damage.note(number, _not_json(error, cut=not line.endswith(b"\n")))
+
+
+def json_document(path: str | Path, damage: Damage) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a JSON file. Of a damaged list, the items before the damage.
+
+    Raises:
+        RunFormatError: if the file is too large, or nothing of it can be read.
+    """
+    path = Path(path)
+    size = path.stat().st_size
+    if size > MAX_DOCUMENT:
+        raise RunFormatError(f"{size:,} bytes, more than the {MAX_DOCUMENT:,} that are read", path=path)
+    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    try:
+        return parse(data)
+    except ValueError as error:
+        line, offset = _offset(data, error)
+        damage.note(line, _not_json(error, cut=offset >= len(data.rstrip())))
+        try:
+            part = from_json(data[:offset], allow_partial=True)
+        except ValueError:
+            part = None
+        if isinstance(part, list) and len(part) > 1:
+            return part[:-1]
+        raise RunFormatError(_not_json(error, cut=False), path=path, line=line) from None
+
+
+def _not_json(error: ValueError, *, cut: bool) -> str:
+    why = _PLACE.sub("", str(error))
+    return "the file ends in the middle of a value" if cut else f"not valid JSON ({why})"
+
+
+def _offset(data: bytes, error: ValueError) -> tuple[int, int]:
+    """The line of a parser's error, and its place in the data."""
+    found = _PLACE.search(str(error))
+    if found is None:
+        return 1, 0
+    line, column = int(found[1]), int(found[2])
+    start = 0
+    for _ in range(line - 1):
+        start = data.index(b"\n", start) + 1
+    return line, start + max(0, column - 1)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: object) -> Sequence[Any]:
+    """The value if it is a JSON list, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def text(value: object) -> str:
+    """The value if it is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def whole(value: object) -> int | None:
+    """The value if it is a number that counts something, else None.
+
+    Example:
+        >>> whole(3), whole(2.0), whole(True), whole(-1), whole("3")
+        (3, 2, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return None
+    return int(value)
+
+
+def json_text(value: object) -> str:
+    """A value as compact JSON, its keys in their order."""
+    return to_json(value, inf_nan_mode="constants").decode()
+
+
+def content_text(content: object) -> str:
+    r"""The text of a message's content: a text, or a list of texts and blocks. What is not text is named in brackets.
+
+    Example:
+        >>> content_text(["a", {"type": "text", "text": "b"}, {"type": "image", "source": {}}])
+        'a\nb\n[image]'
+    """
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(block_text(block) for block in content)
+    return "" if content is None else json_text(content)
+
+
+def block_text(block: object) -> str:
+    """The text of one block of a message's content."""
+    if isinstance(block, str):
+        return block
+    if isinstance(block, dict):
+        said = block.get("text")
+        return said if isinstance(said, str) else f"[{block.get('type', 'unknown')}]"
+    return json_text(block)
+
+
+def one_line(long: str, width: int = 200) -> str:
+    r"""A text on one line, shortened.
+
+    Example:
+        >>> one_line("Fix  the\n test", 8)
+        'Fix the…'
+    """
+    line = " ".join(long[: 20 * width].split())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def instant(stamp: object) -> datetime | None:
+    """The time of an ISO 8601 timestamp, in UTC; None if it is none.
+
+    Example:
+        >>> instant("2026-02-01T10:00:00.250Z")
+        datetime.datetime(2026, 2, 1, 10, 0, 0, 250000, tzinfo=datetime.timezone.utc)
+    """
+    if not isinstance(stamp, str):
+        return None
+    try:
+        time = datetime.fromisoformat(stamp)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def epoch_ms(stamp: object) -> int | None:
+    """The milliseconds since 1970 of an ISO 8601 timestamp; None if it is none.
+
+    Example:
+        >>> epoch_ms("1970-01-01T00:00:01.5Z")
+        1500
+    """
+    time = instant(stamp)
+    return None if time is None else round(time.timestamp() * 1000)

@@ -1,0 +1,193 @@
+"""tau-bench: `historical_trajectories/*.json` and what its `run.py` writes; see github.com/sierra-research/tau-bench.
+
+A list of `{task_id, trial, reward, info, traj}`. Each assistant message is a step, each message of the simulated user
+begins a turn. The harness calls the model at most `max_num_steps` times (30), and stops earlier when the user says
+`###STOP###` or a tool hands over to a human. A run that did neither and is as long as the longest was cut by the cap;
+one that says `###STOP###` on the 30th step had finished.
+
+There are no times, tokens or finish reasons. A result that begins with `Error` is one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.errors import RunFormatError
+from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable
+from boolab.readers.lines import (
+    Damage,
+    Warn,
+    content_text,
+    items,
+    json_document,
+    json_text,
+    mapping,
+    text,
+    warn_reader,
+    whole,
+)
+from boolab.types import Input, Message, Run, Text, ToolCall, ToolResult
+
+NAME: Final = "tau_bench"
+PLACES: Final = ()
+LOOKED_FOR: Final = 'a JSON list of objects with "task_id" and "traj"'
+CAP: Final = 30
+"""The harness's default for `max_num_steps`."""
+
+_STOP: Final = "###STOP###"
+_HANDED_OVER: Final = "transfer_to_human_agents"
+_REACT: Final = "API output:"
+_DOMAINS: Final = ("airline", "retail")
+
+
+def sniff(head: bytes, path: Path) -> bool:  # noqa: ARG001 - the content says enough
+    """Whether this is a tau-bench file. Its few-shot files are recognised, and refused by `read`."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"[") and start[1:].lstrip().startswith(b"{"):
+        return b'"task_id"' in head and (b'"traj"' in head or (b'"reward"' in head and b'"info"' in head))
+    return start.startswith(b'{"messages_display"')
+
+
+def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
+    """The runs of one file.
+
+    Raises:
+        RunFormatError: if nothing in it can be read.
+    """
+    with path.open("rb") as file:
+        if file.read(64).lstrip().startswith(b'{"messages_display"'):
+            msg = "few-shot demonstrations of tau-bench: dialogues for a prompt without call arguments, not runs"
+            raise RunFormatError(msg, path=path, line=1)
+    damage = Damage(path)
+    document = json_document(path, damage)
+    if not isinstance(document, list):
+        raise RunFormatError(f"a tau-bench file is {LOOKED_FOR}", path=path, line=1)
+    entries = []
+    for number, entry in enumerate(document, 1):
+        if isinstance(entry, dict) and isinstance(entry.get("traj"), list) and "task_id" in entry:
+            entries.append(entry)
+        else:
+            damage.note(1, f"entry {number} has no task_id or no traj")
+    runs = _runs(path, entries)
+    damage.tell(warn, readable=bool(runs))
+    return runs
+
+
+def _runs(path: Path, entries: Sequence[Mapping[str, Any]]) -> list[Run]:
+    talks = [_Talk(path, entry) for entry in entries]
+    cap = _cap(talks)
+    group = next((domain for domain in _DOMAINS if domain in path.name.lower()), path.stem)
+    seen: Counter[str] = Counter()
+    runs = []
+    for talk in talks:
+        task = f"{group}/{talk.task_id}"
+        run_id = f"{path.stem}/{talk.task_id}/{talk.trial}"
+        seen[run_id] += 1
+        if seen[run_id] > 1:
+            run_id += f"#{seen[run_id]}"
+        runs.append(talk.run(run_id, task, cap))
+    return runs
+
+
+def _cap(talks: Sequence[_Talk]) -> int | None:
+    """The cap that was in force, if it cut a run: the length of the longest, if it did not end by itself."""
+    longest = max((len(talk.drafts) for talk in talks), default=0)
+    cut = sum(len(talk.drafts) == longest and not talk.ended for talk in talks)
+    return longest if longest and cut and (longest == CAP or cut > 1) else None
+
+
+class _Talk:
+    """One entry: who said what, in turns."""
+
+    def __init__(self, path: Path, entry: Mapping[str, Any]) -> None:
+        info = mapping(entry.get("info"))
+        self.task_id = entry["task_id"] if isinstance(entry["task_id"], int | str) else json_text(entry["task_id"])
+        self.trial = whole(entry.get("trial")) or 0
+        reward = entry.get("reward")
+        self.success = abs(reward - 1) <= 1e-6 if isinstance(reward, int | float) else None  # noqa: PLR2004
+        self.error = text(info.get("error")) or None
+        self.drafts: list[Draft] = []
+        self.prompt: list[Message] = []
+        self.inputs: list[Input] = []
+        self.pairing = Pairing()
+        self.turn = 1
+        self.last: Mapping[str, Any] = {}
+        for message in items(entry["traj"]):
+            self._take(path, mapping(message))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the talk ended by itself: the user was done, or the agent handed over."""
+        role = self.last.get("role")
+        if role == "user":
+            return _STOP in content_text(self.last.get("content"))
+        if role == "tool":
+            return any(call.name == _HANDED_OVER for call in self.drafts[-1].calls) if self.drafts else False
+        return False
+
+    def _take(self, path: Path, message: Mapping[str, Any]) -> None:
+        role, content = message.get("role"), content_text(message.get("content"))
+        if role == "assistant":
+            self._answer(message, content)
+        elif role == "tool":
+            found = self.pairing.answer(text(message.get("tool_call_id")))
+            if found is not None:
+                draft, place = found
+                call = draft.calls[place]
+                failed = content.startswith("Error")
+                draft.results[place] = ToolResult(call.id, content, failed, unreadable(call.arguments))
+        elif role in ("user", "system"):
+            if content.startswith(_REACT):
+                msg = "a ReAct transcript of tau-bench: its calls are inside the texts; only tool-calling runs are read"
+                raise RunFormatError(msg, path=path, line=1)
+            said = Message(role, (Text(content),))
+            if not self.drafts:
+                self.prompt.append(said)
+            else:
+                self.inputs.append(Input(len(self.drafts) + 1, said))
+                self.turn = self.drafts[-1].turn + (role == "user")
+        else:
+            return
+        self.last = message
+
+    def _answer(self, message: Mapping[str, Any], content: str) -> None:
+        draft = Draft(self.turn)
+        draft.text.append(content)
+        draft.reasoning.append(text(message.get("reasoning_content")))
+        self.drafts.append(draft)
+        for asked in items(message.get("tool_calls")):
+            function = mapping(mapping(asked).get("function"))
+            arguments = function.get("arguments")
+            raw = arguments if isinstance(arguments, str) else json_text(arguments)
+            self.pairing.ask(draft, ToolCall(text(mapping(asked).get("id")), text(function.get("name")), raw))
+
+    def run(self, run_id: str, task: str, cap: int | None) -> Run:
+        """The record."""
+        limits: dict[str, int] = {}
+        if self.error is not None and not self.ended:
+            stop = stop_at("error", self.drafts)
+        elif self.ended:
+            stop = stop_at("finished", self.drafts)
+        elif cap is not None and len(self.drafts) == cap:
+            stop = stop_at("step_cap", self.drafts)._replace(rule=f"max_num_steps({cap})", threshold=cap, value=cap)
+            limits = {"steps": cap}
+        else:
+            stop = stop_at("aborted", self.drafts)
+        return Run(
+            run_id=run_id,
+            agent="",
+            model="",
+            policy=NAME,
+            task=task,
+            stop=stop,
+            steps=tuple(draft.step(index, None) for index, draft in enumerate(self.drafts, 1)),
+            prompt=tuple(self.prompt),
+            inputs=tuple(self.inputs),
+            source=NAME,
+            limits=limits,
+            success=self.success,
+            error=self.error,
+        )

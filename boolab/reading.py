@@ -1,0 +1,339 @@
+"""Reading logs: finds files, detects their formats, reads them, and keeps account of what was skipped and why."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatch
+from functools import cache
+from glob import glob, has_magic
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
+
+import boolab.readers as package
+from boolab.errors import ReadWarning, RunFormatError, SettingError
+from boolab.readers.lines import Warn
+from boolab.types import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Paths: TypeAlias = str | Path | Iterable[str | Path]
+
+HEAD: Final = 65_536
+"""How much of a file's beginning its format is detected from, in bytes."""
+
+SUFFIXES: Final = (".json", ".jsonl")
+"""The files that are looked at in a folder."""
+
+_UNKNOWN: Final = "no reader recognises it"
+_QUIET: Final = 20_000_000
+"""Fewer bytes than these are read before a progress bar could be seen."""
+
+
+class Reader(Protocol):
+    """A module of `boolab.readers` that reads one format."""
+
+    @property
+    def NAME(self) -> str: ...  # noqa: N802 - a module's constant
+    @property
+    def PLACES(self) -> tuple[str, ...]: ...  # noqa: N802 - a module's constant
+    @property
+    def LOOKED_FOR(self) -> str: ...  # noqa: N802 - a module's constant
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Whether the file looks like this format."""
+        ...
+
+    def read(self, path: Path, warn: Warn) -> list[Run]:
+        """The runs of one file."""
+        ...
+
+
+class FileRow(NamedTuple):
+    """What became of one file. `format` is None where none was recognised, `skipped` None where it was read."""
+
+    path: str
+    format: str | None
+    runs: int
+    bytes: int
+    seconds: float
+    skipped: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read, and an account of it: one row for each file that was looked at."""
+
+    runs: tuple[Run, ...]
+    files: tuple[FileRow, ...]
+
+    def files_df(self) -> pd.DataFrame:
+        """The account as a DataFrame: path, format, runs, bytes, seconds, skipped, warnings (joined by lines).
+
+        Example:
+            >>> list(Reading((), ()).files_df().columns)
+            ['path', 'format', 'runs', 'bytes', 'seconds', 'skipped', 'warnings']
+        """
+        import pandas as pd  # noqa: PLC0415 - slow to import
+
+        rows = [row._replace(warnings=("\n".join(row.warnings),)) for row in self.files]
+        types = ("string[python]", "string[python]", "Int64", "Int64", "Float64", "string[python]", "string[python]")
+        columns = dict(zip(FileRow._fields, zip(*rows, strict=True) if rows else [()] * len(types), strict=True))
+        columns["warnings"] = tuple(told for (told,) in columns["warnings"])
+        data: dict[str, Any] = {
+            name: pd.array(list(values), dtype=cast("Any", kind))
+            for (name, values), kind in zip(columns.items(), types, strict=True)
+        }
+        return pd.DataFrame(data)
+
+    def __repr__(self) -> str:
+        skipped = sum(row.skipped is not None for row in self.files)
+        told = sum(len(row.warnings) for row in self.files)
+        return f"<Reading: {len(self.runs)} runs of {len(self.files)} files, {skipped} skipped, {told} warnings>"
+
+
+def load_runs(paths: Paths, format: str | None = None) -> list[Run]:  # noqa: A002 - the design's name
+    """Read logs: boolab's own records, and those of other systems.
+
+    Args:
+        paths: A file, a folder (searched with all its folders), a glob (`**` for any folders), or a list of these.
+            `~` is expanded.
+        format: The name of the format, if it is not to be detected.
+
+    Returns:
+        The runs. What could not be read is told by `ReadWarning`s, with path and line; `read_logs` gives a table of it.
+
+    Raises:
+        RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
+        SettingError: if no format has that name.
+
+    Example:
+        >>> import tempfile
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.records import save_runs
+        >>> from boolab.runner import run_sync
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_runs(run_sync(None, "Hello", model=ScriptedModel(["Hi."])), f"{folder}/runs.jsonl")
+        ...     [run.task for run in load_runs(folder)]
+        ['Hello']
+    """
+    return list(read_logs(paths, format=format).runs)
+
+
+def read_logs(
+    paths: Paths,
+    *,
+    format: str | None = None,  # noqa: A002 - the design's name
+    since: datetime | None = None,
+    limit: int | None = None,
+    progress: bool = True,
+) -> Reading:
+    """Read logs, and keep account of every file.
+
+    Args:
+        paths: A file, a folder, a glob, or a list of these; see `load_runs`.
+        format: The name of the format, if it is not to be detected.
+        since: Only files that were changed at this time or later.
+        limit: At most so many logs, the newest first.
+        progress: Show a progress bar, if it takes longer than two seconds and somebody can see it.
+
+    Returns:
+        The runs and a row for each file, in the order of their paths; the newest first if there is a `limit`.
+
+    Raises:
+        RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
+        SettingError: if no format has that name.
+    """
+    known = readers()
+    if format is not None and format not in known:
+        raise SettingError(f"format {format!r} is not known; accepted: {', '.join(known)}")
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    found = _find(given, since)
+    if limit is not None:
+        found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
+    strict = len(given) == 1 and len(found) == 1 and found[0].named
+    runs: list[Run] = []
+    rows: list[FileRow] = []
+    homes: dict[str, str] = {}
+    with _Bar(found, show=progress) as bar:
+        for file in found:
+            if limit is not None and sum(row.skipped is None for row in rows) >= limit:
+                break
+            row, new = _take(file, known, format, strict=strict)
+            for run in new:
+                home = homes.setdefault(run.run_id, row.path)
+                if home != row.path:
+                    told = _told(f"{row.path}: run {run.run_id} is in {home} too")
+                    row = row._replace(warnings=(*row.warnings, told))
+            rows.append(row)
+            runs += new
+            bar.update(file.stat.st_size)
+    return Reading(tuple(runs), tuple(rows))
+
+
+@cache
+def readers() -> Mapping[str, Reader]:
+    """The readers by the names of their formats: every module of `boolab.readers` that can `sniff`.
+
+    Example:
+        >>> [*readers()][:3]
+        ['boolab', 'claude_code', 'tau_bench']
+    """
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [import_module(f"{package.__name__}.{name}") for name in names]
+    return {module.NAME: cast("Reader", module) for module in modules if hasattr(module, "sniff")}
+
+
+class _File(NamedTuple):
+    path: Path
+    stat: os.stat_result
+    named: bool
+    foldered: bool
+
+
+def _find(given: Sequence[str | Path], since: datetime | None) -> list[_File]:
+    """The files that were meant, each once, in order."""
+    after = None if since is None else since.timestamp()
+    found: dict[str, _File] = {}
+    for item in given:
+        for path, named, foldered in _matches(item):
+            try:
+                stat = path.stat()
+            except OSError as error:
+                if named:
+                    raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
+                continue
+            if after is None or stat.st_mtime >= after:
+                found.setdefault(os.path.realpath(path), _File(path, stat, named, foldered))
+    return list(found.values())
+
+
+def _matches(item: str | Path) -> Iterator[tuple[Path, bool, bool]]:
+    """The files of a path, a folder or a glob: each with whether it was named itself, and whether a folder held it."""
+    path = Path(item).expanduser()
+    if path.is_dir():
+        for name in _under(path):
+            yield Path(name), False, True
+    elif path.exists() or not has_magic(str(path)):
+        if not path.exists():
+            msg = "no such file or folder"
+            raise RunFormatError(msg, path=path)
+        yield path, True, False
+    else:
+        names = sorted(glob(str(path), recursive=True, include_hidden=True))  # noqa: PTH207 - pathlib skips no less
+        if not names:
+            msg = "no file matches this pattern"
+            raise RunFormatError(msg, path=path)
+        for name in names:
+            if os.path.isfile(name):  # noqa: PTH113 - thousands of them
+                yield Path(name), False, False
+
+
+def _under(folder: Path) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(SUFFIXES):
+                yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
+
+
+def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, strict: bool) -> tuple[FileRow, list[Run]]:
+    """Read one file. What is wrong with it is raised if it is `strict`, else a warning."""
+    path, size = file.path, file.stat.st_size
+    start = time.perf_counter()
+    told: list[str] = []
+    name = None
+    try:
+        reader = _reader_of(file, known, wanted)
+        name = reader.NAME
+        runs = reader.read(path, lambda message: told.append(_told(message)))
+        if not runs and strict:
+            told.append(_told(f"{path}: no run in it"))
+        return FileRow(str(path), name, len(runs), size, time.perf_counter() - start, None, tuple(told)), runs
+    except _Unrecognised as error:
+        if strict or not file.foldered:
+            _refuse(error, strict=strict)
+            told.append(str(error))
+        return FileRow(str(path), None, 0, size, time.perf_counter() - start, _UNKNOWN, tuple(told)), []
+    except RunFormatError as error:
+        why = error
+    except OSError as error:
+        why = RunFormatError(f"cannot be read: {error.strerror}", path=path)
+    except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
+        why = RunFormatError(f"the reader of {name} failed ({type(error).__name__}: {error})", path=path)
+    _refuse(why, strict=strict)
+    return FileRow(str(path), name, 0, size, time.perf_counter() - start, why.message, (*told, str(why))), []
+
+
+class _Unrecognised(RunFormatError):
+    """A file that no reader takes for its own."""
+
+
+def _refuse(error: RunFormatError, *, strict: bool) -> None:
+    if strict:
+        raise RunFormatError(error.message, path=error.path, line=error.line)
+    _told(f"{error}; the file was skipped")
+
+
+def _told(message: str) -> str:
+    warnings.warn(message, ReadWarning, stacklevel=2)
+    return message
+
+
+def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> Reader:
+    """The reader of a file, by its content, then by its name."""
+    if wanted is not None and not file.foldered:
+        return known[wanted]
+    with file.path.open("rb") as opened:
+        head = opened.read(HEAD)
+    choice = [known[wanted]] if wanted is not None else list(known.values())
+    fitting = [reader for reader in choice if reader.sniff(head, file.path)]
+    if len(fitting) != 1:
+        named = [reader for reader in fitting or choice if _at_home(file.path, reader)]
+        fitting = named if len(named) == 1 and head.strip() else fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = " and ".join(reader.NAME for reader in fitting)
+        raise RunFormatError(f"it looks like {names}; say which with format=", path=file.path, line=1)
+    looked = "; ".join(f"{reader.NAME}: {reader.LOOKED_FOR}" for reader in choice)
+    raise _Unrecognised(f"not a log of a known format. Looked for {looked}", path=file.path, line=1)
+
+
+def _at_home(path: Path, reader: Reader) -> bool:
+    """Whether the file lies where the reader's harness keeps its logs."""
+    name = str(path.absolute())
+    return any(fnmatch(name, os.path.expandvars(place).replace("~", "*", 1)) for place in reader.PLACES)
+
+
+class _Bar:
+    """A progress bar over bytes, which is only there if it takes a while and somebody can see it."""
+
+    def __init__(self, files: Sequence[_File], *, show: bool) -> None:
+        self._total = sum(file.stat.st_size for file in files)
+        self._show = show and self._total > _QUIET
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self._show:
+            from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
+
+            self._bar = tqdm(total=self._total, unit="B", unit_scale=True, desc="reading", delay=2, disable=None)
+        return self
+
+    def update(self, size: int) -> None:
+        """Move on by so many bytes."""
+        if self._bar is not None:
+            self._bar.update(size)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

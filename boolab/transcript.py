@@ -1,0 +1,277 @@
+"""A run as text to read: what `print(run)` shows.
+
+Long texts are folded, equal steps in a row are told once, and what is not known is marked with `?`. Nothing here
+imports the records: they print themselves through this.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+WIDTH: Final = 100
+_LINES: Final = 6
+_THOUGHTS: Final = 2
+_PROMPT: Final = 4
+_FOLD: Final = 3
+"""More equal steps in a row than these are told as one."""
+_ELSEWHERE: Final = ("sentinel", "synthesis", "stop")
+"""Events that the end of the text tells anyway."""
+_CONTROLS: Final = dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)), "�")
+"""What a log could do to a terminal."""
+
+
+def transcript(run: Any) -> str:  # noqa: ANN401 - a Run, which prints itself through this
+    """The whole run, folded."""
+    return "\n".join(line.rstrip() for line in _run(run))
+
+
+def _run(run: Any) -> Iterator[str]:  # noqa: ANN401
+    yield from _header(run)
+    between: dict[int, list[Any]] = {1: [message for message in run.prompt if message.text]}
+    for before, message in run.inputs:
+        between.setdefault(before, []).append(message)
+    said = {message.text for _, message in run.inputs}
+    happened: dict[int, list[Any]] = {}
+    for event in run.events:
+        if event.kind not in _ELSEWHERE and event.payload.get("what") not in said:
+            happened.setdefault(event.payload.get("after_step", len(run.steps)), []).append(event)
+    many = len({step.turn for step in run.steps}) > 1
+    turn = 0
+    yield from _events(happened.get(0, ()))
+    for steps in _groups(run.steps, between, happened):
+        opens = many and steps[0].turn != turn
+        turn = steps[0].turn
+        yield from _messages(between.pop(steps[0].index, []), f"── turn {turn} ".ljust(WIDTH, "─") if opens else "")
+        yield ""
+        yield from _step(steps[0])
+        if len(steps) > 1:
+            calls = "call" if len(steps[0].results) == 1 else "calls"
+            yield f"    ⋮  the same {calls} {len(steps) - 1:,} times more, steps {steps[1].index}-{steps[-1].index}"
+        yield from _events(happened.get(steps[-1].index, ()))
+    for messages in between.values():
+        yield from _messages(messages, "")
+    yield ""
+    yield from _end(run)
+
+
+def _header(run: Any) -> Iterator[str]:  # noqa: ANN401
+    yield f"━━ run {run.run_id} ".ljust(WIDTH, "━")
+    facts = [
+        ("agent", run.agent),
+        ("model", run.model),
+        ("policy", run.policy),
+        ("source", run.source),
+        ("parent", run.parent_run_id),
+        ("seed", run.seed),
+        ("success", "?" if run.success is None else "yes" if run.success else "no"),
+        ("started", run.started_at and f"{run.started_at:%Y-%m-%d %H:%M:%S %Z}"),
+    ]
+    said = "   ".join(f"{name} {value}" for name, value in facts if value not in (None, ""))
+    yield from textwrap.wrap(said, WIDTH, break_long_words=False, break_on_hyphens=False)
+    if run.task and run.task not in (_flat(message.text) for message in run.prompt):
+        yield from _folded(f"task {run.task}", 2, "")
+    limits = [f"{name} {value:,}" for name, value in run.limits.items()]
+    settings = [f"{name}={value}" for name, value in run.settings.items()]
+    for name, values in (("limits", limits), ("settings", settings)):
+        if values:
+            yield from _folded(f"{name} {', '.join(values)}", 2, "")
+
+
+def _messages(messages: Sequence[Any], turn: str) -> Iterator[str]:
+    """Messages that came in together; a turn opens with the last of them."""
+    for message in messages[:-1] if turn else messages:
+        yield from _message(message, "" if message is messages[0] else None)
+    if turn:
+        yield ""
+        yield turn
+    for message in messages[-1:] if turn else ():
+        yield from _message(message, None)
+
+
+def _message(message: Any, above: str | None) -> Iterator[str]:  # noqa: ANN401
+    if above is not None:
+        yield above
+    mark = "  user │ " if message.role == "user" else f"{message.role:>6} │ "
+    yield from _folded(message.text, _PROMPT, mark, "       │ ")
+
+
+def _step(step: Any) -> Iterator[str]:  # noqa: ANN401
+    response = step.response
+    when = "" if step.start_ms is None else f" at {duration(step.start_ms)}"
+    took = "" if step.duration_ms is None else f", took {duration(step.duration_ms)}"
+    yield f"{step.index:>3}.{when}{took}{', ' if when else '  '}{usage(response.usage)}{_finish(response)}"
+    if response.reasoning:
+        yield from _folded(response.reasoning, _THOUGHTS, "     ~ ")
+    if response.text:
+        yield from _folded(response.text, _LINES, "     ")
+    for call, result in zip(response.tool_calls, step.results, strict=False):
+        yield _short(f"     -> {call.name} {_flat(call.arguments)}")
+        yield _short(f"     <- {_result(result)}")
+    if step.error:
+        yield _short(f"     !! {_flat(step.error)}")
+
+
+def _finish(response: Any) -> str:  # noqa: ANN401
+    expected = "tool_calls" if response.tool_calls else "stop"
+    return "" if response.finish_reason in (None, expected) else f", ended by {response.finish_reason}"
+
+
+def _result(result: Any) -> str:  # noqa: ANN401
+    if result is None:
+        return "dropped, never executed"
+    status = {True: "error", False: "ok"}.get(result.is_error, "?")
+    broken = ", arguments were no JSON" if result.parse_error else ""
+    took = "" if result.duration_ms is None else f" in {duration(result.duration_ms)}"
+    shown = _flat(result.content)
+    return f"{status}{broken} {_count(len(result.content), 'char')}{took}{': ' + shown if shown else ''}"
+
+
+def _events(events: Iterable[Any]) -> Iterator[str]:
+    for event in events:
+        said = ", ".join(_fact(name, value) for name, value in event.payload.items() if name != "after_step")
+        yield _short(f"     ** {event.kind}{': ' if said else ''}{_flat(said)}")
+
+
+def _fact(name: str, value: object) -> str:
+    return str(value) if name == "what" else f"{name} {'?' if value is None else value}"
+
+
+def _end(run: Any) -> Iterator[str]:  # noqa: ANN401
+    if run.wrap_up is not None:
+        spent = usage(run.wrap_up.response.usage) if run.wrap_up.response is not None else "not asked"
+        why = f" ({run.wrap_up.fault})" if run.wrap_up.fault else ""
+        yield f"     wrap-up, {spent if run.wrap_up.asked else 'not asked'}{why}"
+        if run.sentinel is None or run.wrap_up.text != run.sentinel.text:
+            yield from _folded(run.wrap_up.text, _LINES, "     ")
+    if run.synthesis is not None:
+        yield "     synthesis"
+        yield from _folded(run.synthesis, _LINES, "     ")
+    if run.sentinel is not None:
+        yield from _folded(run.sentinel.text, 2, f"     [{run.sentinel.kind}] ", "     ")
+    stop = run.stop
+    rule = f" by {stop.rule}" if stop.rule else ""
+    value = f", {stop.value:,} of {stop.threshold:,}" if None not in (stop.value, stop.threshold) else ""
+    also = f", also {', '.join(stop.also_true)}" if stop.also_true else ""
+    yield f"━━ {stop.reason}{rule} at boundary {stop.step}{value}{also} ".ljust(WIDTH, "━")
+    results = [result for step in run.steps for result in step.results]
+    given = [result for result in results if result is not None]
+    unknown = sum(result.is_error is None for result in given)
+    counts = [
+        _count(len(run.steps), "step"),
+        _count(len(given), "call"),
+        _count(sum(result.is_error is True for result in given), "error") + (f" (? {unknown:,})" if unknown else ""),
+        f"{len(results) - len(given):,} dropped" if len(given) < len(results) else "",
+        usage(_total(run)),
+        "time ?" if run.duration_ms is None else duration(run.duration_ms),
+    ]
+    yield "   " + "   ".join(part for part in counts if part)
+    if run.error:
+        yield from _folded(run.error, 3, "   !! ")
+
+
+def _total(run: Any) -> Any:  # noqa: ANN401
+    """The sum of all usage, unknown where any of it is."""
+    each = [step.response.usage for step in run.steps]
+    if run.wrap_up is not None and run.wrap_up.response is not None:
+        each.append(run.wrap_up.response.usage)
+    return type("Total", (), {name: _sum([getattr(one, name) for one in each]) for name in _FIGURES})
+
+
+_FIGURES: Final = ("input_tokens", "output_tokens", "cached_tokens", "cost")
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def usage(used: Any) -> str:  # noqa: ANN401 - a Usage
+    """Tokens and money in a few words; `?` for what is not known."""
+    if used.input_tokens is None and used.output_tokens is None:
+        tokens = "tokens ?"
+    else:
+        cached = f" ({used.cached_tokens:,} cached)" if used.cached_tokens else ""
+        tokens = f"tokens {_number(used.input_tokens)}{cached} in, {_number(used.output_tokens)} out"
+    return tokens if used.cost is None else f"{tokens}, ${used.cost / 1_000_000:.4f}"
+
+
+def duration(ms: int) -> str:
+    """Milliseconds as people say them.
+
+    Example:
+        >>> [duration(ms) for ms in (450, 2_340, 61_000, 5_400_000)]
+        ['450 ms', '2.3 s', '1 min 1 s', '1 h 30 min']
+    """
+    if ms < 1_000:  # noqa: PLR2004 - a second
+        return f"{ms} ms"
+    if ms < 60_000:  # noqa: PLR2004 - a minute
+        return f"{ms / 1000:.1f} s"
+    minutes, seconds = divmod(ms // 1000, 60)
+    hours, left = divmod(minutes, 60)
+    return f"{hours:,} h {left} min" if hours else f"{minutes} min {seconds} s"
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _groups(steps: Sequence[Any], between: Mapping[int, object], happened: Mapping[int, object]) -> Iterator[list[Any]]:
+    """The steps; equal ones in a row together, if there are enough of them."""
+    row: list[Any] = []
+    for step in steps:
+        apart = step.index in between or (row and row[-1].index in happened)
+        if row and not apart and step.turn == row[0].turn and _face(step) is not None and _face(step) == _face(row[0]):
+            row.append(step)
+            continue
+        yield from _told(row)
+        row = [step]
+    yield from _told(row)
+
+
+def _told(row: list[Any]) -> Iterator[list[Any]]:
+    if len(row) > _FOLD:
+        yield row
+    else:
+        for step in row:
+            yield [step]
+
+
+def _face(step: Any) -> object:  # noqa: ANN401
+    """What makes two steps look the same: their calls, and how the results looked."""
+    if not step.results or step.error:
+        return None
+    calls = tuple((call.name, call.arguments) for call in step.response.tool_calls)
+    return calls, tuple(result and (result.is_error, result.content) for result in step.results)
+
+
+def _flat(text: str) -> str:
+    """A text on one line, without what could upset a terminal."""
+    return " ".join(text[: 20 * WIDTH].translate(_CONTROLS).split())
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+
+
+def _folded(text: str, most: int, first: str, rest: str | None = None) -> Iterator[str]:
+    """The first lines of a text, and how many more there are."""
+    rest = " " * len(first) if rest is None else rest
+    room = WIDTH - len(first)
+    lines = [
+        part
+        for line in text[: 40 * WIDTH].splitlines()
+        if line.strip()
+        for part in textwrap.wrap(line.translate(_CONTROLS), room, tabsize=4)
+    ]
+    hidden = sum(1 for line in text[40 * WIDTH :].splitlines() if line.strip())
+    shown = lines if len(lines) + hidden <= most + 1 else lines[:most]
+    for number, line in enumerate(shown):
+        yield (first if number == 0 else rest) + line
+    if len(shown) < len(lines) + hidden:
+        yield f"{rest}… {_count(len(lines) + hidden - len(shown), 'more line')}"
