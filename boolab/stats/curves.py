@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special, stats  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.stats.intervals import Array, ClusterBootstrap, expanded, lower_bound, percentile, upper_bound
+from boolab.stats.intervals import Array, ClusterBootstrap, expanded, lower_bound, percentiles, upper_bound
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -209,7 +209,8 @@ def _resampled(
     for all units: each sample carries how many are at risk, and its survival and incidences so far.
     """
     bootstrap = ClusterBootstrap(clusters)
-    tail = expanded((1 - confidence) / 2, bootstrap.n_clusters)
+    tail = float(expanded((1 - confidence) / 2, bootstrap.n_clusters))
+    levels = [tail, 1 - tail]
     drawn = np.concatenate(list(bootstrap.weights()))
     order = np.argsort(seen, kind="stable")
     starts = np.flatnonzero(np.diff(seen[order], prepend=-1))
@@ -229,17 +230,12 @@ def _resampled(
         safe = np.where(risk > 0, risk, 1.0)
         after = alive[:, None] * np.cumprod(1 - np.add.reduceat(weight * over[units], inside, axis=1) / safe, axis=1)
         before = np.concatenate((alive[:, None], after[:, :-1]), axis=1)
-        limits[""].append(_limits(after, tail))
+        limits[""].append(percentiles(after, levels))
         for name, flags in kinds.items():
             ends = np.add.reduceat(weight * flags[units], inside, axis=1)
             value = so_far[name][:, None] + np.cumsum(before * ends / safe, axis=1)
-            limits[name].append(_limits(value, tail))
+            limits[name].append(percentiles(value, levels))
             so_far[name] = value[:, -1]
         alive, at_risk = after[:, -1], at_risk - here.sum(axis=1)
         first = last
     return {name: np.concatenate(parts, axis=1) for name, parts in limits.items()}
-
-
-def _limits(samples: Array, tail: Array) -> Array:
-    """Both percentiles of each column; shape (2, times)."""
-    return np.stack([percentile(samples, level) for level in (tail, 1 - tail)])

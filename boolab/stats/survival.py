@@ -133,12 +133,12 @@ def survival(
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [_Group(values, rows, keys, column, confidence) for values, rows in _grouped(known, keys)]
     tests = _compared(groups, known, keys, column)
-    words = _Words("turn" if len(units) > units["run_id"].nunique() else "run", thing, confidence)
+    words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", thing, confidence)
     return Finding(
         title=f"How many {thing}s a {words.noun} takes",
         frame=_rows(_COLUMNS, keys, groups, lambda group: group.rows(of, confidence)),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
-        notes=(*words.left_out(known, units), *words.labels(known, units), *words.limits(groups, known)),
+        notes=(*words.left_out(known, units), *words.labels(known), *words.limits(groups, known)),
         table=_rows(_TABLE, keys, groups, lambda group: group.summary()),
         tests=tests,
     )
@@ -355,7 +355,7 @@ class _Words:
             what = f"how many {self.thing}s they took, or whether they ended, is not known"
             yield f"{lost:,} of {count(len(units), self.noun)} {verb} left out: {what}."
 
-    def labels(self, known: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
+    def labels(self, known: pd.DataFrame) -> Iterator[str]:
         """Which labels there are."""
         if not len(known):
             return
@@ -366,7 +366,7 @@ class _Words:
         elif labelled < int(ended.sum()):
             missing = f"{int(ended.sum()) - labelled:,} of {count(int(ended.sum()), self.noun)} that ended"
             yield f"{missing} have no label and count as neither success nor failure: both are at least as shown."
-        if self.noun == "turn" and bool(units.loc[units["run_id"].duplicated(keep=False), "success"].isna().any()):
+        if self.noun == "turn":
             yield 'A label judges a whole session, so that turns of longer sessions have none: scope="run" uses it.'
 
     def limits(self, groups: list[_Group], known: pd.DataFrame) -> Iterator[str]:
