@@ -38,6 +38,7 @@ format: $(READY) ## put the code into the project's style
 
 bench: $(READY) ## measure the loop against a bare loop
 	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/ingest.py
 
 coverage: $(READY) ## measure how often 95% intervals hold the truth
 	$(BIN)/python benchmarks/coverage.py
