@@ -133,6 +133,7 @@ def test_what_cannot_be_said_is_said() -> None:
         "All 3 runs were cut, the longest after 5 steps: when they would have ended is not known.",
     )
     assert cut["survival"].tolist() == [1, 1, 1]
+    assert survival(table([3, 4], "step_cap")).sentences[0].startswith("Both runs were cut")
     few = survival(table([2, *[9] * 9], ["finished"] + ["step_cap"] * 9))
     assert few.sentences[0].startswith("The median is not reached: 90% (95% interval")
     assert few.table is not None
@@ -169,6 +170,8 @@ def test_labels_of_sessions_are_not_given_to_their_turns() -> None:
     assert any('scope="run"' in note for note in found.notes)
     assert found.title == "How many steps a turn takes"
     assert survival([run, run], scope="run")["success"].tolist() == [1.0]
+    unlabelled = survival(iter([replace(run, success=None)]))
+    assert not any("scope" in note for note in unlabelled.notes)
 
 
 def test_runs_of_a_task_are_resampled_together_and_the_text_says_so() -> None:

@@ -18,11 +18,12 @@ import numpy as np
 import pandas as pd
 
 from boolab.errors import SettingError
-from boolab.frames import FLOAT, INT, TEXT
+from boolab.frames import FLOAT, INT, TEXT, as_runs
 from boolab.stats.curves import Share, curve, logrank
 from boolab.stats.finding import Finding, count, percent, shorten
 from boolab.stats.intervals import Array, check_confidence
 from boolab.stats.units import INTERRUPTED, Data, Scope, clusters_of, keys_of, units_of
+from boolab.types import Run
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
 
@@ -128,7 +129,8 @@ def survival(
         if key in (*_COLUMNS, *_TABLE):
             msg = f"by={key!r}: the result has a column of this name; rename yours"
             raise SettingError(msg)
-    units = units_of(runs, scope=scope, by=by)
+    data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
+    units = units_of(data, scope=scope, by=by)
     column, thing = OF[of]
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [_Group(values, rows, keys, column, confidence) for values, rows in _grouped(known, keys)]
@@ -138,7 +140,11 @@ def survival(
         title=f"How many {thing}s a {words.noun} takes",
         frame=_rows(_COLUMNS, keys, groups, lambda group: group.rows(of, confidence)),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
-        notes=(*words.left_out(known, units), *words.labels(known), *words.limits(groups, known)),
+        notes=(
+            *words.left_out(known, units),
+            *words.labels(known, sessions=_labelled_sessions(data, units)),
+            *words.limits(groups, known),
+        ),
         table=_rows(_TABLE, keys, groups, lambda group: group.summary()),
         tests=tests,
     )
@@ -304,11 +310,12 @@ class _Words:
 
     def _end(self, group: _Group) -> str:
         n, longest = count(group.n, self.noun), count(group.longest, self.thing)
+        all_ = f"Both {self.noun}s" if group.n == 2 else f"All {n}"  # noqa: PLR2004
         if group.n == 1:
             how = "was cut" if group.cut else "ended"
             return f"One {self.noun} is too few to say how long {self.noun}s take; it {how} after {longest}."
         if group.cut == group.n:
-            return f"All {n} were cut, the longest after {longest}: when they would have ended is not known."
+            return f"{all_} were cut, the longest after {longest}: when they would have ended is not known."
         cut = ""
         if group.cut:
             verb = "was cut and counts" if group.cut == 1 else "were cut and count"
@@ -355,7 +362,7 @@ class _Words:
             what = f"how many {self.thing}s they took, or whether they ended, is not known"
             yield f"{lost:,} of {count(len(units), self.noun)} {verb} left out: {what}."
 
-    def labels(self, known: pd.DataFrame) -> Iterator[str]:
+    def labels(self, known: pd.DataFrame, *, sessions: bool) -> Iterator[str]:
         """Which labels there are."""
         if not len(known):
             return
@@ -366,7 +373,7 @@ class _Words:
         elif labelled < int(ended.sum()):
             missing = f"{int(ended.sum()) - labelled:,} of {count(int(ended.sum()), self.noun)} that ended"
             yield f"{missing} have no label and count as neither success nor failure: both are at least as shown."
-        if self.noun == "turn":
+        if sessions:
             yield 'A label judges a whole session, so that turns of longer sessions have none: scope="run" uses it.'
 
     def limits(self, groups: list[_Group], known: pd.DataFrame) -> Iterator[str]:
@@ -391,6 +398,12 @@ class _Words:
             yield f"All {self.noun}s are of one task: intervals are about this task and say nothing of others."
         if len(groups) > _MOST_COMPARED:
             yield f"{len(groups):,} groups are too many to compare in pairs: expected {_MOST_COMPARED} at most."
+
+
+def _labelled_sessions(data: pd.DataFrame | list[Run], units: pd.DataFrame) -> bool:
+    """Whether labels were left out, because a session's label says nothing of its turns."""
+    several = set(units.loc[units["turn"] > 1, "run_id"])
+    return not isinstance(data, pd.DataFrame) and any(run.success is not None and run.run_id in several for run in data)
 
 
 def _known(value: Any) -> Any:  # noqa: ANN401 - a value of any column
