@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from boolab.ledger import recording_df
     from boolab.models.recorded import RecordedModel
     from boolab.models.scripted import ScriptedModel
-    from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
+    from boolab.plots import (
+        plot_caps,
+        plot_heatmap,
+        plot_scorecard,
+        plot_steps,
+        plot_stop_reasons,
+        plot_survival,
+        plot_timeline,
+        plot_tools,
+    )
     from boolab.policy import Policy, policies
     from boolab.reading import Reading, load_runs, read_logs
     from boolab.records import save_runs
@@ -86,8 +95,13 @@ __all__ = [
     "max_steps",
     "max_time",
     "max_tokens",
+    "plot_caps",
+    "plot_heatmap",
+    "plot_scorecard",
     "plot_steps",
     "plot_stop_reasons",
+    "plot_survival",
+    "plot_timeline",
     "plot_tools",
     "policies",
     "read_logs",
@@ -126,7 +140,16 @@ _HOMES = {
     "labels": ("label",),
     "models.recorded": ("RecordedModel",),
     "models.scripted": ("ScriptedModel",),
-    "plots": ("plot_steps", "plot_stop_reasons", "plot_tools"),
+    "plots": (
+        "plot_caps",
+        "plot_heatmap",
+        "plot_scorecard",
+        "plot_steps",
+        "plot_stop_reasons",
+        "plot_survival",
+        "plot_timeline",
+        "plot_tools",
+    ),
     "policy": ("Policy", "policies"),
     "reading": ("Reading", "load_runs", "read_logs"),
     "records": ("save_runs",),

@@ -8,8 +8,22 @@ what is missing; names from the data are never markup. Figures that a plot makes
 your own the same (`plt.subplots(2, 2, layout="constrained")`), or long names and small lines may overlap.
 """
 
+from boolab.plots.caps import plot_caps
+from boolab.plots.heatmap import plot_heatmap
+from boolab.plots.scorecard import plot_scorecard
 from boolab.plots.steps import plot_steps
 from boolab.plots.stop_reasons import plot_stop_reasons
+from boolab.plots.survival import plot_survival
+from boolab.plots.timeline import plot_timeline
 from boolab.plots.tools import plot_tools
 
-__all__ = ["plot_steps", "plot_stop_reasons", "plot_tools"]
+__all__ = [
+    "plot_caps",
+    "plot_heatmap",
+    "plot_scorecard",
+    "plot_steps",
+    "plot_stop_reasons",
+    "plot_survival",
+    "plot_timeline",
+    "plot_tools",
+]

@@ -76,11 +76,12 @@ def _title(reasons: pd.Series[str]) -> str:
     counts = reasons.value_counts().reindex(list(STOP_LOOKS), fill_value=0).sort_values(ascending=False, kind="stable")
     (first, n), (second, m), *_ = counts.items()
     if n == total:
-        return f"{all_of(total, 'run')} {_ends(str(first), n)}"
+        return f"{all_of(total, 'run')} {ends(str(first), n)}"
     half = total > 2 and 2 * n == total  # noqa: PLR2004 - one half, and "1 of 2" is as short
-    return f"{'Half' if half else f'{n:,}'} of {total:,} runs {_ends(str(first), n)}, {m:,} {_ends(str(second), m)}"
+    return f"{'Half' if half else f'{n:,}'} of {total:,} runs {ends(str(first), n)}, {m:,} {ends(str(second), m)}"
 
 
-def _ends(reason: str, n: int) -> str:
+def ends(reason: str, n: int) -> str:
+    """How one run, or several, ended: "finishes", "end at the step cap"."""
     one, several, rest = _VERBS[reason]
     return f"{one if n == 1 else several}{rest}"

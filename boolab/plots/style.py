@@ -21,7 +21,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Annotation
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from boolab.plots.words import NAME_CHARS, shorten
@@ -79,12 +79,23 @@ STOP_LOOKS: Final[Mapping[str, Look]] = {
 """By stop reason, in their one order. Blue got done, yellow met a budget, violet repeated itself, red broke."""
 
 CALL_LOOKS: Final[Mapping[str, Look]] = {
-    "failed": Look(WRONG, "#7a1a14"),
+    "failed": Look(WRONG, "#7a1a14", "", "X"),
     "ok": Look("#c5ccd5", "#8b95a3"),
     UNKNOWN: _UNKNOWN_LOOK,
-    "dropped": Look("none", "#5b6675", "...."),
+    "dropped": Look("none", "#5b6675", "....", "d"),
 }
 """By what became of a call, in the order in which bars are stacked: failures start at the axis, to be compared."""
+
+GROUP_LOOKS: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("#332288", "-", "o"),
+    ("#44aa99", (0, (5, 1.5)), "s"),
+    ("#882255", (0, (1.5, 1)), "^"),
+    ("#999933", (0, (6, 1.5, 1.5, 1.5)), "D"),
+    ("#cc6677", (0, (3, 1)), "v"),
+    ("#117733", (0, (8, 2)), "P"),
+)
+"""Colour, line and marker by group, where a plot has a line for each: Paul Tol's muted colours, in none of the hues
+above that mean something. There are no more, because nobody tells more lines apart."""
 
 PLAIN: Final[Mapping[str, Any]] = {"parse_math": False, "usetex": False}
 """For texts that hold names from the data: a `$` or a `_` in them is a character, not markup."""
@@ -109,6 +120,11 @@ def is_dark(color: Color) -> bool:
     """Whether white is easier to read on a colour than black, by its luminance in the contrast rules of the web."""
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color)  # noqa: PLR2004 - sRGB
     return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.3  # noqa: PLR2004
+
+
+def tint(ax: Axes, color: str) -> Color:
+    """A colour for lines and letters: on a dark background lighter, to be read."""
+    return _mix(to_rgb(color), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) else to_rgb(color)
 
 
 def edge(ax: Axes, look: Look) -> str | Color:
@@ -202,7 +218,9 @@ def empty_axes(ax: Axes | None, text: str) -> Axes:
     """Axes that say why they are empty."""
     ax = axes_for(ax, 2.2)
     ax.set_axis_off()
-    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color=fade(ax, 0.6), **PLAIN)
+    size = sizes(ax).text
+    text = _wrap(ax, text, size)
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", size=size, color=fade(ax, 0.6), **PLAIN)
     return ax
 
 
@@ -211,6 +229,13 @@ def count_ticks(ax: Axes, axis: Axis, most: int | None = None) -> None:
     axis.set_tick_params(labelsize=sizes(ax).text)
     axis.set_major_locator(MaxNLocator(most or (4 if is_small(ax) else 8), integer=True, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def share_ticks(ax: Axes, axis: Axis) -> None:
+    """Ticks from 0% to 100%."""
+    axis.set_tick_params(labelsize=sizes(ax).text)
+    axis.set_major_locator(FixedLocator([0, 0.5, 1] if is_small(ax) else [0, 0.25, 0.5, 0.75, 1]))
+    axis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
 def finish(
@@ -236,7 +261,7 @@ def finish(
     grid.grid(visible=True, color=fade(ax, 0.12), linewidth=0.8, linestyle="-")
     ax.set_axisbelow(True)
     pad = 6 + _draw_key(ax, key) * size.note * 1.45
-    ax.set_title(_wrap(ax, title, size.title), loc="left", size=size.title, weight="bold", pad=pad, **PLAIN)
+    ax.set_title(_wrap(ax, title, size.title * 1.08), loc="left", size=size.title, weight="bold", pad=pad, **PLAIN)
     note = _wrap(ax, " ".join(filter(None, notes)), size.note)
     below = ("axes fraction", ax.xaxis.label)
     annotate(ax, note, (0, 0), (0, -3), 0.6, xycoords=below, va="top", annotation_clip=False, gid="footnote")

@@ -33,6 +33,23 @@ def table_of(
     return frame.reset_index(drop=True)
 
 
+def frame_of(data: Any, make: Callable[[Any], Any], needed: Sequence[str], maker: str) -> pd.DataFrame:  # noqa: ANN401 - a finding, a frame or runs
+    """The frame of a finding, or the frame that was given, or that of the finding which `make` makes of runs; checked.
+
+    `maker` is the name of the function whose frames have those columns.
+    """
+    found = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else make(data)
+    frame = found if isinstance(found, pd.DataFrame) else getattr(found, "frame", None)
+    if not isinstance(frame, pd.DataFrame):
+        msg = f"expected what {maker} returns, or its frame, not {type(data).__name__}"
+        raise SettingError(msg)
+    for name in needed:
+        if name not in frame:
+            msg = f"the frame has no column {name!r}: expected one like {maker} makes"
+            raise SettingError(msg)
+    return frame.reset_index(drop=True)
+
+
 def stop_reasons(runs: pd.DataFrame) -> pd.Series[str]:
     """The stop reason of each run, `UNKNOWN` where there is none."""
     reasons = runs["stop_reason"].astype("string").fillna(UNKNOWN)

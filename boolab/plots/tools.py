@@ -44,7 +44,7 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
     calls = table_of(data, calls_df, ["tool", "is_error", "dropped"])
     if calls.empty:
         return style.empty_axes(ax, "no tool calls")
-    outcomes = _outcomes(calls)
+    outcomes = outcomes_of(calls)
     tools = cross(calls["tool"].astype("string").fillna("").replace("", "no name"), outcomes, CALL_LOOKS)
     tools = tools.loc[tools.sum(axis=1).sort_values(ascending=False, kind="stable").index]
     shown = tools.iloc[:top]
@@ -56,7 +56,7 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
     return style.finish(ax, title=_title(tools), xlabel="tool calls", ylabel="", grid=ax.xaxis, key=key, notes=notes)
 
 
-def _outcomes(calls: pd.DataFrame) -> pd.Series[str]:
+def outcomes_of(calls: pd.DataFrame) -> pd.Series[str]:
     """What became of each call, as in `CALL_LOOKS`."""
     failed = calls["is_error"].astype("boolean")
     names = failed.map({True: "failed", False: "ok"}).astype("string").fillna(UNKNOWN)

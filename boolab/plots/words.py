@@ -17,6 +17,22 @@ def number(value: float) -> str:
     return f"{int(value):,}" if value == int(value) else f"{value:,.1f}"
 
 
+def percent(part: float, base: float) -> str:
+    """A share in whole percent; what is not all of it is never 100%, and what is something never 0%."""
+    share = 100 * part / base
+    return f"{min(max(round(share), share > 0), 99 if share < 100 else round(share)):.0f}%"  # noqa: PLR2004
+
+
+def span(low: float, high: float) -> str:
+    """A number with its bounds: "21", or "17-18" where they differ."""
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
+
+
+def plural(n: int, one: str, several: str) -> str:
+    """A number of things whose plural is irregular."""
+    return f"{n:,} {one if n == 1 else several}"
+
+
 def all_of(n: int, noun: str) -> str:
     """The beginning of a title about all of them: "The one run", "Both runs", "All 3 runs"."""
     return {1: f"The one {noun}", 2: f"Both {noun}s"}.get(n, f"All {n:,} {noun}s")

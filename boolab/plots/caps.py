@@ -1,0 +1,311 @@
+"""What one setting keeps and saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from boolab.errors import SettingError
+from boolab.plots import style
+from boolab.plots.labels import Line, label_lines, stairs
+from boolab.plots.settings import (
+    AXIS_NAMES,
+    AXIS_UNITS,
+    UNITS,
+    Point,
+    Words,
+    by_group,
+    grid_of,
+    is_off,
+    point_of,
+    row_at,
+    sample_of,
+    setting,
+    spent_and_saved,
+    words_of,
+)
+from boolab.plots.words import span
+
+_FEW_SETTINGS = 25  # on the axis: each has a mark
+_LOG = 0.1  # the lower half of the values takes less of the axis than this: it is logarithmic
+
+
+class _Curve(NamedTuple):
+    """One group: its rows with the axis on, ascending, and as shares what is kept for certain, at most, and saved."""
+
+    name: str
+    rows: pd.DataFrame
+    x: Any
+    lower: Any
+    upper: Any
+    saved: Any
+    off: Mapping[str, Any] | None
+
+
+def plot_caps(
+    table: pd.DataFrame,
+    *,
+    axis: str | None = None,
+    saved: Literal["steps", "tool_calls", "tokens", "cost_usd"] = "steps",
+    at: Mapping[str, Any] | None = None,
+    recommended: Point | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """What a cap, a budget or a threshold would have kept and saved, for each of its values.
+
+    The line of what is kept counts successes that the setting leaves alone; the band reaches up to those that it might
+    have kept besides, because all their tool calls were done. Lines are stairs: a cap is a whole number. Where the
+    table has a row for each of some groups, each group has its own colour, and what it saves is the thin line.
+
+    Args:
+        table: The tally that `counterfactual(..., tally=True)` returns.
+        axis: The axis to draw; by default the first that the table has.
+        saved: What is saved: steps, tool calls, tokens or cost.
+        at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
+            table has no such row, at its loosest.
+        recommended: A value of the axis to mark, or values by axis, which then fix the other axes too.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        SettingError: if the frame lacks a column, an axis or a value that was asked for, or has too many groups.
+
+    Example:
+        >>> import pandas as pd
+        >>> from matplotlib.figure import Figure
+        >>> table = pd.DataFrame({
+        ...     "step_cap": [5, 10], "n_runs": 8, "success_by": "label", "successes": 6, "kept_lower": [4, 6],
+        ...     "kept_upper": 6, "steps": [30, 50], "saved_steps": [25, 5]})
+        >>> plot_caps(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        'Step cap 10 keeps all 6 successes and saves 5 of 55 steps'
+    """
+    if saved not in UNITS:
+        msg = f"saved={saved!r}: expected {', '.join(UNITS)}"
+        raise SettingError(msg)
+    point = point_of(recommended, [axis or _first_axis(table)])
+    grid = grid_of(
+        table,
+        [axis],
+        ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"],
+        {**{name: value for name, value in point.items() if name != (axis or _first_axis(table))}, **(at or {})},
+    )
+    (name,) = grid.axes
+    words = words_of(grid.rows)
+    parts = by_group(grid.rows, grid.groups)
+    curves = [_curve(group, part, name, saved) for group, part in parts]
+    kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
+    curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
+    if not curves:
+        return style.empty_axes(ax, f"no settings with a {AXIS_NAMES[name]}")
+    if all(np.isnan([*curve.lower, *curve.saved]).all() for curve in curves):
+        return style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
+    target = {name: point[name]} if name in point else {}
+    marked = [row_at(curve.rows if target and not is_off(target[name]) else part, target) if target else None
+              for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
+    ax = style.axes_for(ax)
+    _scale(ax, curves, name)
+    lines = _draw(ax, curves, words, saved)
+    mark = None
+    if target and not is_off(target[name]):
+        mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
+    label_lines(ax, lines, mark)
+    title = _title(name, curves, marked, words, saved)
+    notes = [
+        *sample_of(parts, words),
+        grid.note.strip(),
+        *_notes(curves, words, saved, name),
+    ]
+    unit = AXIS_UNITS[name]
+    return style.finish(
+        ax,
+        title=title,
+        xlabel=f"{AXIS_NAMES[name]} ({unit})",
+        ylabel=_ylabel(ax, curves, words, saved),
+        grid=ax.yaxis,
+        key=[],
+        notes=notes,
+    )
+
+
+def _first_axis(table: pd.DataFrame) -> str:
+    present = [name for name in AXIS_NAMES if name in table]
+    return next((name for name in present if table[name].notna().any()), present[0] if present else "step_cap")
+
+
+def _ylabel(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> str:
+    """What the shares are of, where there is one base of each and room to say so."""
+    total = curves[0].rows["successes"].iloc[0]
+    if style.is_small(ax) or len(curves) > 1 or pd.isna(total) or not total or words.proxy:
+        return "share"
+    known = not np.isnan(curves[0].saved).all()
+    return f"share of {words.number(int(total))}{f', of {UNITS[saved][1]}' if known else ''}"
+
+
+def _curve(group: str, part: pd.DataFrame, name: str, saved: str) -> _Curve:
+    on = part[part[name].notna()].sort_values(name)
+    off = part[part[name].isna()]
+    lower, upper = (_share(on[column], on["successes"]) for column in ("kept_lower", "kept_upper"))
+    spare = _share(on[f"saved_{saved}"], on[saved] + on[f"saved_{saved}"])
+    last = {str(key): value for key, value in off.iloc[0].items()} if len(off) else None
+    return _Curve(group, on, on[name].to_numpy(dtype=float), lower, upper, spare, last)
+
+
+def _share(part: pd.Series[Any], base: pd.Series[Any]) -> Any:  # noqa: ANN401 - an array, NaN where there is no base
+    some = base.astype("Float64").to_numpy(dtype=float, na_value=np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(some > 0, part.astype("Float64").to_numpy(dtype=float, na_value=np.nan) / some, np.nan)
+
+
+def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
+    """Limits and ticks; logarithmic where values are."""
+    x = np.unique(np.concatenate([curve.x for curve in curves]))
+    low, high = float(x[0]), float(x[-1])
+    ax.set_ylim(0, 1.03)
+    style.share_ticks(ax, ax.yaxis)
+    if low > 0 and len(x) > 2 and high > low and (np.median(x) - low) / (high - low) < _LOG:  # noqa: PLR2004
+        ax.set_xscale("log")
+        ax.set_xlim(low, _end(curves))
+        ax.xaxis.set_tick_params(which="both", labelsize=style.sizes(ax).text)
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        ax.xaxis.set_minor_formatter("")
+        return
+    ax.set_xlim(low - (0 if high > low else 1), _end(curves))
+    style.count_ticks(ax, ax.xaxis)
+    if name in ("max_cost", "max_time"):
+        ax.xaxis.set_major_locator(MaxNLocator(4 if style.is_small(ax) else 8))
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def _end(curves: Sequence[_Curve]) -> float:
+    """Where the stairs end: a little beyond the last value."""
+    x = np.unique(np.concatenate([curve.x for curve in curves]))
+    reach = float(x[-1] - x[0])
+    return float(x[-1]) + (min(float(np.diff(x).min()), 0.04 * reach) if reach else 1.0)
+
+
+def _draw(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> list[Line]:
+    """Bands and stairs; what there is to label."""
+    lines: list[Line] = []
+    end, several = _end(curves), len(curves) > 1
+    values = np.unique(np.concatenate([curve.x for curve in curves]))
+    sparse = len(values) <= _FEW_SETTINGS and bool((np.diff(values) > 1).any() or len(values) == 1)
+    for curve, (color, dash, marker) in zip(curves, style.GROUP_LOOKS, strict=False):
+        kept, spare = (style.tint(ax, c) for c in ((color, color) if several else (style.KEPT, style.SAVED)))
+        marks: dict[str, Any] = (
+            {"marker": marker if several else "o", "markersize": 4, "markevery": slice(0, None, 2)} if sparse else {}
+        )
+        x, lower = stairs(curve.x, curve.lower, end)
+        _, upper = stairs(curve.x, curve.upper, end)
+        _, rest = stairs(curve.x, curve.saved, end)
+        ax.fill_between(x, lower, upper, color=kept, alpha=0.1 if several else 0.18, linewidth=0, label="band")
+        ax.plot(x, rest, color=spare, linewidth=1.1 if several else 1.8, linestyle=dash,
+                label=f"saved {curve.name}".strip(), zorder=3)  # fmt: skip
+        ax.plot(
+            x, lower, color=kept, linewidth=2, linestyle=dash, label=f"kept {curve.name}".strip(), zorder=4, **marks
+        )
+        lines.append(Line(x, lower, curve.name or words.short, kept))
+        lines.append(Line(x, rest, "" if several else f"{UNITS[saved][1]} saved", spare))
+        lines.append(Line(x, upper))
+    return lines
+
+
+def _mark(
+    ax: Axes,
+    name: str,
+    value: float,
+    curves: Sequence[_Curve],
+    marked: Sequence[Mapping[str, Any] | None],
+    saved: str,
+) -> Line:
+    """A dashed line at the recommended value, and what it keeps and saves."""
+    ax.axvline(value, color=style.fade(ax, 0.7), linewidth=1.1, linestyle=(0, (4, 3)), zorder=2.5, label="recommended")
+    texts = [name]
+    if style.is_small(ax):
+        marked = [None] * len(curves)  # the title says it
+    for curve, row in zip(curves, marked, strict=True):
+        if row is not None:
+            said = [f"keeps {_kept(row)}", spent_and_saved(saved, row)]
+            texts += [f"{curve.name}: {', '.join(filter(None, said))}"] if curve.name else list(filter(None, said))
+    return Line([value] * 2, [0.04, 0.9], "\n".join(texts), style.fade(ax, 0.9))
+
+
+def _kept(row: Mapping[str, Any]) -> str:
+    """How many are kept, as in "17-18 of 21"."""
+    if pd.isna(row["successes"]) or pd.isna(row["kept_lower"]) or pd.isna(row["kept_upper"]):
+        return "an unknown number"
+    return f"{span(int(row['kept_lower']), int(row['kept_upper']))} of {int(row['successes']):,}"
+
+
+def _title(
+    name: str, curves: Sequence[_Curve], marked: Sequence[Mapping[str, Any] | None], words: Words, saved: str
+) -> str:
+    row = marked[0]
+    if len(curves) > 1:
+        return _groups_title(name, curves, words)
+    total = curves[0].rows["successes"].iloc[0]
+    if row is not None:
+        kept = f"keeps {_kept(row)} {words.several}" if not pd.isna(total) and total else ""
+        said = " and ".join(filter(None, [kept, spent_and_saved(saved, row)]))
+        return _capital(f"{setting(name, row[name])} {said or 'is recommended'}")
+    if pd.isna(total):
+        return f"Nobody knows how many {words.several} a {AXIS_NAMES[name]} keeps"
+    if not total:
+        return f"No {words.one} to keep, whatever the {AXIS_NAMES[name]}"
+    tight = _tightest(curves[0])
+    if tight is None:
+        last = row_at(curves[0].rows.iloc[-1:], {})
+        return f"Even {setting(name, last[name])} keeps only {_kept(last)} {words.several}"
+    said = " and ".join(filter(None, [f"keeps {_all(int(total), words)}", spent_and_saved(saved, tight)]))
+    return _capital(f"{setting(name, tight[name])} {said}")
+
+
+def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
+    """From which value each group loses nothing."""
+    tight = [(row[name], curve.name) for curve in curves if (row := _tightest(curve)) is not None]
+    if len(tight) < len(curves):
+        none = len(curves) - len(tight)
+        return f"In {none} of {len(curves)} groups no {AXIS_NAMES[name]} keeps all {words.several}"
+    (low, first), (high, last) = min(tight), max(tight)
+    if low == high:
+        return f"{_capital(setting(name, low))} keeps all {words.several} of all {len(curves)} groups"
+    return f"All {words.several} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
+
+
+def _all(n: int, words: Words) -> str:
+    if n > 2:  # noqa: PLR2004 - "the one", "both"
+        return f"all {n:,} {words.several}"
+    return f"the one {words.one}" if n == 1 else f"both {words.several}"
+
+
+def _tightest(curve: _Curve) -> Mapping[str, Any] | None:
+    """The row of the least value from which on all is kept for certain."""
+    rows = curve.rows
+    less = (rows["kept_lower"] < rows["successes"]).fillna(value=True) | (rows["successes"].fillna(0) == 0)
+    good = rows[~less[::-1].cummax()[::-1].astype(bool)]
+    return {str(key): value for key, value in good.iloc[0].items()} if len(good) else None
+
+
+def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Iterable[str]:
+    several = len(curves) > 1
+    if any(np.nanmax(curve.upper - curve.lower, initial=0) > 0 for curve in curves):
+        yield "Band: from kept for certain to kept at most."
+    if several:
+        yield f"Thick: {words.short}. Thin: {UNITS[saved][1]} saved.".replace("\n", " ")
+    if all(np.isnan(curve.saved).all() for curve in curves):
+        yield f"Not drawn: {UNITS[saved][1]} saved, which the source does not tell."
+    off = curves[0].off
+    if off is not None and not several and not pd.isna(off["successes"]):
+        said = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]
+        yield f"{_capital(setting(name, None))} {', '.join(filter(None, said))}."
+    yield "Counted on these very runs."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,243 @@
+"""How well rules tell runs that fail from runs that succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from boolab.plots import style
+from boolab.plots.tables import frame_of
+from boolab.plots.words import count, missing, plural, shorten, span
+
+_NEEDED: Final = (
+    *("rule", "n_runs", "n_positive", "alarms", "true_alarms", "false_alarms", "missed"),
+    *("precision", "precision_low", "precision_high", "recall", "recall_low", "recall_high"),
+)
+_PER_ROW: Final = 0.62  # inches
+_MAX_NAME: Final = 34
+
+
+class _Mark(NamedTuple):
+    """How a ratio is drawn: its colour and marker, how far above the middle of its row; what it says without a base."""
+
+    color: str
+    marker: str
+    up: float
+    undefined: str
+    base: str
+
+
+_MARKS: Final[Mapping[str, _Mark]] = {
+    "precision": _Mark("#332288", "o", 0.17, "no alarms", "alarms"),
+    "recall": _Mark("#cc6677", "D", -0.17, "nothing to find", "n_positive"),
+}
+
+
+def plot_scorecard(table: Any, *, ax: Axes | None = None) -> Axes:  # noqa: ANN401 - a frame or a finding
+    """Precision and recall of each rule, with their intervals and the counts behind them.
+
+    Precision is the share of alarms that were right, recall the share of what was to be found that raised an alarm. A
+    ratio without a base says so and is not drawn.
+
+    Args:
+        table: What `scorecard` returns, or its frame: a row for each rule, and for each group if there are any.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        SettingError: if the frame lacks a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> from matplotlib.figure import Figure
+        >>> frame = pd.DataFrame({
+        ...     "rule": ["doom_loop(3)"], "n_runs": 50, "n_positive": 29, "alarms": 12, "true_alarms": 9,
+        ...     "false_alarms": 3, "missed": 20, "precision": 0.75, "precision_low": 0.43, "precision_high": 0.95,
+        ...     "recall": 0.31, "recall_low": 0.15, "recall_high": 0.51})
+        >>> plot_scorecard(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        'doom_loop(3) is right in 9 of 12 alarms and finds 9 of 29 positives'
+    """
+    rows = frame_of(table, lambda other: other, _NEEDED, "scorecard")
+    if rows.empty:
+        return style.empty_axes(ax, "no rules")
+    names = _names(rows)
+    none = pd.Series([], dtype="string")
+    ax = style.rows_axes(ax, names, none, _PER_ROW)
+    small = style.is_small(ax)
+    counts = [_counts(row, small=small) for row in _records(rows)]
+    _room_for(ax, counts)
+    for name, mark in _MARKS.items():
+        _draw(ax, rows, name, mark)
+    _write(ax, counts)
+    ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, colors=[style.fade(ax, 0.12)], linewidth=0.8)
+    return style.finish(
+        ax,
+        title=_title(rows, names),
+        xlabel="share",
+        ylabel="",
+        grid=ax.xaxis,
+        key=_key(ax),
+        notes=_notes(rows),
+    )
+
+
+def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """The rules; with groups, a rule and its group."""
+    before = [name for name in rows.columns[: list(rows.columns).index("rule")] if name not in _NEEDED]
+    names = [str(rule) if not pd.isna(rule) else "no rule" for rule in rows["rule"]]
+    if not before:
+        return names
+    groups = [", ".join("none" if pd.isna(part) else str(part) for part in row) for row in rows[before].to_numpy()]
+    return [f"{name}, {group}" for name, group in zip(names, groups, strict=True)]
+
+
+def _draw(ax: Axes, rows: pd.DataFrame, name: str, mark: _Mark) -> None:
+    """A point with its interval on each row; words where the ratio is undefined."""
+    color, height = style.tint(ax, mark.color), style.row_height(ax, len(rows))
+    values, low, high = (_floats(rows[column]) for column in (name, f"{name}_low", f"{name}_high"))
+    y = np.arange(len(rows)) - mark.up
+    ax.hlines(y, low, high, colors=[color], linewidth=min(1.8, height * 0.1), label=f"{name} interval", zorder=3)
+    ax.plot(values, y, linestyle="", marker=mark.marker, color=color, markersize=max(1.5, min(6.5, height * 0.2)),
+            markeredgewidth=0, label=name, zorder=4, clip_on=False)  # fmt: skip
+    if height < 2 * style.sizes(ax).note:
+        return
+    base = _floats(rows[mark.base])
+    for at in np.flatnonzero(np.isnan(values)):
+        why = mark.undefined if base[at] == 0 else f"{name} unknown"
+        style.annotate(ax, why, (0, float(y[at])), (4, 0), 0.6, va="center", gid="undefined", style="italic")
+
+
+def _floats(column: pd.Series[Any]) -> Any:  # noqa: ANN401 - an array
+    return column.astype("Float64").to_numpy(dtype=float, na_value=np.nan)
+
+
+def _counts(row: Mapping[str, Any], *, small: bool) -> str:
+    """What stands at the right of a row: alarms, what they cost, what they save."""
+    alarms = _whole(row["alarms"])
+    if alarms is None or not alarms:
+        first = "no alarms" if alarms == 0 else "alarms unknown"
+    else:
+        first = f"{count(alarms, 'alarm')}, {_whole(row['true_alarms']) or 0:,} true"
+    if small:
+        return first
+    clean = _whole(row.get("clean_threshold"))
+    first += f"; none false from {clean:,} up" if clean is not None else ""
+    return "\n".join(filter(None, [first, _lost(row), _saved(row)] if alarms else [first]))
+
+
+def _lost(row: Mapping[str, Any]) -> str:
+    low, high = (_whole(row.get(f"successes_lost_{bound}")) for bound in ("lower", "upper"))
+    if low is None or high is None:
+        return ""
+    base = row.get("successes")
+    if base is None and str(row.get("positive_is", "")).startswith("failed"):
+        base = row["n_runs"] - row["n_positive"]
+    return f"lost {span(low, high)}" + ("" if base is None or pd.isna(base) else f" of {int(base):,} successes")
+
+
+def _saved(row: Mapping[str, Any]) -> str:
+    steps, cost = row.get("saved_steps"), row.get("saved_cost_usd")
+    said = [] if steps is None or pd.isna(steps) else [plural(int(steps), "step", "steps")]
+    said += [] if cost is None or pd.isna(cost) else [f"${cost:,.2f}"]
+    return f"saved {', '.join(said)}" if said else ""
+
+
+def _whole(value: Any) -> int | None:  # noqa: ANN401 - a number, None or NA
+    return None if value is None or pd.isna(value) else int(value)
+
+
+def _room_for(ax: Axes, texts: list[str]) -> None:
+    """An axis from 0% to 100%, and beyond it the room for the counts."""
+    size = style.sizes(ax)
+    share = min(0.62, (max(style.text_width(text, size.note) for text in texts) + 14) / style.room(ax))
+    ax.set_xlim(0, 1 / (1 - share))
+    style.share_ticks(ax, ax.xaxis)
+    ax.spines["bottom"].set_bounds(0, 1)
+
+
+def _write(ax: Axes, texts: list[str]) -> None:
+    size = style.sizes(ax).note
+    height = style.row_height(ax, len(texts))
+    for row, text in enumerate(texts):
+        lines = text.splitlines()[: max(1, int(height / (size * 1.25)))]
+        if height >= size:
+            style.annotate(ax, "\n".join(lines), (1, row), (12, 0), va="center", gid="end", linespacing=1.3
+                           ).set_in_layout(False)  # fmt: skip
+
+
+def _key(ax: Axes) -> list[Artist]:
+    what = {"precision": "precision: share of alarms that are right", "recall": "recall: share found"}
+    return [Line2D([], [], color=style.tint(ax, mark.color), marker=mark.marker, markersize=5, linewidth=1.8,
+                   label=name if style.is_small(ax) else what[name]) for name, mark in _MARKS.items()]  # fmt: skip
+
+
+def _positives(rows: pd.DataFrame) -> str:
+    """How what is to be found is called: "failed runs", or a neutral word."""
+    kinds = rows["positive_is"].dropna().astype(str).unique().tolist() if "positive_is" in rows else []
+    return f"{shorten(kinds[0])} runs" if len(kinds) == 1 and len(kinds[0].split()) == 1 else "positives"
+
+
+def _title(rows: pd.DataFrame, names: list[str]) -> str:
+    what = _positives(rows)
+    if len(rows) == 1:
+        return _one(_records(rows)[0], shorten(names[0], _MAX_NAME), what)
+    alarms = rows["alarms"].fillna(0)
+    sounding = rows[alarms > 0]
+    n = len(rows)
+    if rows["alarms"].isna().all():
+        return f"Nobody knows how often {n:,} rules raise an alarm"
+    if sounding.empty:
+        return f"None of {n:,} rules raises an alarm"
+    clean = sounding[sounding["false_alarms"].fillna(1) == 0]
+    if len(clean):
+        best = int(_floats(clean["true_alarms"]).argmax())
+        row = _records(clean.iloc[best : best + 1])[0]
+        name = shorten(names[int(clean.index[best])], _MAX_NAME)
+        found = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['n_positive']) or 0:,} {what}"
+        if len(clean) == 1:
+            return f"{name} raises no false alarm and finds {found}"
+        return f"{len(clean):,} of {n:,} rules raise alarms and no false one; {name} finds most, {found}"
+    ratio = _floats(sounding["precision"])
+    if np.isnan(ratio).all():
+        return f"{len(sounding):,} of {n:,} rules raise alarms"
+    best = int(np.nanargmax(ratio))
+    row = _records(sounding.iloc[best : best + 1])[0]
+    name = shorten(names[int(sounding.index[best])], _MAX_NAME)
+    right = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['alarms']) or 0:,}"
+    return f"No rule is without false alarms; {name} is right most often, in {right}"
+
+
+def _one(row: Mapping[str, Any], name: str, what: str) -> str:
+    alarms, true, base = (_whole(row[key]) for key in ("alarms", "true_alarms", "n_positive"))
+    if not alarms:
+        return f"{name} raises no alarm" if alarms == 0 else f"Nobody knows what {name} finds"
+    found = f" and finds {true:,} of {base:,} {what}" if base else ""
+    return f"{name} is right in {true:,} of {count(alarms, 'alarm')}{found}"
+
+
+def _notes(rows: pd.DataFrame) -> Iterable[str]:
+    runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
+    if len(runs):
+        low, high = int(runs.min()), int(runs.max())
+        yield f"{span(low, high)} run{'' if high == 1 else 's'}{' per row' if low != high else ''}."
+    kinds = rows["positive_is"].dropna().astype(str).unique().tolist() if "positive_is" in rows else []
+    if len(positive):
+        low, high = int(positive.min()), int(positive.max())
+        is_what = f" ({', '.join(map(shorten, kinds))})" if kinds else ""
+        yield f"To find: {span(low, high)}{is_what}."
+    levels = rows["confidence"].dropna().unique().tolist() if "confidence" in rows else []
+    if len(levels) == 1:
+        yield f"Lines: {100 * levels[0]:.4g}% intervals."
+    yield missing(int(rows["precision"].isna().sum()), "rule", "without a known precision")

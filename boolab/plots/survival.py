@@ -1,0 +1,256 @@
+"""How long runs go on, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from boolab.errors import SettingError
+from boolab.frames import Runs
+from boolab.plots import style
+from boolab.plots.labels import Line, label_lines, stairs
+from boolab.plots.settings import UNITS, by_group
+from boolab.plots.tables import frame_of
+from boolab.plots.words import all_of, count, percent, plural, shorten
+
+_NEEDED: Final = ("of", "time", "at_risk", "ended", "cut")
+_HALF: Final = 0.5
+_INCIDENCES: Final = {"success": style.KEPT, "failure": style.WRONG}
+
+
+class _Curve(NamedTuple):
+    """One stair line with its band: the group, the columns it is drawn from, and its look."""
+
+    group: str
+    rows: pd.DataFrame
+    column: str
+    bounds: tuple[str, str]
+    start: float
+    color: str
+    dash: Any
+    text: str
+
+
+def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None) -> Axes:  # noqa: ANN401 - a frame, a finding or runs
+    """How many runs are still going after so many steps, tool calls or tokens.
+
+    Lines are stairs with their pointwise intervals. A short upright stroke is where runs were cut: they count as going
+    on until then, and nobody knows how long they would have. Under the axis stands how many runs are still observed.
+
+    Args:
+        data: What `survival` returns, its frame, or runs.
+        incidence: Draw the share of runs that have ended in success, and in failure, instead.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        SettingError: if the frame lacks a column, counts several things, or has too many groups.
+
+    Example:
+        >>> import pandas as pd
+        >>> from matplotlib.figure import Figure
+        >>> frame = pd.DataFrame({
+        ...     "of": "steps", "time": [3, 8], "at_risk": [4, 2], "ended": [2, 1], "cut": [0, 1],
+        ...     "survival": [0.5, 0.25], "low": [0.1, 0.0], "high": [0.9, 0.8], "confidence": 0.95})
+        >>> plot_survival(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        'Half of 4 runs end within 3 steps'
+    """
+    columns = [name for kind in _INCIDENCES for name in (kind, f"{kind}_low", f"{kind}_high")]
+    frame = _frame(data, [*_NEEDED, *(columns if incidence else ["survival", "low", "high"])])
+    if frame.empty:
+        return style.empty_axes(ax, "no runs")
+    units = frame["of"].dropna().unique().tolist()
+    if len(units) != 1 or units[0] not in UNITS:
+        msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
+        raise SettingError(msg)
+    groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
+    parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups)]
+    if incidence and frame["success"].isna().all():
+        return style.empty_axes(ax, "no labels: nobody knows which runs succeeded")
+    ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
+    curves = _incidences(parts) if incidence else _survivals(parts)
+    end = float(frame["time"].max())
+    _frame_axes(ax, end, max(1.0 if not incidence else 0.0, *(_top(curve) for curve in curves)))
+    lines = [line for curve in curves for line in _draw(ax, curve, end)]
+    label_lines(ax, lines)
+    one, several = UNITS[units[0]]
+    title = _incidence_title(parts) if incidence else _title(parts, (one, several))
+    style.finish(
+        ax,
+        title=title,
+        xlabel=several,
+        ylabel="share ended" if incidence else "share still running",
+        grid=ax.yaxis,
+        key=[],
+        notes=_notes(frame, parts, incidence=incidence, small=style.is_small(ax)),
+    )
+    if not style.is_small(ax):
+        _at_risk(ax, parts)
+    return ax
+
+
+def _frame(data: Any, needed: Sequence[str]) -> pd.DataFrame:  # noqa: ANN401 - a frame, a finding or runs
+    return frame_of(data, _computed, needed, "survival")
+
+
+def _computed(runs: Runs) -> Any:  # noqa: ANN401 - a finding
+    from boolab.stats.survival import survival  # noqa: PLC0415 - slow to import
+
+    return survival(runs)
+
+
+def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
+    looks = zip(parts, style.GROUP_LOOKS, strict=False)
+    return [
+        _Curve(name, part, "survival", ("low", "high"), 1.0, color, dash, f"{name} ({_size(part):,})" if name else "")
+        for (name, part), (color, dash, _) in looks
+    ]
+
+
+def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
+    """Success and failure: in the colours of these where there is one group, else by group, failure thin and dotted."""
+    curves: list[_Curve] = []
+    for (name, part), (color, dash, _) in zip(parts, style.GROUP_LOOKS, strict=False):
+        for kind, own in _INCIDENCES.items():
+            line = dash if kind == "success" and len(parts) > 1 else "-" if kind == "success" else (0, (1, 1))
+            look = color if len(parts) > 1 else own
+            text = f"{name}: {kind}" if name else kind
+            curves.append(_Curve(name, part, kind, (f"{kind}_low", f"{kind}_high"), 0.0, look, line, text))
+    return curves
+
+
+def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
+    """The band, the line, and a stroke where runs were cut; the line, to be labelled."""
+    rows, color = curve.rows, style.tint(ax, curve.color)
+    last = float(rows["time"].max())
+    time = np.append(0.0, rows["time"].to_numpy(dtype=float))
+    reach = last + (0.015 * end if last >= end else 0)
+    low, value, high = (
+        stairs(time, np.append(curve.start, rows[name].astype("Float64").to_numpy(dtype=float, na_value=np.nan)), reach)
+        for name in (curve.bounds[0], curve.column, curve.bounds[1])
+    )
+    ax.fill_between(
+        low[0],
+        low[1],
+        high[1],
+        color=color,
+        alpha=0.16 if curve.column == "survival" else 0.1,
+        linewidth=0,
+        label=f"{curve.text} interval",
+    )
+    ax.plot(*value, color=color, linewidth=2, linestyle=curve.dash, label=curve.text, zorder=3)
+    cut = rows[(rows["cut"] > 0) & rows[curve.column].notna()]
+    ax.plot(cut["time"].to_numpy(dtype=float), cut[curve.column].to_numpy(dtype=float), linestyle="", marker="|",
+            markersize=7 if not style.is_small(ax) else 5, markeredgewidth=1.3, color=color, zorder=4,
+            label=f"{curve.text} cut")  # fmt: skip
+    return [Line(*value, curve.text, color)]
+
+
+def _top(curve: _Curve) -> float:
+    return float(curve.rows[[curve.column, curve.bounds[1]]].astype("Float64").max().fillna(0).max())
+
+
+def _frame_axes(ax: Axes, end: float, top: float) -> None:
+    ax.set_ylim(0, max(0.25, float(np.ceil(top * 4 - 1e-9)) / 4) * 1.03)
+    ax.set_xlim(0, 1.015 * end if end else 1)
+    style.share_ticks(ax, ax.yaxis)
+    style.count_ticks(ax, ax.xaxis)
+
+
+def _size(part: pd.DataFrame) -> int:
+    return int(part["ended"].sum() + part["cut"].sum())
+
+
+def _at_risk(ax: Axes, parts: Sequence[tuple[str, pd.DataFrame]]) -> None:
+    """A row for each group under the ticks: how many runs are still observed there."""
+    size = style.sizes(ax).note
+    first, last = ax.get_xlim()
+    ticks = [float(x) for x in ax.xaxis.get_major_locator()() if first <= x <= last]
+    widest = style.text_width(f"{max(_size(part) for _, part in parts):,}", size) + 4
+    ticks = ticks[:: max(1, int(np.ceil(widest * len(ticks) / style.room(ax))))]
+    base = ("data", ax.transAxes)
+    for row, ((name, part), (color, _, _)) in enumerate(zip(parts, style.GROUP_LOOKS, strict=False)):
+        down = -(style.sizes(ax).text + 13 + row * size * 1.35)
+        ink = style.tint(ax, color) if name else style.fade(ax, 0.65)
+        time, at_risk = part["time"].to_numpy(dtype=float), part["at_risk"].to_numpy(dtype=float)
+        for x in ticks:
+            place = int(np.searchsorted(time, x, side="left"))
+            left = int(at_risk[place]) if place < len(time) else 0
+            style.annotate(ax, f"{left:,}", (x, 0), (0, down), color=ink, xycoords=base, ha="center", va="center",
+                           annotation_clip=False, gid="at risk").set_in_layout(False)  # fmt: skip
+    ax.xaxis.labelpad = 3 + size * 1.35 * len(parts)
+
+
+def _median(part: pd.DataFrame) -> float | None:
+    """The first time at which no more than half go on."""
+    below = part[part["survival"] <= _HALF + 1e-9]
+    return float(below["time"].iloc[0]) if len(below) else None
+
+
+def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str]) -> str:
+    medians = [(_median(part), name) for name, part in parts]
+    if len(parts) == 1:
+        median, n = medians[0][0], _size(parts[0][1])
+        part = parts[0][1]
+        if n == 1:
+            verb = "is cut" if part["cut"].sum() else "ends"
+            return f"The one run {verb} after {plural(int(part['time'].iloc[-1]), *noun)}"
+        if not part["ended"].sum():
+            return f"{all_of(n, 'run')} are cut: nobody knows how long they take"
+        if median is None:
+            return f"More than half of {count(n, 'run')} go beyond {plural(int(part['time'].max()), *noun)}"
+        return f"Half of {count(n, 'run')} end within {plural(int(median), *noun)}"
+    known = [(median, name) for median, name in medians if median is not None]
+    if not known:
+        return f"In none of {len(parts)} groups half of the runs end"
+    (low, first), (high, last) = min(known), max(known)
+    if len(known) < len(parts):
+        return f"Half of the runs end within {plural(int(low), *noun)} ({first}); in {len(parts) - len(known)} of {len(parts)} groups not half of them end"  # noqa: E501
+    if low == high:
+        return f"In each of {len(parts)} groups half of the runs end within {plural(int(low), *noun)}"
+    ends = f"{plural(int(low), *noun)} ({shorten(first, 20)}) to {int(high):,} ({shorten(last, 20)})"
+    return f"Half of the runs end within {ends}"
+
+
+def _incidence_title(parts: Sequence[tuple[str, pd.DataFrame]]) -> str:
+    ends = [(name, part.dropna(subset=["success", "failure"])) for name, part in parts]
+    known = [
+        (float(part["success"].iloc[-1]), float(part["failure"].iloc[-1]), name, part)
+        for name, part in ends
+        if len(part)
+    ]
+    if len(known) == 1:
+        success, failure, name, part = known[0]
+        of = f" of {name}" if name else ""
+        cut = ", the rest unknown" if success + failure < 0.995 else ""  # noqa: PLR2004 - what rounds to less than all
+        runs = f"{count(_size(part), 'run')}{of}"
+        return f"{percent(success, 1)} of {runs} end in success, {percent(failure, 1)} in failure{cut}"
+    best, worst = max(known, key=lambda item: item[0]), min(known, key=lambda item: item[0])
+    low, high = (f"{percent(item[0], 1)} ({shorten(item[2], 20)})" for item in (worst, best))
+    return f"{low} to {high} of the runs end in success"
+
+
+def _notes(
+    frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], *, incidence: bool, small: bool
+) -> Iterable[str]:
+    n, cut = sum(_size(part) for _, part in parts), int(frame["cut"].sum())
+    yield f"{count(n, 'run')}{f' in {len(parts)} groups' if len(parts) > 1 else ''}."
+    if cut:
+        counts = "it counts" if cut == 1 else "they count"
+        yield f"{count(cut, 'run')} cut short (strokes): {counts} as going on until then."
+    levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
+    if len(levels) == 1:
+        yield f"Bands: pointwise {100 * levels[0]:.4g}% intervals."
+    if incidence:
+        without = sum(bool(part["success"].isna().all()) for _, part in parts)
+        yield f"{count(without, 'group')} without labels." if without else ""
+        by = frame["success_by"].dropna().astype(str).unique().tolist() if "success_by" in frame else []
+        yield f"Success by {', '.join(map(shorten, by))}." if by else ""
+    if not small:
+        yield "Under the ticks: runs still observed."
