@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, cycle_period
 from boolab.events import run_events
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 Runs: TypeAlias = Run | Iterable[Run]
 
-INT, FLAG, TEXT, FLOAT, TIME = "Int64", "boolean", "string[python]", "Float64", "datetime64[ms, UTC]"
+INT: Final = "Int64"
+FLAG: Final = "boolean"
+TEXT: Final = "string[python]"
+FLOAT: Final = "Float64"
+TIME: Final = "datetime64[ms, UTC]"
 
 
 class Column(NamedTuple):

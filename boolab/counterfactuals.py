@@ -1,0 +1,349 @@
+"""What one recording says about every setting.
+
+A recording determines its own prefix and nothing else. Where a setting stops inside it, the stop, its reason and all
+that is spent until then are exact; what the agent would have achieved with what it had is unknown, so success lies
+between `kept_lower` (0) and `kept_upper` (1 if no call follows the stop). Where a recording was cut before its agent
+was done, a setting that goes further is `censored`: neither a success nor a failure. See `boolab.outcomes`.
+
+All of this holds for rules that the model cannot see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args, overload
+
+import numpy as np
+import pandas as pd
+
+from boolab.detectors import Detector, Identities
+from boolab.errors import SettingError
+from boolab.fires import places_of
+from boolab.frames import FLOAT, INT, Runs
+from boolab.grid import Axis, Grid, Settings, settings_of
+from boolab.ledger import Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
+from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops
+from boolab.parquet import frames_of
+from boolab.policy import Policy
+from boolab.stop import StopRule
+from boolab.tally import tally_of
+from boolab.types import MICRO, StopReason
+
+Recorded: TypeAlias = Runs | pd.DataFrame | str | Path
+"""Runs, a frame with a row per step, or the path of a Parquet file (or a folder of them) with such a frame."""
+
+MAX_ROWS: Final = 5_000_000
+_BATCH_ROWS: Final = 500_000
+_PARQUET_ROWS: Final = 500_000
+
+
+@overload
+def counterfactual(
+    recorded: Recorded,
+    *,
+    rules: Sequence[StopRule] | StopRule | None = None,
+    grid: Grid | None = None,
+    scope: Scope = "turn",
+    policy: str | Policy | None = None,
+    identity: Identities | None = None,
+    by: str | Sequence[str] | None = None,
+    tally: bool = False,
+    batches: Literal[False] = False,
+) -> pd.DataFrame: ...
+@overload
+def counterfactual(
+    recorded: Recorded,
+    *,
+    rules: Sequence[StopRule] | StopRule | None = None,
+    grid: Grid | None = None,
+    scope: Scope = "turn",
+    policy: str | Policy | None = None,
+    identity: Identities | None = None,
+    by: str | Sequence[str] | None = None,
+    tally: Literal[False] = False,
+    batches: Literal[True],
+) -> Iterator[pd.DataFrame]: ...
+def counterfactual(
+    recorded: Recorded,
+    *,
+    rules: Sequence[StopRule] | StopRule | None = None,
+    grid: Grid | None = None,
+    scope: Scope = "turn",
+    policy: str | Policy | None = None,
+    identity: Identities | None = None,
+    by: str | Sequence[str] | None = None,
+    tally: bool = False,
+    batches: bool = False,
+) -> pd.DataFrame | Iterator[pd.DataFrame]:
+    """What every setting of a grid, and every rule, would have made of recorded runs.
+
+    Args:
+        recorded: Runs; or a frame with a row per step, as `recording_df` makes it; or the path of a Parquet file or
+            folder with such a frame, which is read in batches and may be larger than memory.
+        rules: Stop rules, each a setting of its own beside those of the grid.
+        grid: Values by axis; all combinations are settings. Axes: `steps, tool_budget, doom_loop, error_streak,
+            max_tokens, max_cost` (dollars), `max_time` (seconds). None is off, and so is an axis that is left out:
+            neither a policy's default nor its ceiling holds.
+        scope: `turn`: counters start anew at each user message, as a harness's limits do. `run`: they count on.
+        policy: Whose order of precedence and identity hold, such as "boocode". Without one: cap, doom loop, budget,
+            then the others; identity canonical.
+        identity: What makes two calls the same, for all tools or by tool; None for a tool exempts it (one that
+            polls). See `boolab.detectors`. Rules have their own.
+        by: A column of the runs (agent, model, task, a swept setting ...) or several, to keep groups apart.
+        tally: Give sums: one row for each setting (and group).
+        batches: Give an iterator of frames instead of one.
+
+    Returns:
+        One row for each run and setting: run_id; the columns of `by`; one column for each axis (that of `steps` is
+        `step_cap`), and `rule` if there are rules; outcome, stop_turn, stop_step (the boundary within the scope),
+        stop_reason, also_true, success, kept_lower, kept_upper, the steps, tool_calls, tokens and cost_usd that are
+        spent, and saved_ for each of them: what the turn that is stopped would have gone on to use. success_by says
+        what a success is: a label, or, where no run has one, that the run ended by itself.
+
+        With `tally`: the axes, n_runs, the number of runs by outcome and by stop reason, successes (the base of
+        kept_lower and kept_upper), successes_censored (of them, those that are neither kept nor lost), and the sums of
+        what is spent and saved. n_unknown_tokens and n_unknown_cost runs are left out of these sums; where nobody
+        tells, they are NA. A tally of parts of the runs adds up to the tally of the whole, exactly.
+
+    Raises:
+        SettingError: if an argument is not one of those above, or the table would have more than 5 million rows.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> run = run_sync(None, "Look", model=ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."]))
+        >>> table = counterfactual(run, grid={"steps": [1, None]})
+        >>> table[["step_cap", "outcome", "steps", "saved_steps"]].values.tolist()
+        [[1, 'truncated', 1, 2], [<NA>, 'unchanged', 3, 0]]
+    """
+    asked = _Question.of(rules, grid, scope, policy, identity, by)
+    if batches:
+        if tally:
+            msg = "tally=True gives one small table; batches=True goes with a row per run"
+            raise SettingError(msg)
+        return _batches(recorded, asked)
+    if tally:
+        return _tally(recorded, asked)
+    frames, rows = [], 0
+    for ledger in _ledgers(recorded, asked):
+        rows += ledger.n_runs * asked.count
+        if rows > MAX_ROWS:
+            msg = (
+                f"{asked.count:,} settings make more than {MAX_ROWS:,} rows with these runs: ask for tally=True (sums, "
+                "one row per setting) or batches=True (an iterator of frames)"
+            )
+            raise SettingError(msg)
+        frames.append(_rows(ledger, asked))
+    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+class _Question:
+    """What is asked, checked."""
+
+    def __init__(self, settings: Settings | None, rules: Sequence[StopRule], scope: Scope, by: Sequence[str]) -> None:
+        self.settings = settings
+        self.rules = tuple(rules)
+        self.scope = scope
+        self.by = tuple(by)
+
+    @classmethod
+    def of(
+        cls,
+        rules: Sequence[StopRule] | StopRule | None,
+        grid: Grid | None,
+        scope: Scope,
+        policy: str | Policy | None,
+        identity: Identities | None,
+        by: str | Sequence[str] | None,
+    ) -> _Question:
+        check_scope(scope)
+        settings = None if grid is None else settings_of(grid, policy, identity)
+        listed = [] if rules is None else [rules] if isinstance(rules, StopRule) else list(rules)
+        unchecked: list[object] = [*listed]
+        for rule in unchecked:
+            if not isinstance(rule, StopRule):
+                msg = f"rules: {rule!r} is not a stop rule: expected such as bl.max_steps(20) | bl.tool_budget(50)"
+                raise SettingError(msg)
+        if settings is None and not listed:
+            msg = "nothing to ask: expected grid={'steps': [10, 20], ...}, rules=[...], or both"
+            raise SettingError(msg)
+        return cls(settings, listed, scope, [] if by is None else [by] if isinstance(by, str) else list(by))
+
+    @property
+    def detectors(self) -> list[Detector]:
+        grid = () if self.settings is None else self.settings.detectors()
+        return list(dict.fromkeys([*grid, *(d for rule in self.rules for d in rule.detectors())]))
+
+    @property
+    def count(self) -> int:
+        """How many settings there are."""
+        return (0 if self.settings is None else self.settings.count) + len(self.rules)
+
+    @property
+    def turns(self) -> bool:
+        """Whether counters start anew in each turn."""
+        return self.scope == "turn"
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The axes in the order in which the user named them."""
+        if self.settings is None:
+            return []
+        return [next(axis for axis in self.settings.axes if axis.name == name) for name in self.settings.named]
+
+
+def _ledgers(recorded: Recorded, asked: _Question) -> Iterator[Ledger]:
+    """The recordings as ledgers: one, or, from a file, one for each batch of whole runs."""
+    if isinstance(recorded, str | Path):
+        ledger = None
+        for frame in frames_of(recorded, _PARQUET_ROWS):
+            ledger = _checked(ledger_of_frame(frame, asked.detectors, asked.scope), asked)
+            yield ledger
+        if ledger is None:
+            yield ledger_of([], asked.detectors, asked.scope)
+    elif isinstance(recorded, pd.DataFrame):
+        yield _checked(ledger_of_frame(recorded, asked.detectors, asked.scope), asked)
+    else:
+        yield _checked(ledger_of(recorded, asked.detectors, asked.scope), asked)
+
+
+def _checked(ledger: Ledger, asked: _Question) -> Ledger:
+    for name in asked.by:
+        if name not in ledger.runs and ledger.n_runs:
+            msg = f"by={name!r}: there is no such column; columns: {', '.join(ledger.runs.columns)}"
+            raise SettingError(msg)
+    return ledger
+
+
+# --- A row per run and setting ----------------------------------------------------------------------------------------
+
+
+def _batches(recorded: Recorded, asked: _Question) -> Iterator[pd.DataFrame]:
+    size = max(1, _BATCH_ROWS // asked.count)
+    for ledger in _ledgers(recorded, asked):
+        for start in range(0, ledger.n_runs, size):
+            yield _rows(ledger.part(start, min(start + size, ledger.n_runs)), asked)
+
+
+def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
+    places = places_of(ledger, turns=asked.turns)
+    parts: list[tuple[Stops, dict[str, Any], str | None]] = []
+    if asked.settings is not None:
+        stops = grid_stops(ledger, asked.settings, places)
+        shape = [len(axis.values) for axis in asked.settings.axes]
+        values = np.indices(shape).reshape(len(shape), -1)
+        axes = {
+            axis.column: _values(axis, np.tile(places, ledger.n_runs))
+            for axis, places in zip(asked.settings.axes, values, strict=True)
+        }
+        parts.append((stops, axes, None))
+    for rule in asked.rules:
+        off = np.zeros(ledger.n_runs, dtype=np.int64)
+        axes = {axis.column: _values(Axis(axis.name, (), (None,)), off) for axis in asked.axes}
+        parts.append((rule_stops(ledger, rule), axes, str(rule)))
+    frames = []
+    for stops, axes, rule_text in parts:
+        head = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *asked.by)}
+        head |= {axis.column: axes[axis.column] for axis in asked.axes}
+        if asked.rules:
+            head["rule"] = _all(rule_text, len(stops.run))
+        data = outcome_columns(ledger, places, stops, turns=asked.turns)
+        frames.append(pd.DataFrame(head | data | {"success_by": _all(ledger.success_by, len(stops.run))}))
+    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def _values(axis: Axis, places: Ints) -> Any:  # noqa: ANN401 - a pandas array
+    """The values of an axis at these places."""
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    return array(list(axis.values), dtype=FLOAT if axis.name in ("max_cost", "max_time") else INT).take(places)
+
+
+def _all(value: str | None, n: int) -> Any:  # noqa: ANN401 - a pandas array
+    """The same text n times."""
+    return text([value]).take(np.zeros(n, dtype=np.int64))
+
+
+# --- Sums -------------------------------------------------------------------------------------------------------------
+
+
+def _tally(recorded: Recorded, asked: _Question) -> pd.DataFrame:
+    parts, labels = [], set()
+    for ledger in _ledgers(recorded, asked):
+        labels.add(ledger.success_by)
+        if asked.settings is not None:
+            parts.append(_grid_tally(ledger, asked, asked.settings))
+        if asked.rules:
+            parts.append(_rule_tally(ledger, asked))
+    keys = [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else [])]
+    frame = parts[0]
+    if len(parts) > 1:
+        together = pd.concat(parts, ignore_index=True)
+        sums = [name for name in together.columns if name not in keys]
+        together[sums] = together[sums].fillna(0)
+        frame = together.groupby(keys, dropna=False, sort=False).sum().reset_index()
+    for name in ("tokens", "cost"):
+        nobody = frame[f"n_unknown_{name}"] >= frame["n_runs"].clip(lower=1)
+        for column in (name, f"saved_{name}"):
+            frame[column] = frame[column].mask(nobody)
+            if name == "cost":
+                frame[f"{column}_usd"] = (frame.pop(column) / MICRO).astype(FLOAT)
+    counts = [f"n_{name}" for name in ("runs", *OUTCOMES, *get_args(StopReason), "unknown_tokens", "unknown_cost")]
+    successes = ["successes", "successes_censored", "kept_lower", "kept_upper"]
+    measures = [f"{p}{n}" for p in ("", "saved_") for n in ("steps", "tool_calls", "tokens", "cost_usd")]
+    frame = frame[[*keys, *(name for name in counts if name in frame), *successes, *measures]]
+    return frame.assign(success_by=_all(labels.pop() if len(labels) == 1 else "mixed", len(frame)))
+
+
+def _grid_tally(ledger: Ledger, asked: _Question, settings: Settings) -> pd.DataFrame:
+    codes, groups = _groups(ledger, asked.by)
+    sums = tally_of(ledger, settings, turns=asked.turns, groups=codes, n_groups=len(groups))
+    asked_for = (slice(None), *(slice(len(axis.values)) for axis in settings.axes))
+    order = (0, *(settings.axes.index(axis) + 1 for axis in asked.axes))
+    group, *places = np.indices((len(groups), *(len(axis.values) for axis in asked.axes))).reshape(len(order), -1)
+    data: dict[str, Any] = {name: groups[name].array.take(group) for name in asked.by}
+    data |= {axis.column: _values(axis, some) for axis, some in zip(asked.axes, places, strict=True)}
+    if asked.rules:
+        data["rule"] = _all(None, len(group))
+    for name, values in sums.items():
+        data[name] = pd.array(values[asked_for].transpose(order).reshape(-1), dtype=INT)
+    return pd.DataFrame(data)
+
+
+def _groups(ledger: Ledger, by: Sequence[str]) -> tuple[Ints | None, pd.DataFrame]:
+    """The group of each run, and one row for each group."""
+    if not by:
+        return None, pd.DataFrame(index=[0])
+    grouped = ledger.runs.groupby(list(by), dropna=False, sort=False)
+    codes: Ints = grouped.ngroup().to_numpy().astype(np.int64)
+    return codes, grouped.head(1)[list(by)].reset_index(drop=True)
+
+
+def _rule_tally(ledger: Ledger, asked: _Question) -> pd.DataFrame:
+    """The sums for each rule, from its rows."""
+    rows = _rows(ledger, _Question(None, asked.rules, asked.scope, asked.by))
+    sums = _sums(rows, [*asked.by, "rule"])
+    off = np.zeros(len(sums), dtype=np.int64)
+    return sums.assign(**{axis.column: _values(Axis(axis.name, (), (None,)), off) for axis in asked.axes})
+
+
+def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """The sums of a table with a row per run and setting, by these columns; cost in micro-dollars."""
+    counted = rows[list(keys)].copy()
+    counted["n_runs"] = 1
+    for outcome in OUTCOMES:
+        counted[f"n_{outcome}"] = (rows["outcome"] == outcome).astype(INT)
+    for reason in get_args(StopReason):
+        counted[f"n_{reason}"] = (rows["stop_reason"] == reason).fillna(value=False).astype(INT)
+    counted["n_error"] -= counted["n_unknown"]
+    counted["n_unknown_tokens"] = rows["tokens"].isna().astype(INT)
+    counted["n_unknown_cost"] = rows["cost_usd"].isna().astype(INT)
+    counted["successes"] = rows["success"].astype(INT).fillna(0)
+    counted["successes_censored"] = counted["successes"] * counted["n_censored"]
+    for name in ("kept_lower", "kept_upper", "steps", "tool_calls", "tokens"):
+        counted[name] = rows[name].fillna(0)
+    for name in ("steps", "tool_calls", "tokens"):
+        counted[f"saved_{name}"] = rows[f"saved_{name}"].fillna(0)
+    for name in ("cost", "saved_cost"):
+        counted[name] = (rows[f"{name}_usd"].fillna(0) * MICRO).round().astype(INT)
+    return counted.groupby(list(keys), dropna=False, sort=False).sum().reset_index()

@@ -1,0 +1,146 @@
+"""First fires: at which boundary of a recording each threshold of a setting is first reached.
+
+Every rule of the form `counter >= threshold` fires first where the running maximum of its counter first reaches the
+threshold. So one pass over the steps gives, for each run and each threshold, the boundary at which it fires, and a
+setting stops where the first of its rules does, in their order of precedence. Nothing is simulated again per setting.
+
+The running maximum goes through the whole run, even where counters start anew in each turn: what has stopped in one
+turn does not come back in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from boolab.grid import Axis
+from boolab.ledger import Flags, Ints, Ledger
+
+Keys = npt.NDArray[np.unsignedinteger[Any]]
+RUNG: Final = 16
+"""A key is boundary * RUNG + rank: the smaller of two keys is the stop that comes first, or has precedence."""
+UNDECIDED: Final = RUNG - 1
+"""The rank of a rule that hangs on an unknown counter: last at its boundary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the steps of a ledger stand: what all axes need.
+
+    Attributes:
+        run: N: the run of each step.
+        step: N: the number of each step in its run, from 1.
+        opens: N: whether the step is the first of its run.
+        last_turn: R: how many steps of the run come before its last turn.
+        last_call: R: the number of the last step with a call that has a result; 0 if there is none.
+    """
+
+    run: Ints
+    step: Ints
+    opens: Flags
+    last_turn: Ints
+    last_call: Ints
+
+
+def places_of(ledger: Ledger, *, turns: bool) -> Places:
+    """The places of a ledger's steps; `turns` tells whether a stop leaves later turns open."""
+    lengths = np.diff(ledger.first)
+    run = np.repeat(np.arange(ledger.n_runs), lengths)
+    step = np.arange(ledger.n_steps) - ledger.first[run] + 1
+    opens = step == 1
+    last_turn = np.zeros(ledger.n_runs, dtype=np.int64)
+    if turns:
+        new = np.flatnonzero(ledger.turn[1:] != ledger.turn[:-1]) + 1
+        new = new[~opens[new]]
+        last_turn[run[new]] = step[new] - 1  # steps ascend, so the last one stays
+    last_call = np.zeros(ledger.n_runs, dtype=np.int64)
+    called = np.flatnonzero(ledger.used["tool_calls"] > 0)
+    last_call[run[called]] = step[called]
+    return Places(run, step, opens, last_turn, last_call)
+
+
+@dataclass(frozen=True, slots=True)
+class Fires:
+    """How many thresholds of one axis have fired, as seen from each step.
+
+    Attributes:
+        axis: The axis.
+        start: How many have fired at boundary 0.
+        before: N: at the boundary before the step, or earlier.
+        known: N: and at the boundary after it, as far as the counter is known there.
+        after: N: and all of them, once the counter is unknown at a boundary: none of them can be decided then.
+    """
+
+    axis: Axis
+    start: int
+    before: Ints
+    known: Ints
+    after: Ints
+
+    def at(self, first: Ints, steps: Ints) -> Ints:
+        """For each run, how many have fired at the boundary after so many of its steps."""
+        inside = steps > 0
+        out = np.full(len(steps), self.start, dtype=np.int64)
+        out[inside] = self.after[first[:-1][inside] + steps[inside] - 1]
+        return out
+
+
+def fires_of(ledger: Ledger, axis: Axis, places: Places) -> Fires:
+    """The fires of one axis in a ledger."""
+    counts = ledger.counters[axis.counter]
+    start = int(axis.reached(np.zeros(1, dtype=np.int64))[0])
+    reached = axis.reached(counts)
+    reached[~ledger.boundary] = 0
+    unknown = ledger.boundary & (counts < 0)
+    any_unknown = bool(axis.size) and bool(unknown.any())
+    after = reached.copy() if any_unknown else reached
+    after[unknown] = axis.size
+    after[places.opens & (after < start)] = start
+    floor = places.run * (axis.size + 1)
+    after = np.maximum.accumulate(after + floor) - floor
+    before = np.empty_like(after)
+    before[1:] = after[:-1]
+    before[places.opens] = start
+    return Fires(axis, start, before, np.maximum(before, reached) if any_unknown else after, after)
+
+
+def first_fires(ledger: Ledger, fires: Fires, places: Places, rank: int) -> Keys:
+    """The key of each run's first fire on each value of an axis: R x values, off last; the largest number for never."""
+    kind = _kind(ledger)
+    size = fires.axis.size
+    table = np.full((ledger.n_runs, size + 1), np.iinfo(kind).max, dtype=kind)
+    for reached, earlier, of_rank in ((fires.after, fires.known, UNDECIDED), (fires.known, fires.before, rank)):
+        events = np.flatnonzero(reached > earlier)
+        fresh = (reached - earlier)[events]
+        rows = np.repeat(places.run[events], fresh)
+        offsets = np.arange(fresh.sum()) - np.repeat(np.cumsum(fresh) - fresh, fresh)
+        columns = np.repeat(earlier[events], fresh) + offsets
+        table[rows, columns] = np.repeat(places.step[events] * RUNG + of_rank, fresh)
+    table[:, : fires.start] = rank
+    return table[:, : len(fires.axis.values)]
+
+
+def _kind(ledger: Ledger) -> type[np.unsignedinteger[Any]]:
+    longest = int(np.diff(ledger.first).max(initial=0))
+    return np.uint16 if (longest + 2) * RUNG <= np.iinfo(np.uint16).max else np.uint32
+
+
+def keys_of(tables: Sequence[Keys], out: Keys | None = None) -> Keys:
+    """The key of each run's stop under each setting: the least over the axes.
+
+    Args:
+        tables: R x values each.
+        out: Where to put them: R x values of the first x values of the second x ...
+
+    Returns:
+        An array of that shape.
+    """
+    keys = tables[0]
+    for number, table in enumerate(tables[1:], 2):
+        wide = table.reshape(len(table), *(1,) * (number - 1), table.shape[1])
+        keys = np.minimum(keys[..., None], wide, out=out if number == len(tables) else None)
+    return keys

@@ -1,0 +1,471 @@
+"""Recordings as columns: what each step used, and the counters at the boundary after it.
+
+A `Ledger` is what counterfactuals read. It is made of runs, or of a frame with a row per step (`recording_df`), which
+is also what a Parquet file of recordings larger than memory holds.
+
+A counter is counted within its *scope*: anew in each turn (what a harness's cap means), or through the whole run.
+`boundary` says after which steps rules are asked: within a turn after every step but a final text; with `scope="run"`
+after every step that another one follows. Unknown is -1 in here, and NA outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from boolab.detectors import Detector, ErrorStreak, Identities, RepeatStreak
+from boolab.errors import SettingError
+from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, has_boundary, turns_of
+from boolab.types import MICRO, Run, Step
+
+Scope: TypeAlias = Literal["turn", "run"]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+UNKNOWN: Final = -1
+LABEL, PROXY = "label", "ended by itself"
+"""What a success is: a label that somebody gave, or, where nobody did, that the record ended by itself."""
+
+_RUN_FIELDS = ("agent", "model", "policy", "task", "source")
+_NO_KEY: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Recordings as columns. R runs, N steps, in order.
+
+    Attributes:
+        runs: R rows: `run_id` and whatever else groups them.
+        first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
+        turn: N: the number of each step's turn.
+        boundary: N: whether rules are asked after the step.
+        ended: R: whether the record ended by itself; else it was cut.
+        success: R: 1, 0, or -1 where it is not known.
+        used: N each: `tool_calls`, `tokens` and `cost` (micro-dollars) of the step; -1 where unknown.
+        counters: N each: the counters after the step, by name; -1 where unknown.
+        success_by: What `success` is: `LABEL` or `PROXY`.
+    """
+
+    runs: pd.DataFrame
+    first: Ints
+    turn: Ints
+    boundary: Flags
+    ended: Flags
+    success: Ints
+    used: Mapping[str, Ints]
+    counters: Mapping[str, Ints]
+    success_by: str
+
+    @property
+    def n_runs(self) -> int:
+        """R."""
+        return len(self.first) - 1
+
+    @property
+    def n_steps(self) -> int:
+        """N."""
+        return int(self.first[-1])
+
+    def part(self, start: int, stop: int) -> Ledger:
+        """The runs from `start` up to `stop`."""
+        steps = slice(self.first[start], self.first[stop])
+        return Ledger(
+            self.runs.iloc[start:stop].reset_index(drop=True),
+            self.first[start : stop + 1] - self.first[start],
+            self.turn[steps],
+            self.boundary[steps],
+            self.ended[start:stop],
+            self.success[start:stop],
+            {name: column[steps] for name, column in self.used.items()},
+            {name: column[steps] for name, column in self.counters.items()},
+            self.success_by,
+        )
+
+    def parts(self, steps: int) -> Iterator[Ledger]:
+        """The ledger in parts of about so many steps, each of whole runs."""
+        start = 0
+        while start < self.n_runs:
+            limit = self.first[start] + steps
+            stop = max(start + 1, int(np.searchsorted(self.first, limit, side="right")) - 1)
+            yield self if stop - start == self.n_runs else self.part(start, stop)
+            start = stop
+
+
+def ledger_of(runs: Runs, detectors: Iterable[Detector] = (), scope: Scope = "turn") -> Ledger:
+    """The ledger of runs, with a counter for each detector. Labels are successes where any run has one, else a proxy.
+
+    Raises:
+        SettingError: if the scope is not known.
+    """
+    check_scope(scope)
+    rows = as_runs(runs)
+    watched = tuple(dict.fromkeys(detectors))
+    steps = _Steps(watched)
+    for run in rows:
+        steps.add(run, scope)
+    counts = np.array([len(run.steps) for run in rows], dtype=np.int64)
+    labels = [-1 if run.success is None else int(run.success) for run in rows]
+    ended = [not run.censored for run in rows]
+    frame = pd.DataFrame({"run_id": text([run.run_id for run in rows])})
+    for name in _RUN_FIELDS:
+        frame[name] = text([getattr(run, name) for run in rows])
+    for name in dict.fromkeys(name for run in rows for name in run.settings):
+        if name not in frame:
+            frame[name] = [run.settings.get(name) for run in rows]
+    return _ledger(frame, np.concatenate(([0], np.cumsum(counts))), steps.columns(), labels, ended, scope, watched)
+
+
+class _Steps:
+    """The raw columns of steps, as they are collected from runs."""
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        self._detectors = detectors
+        self._numbers: list[tuple[int, ...]] = []
+        self._counts: list[list[int]] = [[] for _ in detectors]
+        self._boundary: list[bool] = []
+
+    def add(self, run: Run, scope: Scope) -> None:
+        """Take in a run. Detectors are folded over its calls in order, as the live loop does it."""
+        last = len(run.steps)
+        states = [detector.start for detector in self._detectors]
+        now: list[int] = [0] * len(states)
+        for number, (turn, steps) in enumerate(turns_of(run)):
+            if scope == "turn" and number:
+                states = [detector.start for detector in self._detectors]
+                now = [0] * len(states)
+            for step in steps:
+                answered = 0
+                for call, result in zip(step.response.tool_calls, step.results, strict=True):
+                    if result is not None:
+                        answered += 1
+                        for i, detector in enumerate(self._detectors):
+                            states[i], count = detector.fold(states[i], call, result)
+                            now[i] = UNKNOWN if count is None else count
+                usage = step.response.usage
+                self._numbers.append(
+                    (
+                        turn,
+                        answered,
+                        _known(usage.input_tokens),
+                        _known(usage.output_tokens),
+                        _known(usage.cost),
+                        _known(step.start_ms),
+                        _known(step.duration_ms),
+                    )
+                )
+                for counts, count in zip(self._counts, now, strict=True):
+                    counts.append(count)
+                follows = scope == "run" and step.index < last
+                self._boundary.append(follows or has_boundary(run, step))
+
+    def columns(self) -> dict[str, Ints]:
+        """The columns by name."""
+        names = ("turn", "tool_calls", "input_tokens", "output_tokens", "cost", "start", "duration")
+        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, len(names)).T.copy()
+        columns = dict(zip(names, numbers, strict=True))
+        columns["boundary"] = np.array(self._boundary, dtype=np.int64)
+        for detector, counts in zip(self._detectors, self._counts, strict=True):
+            columns[detector.name] = np.array(counts, dtype=np.int64)
+        return columns
+
+
+def text(values: Sequence[str | None] | npt.NDArray[Any]) -> Any:  # noqa: ANN401 - a pandas array
+    """A column of text, as all frames have it."""
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    return array(values, dtype=TEXT)
+
+
+def _known(value: int | None) -> int:
+    return UNKNOWN if value is None else value
+
+
+def check_scope(scope: str) -> None:
+    """Raise `SettingError` unless `scope` is `turn` or `run`."""
+    if scope not in ("turn", "run"):
+        msg = f"scope={scope!r} is not known; accepted: turn (counters start anew at each user message), run"
+        raise SettingError(msg)
+
+
+def _ledger(
+    frame: pd.DataFrame,
+    first: Ints,
+    raw: Mapping[str, Ints],
+    labels: Sequence[int] | Ints,
+    ended: Sequence[bool] | Flags,
+    scope: Scope,
+    detectors: Sequence[Detector],
+) -> Ledger:
+    """A ledger from raw columns: adds up what is counted, within the scope."""
+    opens = np.zeros(int(first[-1]), dtype=bool)
+    opens[first[:-1][first[:-1] < first[1:]]] = True
+    new_run = opens.copy()
+    if scope == "turn":
+        opens[1:] |= raw["turn"][1:] != raw["turn"][:-1]
+    starts = np.flatnonzero(opens)
+    lengths = np.diff(np.append(starts, len(opens)))
+    place = np.arange(len(opens)) - np.repeat(starts, lengths) + 1
+    unknown = (raw["input_tokens"] < 0) | (raw["output_tokens"] < 0)
+    tokens = np.where(unknown, UNKNOWN, raw["input_tokens"] + raw["output_tokens"])
+    counters = {"steps": place, "elapsed": _elapsed(raw, starts, lengths, new_run)}
+    for name in ("tool_calls", "input_tokens", "output_tokens", "cost"):
+        counters[name] = _running_sum(raw[name], starts, lengths)
+    counters["tokens"] = _running_sum(tokens, starts, lengths)
+    for detector in detectors:
+        counters[detector.name] = raw[detector.name]
+    success, was = np.array(labels, dtype=np.int64), np.array(ended, dtype=bool)
+    labelled = bool((success >= 0).any())
+    return Ledger(
+        frame,
+        first,
+        raw["turn"],
+        raw["boundary"].astype(bool),
+        was,
+        success if labelled else was.astype(np.int64),
+        {"tool_calls": raw["tool_calls"], "tokens": tokens, "cost": raw["cost"]},
+        counters,
+        LABEL if labelled else PROXY,
+    )
+
+
+def _running_sum(values: Ints, starts: Ints, lengths: Ints) -> Ints:
+    """The sum within each segment up to and with each value; unknown from the first unknown value on."""
+    unknown = values < 0
+    some = bool(unknown.any())
+    total = np.cumsum(np.where(unknown, 0, values) if some else values)
+    before = np.concatenate(([0], total))[starts]
+    total -= np.repeat(before, lengths)
+    if some:
+        total[_since(unknown, starts, lengths)] = UNKNOWN
+    return total
+
+
+def _since(flags: Flags, starts: Ints, lengths: Ints) -> Flags:
+    """Whether a flag was set in the segment, here or before."""
+    seen = np.cumsum(flags)
+    before = np.concatenate(([0], seen))[starts]
+    return np.asarray(seen > np.repeat(before, lengths))
+
+
+def _elapsed(raw: Mapping[str, Ints], starts: Ints, lengths: Ints, new_run: Flags) -> Ints:
+    """The time since the segment began: with the run, or with its own first step."""
+    start, duration = raw["start"], raw["duration"]
+    origin = np.where(new_run[starts], 0, start[starts])
+    since = np.repeat(origin, lengths)
+    return np.where((start < 0) | (duration < 0) | (since < 0), UNKNOWN, start + duration - since)
+
+
+# --- Frames -----------------------------------------------------------------------------------------------------------
+
+
+def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame:
+    """One row for each step, with all that `counterfactual` reads: write it to Parquet, and it is read in batches.
+
+    Args:
+        runs: A run, or runs.
+        identity: What makes two calls the same, for all tools or by tool; that of each run's own policy by default.
+
+    Returns:
+        run_id, turn, step; `boundary` (whether rules are asked after the step); n_tool_calls; `call_keys` and
+        `call_errors`, a tuple each with one number for each call that has a result (a hash, 0 for a call that is the
+        same as no other; 1 failed, 0 did not, -1 unknown); input_tokens, output_tokens, cost_usd, start_ms,
+        duration_ms; and, the same in all rows of a run, agent, model, policy, task, source, success, censored.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> recording_df(run)[["step", "boundary", "n_tool_calls"]].values.tolist()
+        [[1, False, 0]]
+    """
+    rows = [(run, step) for run in as_runs(runs) for step in run.steps]
+    watches = {run.identity: RepeatStreak(run.identity) for run, _ in rows}
+    given = None if identity is None else RepeatStreak.of(identity)
+    pairs = [[(c, r) for c, r in zip(s.response.tool_calls, s.results, strict=True) if r is not None] for _, s in rows]
+    keys = [
+        tuple(_hash((given or watches[run.identity]).key(c, r)) for c, r in answered)
+        for (run, _), answered in zip(rows, pairs, strict=True)
+    ]
+    columns: dict[str, tuple[str, Callable[[Run, Step], Any]]] = {
+        "run_id": (TEXT, lambda run, _: run.run_id),
+        "turn": (INT, lambda _, step: step.turn),
+        "step": (INT, lambda _, step: step.index),
+        "boundary": (FLAG, has_boundary),
+        "n_tool_calls": (INT, lambda _, step: sum(result is not None for result in step.results)),
+        "input_tokens": (INT, lambda _, step: step.response.usage.input_tokens),
+        "output_tokens": (INT, lambda _, step: step.response.usage.output_tokens),
+        "cost_usd": (FLOAT, lambda _, step: _dollars(step.response.usage.cost)),
+        "start_ms": (INT, lambda _, step: step.start_ms),
+        "duration_ms": (INT, lambda _, step: step.duration_ms),
+        **{name: (TEXT, _field(name)) for name in _RUN_FIELDS},
+        "success": (FLAG, lambda run, _: run.success),
+        "censored": (FLAG, lambda run, _: run.censored),
+    }
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    data: dict[str, Any] = {name: array([get(*row) for row in rows], dtype=of) for name, (of, get) in columns.items()}
+    frame = pd.DataFrame(data)
+    frame.insert(5, "call_keys", pd.Series(keys, dtype=object))
+    errors = [tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs]
+    frame.insert(6, "call_errors", pd.Series(errors, dtype=object))
+    return frame
+
+
+def ledger_of_frame(frame: pd.DataFrame, detectors: Iterable[Detector] = (), scope: Scope = "turn") -> Ledger:
+    """The ledger of a frame with a row per step: one like `recording_df` makes, or `steps_df` joined with `runs_df`.
+
+    Columns: `run_id`, and `censored` (whether the recording was cut), are needed; `n_tool_calls` for calls, tokens,
+    cost and times where they are. Without `boundary`, rules are asked after every step of a turn but its last, and
+    there too if the run was cut. Repeats need `call_keys`, or `repeat_streak` as `steps_df` has it.
+
+    Raises:
+        SettingError: if a column is missing, a run's rows are not together, or a detector cannot be had from a frame.
+    """
+    check_scope(scope)
+    watched = tuple(dict.fromkeys(detectors))
+    for name in ("run_id", "censored"):
+        if name not in frame:
+            msg = (
+                f"the frame has no column {name!r}: pass runs, a frame made by bl.recording_df(runs), or "
+                "bl.steps_df(runs) joined with run_id, censored and success of bl.runs_df(runs)"
+            )
+            raise SettingError(msg)
+    codes, ids = pd.factorize(frame["run_id"])
+    starts = np.flatnonzero(np.diff(codes, prepend=-1)) if len(codes) else np.zeros(0, dtype=np.int64)
+    if len(starts) != len(ids):
+        again = frame["run_id"].iloc[int(next(s for s, c in zip(starts, codes[starts], strict=True) if s > starts[c]))]
+        msg = f"the rows of run {again!r} are not together: sort the frame by run_id and step"
+        raise SettingError(msg)
+    first = np.append(starts, len(frame)).astype(np.int64)
+    heads = frame.iloc[starts].reset_index(drop=True)
+    for name in {"run_id", *_RUN_FIELDS} & set(heads.columns):
+        heads[name] = heads[name].astype(TEXT)
+    raw = {
+        "turn": _column(frame, "turn", 1),
+        "tool_calls": _column(frame, "n_tool_calls", 0),
+        "input_tokens": _column(frame, "input_tokens", UNKNOWN),
+        "output_tokens": _column(frame, "output_tokens", UNKNOWN),
+        "cost": _column(frame, "cost_usd", UNKNOWN, MICRO),
+        "start": _column(frame, "start_ms", UNKNOWN),
+        "duration": _column(frame, "duration_ms", UNKNOWN),
+    }
+    cut = _column(heads, "censored", 0).astype(bool)
+    raw["boundary"] = _boundaries(frame, raw["turn"], first, cut, scope)
+    segments = _segments(raw["turn"], first, scope)
+    for detector in watched:
+        raw[detector.name] = _detected(detector, frame, raw["tool_calls"], segments, scope)
+    labels = _column(heads, "success", UNKNOWN)
+    return _ledger(heads.drop(columns=["turn", "step"], errors="ignore"), first, raw, labels, ~cut, scope, watched)
+
+
+def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> Ints:
+    """A column as whole units; `missing` where there is no value or no column."""
+    if name not in frame:
+        return np.full(len(frame), missing, dtype=np.int64)
+    values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+    gone = np.isnan(values)
+    return np.where(gone, missing, np.rint(np.where(gone, 0, values) * in_one)).astype(np.int64)
+
+
+def _segments(turn: Ints, first: Ints, scope: Scope) -> Flags:
+    """Where a scope begins."""
+    opens = np.zeros(len(turn), dtype=bool)
+    opens[first[:-1][first[:-1] < first[1:]]] = True
+    if scope == "turn":
+        opens[1:] |= turn[1:] != turn[:-1]
+    return opens
+
+
+def _boundaries(frame: pd.DataFrame, turn: Ints, first: Ints, cut: Flags, scope: Scope) -> Ints:
+    last = np.zeros(len(frame), dtype=bool)
+    last[first[1:] - 1] = True
+    if "boundary" in frame:
+        boundary = _column(frame, "boundary", 0).astype(bool)
+    else:
+        boundary = ~last
+        boundary[:-1] &= turn[1:] == turn[:-1]
+        boundary[first[1:] - 1] = cut
+    return ((boundary | ~last) if scope == "run" else boundary).astype(np.int64)
+
+
+def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags, scope: Scope) -> Ints:
+    """A detector's counter after each step, from the numbers that the frame has for each call."""
+    if isinstance(detector, RepeatStreak) and "call_keys" in frame:
+        return repeats_of(_flat(frame["call_keys"]), calls, opens)
+    if isinstance(detector, ErrorStreak) and "call_errors" in frame:
+        return _error_streaks(_flat(frame["call_errors"]), calls, opens)
+    kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
+    if kind is None or kind not in frame or scope == "run":
+        msg = f"{detector.name} cannot be had from this frame: pass runs, or a frame made by bl.recording_df(runs)"
+        raise SettingError(msg)
+    after = np.append(_column(frame, kind, UNKNOWN)[1:], UNKNOWN)
+    after[np.flatnonzero(np.append(opens[1:], True))] = UNKNOWN
+    return after
+
+
+def _flat(lists: pd.Series[Any]) -> Ints:
+    return np.fromiter((n for one in lists for n in one), dtype=np.int64)
+
+
+def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
+    """The repeat streak after each step, from the keys of all calls in order.
+
+    Args:
+        keys: One for each call; 0 is the same as no other.
+        calls: N: how many calls each step has.
+        opens: N: whether the step is the first of its scope.
+
+    Returns:
+        N numbers.
+
+    Example:
+        >>> repeats_of(np.array([7, 7, 7, 8]), np.array([1, 2, 0, 1]), np.array([True, False, False, False])).tolist()
+        [1, 3, 3, 1]
+    """
+    end = np.cumsum(calls)
+    new = np.ones(len(keys) + 1, dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:-1])
+    new[:-1][keys == _NO_KEY] = True
+    new[(end - calls)[opens]] = True
+    heads = np.flatnonzero(new[:-1])
+    streak = np.arange(1, len(keys) + 1) - np.repeat(heads, np.diff(np.append(heads, len(keys))))
+    return _at_boundaries(streak, calls, end, opens)
+
+
+def _at_boundaries(after_call: Ints, calls: Ints, end: Ints, opens: Flags) -> Ints:
+    """A counter after each call, as it stands after each step: 0 before the first call of a scope."""
+    starts = np.flatnonzero(opens)
+    none_yet = end == np.repeat((end - calls)[starts], np.diff(np.append(starts, len(calls))))
+    return np.where(none_yet, 0, np.append(after_call, 0)[end - 1])
+
+
+def _error_streaks(errors: Ints, calls: Ints, opens: Flags) -> Ints:
+    end = np.cumsum(calls)
+    first = set((end - calls)[opens].tolist())
+    out, streak = np.empty(len(errors), dtype=np.int64), 0
+    for place, error in enumerate(errors.tolist()):
+        if place in first:
+            streak = 0
+        streak = UNKNOWN if error < 0 else 0 if error == 0 else streak + 1 if streak >= 0 else UNKNOWN
+        out[place] = streak
+    return _at_boundaries(out, calls, end, opens)
+
+
+def _hash(key: tuple[str, ...] | None) -> int:
+    """A call's key as a number; 0 only for None."""
+    if key is None:
+        return _NO_KEY
+    text = "\x1f".join(key).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), signed=True) or 1
+
+
+def _dollars(micro: int | None) -> float | None:
+    return None if micro is None else micro / MICRO
+
+
+def _field(name: str) -> Callable[[Run, Step], Any]:
+    return lambda run, _: getattr(run, name)

@@ -1,0 +1,229 @@
+"""Outcomes: what a setting would have made of each run, a row for each run and setting.
+
+| outcome          | the recording                                                                              |
+|------------------|--------------------------------------------------------------------------------------------|
+| `unchanged`      | ended by itself, and the setting never fires                                               |
+| `truncated`      | is stopped by the setting: spent until then is exact, success lies between bounds           |
+| `not_identified` | is stopped in a turn that others follow, or where the policy would have changed the request |
+| `censored`       | was cut, and the setting would have gone further: neither a success nor a failure          |
+| `unknown`        | hangs on a counter that the source does not give: a live run would end with `error` there  |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from boolab.errors import UnknownCounter
+from boolab.fires import RUNG, UNDECIDED, Keys, Places, fires_of, first_fires, keys_of
+from boolab.grid import Settings
+from boolab.ledger import Flags, Ints, Ledger, text
+from boolab.stop import COUNTERS, StopRule
+from boolab.tally import SPENT
+from boolab.types import MICRO
+
+OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unknown")
+_UNCHANGED, _CENSORED, _TRUNCATED, _NOT_IDENTIFIED, _UNKNOWN = range(5)
+_NAMES: Final = np.array(OUTCOMES, dtype=object)
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Where settings stop runs, a row for each run and setting.
+
+    Attributes:
+        run: The run of the row.
+        at: How many steps of the run are complete at the stop; 0 where there is none.
+        stopped: Whether there is a stop; else the recording is played to its end.
+        undecided: Whether the stop hangs on an unknown counter.
+        ahead: Whether the policy changes the request from there on.
+        reason: The stop reason, None where there is no stop.
+        also_true: The reasons of the other rules that are true there.
+    """
+
+    run: Ints
+    at: Ints
+    stopped: Flags
+    undecided: Flags
+    ahead: Flags
+    reason: Any
+    also_true: Any
+
+
+def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys, list[Keys]]:
+    """The key of each run's stop under each setting, R x values of each axis, and the tables that it is the least of.
+
+    See `boolab.fires` for keys. The largest number stands for no stop.
+    """
+    ranked = enumerate(settings.axes)
+    tables = [first_fires(ledger, fires_of(ledger, axis, places), places, rank) for rank, axis in ranked]
+    return keys_of(tables), tables
+
+
+def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
+    """The stops of all settings of a grid: the rows of a run are together, its last axis fastest."""
+    table, tables = grid_keys(ledger, settings, places)
+    keys = table.reshape(-1)
+    stopped = keys != np.iinfo(keys.dtype).max
+    rank = np.where(stopped, keys % RUNG, 0).astype(np.int64)
+    at = np.where(stopped, keys // RUNG, 0).astype(np.int64)
+    undecided = stopped & (rank == UNDECIDED)
+    names = [axis.reason for axis in settings.axes]
+    also = np.zeros(len(keys), dtype=np.int64)
+    ahead = np.zeros(len(keys), dtype=bool)
+    text_only = np.zeros(len(keys), dtype=bool)
+    for n, (axis, firsts) in enumerate(zip(settings.axes, tables, strict=True)):
+        wide = firsts.reshape(len(firsts), *(firsts.shape[1] if i == n else 1 for i in range(len(tables))))
+        true_there = np.broadcast_to(wide, table.shape).reshape(-1) == at * RUNG + n
+        also |= (true_there & stopped & ~undecided & (rank != n)).astype(np.int64) << n
+        mine = stopped & (rank == n)
+        text_only |= mine & (at == 0) & (axis.text_only and not axis.ahead)
+        ahead |= mine & bool(axis.ahead)
+    reasons = np.array([*names, "error", "finished"], dtype=object)
+    reason = np.where(undecided, len(names), np.where(text_only, len(names) + 1, rank))
+    codes = range(1 << len(names))
+    combined = [",".join(name for n, name in enumerate(names) if code >> n & 1) for code in codes]
+    return Stops(
+        np.repeat(np.arange(ledger.n_runs), settings.count),
+        at,
+        stopped,
+        undecided,
+        ahead | text_only,
+        np.where(stopped, reasons[reason], None),  # type: ignore[call-overload] # its stubs want no None
+        np.array(combined, dtype=object)[also],
+    )
+
+
+def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
+    """The stops of any rule, a row for each run.
+
+    The rule is asked on whole columns, with the same predicate that the live loop asks.
+    """
+    names = (*COUNTERS, *(detector.name for detector in rule.detectors()))
+    inside = np.flatnonzero(ledger.boundary)
+    fires = ~_known_false(rule({name: _masked(ledger.counters[name][inside]) for name in names}))
+    where = inside[fires]
+    runs = np.searchsorted(ledger.first, where, side="right") - 1
+    firsts, index = np.unique(runs, return_index=True)
+    at = np.zeros(ledger.n_runs, dtype=np.int64)
+    verdicts: list[tuple[str, str] | None] = [None] * ledger.n_runs
+    at_once = _verdict(rule, dict.fromkeys(names, 0))
+    if at_once is not None:
+        verdicts = [at_once] * ledger.n_runs
+    else:
+        for run, place in zip(firsts.tolist(), where[index].tolist(), strict=True):
+            counts = {name: int(ledger.counters[name][place]) for name in names}
+            verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in counts.items()})
+            at[run] = place - ledger.first[run] + 1
+    reason = np.array([None if verdict is None else verdict[0] for verdict in verdicts], dtype=object)
+    return Stops(
+        np.arange(ledger.n_runs),
+        at,
+        np.array([verdict is not None for verdict in verdicts], dtype=bool),
+        np.array([verdict == _UNDECIDED for verdict in verdicts], dtype=bool),
+        np.zeros(ledger.n_runs, dtype=bool),
+        reason,
+        np.array(["" if verdict is None else verdict[1] for verdict in verdicts], dtype=object),
+    )
+
+
+_UNDECIDED: Final = ("error", "")
+
+
+def _verdict(rule: StopRule, counters: dict[str, int | None] | dict[str, int]) -> tuple[str, str] | None:
+    try:
+        stop = rule.verdict(counters)
+    except UnknownCounter:
+        return _UNDECIDED
+    return None if stop is None else (stop.reason, ",".join(stop.also_true))
+
+
+def _masked(counts: Ints) -> Any:  # noqa: ANN401 - a pandas array
+    return pd.arrays.IntegerArray(np.where(counts < 0, 0, counts), counts < 0)
+
+
+def _known_false(fires: Any) -> Flags:  # noqa: ANN401 - a pandas array
+    return np.asarray((~fires).fillna(value=False), dtype=bool)
+
+
+def outcome_columns(ledger: Ledger, places: Places, stops: Stops, *, turns: bool) -> dict[str, Any]:
+    """The columns of outcome, stop, success, spent and saved, a row for each row of `stops`.
+
+    Args:
+        ledger: The recordings.
+        places: The places of its steps.
+        stops: Where the settings stop.
+        turns: Whether counters start anew in each turn.
+    """
+    run, at, stopped = stops.run, stops.at, stops.stopped
+    lengths = np.diff(ledger.first)[run]
+    starts, ends = _scopes(ledger, turns=turns)
+    # The step that is last under the setting; what stops before the first step belongs to the first turn.
+    last = np.where(lengths > 0, ledger.first[run] + np.where(stopped, np.maximum(at, 1), lengths) - 1, -1)
+    in_last_turn = (at > places.last_turn[run]) | (places.last_turn[run] == 0)
+    outcome = np.where(ledger.ended[run], _UNCHANGED, _CENSORED)
+    outcome = np.where(stopped, np.where(stops.ahead | ~in_last_turn, _NOT_IDENTIFIED, _TRUNCATED), outcome)
+    outcome = np.where(stops.undecided, _UNKNOWN, outcome)
+    success = ledger.success[run]
+    lost = stopped & ~stops.undecided & in_last_turn & (at < places.last_call[run])
+    open_end = (outcome == _CENSORED) | (success < 0)
+    reason = np.where(outcome == _UNCHANGED, "finished", stops.reason)
+    boundaries = np.where(stopped, at, _last_boundary(ledger, places)[run])
+    data: dict[str, Any] = {
+        "outcome": text(_NAMES[outcome]),
+        "stop_turn": _nullable(np.append(ledger.turn, 1)[last], outcome == _CENSORED),
+        "stop_step": _nullable(np.maximum(boundaries - np.append(starts, 0)[last], 0), outcome == _CENSORED),
+        "stop_reason": text(reason),
+        "also_true": text(stops.also_true),
+        "success": pd.arrays.BooleanArray(success == 1, success < 0),
+        "kept_lower": _nullable(np.where(outcome == _UNCHANGED, success, 0), open_end),
+        "kept_upper": _nullable(np.where(lost, 0, success), open_end),
+    }
+    paid = np.where(stopped, at, lengths)
+    until = np.where(stopped, np.append(ends, 0)[last], lengths)
+    spans = {"": (np.zeros_like(paid), paid), "saved_": (paid, until)}
+    for prefix, (start, stop) in spans.items():
+        for name in SPENT:
+            total, unknown = _running(ledger, name)
+            amount = total[ledger.first[run] + stop] - total[ledger.first[run] + start]
+            if name == "cost":
+                data[f"{prefix}cost_usd"] = pd.arrays.FloatingArray(amount / MICRO, unknown[run])
+            else:
+                data[f"{prefix}{name}"] = _nullable(amount, unknown[run])
+    return data
+
+
+def _running(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
+    """N + 1: what all steps up to each one used; and R: which runs do not tell it for all of their steps."""
+    used = np.ones(ledger.n_steps, dtype=np.int64) if name == "steps" else ledger.used[name]
+    gaps = np.concatenate(([0], np.cumsum(used < 0)))
+    total = np.concatenate(([0], np.cumsum(np.maximum(used, 0))))
+    return total, gaps[ledger.first[1:]] > gaps[ledger.first[:-1]]
+
+
+def _last_boundary(ledger: Ledger, places: Places) -> Ints:
+    """R: the last step of each run that has a boundary after it; 0 if there is none."""
+    last = np.zeros(ledger.n_runs, dtype=np.int64)
+    inside = np.flatnonzero(ledger.boundary)
+    last[places.run[inside]] = places.step[inside]  # steps ascend, so the last one stays
+    return last
+
+
+def _scopes(ledger: Ledger, *, turns: bool) -> tuple[Ints, Ints]:
+    """N each: how many steps of its run come before each step's scope, and how many there are up to its end."""
+    run = np.repeat(np.arange(ledger.n_runs), np.diff(ledger.first))
+    opens = np.zeros(ledger.n_steps, dtype=bool)
+    opens[ledger.first[:-1][np.diff(ledger.first) > 0]] = True
+    if turns:
+        opens[1:] |= ledger.turn[1:] != ledger.turn[:-1]
+    starts = np.flatnonzero(opens)
+    ends = np.append(starts[1:], ledger.n_steps)[: len(starts)]
+    base = ledger.first[run]
+    return np.repeat(starts, ends - starts) - base, np.repeat(ends, ends - starts) - base
+
+
+def _nullable(values: Ints, missing: Flags) -> Any:  # noqa: ANN401 - a pandas array
+    return pd.arrays.IntegerArray(np.asarray(values, dtype=np.int64), np.asarray(missing, dtype=bool))

@@ -1,0 +1,436 @@
+"""Counterfactuals: one recording scored under every setting, as if it had been run again."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import boolab as bl
+from boolab.counterfactuals import counterfactual
+from boolab.errors import SettingError
+from boolab.frames import boundaries_df, runs_df, steps_df
+from boolab.ledger import recording_df
+from boolab.models.recorded import RecordedModel
+from boolab.stop import AnyOf, StopRule, doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
+from boolab.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from tests.helpers import distinct, play, steps
+from tests.test_properties import FREE, MANY, NEVER, rules, scripts
+from tests.walk import REASONS, UNITS, walk
+
+# --- Against the live loop --------------------------------------------------------------------------------------------
+
+
+def row_of(table: pd.DataFrame) -> dict[str, Any]:
+    assert len(table) == 1
+    return {str(name): None if value is pd.NA else value for name, value in table.iloc[0].items()}
+
+
+def assert_equals_replay(row: dict[str, Any], recording: Run, rule: StopRule) -> None:
+    """The row of one setting against the recording, run again by the live loop under that rule."""
+    again = play(RecordedModel(recording), policy=FREE, stop=rule)
+    undecided = (again.error or "").startswith("UnknownCounter")
+    ran_out = again.stop_reason == "error" and not undecided
+    assert (row["outcome"] == "censored") == ran_out
+    assert (row["outcome"] == "unknown") == undecided
+    if ran_out:
+        assert (row["stop_reason"], row["kept_lower"], row["kept_upper"]) == (None, None, None)
+        return
+    found = (row["stop_reason"], row["stop_step"], tuple(filter(None, row["also_true"].split(","))))
+    assert found == (again.stop_reason, again.stop_step, again.stop.also_true)
+    assert (row["outcome"] == "unchanged") == (again.stop_reason == "finished")
+    spent = row_of(runs_df(again))
+    assert (row["steps"], row["tool_calls"]) == (spent["n_steps"], spent["n_tool_calls"])
+    assert row["steps"] + row["saved_steps"] == recording.n_steps
+    if row["tokens"] is not None:
+        assert row["tokens"] == spent["input_tokens"] + spent["output_tokens"]
+        assert round(row["cost_usd"] * MICRO) == round(spent["cost_usd"] * MICRO)
+
+
+@st.composite
+def grids(draw: st.DrawFn, recording: Run) -> dict[str, list[Any]]:
+    """Grids with limits drawn from the values that the recording's own counters take, and around them."""
+    frame = boundaries_df(recording, doom_loop(2) | error_streak(1))
+    columns = ("steps", "repeat_streak:canonical", "tool_calls", "error_streak", "tokens", "cost", "elapsed")
+    counters = dict(zip(REASONS, columns, strict=True))
+    least = {"doom_loop": 2, "error_streak": 1, "steps": 1}
+    grid: dict[str, list[Any]] = {}
+    for name in draw(st.lists(st.sampled_from(sorted(counters)), min_size=1, max_size=4, unique=True)):
+        values = [int(v) for v in frame[counters[name]].dropna()] or [0]
+        limit = st.builds(
+            lambda v, more, n=name: max(least.get(n, 0), v + more), st.sampled_from(values), st.integers(0, 1)
+        )
+        chosen = draw(st.lists(limit | st.none(), min_size=1, max_size=3, unique=True))
+        grid[name] = [None if v is None else v / UNITS[name] if name in UNITS else v for v in chosen]
+    return grid
+
+
+QUICK = settings(
+    max_examples=500,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+
+MAKE: dict[str, Any] = {"steps": max_steps, "tool_budget": tool_budget, "doom_loop": doom_loop, "max_cost": max_cost,
+                        "error_streak": error_streak, "max_tokens": max_tokens, "max_time": bl.max_time}  # fmt: skip
+COLUMN = {"steps": "step_cap"}
+
+
+def rule_of(setting: dict[str, Any]) -> StopRule:
+    """A setting as a rule of the live loop, in the default order of precedence."""
+    members = [MAKE[name](setting[name]) for name in REASONS if setting.get(name) is not None]
+    return AnyOf(tuple(members)) if members else NEVER
+
+
+@MANY
+@given(st.data())
+def test_every_setting_of_a_grid_is_what_the_live_loop_makes_of_the_recorded_run(data: Any) -> None:
+    recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
+    grid = data.draw(grids(recording))
+    table = counterfactual(recording, grid=grid)
+    settings = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    assert len(table) == len(settings)
+    for setting in settings:
+        rows = table
+        for name, value in setting.items():
+            column = rows[COLUMN.get(name, name)]
+            rows = rows[column.isna() if value is None else (column == value).fillna(value=False)]
+        assert_equals_replay(row_of(rows), recording, rule_of(setting))
+
+
+@MANY
+@given(st.data())
+def test_every_rule_is_what_the_live_loop_makes_of_the_recorded_run(data: Any) -> None:
+    recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
+    rule = data.draw(rules(recording))
+    assert_equals_replay(row_of(counterfactual(recording, rules=[rule])), recording, rule)
+
+
+# --- Against a plain walk over the steps, for sessions of many turns --------------------------------------------------
+
+
+@st.composite
+def sessions(draw: st.DrawFn, number: int = 0) -> Run:
+    """A session of some turns: calls that repeat, fail or tell nothing; turns that end by a text or are interrupted."""
+    made: list[Step] = []
+    clock = 0
+    for turn in range(1, draw(st.integers(1, 4)) + 1):
+        kinds = draw(st.lists(st.sampled_from(["A", "A", "AA", "AB", "B", "x", "?"]), max_size=5))
+        kinds += draw(st.sampled_from([["text"], ["text"], []])) or ([] if kinds else ["text"])
+        for kind in kinds:
+            letters = "" if kind == "text" else kind
+            calls = tuple(ToolCall(f"c{i}", letter, "{}") for i, letter in enumerate(letters))
+            results = tuple(
+                ToolResult(c.id, "out", {"x": True, "?": None}.get(c.name, False)) if draw(st.integers(0, 9)) else None
+                for c in calls
+            )
+            tokens = draw(st.integers(0, 3))
+            usage = Usage(tokens, 1, cost=tokens * 1000) if draw(st.integers(0, 7)) else Usage()
+            took = draw(st.integers(0, 5))
+            made.append(Step(len(made) + 1, turn, clock, took, took, Response(kind, calls, None, usage), results))
+            clock += took
+    last = [step for step in made if step.turn == made[-1].turn]
+    if last[-1].response.tool_calls:
+        cut: list[Stop] = [Stop("aborted", len(last)), Stop("error", len(last) - 1), Stop("finished", len(last))]
+        stop = draw(st.sampled_from(cut))
+    else:
+        stop = Stop("finished", len(last) - 1)
+    success = draw(st.sampled_from([True, True, False, None]))
+    agent = draw(st.sampled_from(["one", "two"]))
+    return Run(run_id=f"s{number}", agent=agent, model="m", policy="", task=f"t{number % 3}", stop=stop,
+               steps=tuple(made), success=success)  # fmt: skip
+
+
+LIMITS: dict[str, Any] = {
+    "steps": st.integers(1, 6),
+    "doom_loop": st.integers(2, 4),
+    "tool_budget": st.integers(0, 6),
+    "error_streak": st.integers(1, 3),
+    "max_tokens": st.integers(0, 9),
+    "max_cost": st.sampled_from([0, 0.001, 0.004]),
+    "max_time": st.sampled_from([0.001, 0.005, 0.01]),
+}
+
+
+@st.composite
+def any_grid(draw: st.DrawFn) -> dict[str, list[Any]]:
+    names = draw(st.lists(st.sampled_from(sorted(LIMITS)), min_size=1, max_size=3, unique=True))
+    return {name: draw(st.lists(LIMITS[name] | st.none(), min_size=1, max_size=3, unique=True)) for name in names}
+
+
+@MANY
+@given(st.data())
+def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(data: Any) -> None:
+    run = data.draw(sessions().filter(lambda run: run.success is not None))
+    grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
+    table = counterfactual(run, grid=grid, scope=scope)
+    for values in itertools.product(*grid.values()):
+        setting = dict(zip(grid, values, strict=True))
+        rows = table
+        for name, value in setting.items():
+            column = rows[COLUMN.get(name, name)]
+            rows = rows[column.isna() if value is None else (column == value).fillna(value=False)]
+        row = row_of(rows)
+        expected = walk(run, setting, scope)
+        for name, value in expected.items():
+            found = row[f"{name}_usd"] if name.endswith("cost") else row[name]
+            if name.endswith("cost") and found is not None:
+                found = round(found * MICRO)
+            assert found == value, (name, found, value, setting)
+
+
+@QUICK
+@given(st.data())
+def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: Any) -> None:
+    runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(0, 6)))]
+    grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
+    by = data.draw(st.sampled_from([None, "agent"])) if runs else None
+    extra: dict[str, Any] = {"rules": [max_steps(2) | tool_budget(3)]} if data.draw(st.booleans()) else {}
+    whole = counterfactual(runs, grid=grid, scope=scope, by=by, tally=True, **extra)
+    keys = [name for name in ("agent", *(COLUMN.get(name, name) for name in grid), "rule") if name in whole]
+    sums = [name for name in whole.columns if name not in keys and name != "success_by"]
+    # by the table
+    rows = counterfactual(runs, grid=grid, scope=scope, by=by, **extra)
+    rows = rows.assign(n_runs=1, successes=rows["success"].astype("Int64").fillna(0))
+    rows["n_unknown_tokens"], rows["n_unknown_cost"] = rows["tokens"].isna(), rows["cost_usd"].isna()
+    for outcome in ("unchanged", "truncated", "not_identified", "censored", "unknown"):
+        rows[f"n_{outcome}"] = rows["outcome"] == outcome
+    for reason in {*rows["stop_reason"].dropna()} - {"error"}:
+        rows[f"n_{reason}"] = (rows["stop_reason"] == reason).fillna(value=False)
+    rows["successes_censored"] = rows["successes"] * rows["n_censored"]
+    if runs:
+        table = rows.groupby(keys, dropna=False)[[name for name in sums if name in rows.columns]].sum()
+        tally = whole.set_index(keys)[[*table.columns]].fillna(0)
+        pd.testing.assert_frame_equal(tally.sort_index(), table.sort_index(), check_dtype=False)
+        assert (whole[[name for name in sums if name not in rows]].fillna(0) == 0).all(axis=None)
+    # by a partition
+    side = [data.draw(st.booleans()) for _ in runs]
+    parts = [[run for run, left in zip(runs, side, strict=True) if left is which] for which in (True, False)]
+    if by is None and all(parts) and len({any(r.success is not None for r in part) for part in parts}) == 1:
+        tallies = [counterfactual(part, grid=grid, scope=scope, tally=True, **extra) for part in parts]
+        counted = [
+            name
+            for name in sums
+            if name.startswith(("n_", "succ", "kept", "steps", "saved_steps", "tool", "saved_tool"))
+        ]
+        added = sum(t.set_index(keys).reindex(columns=counted).fillna(0) for t in tallies)
+        assert isinstance(added, pd.DataFrame)
+        pd.testing.assert_frame_equal(added, whole.set_index(keys)[counted].fillna(0), check_dtype=False)
+
+
+@MANY
+@given(st.data())
+def test_a_frame_of_the_recordings_says_the_same_as_the_runs(data: Any) -> None:
+    runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]
+    grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
+    from_runs = counterfactual(runs, grid=grid, scope=scope)
+    pd.testing.assert_frame_equal(counterfactual(recording_df(runs), grid=grid, scope=scope), from_runs)
+
+
+# --- Cases ------------------------------------------------------------------------------------------------------------
+
+
+def stop_of(pattern: str, **setting: Any) -> tuple[str, int]:
+    row = row_of(
+        counterfactual(play(steps(pattern), policy=FREE, stop=NEVER), grid={n: [v] for n, v in setting.items()})
+    )
+    return row["stop_reason"], row["stop_step"]
+
+
+def test_the_peak_of_a_streak_inside_a_step_does_not_fire() -> None:
+    assert stop_of("AAB C", doom_loop=2) == ("finished", 2)
+    assert stop_of("AAB BC C", doom_loop=2) == ("doom_loop", 3)
+
+
+def test_a_streak_is_not_capped() -> None:
+    assert stop_of("AAA AA", doom_loop=5) == ("doom_loop", 2)
+
+
+def test_a_streak_runs_on_across_steps() -> None:
+    assert stop_of("A A B", doom_loop=2) == ("doom_loop", 2)
+    assert stop_of("BA AC", doom_loop=2) == ("finished", 2)
+
+
+@pytest.mark.parametrize("variant", ["peak", "capped", "reset"])
+def test_the_wrong_ways_to_count_are_told_from_the_right_one(variant: str) -> None:
+    """What each wrong variant says differs from ours on a pattern of its own, and ours is the live loop's answer."""
+    pattern, threshold = {"peak": ("AAB C", 2), "capped": ("AAA AA", 5), "reset": ("A A B", 2)}[variant]
+    recording = play(steps(pattern), policy=FREE, stop=NEVER)
+    live = play(RecordedModel(recording), policy=FREE, stop=doom_loop(threshold))
+    assert stop_of(pattern, doom_loop=threshold) == (live.stop_reason, live.stop_step)
+    assert wrong(recording, threshold, variant) != (live.stop_reason, live.stop_step)
+
+
+def wrong(run: Run, threshold: int, variant: str) -> tuple[str, int]:
+    streak, last = 0, ""
+    for boundary, step in enumerate(run.steps[:-1], 1):
+        streak = 0 if variant == "reset" else streak
+        peak = 0
+        for call in step.response.tool_calls:
+            streak = streak + 1 if call.arguments == last and streak else 1
+            streak = min(streak, 3) if variant == "capped" else streak
+            last, peak = call.arguments, max(peak, streak)
+        if (peak if variant == "peak" else streak) >= threshold:
+            return "doom_loop", boundary
+    return "finished", len(run.steps) - 1
+
+
+def test_precedence_is_the_policys() -> None:
+    run = play(distinct(6), policy=FREE, stop=NEVER)
+    grid = {"tool_budget": [3], "steps": [3]}
+    row = row_of(counterfactual(run, grid=grid))
+    assert (row["stop_reason"], row["also_true"]) == ("step_cap", "tool_budget")
+    other = replace(FREE, order=("tool_budget", "steps"))
+    row = row_of(counterfactual(run, grid=grid, policy=other))
+    assert (row["stop_reason"], row["also_true"]) == ("tool_budget", "step_cap")
+    assert list(counterfactual(run, grid=grid).columns)[:3] == ["run_id", "tool_budget", "step_cap"]
+
+
+def test_a_cap_of_zero_asks_for_text_alone_and_is_not_identified() -> None:
+    run = play(distinct(3), policy=FREE, stop=NEVER)
+    rows = counterfactual([run, run], grid={"steps": [0, 2]})
+    assert rows[["outcome", "stop_reason", "steps"]].values.tolist()[:2] == [
+        ["not_identified", "finished", 0],
+        ["truncated", "step_cap", 2],
+    ]
+    tally = counterfactual([run, run], grid={"steps": [0, 2]}, tally=True)
+    assert tally[["n_not_identified", "n_finished", "n_truncated", "n_step_cap"]].values.tolist() == [
+        [2, 2, 0, 0],
+        [0, 0, 2, 2],
+    ]
+
+
+def test_a_policy_that_takes_the_tools_away_at_its_last_step_is_not_identified_from_there_on() -> None:
+    run = play(distinct(6), policy=FREE, stop=NEVER)
+    rows = counterfactual(run, grid={"steps": [4, 7, None]}, policy="opencode_3631")
+    assert rows["outcome"].tolist() == ["not_identified", "not_identified", "unchanged"]
+    assert rows["stop_step"].tolist() == [3, 6, 6]
+    tally = counterfactual(run, grid={"steps": [4, 7, None]}, policy="opencode_3631", tally=True)
+    assert tally["n_not_identified"].tolist() == [1, 1, 0]
+
+
+def test_a_tool_that_polls_can_be_exempt() -> None:
+    run = play([{"tool_calls": [{"name": "look", "arguments": {}}], "repeat": 5}, "done"], policy=FREE, stop=NEVER)
+    for identity, reason in (("canonical", "doom_loop"), ({"look": None}, "finished"), ({"other": None}, "doom_loop")):
+        assert row_of(counterfactual(run, grid={"doom_loop": [3]}, identity=identity))["stop_reason"] == reason
+        rule = doom_loop(3, identity)
+        assert play(RecordedModel(run), policy=FREE, stop=rule).stop_reason == reason
+        assert row_of(counterfactual(run, rules=[rule]))["stop_reason"] == reason
+        frame = recording_df(run, identity)
+        assert row_of(counterfactual(frame, grid={"doom_loop": [3]}))["stop_reason"] == reason
+
+
+def test_the_frame_of_steps_joined_with_runs_is_enough() -> None:
+    runs = [play(steps(p), policy=FREE, stop=NEVER) for p in ("A A B", "AB B B", "")] + [play(steps("A A A", None))]
+    frame = steps_df(runs).merge(runs_df(runs)[["run_id", "censored", "success"]], on="run_id")
+    grid = {"steps": [1, 2, None], "doom_loop": [2, None], "tool_budget": [2, 3, None]}
+    found, expected = counterfactual(frame, grid=grid), counterfactual(runs, grid=grid)
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_parquet_file_is_read_in_batches_of_whole_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patterns = ["A A A B", "AB A", "", "A B A B A B", "CC CC C"]
+    runs = [play(steps(p), policy=FREE, stop=NEVER) for p in patterns if p]
+    recording_df(runs).to_parquet(tmp_path / "runs.parquet")
+    monkeypatch.setattr("boolab.counterfactuals._PARQUET_ROWS", 3)
+    grid: dict[str, list[Any]] = {"steps": [1, 2, 4], "doom_loop": [2, 3, None]}
+    beside = [max_steps(3) & tool_budget(4)]
+    for tally, keys in (
+        (True, ["step_cap", "doom_loop", "rule"]),
+        (False, ["run_id", "step_cap", "doom_loop", "rule"]),
+    ):
+        found, expected = (
+            counterfactual(source, grid=grid, rules=beside, tally=tally).sort_values(keys, ignore_index=True)
+            for source in (tmp_path / "runs.parquet", runs)
+        )
+        pd.testing.assert_frame_equal(found, expected)
+    parts = list(counterfactual(tmp_path / "runs.parquet", grid=grid, batches=True))
+    assert len(parts) > 1
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), counterfactual(runs, grid=grid))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "nothing to ask"),
+        ({"grid": {"caps": [1]}}, "there is no axis 'caps'; accepted: steps"),
+        ({"grid": {"steps": []}}, "steps has no values"),
+        ({"grid": {"steps": 5}}, "expected a list of values"),
+        ({"grid": {"steps": [1.5]}}, "max_steps(1.5): expected an integer"),
+        ({"grid": {"doom_loop": [1]}}, "expected an integer >= 2"),
+        ({"grid": {"steps": [5]}, "scope": "session"}, "scope='session' is not known"),
+        ({"grid": {"steps": [5]}, "by": "team"}, "by='team': there is no such column"),
+        ({"grid": {"doom_loop": [5]}, "identity": "same"}, "identity 'same' is not known"),
+        ({"grid": {"doom_loop": [5]}, "identity": {"*": None}}, "exempts every tool"),
+        ({"grid": {"steps": [5]}, "policy": "cursor"}, "there is no policy 'cursor'"),
+        ({"rules": [5]}, "5 is not a stop rule"),
+        ({"grid": {"steps": range(3000), "tool_budget": range(3000)}}, "9,000,000 settings are too many"),
+        ({"grid": {"steps": range(1, 3000), "tool_budget": range(1500)}}, "tally=True"),
+        ({"grid": {"steps": [5]}, "tally": True, "batches": True}, "batches=True goes with a row per run"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_said(asked: dict[str, Any], message: str) -> None:
+    run = play(steps("A B"), policy=FREE, stop=NEVER)
+    with pytest.raises(SettingError) as error:
+        counterfactual([run, run], **asked)
+    assert message in str(error.value)
+
+
+def test_a_frame_that_lacks_something_says_what_and_how_to_get_it() -> None:
+    run = play(steps("A A B"), policy=FREE, stop=NEVER)
+    with pytest.raises(SettingError, match=r"no column 'censored'.*recording_df"):
+        counterfactual(steps_df(run), grid={"steps": [2]})
+    frame = recording_df(run).drop(columns="call_keys")
+    with pytest.raises(SettingError, match="repeat_streak:canonical cannot be had from this frame"):
+        counterfactual(frame, grid={"doom_loop": [2]})
+    mixed = pd.concat([recording_df(run).iloc[:1].assign(run_id="x"), recording_df(run).iloc[:1].assign(run_id="y"),
+                       recording_df(run).iloc[1:2].assign(run_id="x")])  # fmt: skip
+    with pytest.raises(SettingError, match="rows of run 'x' are not together"):
+        counterfactual(mixed, grid={"steps": [2]})
+
+
+def test_labels_and_the_proxy_are_never_mixed() -> None:
+    done, cut = play(steps("A B")), play(steps("A B", None))
+    assert counterfactual([done, cut], grid={"steps": [9]})["success"].tolist() == [True, False]
+    assert set(counterfactual([done, cut], grid={"steps": [9]})["success_by"]) == {"ended by itself"}
+    labelled = counterfactual([replace(done, success=False), done], grid={"steps": [9]})
+    assert labelled["success"].tolist() == [False, pd.NA]
+    assert set(labelled["success_by"]) == {"label"}
+
+
+DATA = Path(bl.__file__).parents[2] / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the tau-bench sample (shared/data) is not beside this checkout")
+def test_the_reference_figures_of_tau_bench_hold() -> None:
+    """Published with the specification: an evaluation by others, over the same 50 runs."""
+    runs = bl.load_runs(DATA)
+    assert (len(runs), sum(bool(r.success) for r in runs)) == (50, 21)
+    assert (sum(r.n_steps for r in runs), sum(r.n_tool_calls for r in runs)) == (642, 282)
+    caps = counterfactual(runs, grid={"steps": [5, 10, 15, 20]}, scope="run", tally=True)
+    assert caps[["kept_lower", "kept_upper", "saved_steps"]].values.tolist() == [
+        [3, 10, 392], [12, 16, 198], [17, 18, 81], [21, 21, 36]
+    ]  # fmt: skip
+    budgets = counterfactual(runs, grid={"tool_budget": [1, 3, 5, 8, 10, 13]}, scope="run", tally=True)
+    assert budgets[["kept_lower", "kept_upper", "saved_tool_calls", "saved_steps"]].values.tolist() == [
+        [1, 5, 237, 475], [12, 13, 163, 292], [14, 14, 109, 193], [17, 19, 51, 89], [19, 20, 33, 57], [21, 21, 18, 29]
+    ]  # fmt: skip
+
+
+def test_big_sums_are_exact() -> None:
+    """Costs near 2**52 micro-dollars, as integers."""
+    big = (1 << 50) + 1
+    steps_ = tuple(Step(i, 1, 0, 0, 0, Response("", (ToolCall("c", "t", "{}"),), None, Usage(1, 1, cost=big)),
+                        (ToolResult("c", ""),)) for i in range(1, 4))  # fmt: skip
+    run = Run(run_id="r", agent="", model="", policy="", task="", stop=Stop("aborted", 3), steps=steps_)
+    tally = counterfactual(run, grid={"steps": [2, None]}, tally=True)
+    assert (tally["cost_usd"] * MICRO).tolist() == [2 * big, 3 * big]
+    assert np.array_equal(tally["saved_steps"], [1, 0])
