@@ -185,6 +185,23 @@ def test_the_logrank_test_is_scipys_and_without_repeats_the_clustered_one_agrees
     assert doubled == pytest.approx(clustered)
 
 
+def test_the_clustered_logrank_test_is_that_of_plain_python() -> None:
+    rng = np.random.default_rng(13)
+    times, ended = rng.integers(1, 9, 24).tolist(), (rng.random(24) < 0.7).tolist()
+    first, clusters = (rng.random(24) < 0.5).tolist(), [i // 4 for i in range(24)]
+    units = list(zip(times, ended, first, clusters, strict=True))
+    totals = dict.fromkeys(clusters, 0.0)
+    for time in sorted(set(times)):
+        risk = [unit for unit in units if unit[0] >= time]
+        share = sum(unit[2] for unit in risk) / len(risk)
+        hazard = sum(unit[0] == time and unit[1] for unit in risk) / len(risk)
+        for seen, over, one, cluster in risk:
+            totals[cluster] += ((seen == time and over) - hazard) * (one - share)
+    statistic = sum(totals.values()) / math.sqrt(6 / 5 * sum(total**2 for total in totals.values()))
+    found = logrank(times, ended, first, clusters)
+    assert found == pytest.approx((statistic, 2 * stats.t.sf(abs(statistic), 5)))
+
+
 def test_what_cannot_be_compared_is_unknown() -> None:
     for times, ended in (
         ([1, 2, 3, 4], [False] * 4),

@@ -15,7 +15,7 @@ from boolab.frames import runs_df
 from boolab.stats.survival import holm, survival
 from boolab.stats.units import UNIT_COLUMNS, clusters_of, units_of
 from boolab.types import Run, Step, Usage
-from tests.helpers import distinct, play, steps
+from tests.helpers import call, distinct, play, steps
 
 
 def session(*turns: Run, task: str = "", success: bool | None = None) -> Run:
@@ -55,6 +55,12 @@ def test_the_last_turn_ended_if_the_run_did() -> None:
         assert units_of([run])["ended"].tolist() == units_of([run], scope="run")["ended"].tolist() == [ended]
     nothing = replace(play(distinct(1), steps=1), steps=())
     assert units_of([nothing])["n_steps"].tolist() == [0]
+
+
+def test_a_turn_whose_model_failed_was_cut() -> None:
+    broken = play([{"tool_calls": [call()]}, {"error": {"status": 400}}])
+    assert broken.steps[-1].error
+    assert units_of([session(broken, play(distinct(1)))])["ended"].tolist() == [False, True]
 
 
 def test_runs_and_their_frame_make_the_same_units() -> None:
