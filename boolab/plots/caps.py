@@ -22,11 +22,13 @@ from boolab.plots.settings import (
     by_group,
     grid_of,
     is_off,
+    left_out,
     point_of,
     row_at,
     sample_of,
     setting,
     spent_and_saved,
+    tick,
     words_of,
 )
 from boolab.plots.words import span
@@ -178,7 +180,9 @@ def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
         return
     ax.set_xlim(low - (0 if high > low else 1), _end(curves))
     style.count_ticks(ax, ax.xaxis)
-    if name in ("max_cost", "max_time"):
+    if 1 < len(x) <= (4 if style.is_small(ax) else 8):
+        ax.set_xticks(x, [tick(name, value) for value in x], **style.PLAIN)
+    elif name in ("max_cost", "max_time"):
         ax.xaxis.set_major_locator(MaxNLocator(4 if style.is_small(ax) else 8))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
@@ -300,6 +304,8 @@ def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Ite
         yield f"Thick: {words.short}. Thin: {UNITS[saved][1]} saved.".replace("\n", " ")
     if all(np.isnan(curve.saved).all() for curve in curves):
         yield f"Not drawn: {UNITS[saved][1]} saved, which the source does not tell."
+    elif not several:
+        yield left_out(curves[0].rows, saved)
     off = curves[0].off
     if off is not None and not several and not pd.isna(off["successes"]):
         said = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]

@@ -397,11 +397,13 @@ def _title(
             most = spent_and_saved(value.removeprefix("saved_"), row, "Up to").replace("Up to ", "", 1)
             return f"Up to {most} are saved while {share} {words.number(int(total))} are kept"
         verb = "keeps" if enough == 1 else "keep"
-        which = "The one setting" if len(rows) == enough == 1 else f"{enough:,} of {count(len(rows), 'setting')}"
+        known = int(rows["kept_lower"].notna().sum())
+        which = "The one setting" if len(rows) == enough == 1 else f"{enough:,} of {count(known, 'setting')}"
+        which += " of known outcome" if known < len(rows) else ""
         return f"{which} {verb} {share} {words.number(int(total))}"
     if not pd.isna(total) and not total and value.startswith("kept_"):
         return f"No {words.one} to keep, whatever the setting"
-    known = measure.numbers.dropna()
-    low, high = (_text(float(v), measure) for v in (known.min(), known.max()))
+    values = measure.numbers.dropna()
+    low, high = (_text(float(v), measure) for v in (values.min(), values.max()))
     name = measure.name.split(" (")[0]
     return f"{name[:1].upper()}{name[1:]}: {low} to {high}" if low != high else f"{name[:1].upper()}{name[1:]}: {low}"

@@ -216,8 +216,10 @@ def words_of(rows: pd.DataFrame) -> Words:
         SettingError: if labels and proxies are mixed.
     """
     by = rows["success_by"].dropna().astype(str).unique().tolist() if "success_by" in rows else []
-    if len(by) > 1:
-        msg = f"success_by differs between rows ({', '.join(by)}): labels and proxies are not drawn in one figure"
+    if len(by) > 1 or by == ["mixed"]:
+        msg = (
+            f"success_by differs between rows or runs ({', '.join(by)}): labels and proxies are not drawn in one figure"
+        )
         raise SettingError(msg)
     if not by or by[0] == LABEL:
         return Words("success", "successes", "successes kept")
@@ -239,9 +241,19 @@ def sample_of(parts: Sequence[tuple[str, pd.DataFrame]], words: Words) -> Iterat
         ("n_censored", "cut short in their own recording (censored)"),
         ("n_not_identified", "not identified: a turn was stopped inside a session"),
         ("n_unknown", "undecided: the source lacks the counter"),
+        ("successes_censored", "neither kept nor lost, because their recording ends first"),
     ):
         worst = sum(int(part[name].max()) for _, part in parts if name in part and part[name].notna().any())
-        yield f"Up to {missing(worst, 'run', what)}" if worst else ""
+        noun = "run" if name.startswith("n_") else "success"
+        yield f"Up to {plural(worst, noun, f'{noun}s' if noun == 'run' else 'successes')} {what}." if worst else ""
+
+
+def left_out(part: pd.DataFrame, saved: str) -> str:
+    """For a note: what a sum of what is saved leaves out."""
+    unit = saved.removesuffix("_usd")
+    name = f"n_unknown_{unit}"
+    worst = int(part[name].max()) if name in part and part[name].notna().any() else 0
+    return missing(worst, "run", f"of unknown {unit} left out of what is saved")
 
 
 def _first(part: pd.DataFrame, name: str) -> int:

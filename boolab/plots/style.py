@@ -261,7 +261,14 @@ def finish(
     grid.grid(visible=True, color=fade(ax, 0.12), linewidth=0.8, linestyle="-")
     ax.set_axisbelow(True)
     pad = 6 + _draw_key(ax, key) * size.note * 1.45
-    ax.set_title(_wrap(ax, title, size.title * 1.08), loc="left", size=size.title, weight="bold", pad=pad, **PLAIN)
+    ax.set_title(
+        _wrap(ax, title, size.title * (1.15 if is_small(ax) else 1.08)),
+        loc="left",
+        size=size.title,
+        weight="bold",
+        pad=pad,
+        **PLAIN,
+    )
     note = _wrap(ax, " ".join(filter(None, notes)), size.note)
     below = ("axes fraction", ax.xaxis.label)
     annotate(ax, note, (0, 0), (0, -3), 0.6, xycoords=below, va="top", annotation_clip=False, gid="footnote")

@@ -62,9 +62,12 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
         'Half of 4 runs end within 3 steps'
     """
     columns = [name for kind in _INCIDENCES for name in (kind, f"{kind}_low", f"{kind}_high")]
-    frame = _frame(data, [*_NEEDED, *(columns if incidence else ["survival", "low", "high"])])
+    found = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else _computed(data)
+    needed = [*_NEEDED, *(columns if incidence else ["survival", "low", "high"])]
+    frame = frame_of(found, lambda other: other, needed, "survival")
+    what = "turn" if f" {getattr(found, 'title', '')} ".find(" turn ") >= 0 else "run"  # only a finding says it
     if frame.empty:
-        return style.empty_axes(ax, "no runs")
+        return style.empty_axes(ax, f"no {what}s")
     units = frame["of"].dropna().unique().tolist()
     if len(units) != 1 or units[0] not in UNITS:
         msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
@@ -72,7 +75,7 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
     parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups)]
     if incidence and frame["success"].isna().all():
-        return style.empty_axes(ax, "no labels: nobody knows which runs succeeded")
+        return style.empty_axes(ax, f"no labels: nobody knows which {what}s succeeded")
     ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
@@ -80,7 +83,7 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
     lines = [line for curve in curves for line in _draw(ax, curve, end)]
     label_lines(ax, lines)
     one, several = UNITS[units[0]]
-    title = _incidence_title(parts) if incidence else _title(parts, (one, several))
+    title = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
     style.finish(
         ax,
         title=title,
@@ -88,15 +91,11 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
         ylabel="share ended" if incidence else "share still running",
         grid=ax.yaxis,
         key=[],
-        notes=_notes(frame, parts, incidence=incidence, small=style.is_small(ax)),
+        notes=_notes(frame, parts, what, incidence=incidence, small=style.is_small(ax)),
     )
     if not style.is_small(ax):
         _at_risk(ax, parts)
     return ax
-
-
-def _frame(data: Any, needed: Sequence[str]) -> pd.DataFrame:  # noqa: ANN401 - a frame, a finding or runs
-    return frame_of(data, _computed, needed, "survival")
 
 
 def _computed(runs: Runs) -> Any:  # noqa: ANN401 - a finding
@@ -142,13 +141,13 @@ def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
         color=color,
         alpha=0.16 if curve.column == "survival" else 0.1,
         linewidth=0,
-        label=f"{curve.text} interval",
+        label=f"{curve.text or 'all'} interval",
     )
-    ax.plot(*value, color=color, linewidth=2, linestyle=curve.dash, label=curve.text, zorder=3)
+    ax.plot(*value, color=color, linewidth=2, linestyle=curve.dash, label=curve.text or "all", zorder=3)
     cut = rows[(rows["cut"] > 0) & rows[curve.column].notna()]
     ax.plot(cut["time"].to_numpy(dtype=float), cut[curve.column].to_numpy(dtype=float), linestyle="", marker="|",
             markersize=7 if not style.is_small(ax) else 5, markeredgewidth=1.3, color=color, zorder=4,
-            label=f"{curve.text} cut")  # fmt: skip
+            label=f"{curve.text or 'all'} cut")  # fmt: skip
     return [Line(*value, curve.text, color)]
 
 
@@ -193,32 +192,32 @@ def _median(part: pd.DataFrame) -> float | None:
     return float(below["time"].iloc[0]) if len(below) else None
 
 
-def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str]) -> str:
+def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str], what: str) -> str:
     medians = [(_median(part), name) for name, part in parts]
     if len(parts) == 1:
         median, n = medians[0][0], _size(parts[0][1])
         part = parts[0][1]
         if n == 1:
             verb = "is cut" if part["cut"].sum() else "ends"
-            return f"The one run {verb} after {plural(int(part['time'].iloc[-1]), *noun)}"
+            return f"The one {what} {verb} after {plural(int(part['time'].iloc[-1]), *noun)}"
         if not part["ended"].sum():
-            return f"{all_of(n, 'run')} are cut: nobody knows how long they take"
+            return f"{all_of(n, what)} are cut: nobody knows how long they take"
         if median is None:
-            return f"More than half of {count(n, 'run')} go beyond {plural(int(part['time'].max()), *noun)}"
-        return f"Half of {count(n, 'run')} end within {plural(int(median), *noun)}"
+            return f"More than half of {count(n, what)} go beyond {plural(int(part['time'].max()), *noun)}"
+        return f"Half of {count(n, what)} end within {plural(int(median), *noun)}"
     known = [(median, name) for median, name in medians if median is not None]
     if not known:
-        return f"In none of {len(parts)} groups half of the runs end"
+        return f"In none of {len(parts)} groups half of the {what}s end"
     (low, first), (high, last) = min(known), max(known)
     if len(known) < len(parts):
-        return f"Half of the runs end within {plural(int(low), *noun)} ({first}); in {len(parts) - len(known)} of {len(parts)} groups not half of them end"  # noqa: E501
+        return f"Half of the {what}s end within {plural(int(low), *noun)} ({first}); in {len(parts) - len(known)} of {len(parts)} groups not half of them end"  # noqa: E501
     if low == high:
-        return f"In each of {len(parts)} groups half of the runs end within {plural(int(low), *noun)}"
+        return f"In each of {len(parts)} groups half of the {what}s end within {plural(int(low), *noun)}"
     ends = f"{plural(int(low), *noun)} ({shorten(first, 20)}) to {int(high):,} ({shorten(last, 20)})"
-    return f"Half of the runs end within {ends}"
+    return f"Half of the {what}s end within {ends}"
 
 
-def _incidence_title(parts: Sequence[tuple[str, pd.DataFrame]]) -> str:
+def _incidence_title(parts: Sequence[tuple[str, pd.DataFrame]], what: str) -> str:
     ends = [(name, part.dropna(subset=["success", "failure"])) for name, part in parts]
     known = [
         (float(part["success"].iloc[-1]), float(part["failure"].iloc[-1]), name, part)
@@ -229,21 +228,21 @@ def _incidence_title(parts: Sequence[tuple[str, pd.DataFrame]]) -> str:
         success, failure, name, part = known[0]
         of = f" of {name}" if name else ""
         cut = ", the rest unknown" if success + failure < 0.995 else ""  # noqa: PLR2004 - what rounds to less than all
-        runs = f"{count(_size(part), 'run')}{of}"
+        runs = f"{count(_size(part), what)}{of}"
         return f"{percent(success, 1)} of {runs} end in success, {percent(failure, 1)} in failure{cut}"
     best, worst = max(known, key=lambda item: item[0]), min(known, key=lambda item: item[0])
     low, high = (f"{percent(item[0], 1)} ({shorten(item[2], 20)})" for item in (worst, best))
-    return f"{low} to {high} of the runs end in success"
+    return f"{low} to {high} of the {what}s end in success"
 
 
 def _notes(
-    frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], *, incidence: bool, small: bool
+    frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], what: str, *, incidence: bool, small: bool
 ) -> Iterable[str]:
     n, cut = sum(_size(part) for _, part in parts), int(frame["cut"].sum())
-    yield f"{count(n, 'run')}{f' in {len(parts)} groups' if len(parts) > 1 else ''}."
+    yield f"{count(n, what)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}."
     if cut:
         counts = "it counts" if cut == 1 else "they count"
-        yield f"{count(cut, 'run')} cut short (strokes): {counts} as going on until then."
+        yield f"{count(cut, what)} cut short (strokes): {counts} as going on until then."
     levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
     if len(levels) == 1:
         yield f"Bands: pointwise {100 * levels[0]:.4g}% intervals."
@@ -253,4 +252,4 @@ def _notes(
         by = frame["success_by"].dropna().astype(str).unique().tolist() if "success_by" in frame else []
         yield f"Success by {', '.join(map(shorten, by))}." if by else ""
     if not small:
-        yield "Under the ticks: runs still observed."
+        yield f"Under the ticks: {what}s still observed."

@@ -189,6 +189,11 @@ def _draw_calls(ax: Axes, outcomes: pd.Series[str], lane: Any, place: _Axis, siz
             ax.plot(place.calls[some], lane[some], linestyle="", label=name, zorder=zorder, **how)
 
 
+def _is_dense(ax: Axes, steps: int) -> bool:
+    """Whether there are so many steps that marks are strokes."""
+    return steps * _DENSE > style.room(ax) * 0.8
+
+
 def _draw_streak(ax: Axes, streak: Any, place: _Axis, row: int) -> None:  # noqa: ANN401 - an array
     """How high a call was piled up on itself; the highest is labelled."""
     color = style.tint(ax, STOP_LOOKS["doom_loop"].fill)
@@ -197,6 +202,8 @@ def _draw_streak(ax: Axes, streak: Any, place: _Axis, row: int) -> None:  # noqa
     edges = np.repeat(place.edges, 2)[1:-1]
     top = row + 0.4 - np.repeat(height, 2)
     ax.fill_between(edges, row + 0.4, top, top < row + 0.4, color=color, linewidth=0.7, label=_REPEATS, zorder=3)
+    if _is_dense(ax, len(streak)):
+        return  # the note says it
     at = int(streak.argmax())
     halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     side = {"ha": "right"} if at + 1 > 0.8 * len(streak) else {"ha": "left"}
@@ -219,7 +226,7 @@ def _draw_turns(ax: Axes, steps: pd.DataFrame, place: _Axis) -> int:
         free = float("-inf")
         for i in [0, *starts]:
             x = float(place.edges[i])
-            if (x - free) * scale >= 0:
+            if (x - free) * scale >= 0 and (float(place.edges[-1]) - x) * scale >= gap:
                 style.annotate(ax, f"turn {turn[i]}", (x, -0.72), (2, -1), 0.6, va="top", gid="turn")
                 free = x + gap / scale
     return len(starts) + 1
@@ -280,8 +287,9 @@ def _notes(
     yield f"Limits: {', '.join(limits)}." if limits else "No limits on record."
     yield missing(int((outcomes == UNKNOWN).sum()), "call", "of unknown error status")
     yield missing(int((outcomes == "dropped").sum()), "call", "dropped: paid for, never executed")
-    if len(run.steps) * _DENSE > style.room(ax) * 0.8:
+    if _is_dense(ax, len(run.steps)):
         yield "Long strokes: failed."
+        yield f"At most {max(streak):,.0f} times the same call in a row." if max(streak) > 1 else ""
     if len(calls) > 1 and max(streak) <= 1:
         yield "No call twice in a row."
     yield place.note
