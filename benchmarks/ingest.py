@@ -26,26 +26,7 @@ from typing import Any
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
 START = datetime(2026, 2, 1, tzinfo=UTC)
 SESSION = "11111111-2222-4333-8444-555555555555"
-WORDS = [
-    "the",
-    "of",
-    "a",
-    "to",
-    "test",
-    "module",
-    "error",
-    "file",
-    "line",
-    "value",
-    "import",
-    "return",
-    "function",
-    "class",
-    "path",
-    "result",
-    "name",
-    "index",
-]
+WORDS = ("the", "of", "a", "to", "test", "module", "error", "file", "line", "value", "import", "return", "path", "name")
 
 READ = """
 import json, resource, sys, time

@@ -268,7 +268,9 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
     except OSError as error:
         why = RunFormatError(f"cannot be read: {error.strerror}", path=path)
     except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
-        why = RunFormatError(f"the reader of {name} failed ({type(error).__name__}: {error})", path=path)
+        why = RunFormatError(
+            f"the reader of {name or 'some format'} failed ({type(error).__name__}: {error})", path=path
+        )
     _refuse(why, strict=strict)
     return FileRow(str(path), name, 0, size, time.perf_counter() - start, why.message, (*told, str(why))), []
 

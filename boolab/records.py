@@ -1,8 +1,8 @@
 """boolab's own records on disk: JSON Lines, one run a line, exactly as it was.
 
 Each line is an object: `boolab_run` (the version of the format), then the fields of `Run`, without `continuation` and
-without those that have their default value. The records' types say how each value is written: NamedTuples as objects,
-a message's parts as objects with a `part`, times as ISO 8601.
+without those that have their default value. The records' types say how each value is written: NamedTuples as objects
+(without their defaults), a message's parts and a step's calls and results as objects with a `part`, times as ISO 8601.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from boolab.detectors import IDENTITIES
 from boolab.errors import SettingError
 from boolab.types import Reasoning, Run, Sentinel, StepStart, Text, ToolCall, ToolResult
 
@@ -78,7 +79,7 @@ def encode_run(run: Run) -> bytes:
     row: dict[str, Any] = {KEY: VERSION}
     for name, default in _FIELDS.items():
         value = getattr(run, name)
-        if default is MISSING or value != default:
+        if default is MISSING or not _same(value, default):
             row[name] = _plain(value, f"{name} of run {run.run_id}")
     try:
         return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -103,7 +104,15 @@ def decode_run(row: object) -> Run:
     if missing:
         raise ValueError(f"{', '.join(missing)}: missing")
     readers = _hints(Run)
-    return Run(**{name: _named(name, readers[name], value) for name, value in row.items() if name != KEY})
+    run = Run(**{name: _named(name, readers[name], value) for name, value in row.items() if name != KEY})
+    for place, step in enumerate(run.steps, 1):
+        if step.index != place or len(step.results) != len(step.response.tool_calls):
+            raise ValueError(
+                f"steps: step {place} is numbered {step.index}, or has not one result for each of its calls"
+            )
+    if run.identity not in IDENTITIES:
+        raise ValueError(f"identity: {run.identity!r} is not one of {', '.join(IDENTITIES)}")
+    return run
 
 
 def _named(name: str, read: _Read, value: object) -> Any:  # noqa: ANN401 - any field
@@ -126,27 +135,43 @@ _FIELDS: Final = _defaults()
 
 
 def _plain(value: Any, where: str) -> Any:  # noqa: ANN401 - any value of a record
-    """A value as JSON has it; what JSON cannot tell apart is written so that it can."""
+    """A value of the records as JSON has it: a NamedTuple without its defaults, other tuples as lists."""
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        if names is None:
+            return [_plain(item, where) for item in value]
+        row = {"part": _NAMES[type(value)]} if type(value) in _NAMES else {}
+        usual: Mapping[str, Any] = getattr(value, "_field_defaults", {})
+        for name, item in zip(names, value, strict=True):
+            if name not in usual or not _same(item, usual[name]):
+                row[name] = _tagged(item, where) if name == "payload" else _plain(item, where)
+        return row
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return _tagged(value, where)
+
+
+def _tagged(value: Any, where: str) -> Any:  # noqa: ANN401 - any value of a record
+    """A value of a setting or of an event: what JSON cannot tell apart is written so that it can."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and value - value == 0:
         return value
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", None)
-        if names is None:
-            return {_TUPLE: [_plain(item, where) for item in value]}
-        row = {"part": _NAMES[type(value)]} if type(value) in _NAMES else {}
-        return row | {name: _plain(item, where) for name, item in zip(names, value, strict=True)}
+    if type(value) is tuple:
+        return {_TUPLE: [_tagged(item, where) for item in value]}
     if isinstance(value, list):
-        return [_plain(item, where) for item in value]
+        return [_tagged(item, where) for item in value]
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value) and not value.keys() & {_TUPLE, _PAIRS}:
-            return {key: _plain(item, where) for key, item in value.items()}
-        return {_PAIRS: [[_plain(key, where), _plain(item, where)] for key, item in value.items()]}
-    if isinstance(value, datetime):
-        return value.isoformat()
+            return {key: _tagged(item, where) for key, item in value.items()}
+        return {_PAIRS: [[_tagged(key, where), _tagged(item, where)] for key, item in value.items()]}
     msg = f"{where} holds {value!r}, a {type(value).__name__}: only what JSON knows can be saved"
     raise SettingError(msg)
+
+
+def _same(value: object, usual: object) -> bool:
+    """Whether a value is the default, and not only equal to it as 0 is to False."""
+    return type(value) is type(usual) and value == usual
 
 
 def _free(value: Any) -> Any:  # noqa: ANN401 - any value of a record
@@ -216,9 +241,9 @@ def _part(value: object) -> object:
 
 def _tuple(read: _Read) -> _Read:
     def tuple_of(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - checked here
-        if not isinstance(value, dict) or not isinstance(value.get(_TUPLE), list):
-            raise ValueError(f"{value!r:.80} is not a tuple")  # noqa: TRY004 - as above
-        return tuple(read(item) for item in value[_TUPLE])
+        if not isinstance(value, list):
+            raise ValueError(f"{value!r:.80} is not a list")  # noqa: TRY004 - as above
+        return tuple([read(item) for item in value])
 
     return tuple_of
 
@@ -236,12 +261,13 @@ def _mapping(read: _Read) -> _Read:
 @cache
 def _record(kind: type) -> _Read:
     readers = _hints(kind)
+    required = readers.keys() - getattr(kind, "_field_defaults", {}).keys()
+    known = readers.keys() | ({"part"} if kind in _NAMES else set())
 
     def record(value: object) -> object:
-        row = {key: item for key, item in value.items() if key != "part"} if isinstance(value, dict) else None
-        if row is None or row.keys() != readers.keys():
+        if not isinstance(value, dict) or not required <= value.keys() <= known:
             raise ValueError(f"{value!r:.80} is not a {kind.__name__} ({', '.join(readers)})")
-        return kind(**{name: _named(name, read, row[name]) for name, read in readers.items()})
+        return kind(**{name: _named(name, readers[name], item) for name, item in value.items() if name != "part"})
 
     return record
 

@@ -112,7 +112,7 @@ def _is_line(data: bytes) -> bool:
         )
     if not isinstance(line, dict):
         return False
-    kind = line.get("type")
+    kind = text(line.get("type"))
     if kind in ("file-history-snapshot", "summary"):
         return "snapshot" in line or "leafUuid" in line
     if kind not in _TYPES or "sessionId" not in line:
@@ -217,7 +217,7 @@ class _Session:
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Take one line."""
-        kind = line.get("type")
+        kind = text(line.get("type"))
         uuid = text(line.get("uuid"))
         parent = self._places.get(text(line.get("parentUuid")) or text(line.get("logicalParentUuid")), -1)
         owner = self._owner(line, uuid, parent)
@@ -291,7 +291,7 @@ class _Chain:
 
     def take(self, line: Mapping[str, Any], place: int, parent: int) -> None:
         """Take one line."""
-        kind, time = line.get("type"), epoch_ms(line.get("timestamp"))
+        kind, time = text(line.get("type")), epoch_ms(line.get("timestamp"))
         message = mapping(line.get("message"))
         if kind == "assistant":
             self._reply(line, message, place, time)
@@ -384,7 +384,7 @@ class _Chain:
             call.id,
             content_text(block.get("content")),
             failed is True or (failed is None and more.get("interrupted") is True),
-            call.arguments[:1] != "{" and unreadable(call.arguments),
+            unreadable(call.arguments),
             whole(more.get("durationMs")),
         )
         draft.lasts_until(time)

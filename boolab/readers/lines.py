@@ -154,7 +154,7 @@ def json_document(path: str | Path, damage: Damage) -> Any:  # noqa: ANN401 - an
         return parse(data)
     except ValueError as error:
         line, offset = _offset(data, error)
-        damage.note(line, _not_json(error, cut=offset >= len(data.rstrip())))
+        damage.note(line, _not_json(error, cut=str(error).startswith("EOF")))
         try:
             part = from_json(data[:offset], allow_partial=True)
         except ValueError:

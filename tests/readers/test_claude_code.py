@@ -1,0 +1,465 @@
+"""Sessions of Claude Code."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from boolab.errors import ReadWarning, RunFormatError
+from boolab.readers.claude_code import read, sniff
+from boolab.types import Run, ToolResult, Usage
+from tests.readers.claude import SESSION, Session, call, text, usage, write
+from tests.readers.samples import shared
+
+
+class Expected(NamedTuple):
+    """One run of a sample, counted by a few lines of plain Python that are not the reader."""
+
+    path: str
+    steps: int
+    answered: int
+    dropped: int
+    errors: int
+    tokens: tuple[int, int] | None
+    turns: list[int]
+    stop: tuple[str, int]
+
+
+SAMPLES = [
+    Expected("claude-code/spotter/tool_heavy.jsonl", 4, 6, 0, 0, (105_981, 212), [1, 1, 2, 2], ("aborted", 2)),
+    Expected("claude-code/spotter/short.jsonl", 1, 2, 0, 2, (25_353, 13), [1], ("aborted", 1)),
+    Expected(
+        "claude-code/claude-code-log/representative_messages.jsonl",
+        5,
+        2,
+        0,
+        0,
+        (218, 445),
+        [1, 2, 2, 3, 3],
+        ("finished", 1),
+    ),
+    Expected("claude-code/claude-code-log/session_b.jsonl", 1, 0, 0, 0, (20, 35), [1], ("finished", 0)),
+    Expected("claude-code/simonw/sample_session.jsonl", 3, 2, 0, 0, None, [1, 1, 2], ("finished", 0)),
+    Expected(
+        "claude-code/simonw/sample_session.json",
+        15,
+        12,
+        0,
+        1,
+        None,
+        [1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5, 5],
+        ("finished", 1),
+    ),
+    Expected("agtrace/samples/claude_session.jsonl", 6, 4, 0, 1, (98_785, 844), [1, 1, 1, 2, 2, 2], ("finished", 2)),
+    Expected("agtrace/samples/claude_agent.jsonl", 1, 0, 0, 0, (487, 130), [1], ("finished", 0)),
+    Expected(
+        "agent-sessions/claude/subagent/0a1b2c3d-4e5f-4061-8071-2a3b4c5d6e7f.jsonl",
+        1,
+        0,
+        1,
+        0,
+        None,
+        [1],
+        ("aborted", 0),
+    ),
+    Expected(
+        "agent-sessions/claude/subagent/0a1b2c3d-4e5f-4061-8071-2a3b4c5d6e7f/subagents/agent-a0ad4f44468bdf20d.jsonl",
+        1,
+        1,
+        0,
+        0,
+        None,
+        [1],
+        ("aborted", 1),
+    ),
+]
+
+
+@pytest.mark.parametrize("expected", SAMPLES, ids=lambda expected: expected.path)
+def test_real_sessions_are_counted_as_plain_python_counts_them(expected: Expected) -> None:
+    path = shared(expected.path)
+    assert sniff(path.read_bytes()[:65_536], path)
+    (run,) = read(path)
+    results = [result for step in run.steps for result in step.results]
+    given = [result for result in results if result is not None]
+    used = [step.response.usage for step in run.steps]
+    figures = [(one.input_tokens, one.output_tokens) for one in used]
+    tokens = None if (None, None) in figures else (sum(i or 0 for i, _ in figures), sum(o or 0 for _, o in figures))
+    counted = Expected(
+        expected.path,
+        run.n_steps,
+        len(given),
+        len(results) - len(given),
+        sum(result.is_error is True for result in given),
+        tokens,
+        [step.turn for step in run.steps],
+        (run.stop.reason, run.stop.step),
+    )
+    assert counted == expected
+
+
+def test_the_fixture_with_every_kind_of_line_is_read_and_what_answers_nothing_is_told() -> None:
+    path = shared("agent-sessions/claude/small.jsonl")
+    with pytest.warns(ReadWarning, match="1 tool results answer no call"):
+        main, side = read(path)
+    assert (main.n_steps, side.n_steps, side.parent_run_id) == (2, 3, main.run_id)
+    assert [event.kind for event in main.events][:2] == ["compaction", "fault"]
+
+
+def test_lines_of_one_message_are_one_step_also_with_a_result_between_them(tmp_path: Path) -> None:
+    session = Session()
+    session.user("fix the test")
+    session.say("m1", {"type": "thinking", "thinking": "hm"}, text("I look."), call("t1"), usage=usage(3, 1))
+    session.answer("t1", "found")
+    session.say("m1", call("t2", "Read", path="a"), usage=usage(3, 57, written=90, cached=200))
+    session.answer("t2", is_error=True)
+    session.say("m2", text("Done."))
+    run = session.run(tmp_path)
+    first, last = run.steps
+    assert [c.name for c in first.response.tool_calls] == ["Bash", "Read"]
+    assert [(r.content, r.is_error) for r in first.results if r] == [("found", False), ("ok", True)]
+    assert (first.response.reasoning, first.response.text) == ("hm", "I look.")
+    assert first.response.usage == Usage(293, 57, 200)
+    assert last.response.usage == Usage()
+    assert [step.response.finish_reason for step in run.steps] == ["tool_calls", "stop"]
+    assert (run.stop.reason, run.stop.step, run.task) == ("finished", 1, "fix the test")
+    assert (run.run_id, run.source, run.model, run.success) == (SESSION, "claude_code", "claude-x", None)
+
+
+def test_arguments_are_compact_json_with_their_keys_in_order(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", call("t1", z=1, a={"ü": [True, None, 1.5]}), {**call("t2"), "input": '{"cut": '})
+    session.answer("t1")
+    session.answer("t2")
+    (step,) = session.run(tmp_path).steps
+    assert [c.arguments for c in step.response.tool_calls] == ['{"z":1,"a":{"ü":[true,null,1.5]}}', '{"cut": ']
+    assert [result and result.parse_error for result in step.results] == [False, True]
+
+
+def test_a_call_without_result_was_dropped_and_a_session_that_ends_there_was_aborted(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", call("t1"))
+    session.answer("t1")
+    session.say("m2", call("t2"), call("t3"))
+    session.answer("t3")
+    run = session.run(tmp_path)
+    assert [result is None for result in run.steps[1].results] == [True, False]
+    assert (run.stop.reason, run.stop.step) == ("aborted", 1)
+
+
+def test_a_session_that_ends_after_results_was_aborted_after_a_complete_step(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", call("t1"))
+    session.answer("t1")
+    assert session.run(tmp_path).stop[:2] == ("aborted", 1)
+
+
+def test_ids_that_repeat_are_paired_by_position(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", call("t"))
+    session.say("m2", call("t"), call("t"))
+    session.answer("t", "first of the second")
+    session.answer("t", "second of the second")
+    run = session.run(tmp_path)
+    assert [[result and result.content for result in step.results] for step in run.steps] == [
+        [None],
+        ["first of the second", "second of the second"],
+    ]
+
+
+QUIET = [
+    ("<local-command-caveat>Caveat: ...</local-command-caveat>", {"isMeta": True}),
+    ("<local-command-stdout>Goodbye!</local-command-stdout>", {}),
+    ("<system-reminder>be brief</system-reminder>", {}),
+    ("Stop hook feedback: go on", {"isMeta": True}),
+    ("This session is being continued", {"isCompactSummary": True}),
+]
+
+
+@pytest.mark.parametrize(("said", "more"), QUIET)
+def test_what_the_harness_writes_is_a_message_but_begins_no_turn(
+    tmp_path: Path, said: str, more: dict[str, Any]
+) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", text())
+    session.user(said, **more)
+    session.say("m2", text())
+    session.user([text("<ide_opened_file>a.py</ide_opened_file>"), text("and now?")])
+    session.say("m3", text())
+    run = session.run(tmp_path)
+    assert [step.turn for step in run.steps] == [1, 1, 2]
+    assert (run.inputs[0].before, run.inputs[0].message.text) == (2, said)
+    assert [message.text for message in run.prompt] == ["the task"]
+    assert run.task == "the task"
+
+
+def test_a_command_begins_a_turn_only_if_the_model_answers_it(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", call("t1"))
+    session.user("<command-name>/cost</command-name>")
+    session.answer("t1")
+    session.say("m2", text())
+    session.user("<command-name>/review</command-name>")
+    session.user("Review the code.", isMeta=True)
+    session.say("m3", text())
+    session.user("<command-name>/exit</command-name>")
+    session.user("<local-command-stdout>Goodbye!</local-command-stdout>")
+    run = session.run(tmp_path)
+    assert [step.turn for step in run.steps] == [1, 1, 2]
+    assert run.stop.reason == "finished"
+
+
+def test_an_interruption_ends_its_turn_and_is_an_event(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", text("I thi"))
+    session.user([text("[Request interrupted by user]")])
+    first = session.run(tmp_path)
+    assert first.stop[:2] == ("aborted", 0)
+    assert first.steps[0].response.finish_reason is None
+    session.user("go on")
+    session.say("m2", text())
+    run = session.run(tmp_path)
+    assert run.stop.reason == "finished"
+    assert [step.turn for step in run.steps] == [1, 2]
+    assert [(event.kind, event.payload["after_step"]) for event in run.events] == [("abort", 1)]
+
+
+def test_an_api_error_is_no_response_and_ends_the_run_if_nothing_follows(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", call("t1"))
+    session.answer("t1")
+    message = {"id": "x", "model": "<synthetic>", "content": [text("API Error: 529 Overloaded")], "usage": usage(0, 0)}
+    session.line("assistant", message=message, isApiErrorMessage=True)
+    run = session.run(tmp_path)
+    assert (run.n_steps, run.stop[:2], run.error) == (1, ("error", 1), "API Error: 529 Overloaded")
+    session.say("m2", text())
+    run = session.run(tmp_path)
+    assert (run.n_steps, run.stop[:2], run.error) == (2, ("finished", 1), None)
+    assert [event.kind for event in run.events] == ["fault"]
+
+
+def test_a_compaction_is_an_event_and_the_chain_goes_on_behind_it(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    tip = session.say("m1", text())
+    session.parent = None
+    facts = {"trigger": "auto", "preTokens": 167_117}
+    session.line("system", subtype="compact_boundary", logicalParentUuid=tip, compactMetadata=facts)
+    session.user("Summary.", isCompactSummary=True)
+    session.user("next")
+    session.say("m2", text())
+    run = session.run(tmp_path)
+    assert run.events[0].payload == {"after_step": 1, "trigger": "auto", "tokens": 167_117}
+    assert [step.turn for step in run.steps] == [1, 2]
+    assert run.inputs[0].message.text == "Summary."
+
+
+def test_rewinding_leaves_a_branch_behind_and_says_how_long_it_was(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    tip = session.say("m1", text("one"))
+    session.user("a bad idea")
+    session.say("m2", call("t2"))
+    session.answer("t2")
+    session.say("m3", text("two"))
+    session.parent = tip
+    session.user("a better idea")
+    session.say("m4", text("three"))
+    run = session.run(tmp_path)
+    assert [step.response.text for step in run.steps] == ["one", "three"]
+    assert [step.index for step in run.steps] == [1, 2]
+    assert [message.text for _, message in run.inputs] == ["a better idea"]
+    assert [(event.kind, dict(event.payload)) for event in run.events] == [("rewind", {"after_step": 1, "steps": 2})]
+
+
+def test_parallel_calls_fork_the_tree_and_are_no_rewinding(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    one = session.say("m1", call("t1"))
+    session.say("m1", call("t2"))
+    session.parent = one
+    session.answer("t1")
+    session.answer("t2")
+    session.parent = one
+    session.user("go on")
+    session.say("m2", text())
+    assert session.run(tmp_path).n_tool_calls == 2
+
+
+def test_subagents_within_a_session_are_runs_of_their_own(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    tip = session.say("m1", call("t1", "Task"))
+    session.parent = None
+    session.user("look", isSidechain=True, agentId="a1")
+    session.say("s1", text("looked"), isSidechain=True, agentId="a1", attributionAgent="explorer")
+    session.parent = None
+    session.user("an old one", isSidechain=True)
+    session.say("s2", text("looked too"), isSidechain=True)
+    session.parent = tip
+    session.answer("t1")
+    session.say("m2", text())
+    main, first, second = read(session.write(tmp_path / f"{SESSION}.jsonl"))
+    assert (main.n_steps, main.parent_run_id) == (2, None)
+    assert (first.run_id, first.parent_run_id, first.agent, first.task) == (
+        f"{SESSION}/a1",
+        SESSION,
+        "explorer",
+        "look",
+    )
+    assert (second.parent_run_id, second.agent, second.task) == (SESSION, "subagent", "an old one")
+
+
+def test_a_subagents_file_belongs_to_the_session_whose_folder_it_is_in(tmp_path: Path) -> None:
+    agent = Session(isSidechain=True, agentId="a9", sessionId="agent-a9")
+    agent.user("look")
+    agent.say("s1", text())
+    path = agent.write(tmp_path / SESSION / "subagents" / "agent-a9.jsonl")
+    path.with_suffix(".meta.json").write_text('{"agentType": "general-purpose"}')
+    (run,) = read(path)
+    assert (run.run_id, run.parent_run_id, run.agent) == (f"{SESSION}/a9", SESSION, "general-purpose")
+    assert read(agent.write(path.with_name("agent-acompact-1.jsonl"))) == []
+
+
+def test_times_count_from_the_first_line_and_a_step_begins_when_the_agent_was_asked(tmp_path: Path) -> None:
+    session = Session()
+    session.user()  # 0 s
+    session.say("m1", text(), call("t1"))  # 1 s, 2 s
+    session.line("progress", data={"type": "hook_progress"})  # 3 s
+    session.answer("t1", toolUseResult={"durationMs": 40})  # 4 s
+    session.say("m2", text())  # 5 s
+    run = session.run(tmp_path)
+    assert [step[2:5] for step in run.steps] == [(0, 4_000, 2_000), (4_000, 1_000, 1_000)]
+    assert (run.duration_ms, run.started_at) == (5_000, datetime(2026, 2, 1, 10, tzinfo=UTC))
+    assert run.steps[0].results == (ToolResult("t1", "ok", is_error=False, duration_ms=40),)
+
+
+def test_without_timestamps_times_are_unknown(tmp_path: Path) -> None:
+    session = Session(timestamp=None)
+    session.user()
+    session.say("m1", text())
+    run = session.run(tmp_path)
+    assert (run.started_at, run.duration_ms, run.steps[0][2:5]) == (None, None, (None, None, None))
+
+
+def test_lines_that_stand_twice_are_read_once(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", text("once"))
+    session.lines += session.lines[:2]
+    run = session.run(tmp_path)
+    assert (run.n_steps, run.text, run.inputs) == (1, "once", ())
+
+
+def test_stray_texts_for_lines_and_for_blocks_are_tolerated(tmp_path: Path) -> None:
+    session = Session()
+    session.user(["the task", {"type": "image", "source": {}}])
+    session.line("assistant", message={"id": "m1", "content": ["a bare text"], "model": "claude-x"})
+    session.line("assistant", message={"id": "m2", "content": "another", "model": "claude-x"})
+    path = write(tmp_path / "a.jsonl", ["a bare line", *session.lines])
+    (run,) = read(path)
+    assert [step.response.text for step in run.steps] == ["a bare text", "another"]
+    assert run.prompt[0].text == "the task\n[image]"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("end_turn", "stop"), ("tool_use", "tool_calls"), ("max_tokens", "length"), ("refusal", "content_filter")],
+)
+def test_a_stop_reason_that_is_given_is_translated(tmp_path: Path, said: str, expected: str) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", text(), stop=said)
+    assert session.run(tmp_path).steps[0].response.finish_reason == expected
+
+
+def test_an_interrupted_tool_without_a_flag_failed(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", call("t1"))
+    session.answer("t1", toolUseResult={"interrupted": True})
+    (step,) = session.run(tmp_path).steps
+    assert step.results[0] is not None
+    assert step.results[0].is_error is True
+
+
+def cut(tmp_path: Path) -> tuple[Path, list[Run]]:
+    session = Session()
+    session.user()
+    session.say("m1", call("t1"))
+    session.answer("t1")
+    session.say("m2", text("lost"))
+    path = session.write(tmp_path / "cut.jsonl")
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.warns(ReadWarning, match=r"cut\.jsonl:4: the file ends in the middle of a value; skipped"):
+        return path, read(path)
+
+
+def test_a_session_that_was_cut_in_a_line_keeps_what_stands_before(tmp_path: Path) -> None:
+    _, (run,) = cut(tmp_path)
+    assert (run.n_steps, run.stop[:2]) == (1, ("aborted", 1))
+
+
+def test_a_line_that_is_no_json_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", text())
+    path = session.write(tmp_path / "a.jsonl")
+    path.write_text(path.read_text().replace("\n", "\n{broken}\n", 1) + "[" * 500 + "\n")
+    with pytest.warns(ReadWarning) as caught:
+        (run,) = read(path)
+    assert [str(one.message).removeprefix(str(path))[:18] for one in caught] == [
+        ":2: not valid JSON",
+        ":4: not valid JSON",
+    ]
+    assert run.n_steps == 1
+
+
+def test_a_session_of_nothing_but_damage_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"type": "user"\n')
+    with pytest.raises(RunFormatError, match="nothing else in it can be read") as caught:
+        read(path)
+    assert caught.value.line == 1
+
+
+def test_a_session_without_prompt_or_response_holds_no_run(tmp_path: Path) -> None:
+    summary = {"type": "summary", "summary": "What it was about", "leafUuid": "u9"}
+    path = write(tmp_path / "a.jsonl", [summary])
+    assert sniff(path.read_bytes(), path)
+    assert read(path) == []
+
+
+def test_a_prompt_without_response_is_a_run_without_steps(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    run = session.run(tmp_path)
+    assert (run.n_steps, run.task, run.stop[:2]) == (0, "the task", ("aborted", 0))
+
+
+def test_other_systems_logs_are_not_taken_for_sessions() -> None:
+    folder = shared("claude-code").parent
+    ours = {"claude-code", "claude"}
+    taken = [
+        path
+        for path in folder.rglob("*.json*")
+        if sniff(path.read_bytes()[:65_536], path) and not ours & set(path.parts) and "claude_" not in path.name
+    ]
+    assert taken == []
+
+
+def test_half_a_line_that_is_longer_than_the_head_is_recognised() -> None:
+    line = json.dumps({"type": "user", "sessionId": "s", "parentUuid": None, "message": {"content": "x" * 99}})
+    assert sniff(line[:-20].encode(), Path("a.jsonl"))

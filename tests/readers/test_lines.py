@@ -1,0 +1,85 @@
+"""From bytes to values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from boolab.errors import ReadWarning, RunFormatError
+from boolab.readers import lines
+from boolab.readers.lines import Damage, content_text, epoch_ms, instant, json_document, json_lines, parse, warn_reader
+
+
+def test_lines_know_their_numbers_and_empty_ones_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf1\n\n  \n[2]\r\n\n3")
+    damage = Damage(path)
+    assert list(json_lines(path, damage)) == [(1, 1), (4, [2]), (6, 3)]
+    assert damage.first is None
+
+
+def test_a_line_beyond_the_limit_is_passed_over_without_being_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE", 100)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"1\n" + b"[" + b" " * 98 + b"]\n" + b'"' + b"x" * 5_000_000 + b'"\n2\n')
+    damage = Damage(path)
+    assert list(json_lines(path, damage)) == [(1, 1), (4, 2)]
+    assert damage.first == (2, "a line of more than 100 bytes")
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b'{"a":' * 1_000 + b"1" + b"}" * 1_000])
+def test_deep_nesting_is_refused_and_no_crash(deep: bytes) -> None:
+    with pytest.raises(ValueError, match="recursion limit"):
+        parse(deep)
+
+
+def test_half_a_surrogate_is_replaced_and_whole_pairs_and_backslashes_stay() -> None:
+    given = rb'["\ud83d\ude00", "\ud83d", "\ude00x", "\\ud83d", "\\\ud83d"]'
+    assert parse(given) == ["😀", "\ufffd", "\ufffdx", r"\ud83d", "\\\ufffd"]
+
+
+def test_of_much_damage_the_first_is_told_and_the_rest_counted() -> None:
+    damage = Damage("a")
+    for number in range(1, 26):
+        damage.note(number, "broken")
+    told: list[str] = []
+    damage.tell(told.append, readable=True)
+    assert len(told) == 11
+    assert told[-1] == "a:10: 15 more places after this one were skipped"
+
+
+def test_a_document_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_DOCUMENT", 10)
+    path = tmp_path / "a.json"
+    path.write_text("[1, 2, 3, 4, 5]")
+    with pytest.raises(RunFormatError, match="15 bytes, more than the 10 that are read"):
+        json_document(path, Damage(path))
+
+
+def test_damage_in_a_document_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('[\n {"a": 1},\n {"b": 2},\n {"c": oops},\n {"d": 4}]')
+    damage = Damage(path)
+    assert json_document(path, damage) == [{"a": 1}, {"b": 2}]
+    assert damage.first is not None
+    assert damage.first[0] == 4
+
+
+def test_times_with_and_without_zones_are_utc() -> None:
+    assert epoch_ms("1970-01-01T01:00:01+01:00") == epoch_ms("1970-01-01T00:00:01") == 1_000
+    assert [instant(stamp) for stamp in ("soon", "", None, 17, "0001-01-01T00:00:00+14:00")] == [None] * 5
+
+
+def test_what_is_not_text_is_named() -> None:
+    content = [{"type": "text", "text": "a"}, {"type": "image"}, {}, 3, "b", {"type": "text", "text": None}]
+    assert content_text(content) == "a\n[image]\n[unknown]\n3\nb\n[text]"
+    assert content_text(None) == ""
+    assert content_text({"a": 1}) == '{"a":1}'
+
+
+def test_without_other_orders_readers_warn() -> None:
+    with pytest.warns(ReadWarning, match="a:1: broken"):
+        warn_reader("a:1: broken")
