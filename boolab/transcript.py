@@ -68,8 +68,13 @@ def _header(run: Any) -> Iterator[str]:  # noqa: ANN401
         ("success", "?" if run.success is None else "yes" if run.success else "no"),
         ("started", run.started_at and f"{run.started_at:%Y-%m-%d %H:%M:%S %Z}"),
     ]
-    said = "   ".join(f"{name} {value}" for name, value in facts if value not in (None, ""))
-    yield from textwrap.wrap(said, WIDTH, break_long_words=False, break_on_hyphens=False)
+    line = ""
+    for said in (_flat(f"{name} {value}") for name, value in facts if value not in (None, "")):
+        if line and len(line) + len(said) + 3 > WIDTH:
+            yield _short(line)
+            line = ""
+        line += f"   {said}" if line else said
+    yield _short(line)
     if run.task and run.task not in (_flat(message.text) for message in run.prompt):
         yield from _folded(f"task {run.task}", 2, "")
     limits = [f"{name} {value:,}" for name, value in run.limits.items()]
