@@ -130,7 +130,9 @@ def _cost(
     outside += max(0, box[2] - right + pad) + max(0, box[3] - high)
     cost = 20 * outside / point + 400 * sum(_overlap(box, other, pad) for other in taken)
     away = _distance(own, box)
-    cost += 10 * float((away < point).sum()) + 10 * sum(float((_distance(o, box) < pad).sum()) for o in others)
+    cost += (40 if np.ptp(own[:, 0]) < 1 else 10) * float((away < point).sum()) + 10 * sum(
+        float((_distance(o, box) < pad).sum()) for o in others
+    )
     nearest = min((float(_distance(other, box).min()) for other in others), default=_NEAR * point) / point
     mine = float(away.min()) / point
     middle = abs((box[1] + box[3]) / 2 - (low + high) / 2) / (high - low) + abs(

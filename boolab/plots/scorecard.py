@@ -21,6 +21,7 @@ _NEEDED: Final = (
 )
 _PER_ROW: Final = 0.62  # inches
 _MAX_NAME: Final = 34
+_MOST_TEXT: Final = 0.6  # of the Axes: with more, texts are short
 
 
 class _Mark(NamedTuple):
@@ -71,8 +72,9 @@ def plot_scorecard(table: Any, *, ax: Axes | None = None) -> Axes:  # noqa: ANN4
     names = _names(rows)
     none = pd.Series([], dtype="string")
     ax = style.rows_axes(ax, names, none, _PER_ROW)
-    small = style.is_small(ax)
-    counts = [_counts(row, small=small) for row in _records(rows)]
+    counts = [_counts(row, small=style.is_small(ax)) for row in _records(rows)]
+    if _share(ax, counts) > _MOST_TEXT:
+        counts = [_counts(row, small=True) for row in _records(rows)]
     _room_for(ax, counts)
     for name, mark in _MARKS.items():
         _draw(ax, rows, name, mark)
@@ -158,11 +160,15 @@ def _whole(value: Any) -> int | None:  # noqa: ANN401 - a number, None or NA
     return None if value is None or pd.isna(value) else int(value)
 
 
+def _share(ax: Axes, texts: list[str]) -> float:
+    """Which share of the Axes the texts take."""
+    size = style.sizes(ax).note
+    return (max(style.text_width(text, size) for text in texts) + 14) / style.room(ax)
+
+
 def _room_for(ax: Axes, texts: list[str]) -> None:
     """An axis from 0% to 100%, and beyond it the room for the counts."""
-    size = style.sizes(ax)
-    share = min(0.62, (max(style.text_width(text, size.note) for text in texts) + 14) / style.room(ax))
-    ax.set_xlim(0, 1 / (1 - share))
+    ax.set_xlim(0, 1 / (1 - min(0.7, _share(ax, texts))))
     style.share_ticks(ax, ax.xaxis)
     ax.spines["bottom"].set_bounds(0, 1)
 

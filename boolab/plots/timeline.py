@@ -87,7 +87,7 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     outcomes = outcomes_of(calls)
     place = _axis(run, steps, calls, axis)
     streak = _streak(run, steps)
-    lanes, lane = _lanes(calls)
+    lanes, lane = _lanes(calls, _NAME // 2 if ax is not None and style.is_small(ax) else _NAME)
     if streak.max() > 1:
         lanes.append(_REPEATS)
     ax = style.rows_axes(ax, lanes, outcomes, 0.36)
@@ -107,8 +107,9 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     _draw_stop(ax, run, steps, place)
     xlabel = "seconds from the start" if place.unit == "time" else "step"
     key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), _stop_key(ax, run)]
-    return style.finish(ax, title=_title(run, outcomes), xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key,
-                        notes=_notes(ax, run, calls, outcomes, place, streak, turns))  # fmt: skip
+    title = _title(run, outcomes, short=style.is_small(ax))
+    notes = _notes(ax, run, calls, outcomes, place, streak, turns)
+    return style.finish(ax, title=title, xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key, notes=notes)
 
 
 def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Axis:
@@ -133,7 +134,7 @@ def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Axi
     return _Axis(middles, edges, middles[at] + spread if len(at) else at, "steps", note)
 
 
-def _lanes(calls: pd.DataFrame) -> tuple[list[str], Any]:
+def _lanes(calls: pd.DataFrame, most: int) -> tuple[list[str], Any]:
     """The lanes from the top, and the lane of each call: tools stand as they first appear."""
     names = calls["tool"].astype("string").fillna("").replace("", "no name")
     order = list(dict.fromkeys(names))
@@ -141,7 +142,7 @@ def _lanes(calls: pd.DataFrame) -> tuple[list[str], Any]:
         frequent = set(names.value_counts().index[: _MOST_LANES - 1])
         order = [name for name in order if name in frequent] + [_OTHERS]
     places = {name: row for row, name in enumerate(order, 1)}
-    return [_TEXT, *(shorten(name, _NAME) for name in order)], names.map(
+    return [_TEXT, *(shorten(name, most) for name in order)], names.map(
         lambda name: places.get(name, len(order))
     ).to_numpy(dtype=float)
 
@@ -220,7 +221,7 @@ def _draw_turns(ax: Axes, steps: pd.DataFrame, place: _Axis) -> int:
         return len(starts) + 1
     for i in starts:
         ax.axvline(float(place.edges[i]), color=style.fade(ax, 0.3), linewidth=0.8, zorder=1.5, label="turn")
-    if starts:
+    if starts and style.row_height(ax, len(ax.get_yticks())) > 1.6 * style.sizes(ax).note:
         gap = style.text_width(f"turn {len(starts) + 1}", style.sizes(ax).note) + 6
         scale = style.room(ax) / (float(place.edges[-1]) - float(place.edges[0]))
         free = float("-inf")
@@ -261,7 +262,7 @@ def _stop_key(ax: Axes, run: Run) -> Artist:
                   markeredgecolor=style.edge(ax, look), label=f"stop: {run.stop_reason}")  # fmt: skip
 
 
-def _title(run: Run, outcomes: pd.Series[str]) -> str:
+def _title(run: Run, outcomes: pd.Series[str], *, short: bool) -> str:
     failed, ok = (int((outcomes == name).sum()) for name in ("failed", "ok"))
     known = failed + ok
     said = ""
@@ -271,6 +272,7 @@ def _title(run: Run, outcomes: pd.Series[str]) -> str:
         said = f"; {f'{failed:,}' if failed else 'none'} of {known:,} calls failed"
     elif len(outcomes):
         said = f"; of {count(len(outcomes), 'call')} nobody knows whether they failed"
+    said = "" if short else said
     return f"The run {ends(run.stop_reason, 1)} after {plural(run.n_steps, 'step', 'steps')}{said}"
 
 
@@ -278,16 +280,19 @@ def _notes(
     ax: Axes, run: Run, calls: pd.DataFrame, outcomes: pd.Series[str], place: _Axis, streak: Sequence[float], turns: int
 ) -> Iterable[str]:
     name = " by ".join(filter(None, [shorten(run.task, 40), shorten(run.agent, 20)]))
-    yield f"{name}." if name else ""
+    small = style.is_small(ax)
+    yield f"{name}." if name and not small else ""
     yield f"{count(run.n_steps, 'step')}, {count(len(calls), 'call')}{f', {turns:,} turns' if turns > 1 else ''}."
     limits = [
         f"{value:,} {_LIMITS.get(limit, limit.partition(':')[0].replace('_', ' '))}"
         for limit, value in run.limits.items()
     ]
-    yield f"Limits: {', '.join(limits)}." if limits else "No limits on record."
-    yield missing(int((outcomes == UNKNOWN).sum()), "call", "of unknown error status")
-    yield missing(int((outcomes == "dropped").sum()), "call", "dropped: paid for, never executed")
-    if _is_dense(ax, len(run.steps)):
+    if not small:
+        yield f"Limits: {', '.join(limits)}." if limits else "No limits on record."
+    if not small:  # there the key says it
+        yield missing(int((outcomes == UNKNOWN).sum()), "call", "of unknown error status")
+        yield missing(int((outcomes == "dropped").sum()), "call", "dropped: paid for, never executed")
+    if _is_dense(ax, len(run.steps)) and not small:
         yield "Long strokes: failed."
         yield f"At most {max(streak):,.0f} times the same call in a row." if max(streak) > 1 else ""
     if len(calls) > 1 and max(streak) <= 1:
