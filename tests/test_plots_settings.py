@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib as mpl
@@ -220,6 +221,13 @@ def test_a_recommendation_by_axis_fixes_the_others(ax: Axes) -> None:
     plot_caps(THREE, recommended={"step_cap": 20, "tool_budget": 8, "doom_loop": 2}, ax=ax)
     assert title(ax) == "Step cap 20 keeps 21 of 21 successes and saves 38 of 642 steps"
     assert "Tool budget 8. Doom-loop threshold 2." in note(ax)
+
+
+@pytest.mark.parametrize("value", [{"steps": np.int64(20)}, {"step_cap": 20}, np.int64(20), pd.Series({"steps": 20})])
+def test_a_recommendation_may_use_the_names_of_the_grid(value: Any, ax: Axes) -> None:
+    for recommended in (value, SimpleNamespace(setting=value)):
+        plot_caps(CAPS, recommended=recommended, ax=ax)
+        assert title(ax) == "Step cap 20 keeps 21 of 21 successes and saves 36 of 642 steps"
 
 
 def test_other_axes_are_off_or_at_their_loosest_and_the_note_says_so(ax: Axes) -> None:

@@ -19,6 +19,7 @@ from boolab.plots.settings import (
     UNITS,
     Point,
     Words,
+    as_columns,
     by_group,
     grid_of,
     is_off,
@@ -70,7 +71,8 @@ def plot_caps(
         saved: What is saved: steps, tool calls, tokens or cost.
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
             table has no such row, at its loosest.
-        recommended: A value of the axis to mark, or values by axis, which then fix the other axes too.
+        recommended: A value of the axis to mark; or values by axis, or what `recommend` returns, which fix the other
+            axes too.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -91,12 +93,17 @@ def plot_caps(
     if saved not in UNITS:
         msg = f"saved={saved!r}: expected {', '.join(UNITS)}"
         raise SettingError(msg)
-    point = point_of(recommended, [axis or _first_axis(table)])
+    first = axis or _first_axis(table)
+    point = point_of(recommended, [first])
+    others = {name: value for name, value in point.items() if name != first}
     grid = grid_of(
         table,
         [axis],
         ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"],
-        {**{name: value for name, value in point.items() if name != (axis or _first_axis(table))}, **(at or {})},
+        {
+            **{name: value for name, value in point.items() if name != (axis or _first_axis(table))},
+            **as_columns(at or {}),
+        },
     )
     (name,) = grid.axes
     words = words_of(grid.rows)

@@ -23,6 +23,7 @@ from boolab.plots.settings import (
     UNITS,
     Point,
     Words,
+    as_columns,
     by_group,
     grid_of,
     is_off,
@@ -88,7 +89,7 @@ def plot_heatmap(
         keep: The share of successes, kept for certain, around which the line is drawn; None for no line.
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
             table has no such row, at its loosest.
-        recommended: Values by axis, to mark.
+        recommended: Values by axis to mark, or what `recommend` returns.
         ax: The Axes to draw in; a new figure by default. A colour bar takes some of its room.
 
     Returns:
@@ -114,7 +115,7 @@ def plot_heatmap(
         raise SettingError(msg)
     point = point_of(recommended, [x, y])
     needed = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
-    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(at or {})}
+    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **as_columns(at or {})}
     grid = grid_of(table, [x, y], needed, fixed)
     if grid.rows.empty:
         return style.empty_axes(ax, "no settings")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from numbers import Real
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
 
@@ -11,8 +12,18 @@ from boolab.errors import SettingError
 from boolab.plots.style import GROUP_LOOKS
 from boolab.plots.words import count, missing, plural, shorten
 
-Point: TypeAlias = "float | Mapping[str, Any] | pd.Series[Any]"
-"""A recommended setting: a value of the one axis, or values by axis."""
+
+class Recommended(Protocol):
+    """What `recommend` returns."""
+
+    @property
+    def setting(self) -> Mapping[str, Any]:
+        """Values by axis."""
+        ...
+
+
+Point: TypeAlias = "float | Mapping[str, Any] | pd.Series[Any] | Recommended"
+"""A recommended setting: a value of the one axis, values by axis, or what `recommend` returns."""
 
 AXIS_NAMES: Final[Mapping[str, str]] = {
     "step_cap": "step cap",
@@ -183,15 +194,22 @@ def point_of(recommended: Any, axes: Sequence[str]) -> dict[str, Any]:  # noqa: 
     """A recommended setting by axis; a plain number is one of the one axis that is drawn."""
     if recommended is None:
         return {}
+    recommended = getattr(recommended, "setting", recommended)
     if isinstance(recommended, pd.Series):
         recommended = recommended.to_dict()
     if isinstance(recommended, Mapping):
-        return {name: recommended[name] for name in AXIS_NAMES if name in recommended}
-    if isinstance(recommended, bool) or not isinstance(recommended, int | float) or len(axes) != 1:
+        named = as_columns(recommended)
+        return {name: named[name] for name in AXIS_NAMES if name in named}
+    if isinstance(recommended, bool) or not isinstance(recommended, Real) or len(axes) != 1:
         kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"
         msg = f"recommended={recommended!r}: expected {kind}"
         raise SettingError(msg)
     return {axes[0]: recommended}
+
+
+def as_columns(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by axis, under the names of a tally's columns: a grid calls the step cap "steps"."""
+    return {"step_cap" if name == "steps" else str(name): value for name, value in point.items()}
 
 
 def row_at(frame: pd.DataFrame, point: Mapping[str, Any]) -> Mapping[str, Any]:
