@@ -96,15 +96,8 @@ def plot_caps(
     first = axis or _first_axis(table)
     point = point_of(recommended, [first])
     others = {name: value for name, value in point.items() if name != first}
-    grid = grid_of(
-        table,
-        [axis],
-        ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"],
-        {
-            **{name: value for name, value in point.items() if name != (axis or _first_axis(table))},
-            **as_columns(at or {}),
-        },
-    )
+    needed = ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"]
+    grid = grid_of(table, [axis], needed, {**others, **as_columns(at or {})})
     (name,) = grid.axes
     words = words_of(grid.rows)
     parts = by_group(grid.rows, grid.groups)
