@@ -90,3 +90,8 @@ def test_another_key_is_refused(runs: list[Run]) -> None:
 
 def test_no_runs_take_any_labels_of_none() -> None:
     assert label([], {}) == label([], "won") == label([], bool) == []
+
+
+def test_a_run_without_the_setting_keeps_what_it_had(runs: list[Run]) -> None:
+    bare = replace(runs[0], settings={}, success=True)
+    assert given(label([bare, *runs], "won")) == [True, True, False, False]

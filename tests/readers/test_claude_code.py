@@ -463,3 +463,104 @@ def test_other_systems_logs_are_not_taken_for_sessions() -> None:
 def test_half_a_line_that_is_longer_than_the_head_is_recognised() -> None:
     line = json.dumps({"type": "user", "sessionId": "s", "parentUuid": None, "message": {"content": "x" * 99}})
     assert sniff(line[:-20].encode(), Path("a.jsonl"))
+
+
+def test_of_usage_that_shrinks_the_largest_counts(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", text(), usage=usage(3, 57))
+    session.say("m1", text(), usage=usage(3, 1))
+    assert session.run(tmp_path).steps[0].response.usage == Usage(3, 57, 0)
+
+
+def test_blocks_of_nothing_but_white_space_say_nothing(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", text("\n\n"), {"type": "thinking", "thinking": ""}, text("Yes."))
+    response = session.run(tmp_path).steps[0].response
+    assert (response.text, response.reasoning) == ("Yes.", "")
+
+
+def test_a_prompt_sent_while_another_is_answered_leaves_nothing_behind(tmp_path: Path) -> None:
+    session = Session()
+    first = session.user("the task")
+    session.say("m1", text("one"))
+    session.parent = first
+    session.user("and this")
+    session.say("m2", text("two"))
+    assert [step.turn for step in session.run(tmp_path).steps] == [1, 2]
+
+
+def test_a_message_that_came_in_during_the_work_begins_no_turn(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", call("t1"))
+    session.line("attachment", attachment={"type": "queued_command", "prompt": "faster"})
+    session.user([{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}, text("a word more")])
+    session.say("m2", text())
+    run = session.run(tmp_path)
+    assert [step.turn for step in run.steps] == [1, 1]
+    assert [message.text for _, message in run.inputs] == ["faster", "a word more"]
+
+
+def test_a_command_between_prompt_and_answer_does_not_take_the_turn_back(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", call("t1"))
+    session.user("another task")
+    session.user("<command-name>/model</command-name>")
+    session.say("m2", text())
+    assert [step.turn for step in session.run(tmp_path).steps] == [1, 2]
+
+
+def test_an_interruption_before_any_answer_leaves_the_turn_before_finished(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", text())
+    session.user("another task")
+    session.user([text("[Request interrupted by user]")])
+    run = session.run(tmp_path)
+    assert run.steps[0].response.finish_reason == "stop"
+    assert run.stop[:2] == ("aborted", 0)
+
+
+def test_a_response_that_broke_off_was_aborted(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", text("half a"), isAbortedMidStream=True)
+    run = session.run(tmp_path)
+    assert (run.stop.reason, run.steps[0].response.finish_reason) == ("aborted", None)
+
+
+def test_a_session_is_named_by_its_lines_and_by_its_file_only_without_them(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    session.say("m1", text())
+    (run,) = read(session.write(tmp_path / "copy.jsonl"))
+    assert run.run_id == SESSION
+    nameless = Session(sessionId=None)
+    nameless.user()
+    (run,) = read(nameless.write(tmp_path / "copy.jsonl"))
+    assert run.run_id == "copy"
+    resumed = Session()
+    resumed.user(sessionId="an-older-one")
+    resumed.user()
+    assert resumed.run(tmp_path).run_id == SESSION
+
+
+def test_a_response_before_any_prompt_has_no_known_latency(tmp_path: Path) -> None:
+    session = Session()
+    session.say("m1", text(), text())
+    (step,) = session.run(tmp_path).steps
+    assert step[2:5] == (0, 1_000, None)
+
+
+def test_an_agent_called_by_an_agent_has_an_id_of_its_own(tmp_path: Path) -> None:
+    session = Session(isSidechain=True)
+    session.user("look", agentId="a1")
+    session.say("s1", call("t1", "Task"), agentId="a1")
+    session.user("look closer", agentId="a2")
+    session.say("s2", text(), agentId="a2")
+    session.say("c1", text(), agentId="acompact-1")
+    runs = read(session.write(tmp_path / "a.jsonl"))
+    assert [run.run_id for run in runs] == [f"{SESSION}/a1", f"{SESSION}/a2"]

@@ -172,3 +172,20 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
     assert not sniff(path.read_bytes(), path)
     with pytest.raises(RunFormatError):
         read(path)
+
+
+def test_only_a_full_reward_is_a_success_and_only_a_leading_error_is_one(tmp_path: Path) -> None:
+    (run,) = read(write(tmp_path, entry(asks(), gives("no Error here"), reward=0.6)))
+    assert run.success is False
+    assert run.steps[0].results[0] is not None
+    assert run.steps[0].results[0].is_error is False
+
+
+def test_two_messages_in_a_row_begin_one_turn(tmp_path: Path) -> None:
+    (run,) = read(write(tmp_path, entry(says("Which?"), user("That."), user("No, this."), says("Done."))))
+    assert [step.turn for step in run.steps] == [1, 2]
+
+
+def test_an_error_after_the_talk_had_ended_does_not_unmake_its_end(tmp_path: Path) -> None:
+    (run,) = read(write(tmp_path, entry(says("Bye."), user("###STOP###"), error="while scoring")))
+    assert (run.stop.reason, run.error) == ("finished", "while scoring")
