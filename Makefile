@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test lab lint format bench coverage pictures clean help
+.PHONY: demo test lab lint format bench coverage recommendations pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -42,6 +42,9 @@ bench: $(READY) ## measure the loop against a bare loop
 
 coverage: $(READY) ## measure how often 95% intervals hold the truth
 	$(BIN)/python benchmarks/coverage.py
+
+recommendations: $(READY) ## judge recommendations on runs that they did not see
+	$(BIN)/python benchmarks/recommendations.py
 
 pictures: $(READY) ## make the README's pictures anew
 	$(BIN)/boolab demo

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from boolab.records import save_runs
     from boolab.runner import resume, run, run_sync, start
     from boolab.stats.finding import Finding
+    from boolab.stats.recommend import Recommendation, recommend
+    from boolab.stats.scorecard import scorecard
     from boolab.stats.survival import survival
     from boolab.stop import (
         StopRule,
@@ -67,6 +69,7 @@ __all__ = [
     "Policy",
     "ReadWarning",
     "Reading",
+    "Recommendation",
     "RecordedModel",
     "Response",
     "Run",
@@ -105,12 +108,14 @@ __all__ = [
     "plot_tools",
     "policies",
     "read_logs",
+    "recommend",
     "recording_df",
     "resume",
     "run",
     "run_sync",
     "runs_df",
     "save_runs",
+    "scorecard",
     "start",
     "steps_df",
     "survival",
@@ -155,6 +160,8 @@ _HOMES = {
     "records": ("save_runs",),
     "runner": ("resume", "run", "run_sync", "start"),
     "stats.finding": ("Finding",),
+    "stats.recommend": ("Recommendation", "recommend"),
+    "stats.scorecard": ("scorecard",),
     "stats.survival": ("survival",),
     "stop": ("StopRule", "doom_loop", "error_streak", "max_cost", "max_steps", "max_time", "max_tokens", "tool_budget"),
     "sweeps": ("sweep",),

@@ -126,7 +126,7 @@ def counterfactual(
     if tally:
         return _tally(recorded, asked)
     frames, rows = [], 0
-    for ledger in _ledgers(recorded, asked):
+    for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by):
         rows += ledger.n_runs * asked.count
         if rows > MAX_ROWS:
             msg = (
@@ -193,23 +193,29 @@ class _Question:
         return [next(axis for axis in self.settings.axes if axis.name == name) for name in self.settings.named]
 
 
-def _ledgers(recorded: Recorded, asked: _Question) -> Iterator[Ledger]:
-    """The recordings as ledgers: one, or, from a file, one for each batch of whole runs."""
+def ledgers_of(
+    recorded: Recorded, detectors: Sequence[Detector], scope: Scope, by: Sequence[str] = ()
+) -> Iterator[Ledger]:
+    """Recordings as ledgers: one, or, from a file, one for each batch of whole runs.
+
+    Raises:
+        SettingError: if runs have no such column as one of `by`, or a frame lacks one that is needed.
+    """
     if isinstance(recorded, str | Path):
         ledger = None
         for frame in frames_of(recorded, _PARQUET_ROWS):
-            ledger = _checked(ledger_of_frame(frame, asked.detectors, asked.scope), asked)
-            yield ledger
+            ledger = ledger_of_frame(frame, detectors, scope)
+            yield _checked(ledger, by)
         if ledger is None:
-            yield ledger_of([], asked.detectors, asked.scope)
+            yield ledger_of([], detectors, scope)
     elif isinstance(recorded, pd.DataFrame):
-        yield _checked(ledger_of_frame(recorded, asked.detectors, asked.scope), asked)
+        yield _checked(ledger_of_frame(recorded, detectors, scope), by)
     else:
-        yield _checked(ledger_of(recorded, asked.detectors, asked.scope), asked)
+        yield _checked(ledger_of(recorded, detectors, scope), by)
 
 
-def _checked(ledger: Ledger, asked: _Question) -> Ledger:
-    for name in asked.by:
+def _checked(ledger: Ledger, by: Sequence[str]) -> Ledger:
+    for name in by:
         if name not in ledger.runs and ledger.n_runs:
             msg = f"by={name!r}: there is no such column; columns: {', '.join(ledger.runs.columns)}"
             raise SettingError(msg)
@@ -221,7 +227,7 @@ def _checked(ledger: Ledger, asked: _Question) -> Ledger:
 
 def _batches(recorded: Recorded, asked: _Question) -> Iterator[pd.DataFrame]:
     size = max(1, _BATCH_ROWS // asked.count)
-    for ledger in _ledgers(recorded, asked):
+    for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by):
         for start in range(0, ledger.n_runs, size):
             yield _rows(ledger.part(start, min(start + size, ledger.n_runs)), asked)
 
@@ -269,7 +275,7 @@ def _all(value: str | None, n: int) -> Any:  # noqa: ANN401 - a pandas array
 
 def _tally(recorded: Recorded, asked: _Question) -> pd.DataFrame:
     parts, labels = [], set()
-    for ledger in _ledgers(recorded, asked):
+    for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by):
         labels.add(ledger.success_by)
         if asked.settings is not None:
             parts.append(_grid_tally(ledger, asked, asked.settings))

@@ -45,6 +45,7 @@ class Ledger:
         first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
         turn: N: the number of each step's turn.
         boundary: N: whether rules are asked after the step.
+        final: N: whether the step asks for no tools, so that its turn ends with it if nothing follows.
         ended: R: whether the record ended by itself; else it was cut.
         success: R: 1, 0, or -1 where it is not known.
         used: N each: `tool_calls`, `tokens` and `cost` (micro-dollars) of the step; -1 where unknown.
@@ -56,11 +57,21 @@ class Ledger:
     first: Ints
     turn: Ints
     boundary: Flags
+    final: Flags
     ended: Flags
     success: Ints
     used: Mapping[str, Ints]
     counters: Mapping[str, Ints]
     success_by: str
+
+    def peak(self, counter: str) -> Ints:
+        """R: the largest value that a counter takes at a boundary; a very large one where it is unknown at one."""
+        peak = np.zeros(self.n_runs, dtype=np.int64)
+        inside = np.flatnonzero(self.boundary)
+        counts = self.counters[counter][inside]
+        run = np.searchsorted(self.first, inside, side="right") - 1
+        np.maximum.at(peak, run, np.where(counts < 0, np.iinfo(np.int64).max, counts))
+        return peak
 
     @property
     def n_runs(self) -> int:
@@ -80,11 +91,71 @@ class Ledger:
             self.first[start : stop + 1] - self.first[start],
             self.turn[steps],
             self.boundary[steps],
+            self.final[steps],
             self.ended[start:stop],
             self.success[start:stop],
             {name: column[steps] for name, column in self.used.items()},
             {name: column[steps] for name, column in self.counters.items()},
             self.success_by,
+        )
+
+    def where(self, which: Flags) -> Ledger:
+        """The runs that are true in `which` (R)."""
+        lengths = np.diff(self.first)
+        steps = np.repeat(which, lengths)
+        return Ledger(
+            self.runs[which].reset_index(drop=True),
+            np.concatenate(([0], np.cumsum(lengths[which]))),
+            self.turn[steps],
+            self.boundary[steps],
+            self.final[steps],
+            self.ended[which],
+            self.success[which],
+            {name: column[steps] for name, column in self.used.items()},
+            {name: column[steps] for name, column in self.counters.items()},
+            self.success_by,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ledger]) -> Ledger:
+        """Several ledgers as one. There are labels if one of them has any."""
+        if len(parts) == 1:
+            return parts[0]
+        labelled = LABEL in {part.success_by for part in parts}
+        success = [
+            np.full(part.n_runs, UNKNOWN) if labelled and part.success_by != LABEL else part.success for part in parts
+        ]
+        return cls(
+            pd.concat([part.runs for part in parts], ignore_index=True),
+            np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.first) for part in parts])))),
+            np.concatenate([part.turn for part in parts]),
+            np.concatenate([part.boundary for part in parts]),
+            np.concatenate([part.final for part in parts]),
+            np.concatenate([part.ended for part in parts]),
+            np.concatenate(success),
+            {name: np.concatenate([part.used[name] for part in parts]) for name in parts[0].used},
+            {name: np.concatenate([part.counters[name] for part in parts]) for name in parts[0].counters},
+            LABEL if labelled else PROXY,
+        )
+
+    def by_turn(self) -> Ledger:
+        """Each turn as a run of its own, for counters that start anew in each turn.
+
+        Its success is the proxy, because a label judges the whole run. A run without steps has no turns.
+        """
+        lengths = np.diff(self.first)
+        run = np.repeat(np.arange(self.n_runs), lengths)
+        opens = np.ones(self.n_steps, dtype=bool)
+        opens[1:] = (run[1:] != run[:-1]) | (self.turn[1:] != self.turn[:-1])
+        starts = np.flatnonzero(opens)
+        first = np.append(starts, self.n_steps).astype(np.int64)
+        mine = run[starts]
+        last_of_run = np.append(mine[1:] != mine[:-1], True) if len(mine) else np.zeros(0, dtype=bool)
+        ended = np.where(last_of_run, self.ended[mine], self.final[first[1:] - 1])
+        runs = self.runs.iloc[mine].reset_index(drop=True).assign(turn=self.turn[starts])
+        success = ended.astype(np.int64)
+        return Ledger(
+            runs, first, self.turn, self.boundary, self.final, ended, success, self.used, self.counters, PROXY
         )
 
     def parts(self, steps: int) -> Iterator[Ledger]:
@@ -129,6 +200,7 @@ class _Steps:
         self._numbers: list[tuple[int, ...]] = []
         self._counts: list[list[int]] = [[] for _ in detectors]
         self._boundary: list[bool] = []
+        self._final: list[bool] = []
 
     def add(self, run: Run, scope: Scope) -> None:
         """Take in a run. Detectors are folded over its calls in order, as the live loop does it."""
@@ -163,6 +235,7 @@ class _Steps:
                     counts.append(count)
                 follows = scope == "run" and step.index < last
                 self._boundary.append(follows or has_boundary(run, step))
+                self._final.append(not (step.response.tool_calls or step.error))
 
     def columns(self) -> dict[str, Ints]:
         """The columns by name."""
@@ -170,6 +243,7 @@ class _Steps:
         numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, len(names)).T.copy()
         columns = dict(zip(names, numbers, strict=True))
         columns["boundary"] = np.array(self._boundary, dtype=np.int64)
+        columns["final"] = np.array(self._final, dtype=np.int64)
         for detector, counts in zip(self._detectors, self._counts, strict=True):
             columns[detector.name] = np.array(counts, dtype=np.int64)
         return columns
@@ -225,6 +299,7 @@ def _ledger(
         first,
         raw["turn"],
         raw["boundary"].astype(bool),
+        raw["final"].astype(bool),
         was,
         success if labelled else was.astype(np.int64),
         {"tool_calls": raw["tool_calls"], "tokens": tokens, "cost": raw["cost"]},
@@ -271,7 +346,8 @@ def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame
         identity: What makes two calls the same, for all tools or by tool; that of each run's own policy by default.
 
     Returns:
-        run_id, turn, step; `boundary` (whether rules are asked after the step); n_tool_calls; `call_keys` and
+        run_id, turn, step; `boundary` (whether rules are asked after the step); `final` (whether it asks for no
+        tools); n_tool_calls; `call_keys` and
         `call_errors`, a tuple each with one number for each call that has a result (a hash, 0 for a call that is the
         same as no other; 1 failed, 0 did not, -1 unknown); input_tokens, output_tokens, cost_usd, start_ms,
         duration_ms; and, the same in all rows of a run, agent, model, policy, task, source, success, censored.
@@ -296,6 +372,7 @@ def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame
         "turn": (INT, lambda _, step: step.turn),
         "step": (INT, lambda _, step: step.index),
         "boundary": (FLAG, has_boundary),
+        "final": (FLAG, lambda _, step: not (step.response.tool_calls or step.error)),
         "n_tool_calls": (INT, lambda _, step: sum(result is not None for result in step.results)),
         "input_tokens": (INT, lambda _, step: step.response.usage.input_tokens),
         "output_tokens": (INT, lambda _, step: step.response.usage.output_tokens),
@@ -309,9 +386,9 @@ def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame
     array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
     data: dict[str, Any] = {name: array([get(*row) for row in rows], dtype=of) for name, (of, get) in columns.items()}
     frame = pd.DataFrame(data)
-    frame.insert(5, "call_keys", pd.Series(keys, dtype=object))
+    frame.insert(6, "call_keys", pd.Series(keys, dtype=object))
     errors = [tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs]
-    frame.insert(6, "call_errors", pd.Series(errors, dtype=object))
+    frame.insert(7, "call_errors", pd.Series(errors, dtype=object))
     return frame
 
 
@@ -354,6 +431,7 @@ def ledger_of_frame(frame: pd.DataFrame, detectors: Iterable[Detector] = (), sco
         "duration": _column(frame, "duration_ms", UNKNOWN),
     }
     cut = _column(heads, "censored", 0).astype(bool)
+    raw["final"] = _column(frame, "final", 0) if "final" in frame else (raw["tool_calls"] == 0).astype(np.int64)
     raw["boundary"] = _boundaries(frame, raw["turn"], first, cut, scope)
     segments = _segments(raw["turn"], first, scope)
     for detector in watched:

@@ -1,0 +1,263 @@
+"""Which cap, budget and threshold to ship, and how sure that is.
+
+A setting is recommended if the lower confidence bound of its *retained share* is at least `keep`: of the successes on
+record, the share that it would have left unchanged. `boolab.stats.choose` says how that stays valid although the data
+choose the setting; successes of one task are not independent, so bounds rest on tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from boolab.counterfactuals import Recorded, ledgers_of
+from boolab.detectors import Identities
+from boolab.errors import SettingError
+from boolab.frames import FLAG, FLOAT, INT, TEXT
+from boolab.grid import Axis, Grid, settings_of
+from boolab.ledger import LABEL, PROXY, Ledger, Scope
+from boolab.stats.advice import Advice, Group
+from boolab.stats.choose import Choice, Question, base_of, choose, held_out, sums_of
+from boolab.stats.finding import Finding
+from boolab.stats.intervals import check_confidence, more_needed
+from boolab.types import MICRO
+
+Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
+OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
+ORDER: Final = ("steps", "tool_budget", "doom_loop")
+FOLDS: Final = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendation(Finding):
+    """What `recommend` found: a row for each group in `frame`, and in `path` every test that was made.
+
+    Args:
+        path: Group, axis, value, lost (successes), share (retained), low (its bound), passed.
+    """
+
+    path: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The recommended value of each axis, by its name in a grid; None is off.
+
+        Raises:
+            SettingError: if there are several groups, each with a setting of its own: see `frame`.
+        """
+        if len(self.frame) != 1:
+            msg = f"there are {len(self.frame)} groups, each with a setting of its own: see .frame"
+            raise SettingError(msg)
+        names = {Axis(name, (), ()).column: name for name in _ALL_AXES}
+        row = self.frame.iloc[0]
+        return {
+            names[str(column)]: None if row[column] is pd.NA else row[column]
+            for column in self.frame.columns
+            if column in names
+        }
+
+
+_ALL_AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
+
+
+def recommend(
+    recorded: Recorded,
+    keep: float = 0.95,
+    confidence: float = 0.95,
+    objective: Objective = "cost",
+    *,
+    by: str | Sequence[str] | None = None,
+    success: Literal["label", "ended"] | None = None,
+    grid: Grid | None = None,
+    scope: Scope = "turn",
+    identity: Identities | None = None,
+    seed: int = 0,
+) -> Recommendation:
+    """The setting of least expected `objective` that keeps a share of the successes, or why there is none.
+
+    Args:
+        recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.
+        keep: The share of successes to keep, between 0 and 1.
+        confidence: That this share is kept: one-sided, between 0 and 1.
+        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not tell it,
+            tokens or else steps; a note says so.
+        by: Columns of the runs; each group gets a setting of its own.
+        success: What a success is: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended
+            by itself. By default labels where there are any. The two are never mixed.
+        grid: The values to choose from, its axes in the order in which they are to be set; by default all whole
+            numbers of `steps`, then `tool_budget`, then `doom_loop`.
+        scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
+        identity: See `counterfactual`.
+        seed: Of the bootstrap and of the split into folds.
+
+    Returns:
+        A finding. Its frame has a row for each group: the columns of `by`; one column for each axis (NA is off);
+        qualifies; n_units (runs or turns), successes, tasks (clusters that hold them); kept_lower, kept_upper;
+        retained_low (the bound of the setting; without one, the best that could be reached), keep, confidence;
+        objective, spent and saved (in its unit), saved_share; heldout_kept of heldout_successes and
+        heldout_saved_share (chosen on four fifths of the tasks and tried on the other fifth, five times over);
+        more_needed (successes without a loss, until there is a setting), success_by. Its `path` has a row for each
+        test that was made.
+
+    Raises:
+        SettingError: if an argument is not one of those above.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> runs = [run_sync(None, f"Task {i}", model=ScriptedModel(["Hi."])) for i in range(20)]
+        >>> found = recommend(runs, keep=0.9)
+        >>> bool(found["qualifies"][0]), int(found["more_needed"][0])
+        (False, 9)
+    """
+    check_confidence(confidence)
+    check_confidence(keep, "keep")
+    if objective not in OBJECTIVES:
+        msg = f"objective={objective!r}: expected one of {', '.join(OBJECTIVES)}"
+        raise SettingError(msg)
+    if success not in (None, "label", "ended"):
+        msg = f"success={success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
+        raise SettingError(msg)
+    keys = [] if by is None else [by] if isinstance(by, str) else list(by)
+    order = ORDER if grid is None else tuple(grid)
+    chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
+    asked: Grid = {name: [2] for name in ORDER} if chosen_from is None else chosen_from
+    detectors = settings_of(asked, identity=identity).detectors()
+    runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys)))
+    units, turns = units_of_ledger(runs, success, scope)
+    measure = next(name for name in (objective, "tokens", "steps") if _told(units, name))
+    question = Question(keep, confidence, measure, order, chosen_from, identity, turns, seed)
+    groups = [_group(values, part, question) for values, part in _parts(units, keys)]
+    advice = Advice(runs, units, question, objective, scope)
+    frame = _frame(groups, keys, question, units.success_by)
+    return Recommendation(
+        title=f"What to ship to keep {100 * keep:.10g}% of the successes, at {100 * confidence:.10g}% confidence",
+        frame=frame,
+        sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
+        notes=tuple(advice.notes(groups)),
+        table=_table(frame, keys, question),
+        path=_path(groups, keys),
+    )
+
+
+def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, scope: Scope) -> tuple[Ledger, bool]:
+    """What is a unit, and a success: runs by their labels, or, by the proxy, turns (scope "run": runs).
+
+    Returns:
+        The units, and whether a stop in them leaves later turns open.
+
+    Raises:
+        SettingError: if labels are asked for and there are none.
+    """
+    if success == "label" and runs.success_by != LABEL and runs.n_runs:
+        msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
+        raise SettingError(msg)
+    if success == "ended" or runs.success_by == PROXY:
+        if scope == "turn":
+            return runs.by_turn(), False
+        return replace(runs, success=runs.ended.astype(np.int64), success_by=PROXY), False
+    return runs, scope == "turn"
+
+
+def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
+    """R: what makes units dependent: their task, or their run where no task is named.
+
+    Where all are of one task, statements are about that task, and its runs are what repeats.
+    """
+    run = units.runs["run_id"].astype(TEXT)
+    if "task" not in units.runs:
+        return run
+    task = units.runs["task"].astype(TEXT).fillna("")
+    cluster = ("task " + task).mask(task == "", "run " + run)
+    return run if len(set(cluster)) == 1 else cluster
+
+
+def _told(units: Ledger, name: str) -> bool:
+    """Whether at least one unit tells what it used."""
+    return name == "steps" or not units.n_steps or bool((units.used[name] >= 0).any())
+
+
+def _parts(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Ledger]]:
+    if not keys:
+        yield (), units
+        return
+    for values, rows in units.runs.groupby(list(keys), dropna=False, sort=False):
+        which = np.zeros(units.n_runs, dtype=bool)
+        which[rows.index] = True
+        yield values if isinstance(values, tuple) else (values,), units.where(which)
+
+
+def _group(values: tuple[Any, ...], units: Ledger, question: Question) -> Group:
+    clusters = clusters_of_ledger(units)
+    choice = choose(units, clusters, question)
+    folds = held_out(units, clusters, question, FOLDS) if choice.qualifies else None
+    return Group(values, units, choice, sums_of(units, choice.setting, question), folds)
+
+
+def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, success_by: str) -> pd.DataFrame:
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    data: dict[str, Any] = {key: [group.names[n] for group in groups] for n, key in enumerate(keys)}
+    for name in question.order:
+        kind = FLOAT if name in ("max_cost", "max_time") else INT
+        data[Axis(name, (), ()).column] = array([group.choice.setting[name] for group in groups], dtype=kind)
+    columns: dict[str, tuple[str, Callable[[Group], Any]]] = {
+        "qualifies": (FLAG, lambda g: g.choice.qualifies),
+        "n_units": (INT, lambda g: g.units.n_runs),
+        "successes": (INT, lambda g: int(base_of(g.units).sum())),
+        "tasks": (INT, lambda g: g.choice.tasks),
+        "kept_lower": (INT, lambda g: g.sums["kept_lower"]),
+        "kept_upper": (INT, lambda g: g.sums["kept_upper"]),
+        "retained_low": (FLOAT, lambda g: None if np.isnan(g.choice.low) else g.choice.low),
+        "keep": (FLOAT, lambda _: question.keep),
+        "confidence": (FLOAT, lambda _: question.confidence),
+        "objective": (TEXT, lambda _: question.measure),
+        "spent": (FLOAT, lambda g: _in_units(g.sums[question.measure], question)),
+        "saved": (FLOAT, lambda g: _in_units(g.sums[f"saved_{question.measure}"], question)),
+        "saved_share": (FLOAT, lambda g: g.saved_share(question.measure)),
+        "heldout_kept": (INT, lambda g: None if g.folds is None else g.folds["kept_lower"]),
+        "heldout_successes": (INT, lambda g: g.heldout_successes),
+        "heldout_saved_share": (FLOAT, lambda g: g.heldout_saved_share(question.measure)),
+        "more_needed": (INT, lambda g: needed(g.choice, question)),
+    }  # fmt: skip
+    data |= {name: array([get(group) for group in groups], dtype=kind) for name, (kind, get) in columns.items()}
+    return pd.DataFrame(data).assign(success_by=array([success_by] * len(groups), dtype=TEXT))
+
+
+def needed(choice: Choice, question: Question) -> int:
+    """How many more successes without a loss until there is a setting; 0 where there is one."""
+    return 0 if choice.qualifies else more_needed(0, choice.effective, question.keep, question.confidence)
+
+
+def _in_units(amount: int, question: Question) -> float:
+    return amount / MICRO if question.measure == "cost" else float(amount)
+
+
+def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.DataFrame:
+    """What is shown: the setting, what it rests on, what it keeps and saves."""
+    axes = [Axis(name, (), ()).column for name in question.order]
+    shown = frame[[*keys, *axes]].astype("object")
+    shown = shown.where(frame[[*keys, *axes]].notna(), "off" if len(frame) else None)
+    kept = [
+        f"{low}-{high} of {base}" if low != high else f"{low} of {base}"
+        for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
+    ]
+    shown["kept"] = kept
+    shown["at least"] = [f"{low:.1%}" if low is not pd.NA else "NA" for low in frame["retained_low"]]
+    shown[f"{question.measure} saved"] = [
+        f"{share:.1%}" if share is not pd.NA else "NA" for share in frame["saved_share"]
+    ]
+    return shown
+
+
+def _path(groups: Sequence[Group], keys: Sequence[str]) -> pd.DataFrame:
+    rows = [
+        {**dict(zip(keys, group.names, strict=True)), **test._asdict()}
+        for group in groups
+        for test in group.choice.tests
+    ]
+    columns = [*keys, "axis", "value", "lost", "share", "low", "passed"]
+    return pd.DataFrame(rows, columns=columns)

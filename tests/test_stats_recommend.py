@@ -1,0 +1,209 @@
+"""Recommendations: what they keep, what they rest on, and what they say where the data do not carry one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import boolab as bl
+from benchmarks.recommendations import WORLDS, judge
+from boolab.counterfactuals import counterfactual
+from boolab.errors import SettingError
+from boolab.stats.intervals import clopper_pearson
+from boolab.stats.recommend import recommend
+from boolab.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+
+
+def run_of(number: int, calls: str, *, success: bool | None = True, task: str | None = None, cut: bool = False) -> Run:
+    """A run with one call per letter, a step each, and then a text, unless it was cut."""
+    usage = Usage(10, 1, cost=1000)
+    made = [
+        Step(i, 1, None, None, None, Response("", (ToolCall("c", letter, "{}"),), None, usage), (ToolResult("c", ""),))
+        for i, letter in enumerate(calls, 1)
+    ]
+    if not cut:
+        made.append(Step(len(calls) + 1, 1, None, None, None, Response("Done.", (), "stop", usage)))
+    stop = Stop("step_cap" if cut else "finished", len(calls))
+    return Run(run_id=f"r{number}", agent="a", model="m", policy="", task=f"t{number}" if task is None else task,
+               stop=stop, steps=tuple(made), success=success)  # fmt: skip
+
+
+def plain(n: int, calls: str = "abcd", **options: Any) -> list[Run]:
+    return [run_of(i, calls, **options) for i in range(n)]
+
+
+LOOPS = [run_of(1000 + i, "abc" + "d" * 20, success=False) for i in range(5)]
+
+
+def test_a_cap_that_loses_nothing_needs_59_successes() -> None:
+    assert not recommend(plain(58) + LOOPS)["qualifies"][0]
+    found = recommend(plain(59) + LOOPS)
+    assert found["qualifies"][0]
+    assert found.setting == {"steps": 5, "tool_budget": None, "doom_loop": None}
+    assert found["retained_low"][0] == pytest.approx(1 - clopper_pearson(0, 59, 0.9).high)
+    assert recommend(plain(29), keep=0.9)["qualifies"][0]
+    assert not recommend(plain(28), keep=0.9)["qualifies"][0]
+    assert recommend(plain(299), keep=0.99)["qualifies"][0]
+
+
+def test_each_further_limit_costs_as_much_as_a_success_lost() -> None:
+    grid: dict[str, Any] = {"doom_loop": [2, 3, 5], "steps": range(1, 30)}
+    for n, limits in ((92, 1), (93, 2)):
+        found = recommend(plain(n) + LOOPS, grid=grid)
+        assert found["retained_low"][0] >= 0.95
+        assert len(set(found.path["axis"])) == limits
+        assert found.setting["doom_loop"] == 2
+
+
+def test_what_it_keeps_and_saves_is_what_the_counterfactual_says() -> None:
+    runs = plain(150, "abcd") + plain(10, "abcdefghij") + LOOPS
+    found = recommend(runs, objective="steps")
+    row = found.frame.iloc[0]
+    grid = {name: [value] for name, value in found.setting.items()}
+    tally = counterfactual(runs, grid=grid, tally=True).iloc[0]
+    for name in ("kept_lower", "kept_upper", "successes"):
+        assert row[name] == tally[name]
+    assert (row["spent"], row["saved"]) == (tally["steps"], tally["saved_steps"])
+    assert row["saved_share"] == pytest.approx(tally["saved_steps"] / (tally["steps"] + tally["saved_steps"]))
+    assert row["heldout_successes"] == 160
+    assert 0 <= row["heldout_kept"] <= 160
+
+
+def test_a_limit_that_saves_nothing_is_left_off() -> None:
+    found = recommend(plain(200))
+    assert found.setting == {"steps": None, "tool_budget": None, "doom_loop": None}
+    assert "Ship no limit" in found.sentences[0]
+
+
+def test_of_values_that_save_as_much_the_loosest_is_taken() -> None:
+    found = recommend(
+        [*plain(200), run_of(900, "abcdefghij", success=False)], grid={"steps": [5, 6, 7]}, objective="steps"
+    )
+    assert found.setting["steps"] == 5
+    alike = recommend([*plain(200), run_of(900, "a" * 10, success=False, cut=True)], grid={"doom_loop": [2, 3, 11, 12]})
+    assert alike.setting["doom_loop"] == 2
+
+
+def test_ten_runs_of_one_task_are_not_ten_successes() -> None:
+    copies = [run_of(10 * t + i, "abcd", task=f"task {t}") for t in range(30) for i in range(10)]
+    found = recommend(copies)
+    row = found.frame.iloc[0]
+    assert (row["qualifies"], row["successes"], row["tasks"], row["more_needed"]) == (False, 300, 30, 29)
+    assert "30 tasks" in found.sentences[0]
+    apart = recommend([replace(run, task="") for run in copies])
+    assert apart["qualifies"][0]
+
+
+def test_labels_win_and_the_proxy_is_named_everywhere() -> None:
+    unlabelled = [*plain(100, success=None), run_of(500, "abcdefgh", success=None, cut=True)]
+    found = recommend(unlabelled)
+    assert set(found["success_by"]) == {"ended by itself"}
+    assert "proxy" in str(found)
+    assert "proxy" in found._repr_html_()
+    assert found["successes"][0] == 100
+    labelled = recommend([*unlabelled, *plain(3)])
+    assert set(labelled["success_by"]) == {"label"}
+    assert labelled["successes"][0] == 3
+    assert "proxy" not in str(labelled)
+    assert recommend([*unlabelled, *plain(3)], success="ended")["successes"][0] == 103
+    with pytest.raises(SettingError, match="no run has a label"):
+        recommend(unlabelled, success="label")
+
+
+def test_by_the_proxy_each_turn_of_a_session_is_a_unit() -> None:
+    text = Response("Done.", (), "stop")
+    call = Response("", (ToolCall("c", "x", "{}"),), None)
+    done = (ToolResult("c", ""),)
+    steps = [Step(1, 1, None, None, None, call, done), Step(2, 1, None, None, None, text),
+             Step(3, 2, None, None, None, call, done), Step(4, 2, None, None, None, call, done),
+             Step(5, 3, None, None, None, text)]  # fmt: skip
+    run = Run(run_id="s", agent="", model="", policy="", task="", stop=Stop("finished", 0), steps=tuple(steps))
+    row = recommend(run).frame.iloc[0]
+    assert (row["n_units"], row["successes"]) == (3, 2)
+    row = recommend(run, scope="run").frame.iloc[0]
+    assert (row["n_units"], row["successes"]) == (1, 1)
+
+
+def test_a_cut_run_is_neither_kept_nor_lost() -> None:
+    found = recommend(plain(100) + [run_of(300 + i, "abcdefgh", cut=True) for i in range(40)])
+    assert found["successes"][0] == 100
+    assert "40 of them labelled a success: not counted" in str(found)
+
+
+def test_where_the_source_tells_no_costs_steps_are_saved_and_it_says_so() -> None:
+    bare = [replace(run, steps=tuple(s._replace(response=s.response._replace(usage=Usage())) for s in run.steps))
+            for run in plain(100) + LOOPS]  # fmt: skip
+    found = recommend(bare)
+    assert set(found["objective"]) == {"steps"}
+    assert "does not tell what a run costs" in str(found)
+
+
+def test_groups_get_settings_of_their_own() -> None:
+    runs = plain(100) + LOOPS + [replace(run, agent="b", run_id=f"b{run.run_id}") for run in plain(20)]
+    found = recommend(runs, by="agent")
+    assert found["agent"].tolist() == ["a", "b"]
+    assert found["qualifies"].tolist() == [True, False]
+    assert set(found.path["agent"]) == {"a"}
+    with pytest.raises(SettingError, match="2 groups"):
+        found.setting  # noqa: B018 - on purpose
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"keep": 1.5}, "keep=1.5"),
+        ({"confidence": 0}, "confidence=0"),
+        ({"objective": "money"}, "objective='money': expected one of cost"),
+        ({"success": "yes"}, "success='yes'"),
+        ({"by": "team"}, "by='team'"),
+        ({"scope": "day"}, "scope='day'"),
+        ({"grid": {"caps": [1]}}, "there is no axis 'caps'"),
+    ],
+)
+def test_what_is_not_accepted_is_said(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError) as error:
+        recommend(plain(3), **asked)
+    assert message in str(error.value)
+
+
+def test_without_runs_or_successes_it_says_what_is_missing() -> None:
+    for runs in ([], plain(5, success=False)):
+        found = recommend(runs)
+        assert not found["qualifies"][0]
+        assert "59 successes without a loss" in found.sentences[0]
+
+
+def test_frames_and_parquet_give_the_same_advice(tmp_path: Path) -> None:
+    runs = plain(100) + LOOPS
+    frame = bl.recording_df(runs)
+    frame.to_parquet(tmp_path / "runs.parquet")
+    for source in (frame, tmp_path / "runs.parquet"):
+        pd.testing.assert_frame_equal(recommend(source).frame, recommend(runs).frame)
+
+
+def test_markup_in_names_stays_text() -> None:
+    runs = [replace(run, agent="<b>x</b>") for run in plain(5)]
+    assert "<b>" not in recommend(runs, by="agent")._repr_html_()
+
+
+@pytest.mark.parametrize("world", [WORLDS[0], WORLDS[2], WORLDS[3]], ids=lambda world: world.name)
+def test_recommendations_keep_on_unseen_runs_what_they_promise(world: Any) -> None:
+    """A slice of `make recommendations`: of 20 sets, 5 or more below `keep` have a chance of 0.3%, at 5%."""
+    told: list[str] = []
+    made, below = judge(world, 20, 7, told.append)
+    assert made >= 15
+    assert below < 5
+
+
+def test_taking_copies_for_independent_runs_would_break_the_promise() -> None:
+    """The check above can fail: without tasks, ten alike runs of each of few tasks promise too much."""
+    few = WORLDS[3]._replace(runs=300)
+    told: list[str] = []
+    made, below = judge(few, 20, 7, told.append, hide_tasks=True)
+    assert made >= 15
+    assert below >= 5
+    assert judge(few, 20, 7, told.append)[0] == 0
