@@ -19,7 +19,7 @@ import pandas as pd
 
 from boolab.detectors import Detector, Identities
 from boolab.errors import SettingError
-from boolab.fires import places_of
+from boolab.fires import Places
 from boolab.frames import FLOAT, INT, Runs
 from boolab.grid import Axis, Grid, Settings, settings_of
 from boolab.ledger import Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
@@ -233,7 +233,7 @@ def _batches(recorded: Recorded, asked: _Question) -> Iterator[pd.DataFrame]:
 
 
 def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
-    places = places_of(ledger, turns=asked.turns)
+    places = Places(ledger, turns=asked.turns)
     parts: list[tuple[Stops, dict[str, Any], str | None]] = []
     if asked.settings is not None:
         stops = grid_stops(ledger, asked.settings, places)

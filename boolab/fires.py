@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -27,40 +28,44 @@ UNDECIDED: Final = RUNG - 1
 """The rank of a rule that hangs on an unknown counter: last at its boundary."""
 
 
-@dataclass(frozen=True, slots=True)
 class Places:
     """Where the steps of a ledger stand: what all axes need.
+
+    Args:
+        ledger: The recordings.
+        turns: Whether a stop leaves later turns open.
 
     Attributes:
         run: N: the run of each step.
         step: N: the number of each step in its run, from 1.
         opens: N: whether the step is the first of its run.
-        last_turn: R: how many steps of the run come before its last turn.
-        last_call: R: the number of the last step with a call that has a result; 0 if there is none.
     """
 
-    run: Ints
-    step: Ints
-    opens: Flags
-    last_turn: Ints
-    last_call: Ints
+    def __init__(self, ledger: Ledger, *, turns: bool) -> None:
+        lengths = np.diff(ledger.first)
+        self._ledger = ledger
+        self._turns = turns
+        self.run: Ints = np.repeat(np.arange(ledger.n_runs), lengths)
+        self.step: Ints = np.arange(1, ledger.n_steps + 1) - np.repeat(ledger.first[:-1], lengths)
+        self.opens: Flags = self.step == 1
 
+    @cached_property
+    def last_turn(self) -> Ints:
+        """R: how many steps of the run come before its last turn; 0 if a stop leaves no turn open."""
+        before = np.zeros(self._ledger.n_runs, dtype=np.int64)
+        if self._turns:
+            new = np.flatnonzero(self._ledger.turn[1:] != self._ledger.turn[:-1]) + 1
+            new = new[~self.opens[new]]
+            before[self.run[new]] = self.step[new] - 1  # steps ascend, so the last one stays
+        return before
 
-def places_of(ledger: Ledger, *, turns: bool) -> Places:
-    """The places of a ledger's steps; `turns` tells whether a stop leaves later turns open."""
-    lengths = np.diff(ledger.first)
-    run = np.repeat(np.arange(ledger.n_runs), lengths)
-    step = np.arange(ledger.n_steps) - ledger.first[run] + 1
-    opens = step == 1
-    last_turn = np.zeros(ledger.n_runs, dtype=np.int64)
-    if turns:
-        new = np.flatnonzero(ledger.turn[1:] != ledger.turn[:-1]) + 1
-        new = new[~opens[new]]
-        last_turn[run[new]] = step[new] - 1  # steps ascend, so the last one stays
-    last_call = np.zeros(ledger.n_runs, dtype=np.int64)
-    called = np.flatnonzero(ledger.used["tool_calls"] > 0)
-    last_call[run[called]] = step[called]
-    return Places(run, step, opens, last_turn, last_call)
+    @cached_property
+    def last_call(self) -> Ints:
+        """R: the number of the last step with a call that has a result; 0 if there is none."""
+        last = np.zeros(self._ledger.n_runs, dtype=np.int64)
+        called = np.flatnonzero(self._ledger.used["tool_calls"] > 0)
+        last[self.run[called]] = self.step[called]
+        return last
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +101,17 @@ def fires_of(ledger: Ledger, axis: Axis, places: Places) -> Fires:
     reached = axis.reached(counts)
     reached[~ledger.boundary] = 0
     unknown = ledger.boundary & (counts < 0)
-    any_unknown = bool(axis.size) and bool(unknown.any())
+    any_unknown = bool(unknown.any()) and axis.size > 0
     after = reached.copy() if any_unknown else reached
-    after[unknown] = axis.size
-    after[places.opens & (after < start)] = start
-    floor = places.run * (axis.size + 1)
-    after = np.maximum.accumulate(after + floor) - floor
+    if any_unknown:
+        after[unknown] = axis.size
+    if start:
+        after[places.opens & (after < start)] = start
+    # The running maximum of each run: what comes before is lifted below all that follows.
+    lift = places.run * (axis.size + 1)
+    after += lift
+    np.maximum.accumulate(after, out=after)
+    after -= lift
     before = np.empty_like(after)
     before[1:] = after[:-1]
     before[places.opens] = start

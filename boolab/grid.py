@@ -88,10 +88,9 @@ class Axis:
         if not 0 <= top < _MAX_TABLE:
             return np.where(counts < 0, 0, np.searchsorted(thresholds, counts, side="right"))
         table = np.searchsorted(thresholds, np.arange(top + 1), side="right")
-        reached: Ints = table[np.minimum(counts, top)]
-        unknown = counts < 0
-        if unknown.any():
-            reached[unknown] = 0
+        reached: Ints = table.take(counts, mode="clip")
+        if len(counts) and counts.min() < 0:
+            reached[counts < 0] = 0
         return reached
 
 

@@ -335,6 +335,45 @@ def _elapsed(raw: Mapping[str, Ints], starts: Ints, lengths: Ints, new_run: Flag
     return np.where((start < 0) | (duration < 0) | (since < 0), UNKNOWN, start + duration - since)
 
 
+def ledger_of_columns(first: Ints, calls: Ints, keys: Ints, ended: Flags, *, tokens: Ints, cost: Ints) -> Ledger:
+    """The ledger of runs that are columns already, of one turn each.
+
+    Args:
+        first: R + 1 offsets of the runs' steps.
+        calls: N: how many calls each step has that got a result.
+        keys: What each call is compared by, in order; 0 is the same as no other.
+        ended: R: whether the run ended by itself, with a step without calls.
+        tokens: N: of each step; -1 where unknown.
+        cost: N: of each step, in micro-dollars; -1 where unknown.
+
+    Returns:
+        A ledger with the counters of steps, tool calls and repeats (under the identity canonical).
+    """
+    lengths = np.diff(first)
+    opens = np.zeros(int(first[-1]), dtype=bool)
+    opens[first[:-1][lengths > 0]] = True
+    starts = np.flatnonzero(opens)
+    counters = {
+        "steps": np.arange(1, len(opens) + 1) - np.repeat(first[:-1], lengths),
+        "tool_calls": _running_sum(calls, starts, lengths[lengths > 0]),
+        RepeatStreak().name: repeats_of(keys, calls, opens),
+    }
+    boundary = np.ones(len(opens), dtype=bool)
+    boundary[first[1:][ended & (lengths > 0)] - 1] = False
+    return Ledger(
+        pd.DataFrame({"run_id": np.arange(len(lengths))}),
+        first,
+        np.ones(len(opens), dtype=np.int64),
+        boundary,
+        ~boundary,
+        ended,
+        ended.astype(np.int64),
+        {"tool_calls": calls, "tokens": tokens, "cost": cost},
+        counters,
+        PROXY,
+    )
+
+
 # --- Frames -----------------------------------------------------------------------------------------------------------
 
 
@@ -505,20 +544,26 @@ def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
         [1, 3, 3, 1]
     """
     end = np.cumsum(calls)
-    new = np.ones(len(keys) + 1, dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:-1])
-    new[:-1][keys == _NO_KEY] = True
-    new[(end - calls)[opens]] = True
-    heads = np.flatnonzero(new[:-1])
-    streak = np.arange(1, len(keys) + 1) - np.repeat(heads, np.diff(np.append(heads, len(keys))))
-    return _at_boundaries(streak, calls, end, opens)
+    same = np.zeros(len(keys) + 1, dtype=bool)
+    np.equal(keys[1:], keys[:-1], out=same[1:-1])
+    same[:-1][keys == _NO_KEY] = False
+    same[(end - calls)[opens]] = False
+    # Few calls repeat, so only they are looked at: how many in a row before each one were the same.
+    again = np.flatnonzero(same)
+    heads = np.flatnonzero(np.diff(again, prepend=-2) > 1)
+    repeats = np.zeros(len(keys) + 1, dtype=np.int64)
+    repeats[again] = again - np.repeat(again[heads], np.diff(np.append(heads, len(again)))) + 1
+    repeats[:-1] += 1
+    return _at_boundaries(repeats[:-1], calls, end, opens)
 
 
 def _at_boundaries(after_call: Ints, calls: Ints, end: Ints, opens: Flags) -> Ints:
     """A counter after each call, as it stands after each step: 0 before the first call of a scope."""
+    after: Ints = after_call[np.maximum(end, 1) - 1] if len(after_call) else np.zeros_like(end)
     starts = np.flatnonzero(opens)
-    none_yet = end == np.repeat((end - calls)[starts], np.diff(np.append(starts, len(calls))))
-    return np.where(none_yet, 0, np.append(after_call, 0)[end - 1])
+    if not calls[starts].all():
+        after[end == np.repeat((end - calls)[starts], np.diff(np.append(starts, len(calls))))] = 0
+    return after
 
 
 def _error_streaks(errors: Ints, calls: Ints, opens: Flags) -> Ints:

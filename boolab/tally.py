@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, get_args
 
 import numpy as np
 
-from boolab.fires import Fires, Places, fires_of, places_of
+from boolab.fires import Fires, Places, fires_of
 from boolab.grid import Settings
 from boolab.ledger import Flags, Ints, Ledger
 from boolab.types import StopReason
@@ -100,7 +100,7 @@ class _Work:
 
     def __init__(self, ledger: Ledger, settings: Settings, groups: Ints | None, n_groups: int, *, turns: bool) -> None:
         self._ledger = ledger
-        self._places: Places = places_of(ledger, turns=turns)
+        self._places = Places(ledger, turns=turns)
         self._fires: list[Fires] = [fires_of(ledger, axis, self._places) for axis in settings.axes]
         self._histogram = _Histogram(settings.shape, n_groups)
         self._groups = groups

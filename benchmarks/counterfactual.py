@@ -1,0 +1,200 @@
+"""Counterfactuals against the memory's speed: 10,000 runs, about 1.1 million steps, 50 x 20 x 5 settings.
+
+Each figure is a ratio to a numpy fill that is timed beside it, in the same process. `fill` writes an array of 100 MB
+that is there already; `new fill` makes one. Every time is the median of several rounds in which all take turns.
+
+- `tallies`: from raw columns (calls per step, a key per call, tokens, cost, offsets of runs) to the sums of steps,
+  calls, tokens and cost of all 5,000 settings.
+- `tallies of everything`: the same with the counts by outcome and stop reason, successes kept, and what is saved.
+- `keys`: an array with the stop of each run under each setting.
+- `frame`: `counterfactual(frame, tally=True)` as users call it, from a DataFrame.
+
+All are checked against plain re-simulation, step by step in Python, on 40 settings.
+
+Usage: python benchmarks/counterfactual.py [--rounds 15]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from boolab import counterfactual
+from boolab.fires import RUNG, Places, fires_of, first_fires, keys_of
+from boolab.grid import settings_of
+from boolab.ledger import Ledger, ledger_of_columns
+from boolab.tally import tally_of
+
+RUNS = 10_000
+GRID: dict[str, list[int]] = {
+    "steps": list(range(4, 204, 4)),
+    "tool_budget": np.unique(np.round(np.geomspace(5, 300, 20)).astype(int)).tolist(),
+    "doom_loop": [2, 3, 4, 6, 10],
+}
+
+
+class Raw(NamedTuple):
+    """Recordings as a reader would hand them over."""
+
+    first: np.ndarray[Any, np.dtype[np.int64]]
+    calls: np.ndarray[Any, np.dtype[np.int64]]
+    keys: np.ndarray[Any, np.dtype[np.int64]]
+    tokens: np.ndarray[Any, np.dtype[np.int64]]
+    cost: np.ndarray[Any, np.dtype[np.int64]]
+    ended: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def recordings(runs: int = RUNS, seed: int = 7) -> Raw:
+    """Runs of 1 to 200 steps; some repeat themselves; four fifths end by themselves."""
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(rng.geometric(1 / 160, runs) + 10, 200)
+    first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    ended = (rng.random(runs) < 0.8) & (lengths < 200)
+    calls = rng.choice([1, 1, 1, 1, 1, 2, 3], int(first[-1])).astype(np.int64)
+    calls[first[1:][ended] - 1] = 0
+    tokens = rng.integers(200, 20_000, int(first[-1]))
+    stubborn = np.repeat(np.repeat(rng.beta(1, 8, runs), lengths), calls)
+    keys = rng.integers(1, 2**62, int(calls.sum()))
+    same = rng.random(len(keys)) < stubborn
+    source = np.where(same, 0, np.arange(len(keys)))
+    keys = keys[np.maximum.accumulate(source)]
+    return Raw(first, calls, keys, tokens, tokens * 3, ended)
+
+
+def ledger_of_raw(raw: Raw) -> Ledger:
+    """The ledger, with the counters that the grid asks for."""
+    return ledger_of_columns(raw.first, raw.calls, raw.keys, raw.ended, tokens=raw.tokens, cost=raw.cost)
+
+
+def simulate(raw: Raw, steps: int, budget: int, doom: int) -> tuple[list[int], list[int]]:
+    """One setting, run by run and step by step: the boundary of each stop (or the end), and why."""
+    boundaries, reasons = [], []
+    calls, keys = raw.calls.tolist(), raw.keys.tolist()
+    at = 0
+    for run in range(len(raw.first) - 1):
+        start, end = int(raw.first[run]), int(raw.first[run + 1])
+        used = streak = 0
+        last = None
+        call = at
+        boundary, reason = end - start, 3
+        for step in range(start, end):
+            for key in keys[call : call + calls[step]]:
+                streak = streak + 1 if key == last else 1
+                last = key
+            call += calls[step]
+            used += calls[step]
+            if step == end - 1 and raw.ended[run]:
+                break
+            done = step - start + 1
+            if done >= steps or streak >= doom or used >= budget:
+                boundary, reason = done, 0 if done >= steps else 1 if streak >= doom else 2
+                break
+        boundaries.append(boundary)
+        reasons.append(reason)
+        at += int(sum(calls[start:end]))
+    return boundaries, reasons
+
+
+def frame_of(raw: Raw) -> pd.DataFrame:
+    """The recordings as a frame like `recording_df` makes."""
+    run = np.repeat(np.arange(len(raw.first) - 1), np.diff(raw.first))
+    parts = np.split(raw.keys, np.cumsum(raw.calls)[:-1])
+    boundary = np.ones(len(run), dtype=bool)
+    boundary[raw.first[1:][raw.ended] - 1] = False
+    return pd.DataFrame(
+        {
+            "run_id": run.astype(str),
+            "censored": ~raw.ended[run],
+            "boundary": boundary,
+            "n_tool_calls": raw.calls,
+            "call_keys": parts,
+            "input_tokens": raw.tokens,
+            "output_tokens": 0,
+            "cost_usd": raw.cost / 1e6,
+        }
+    )
+
+
+def check(raw: Raw, keys: np.ndarray[Any, Any], sums: dict[str, Any], settings: int, seed: int = 1) -> int:
+    """How many settings were compared with plain re-simulation; raises if one differs."""
+    rng = np.random.default_rng(seed)
+    names = list(GRID)
+    total = {
+        "steps": np.arange(len(raw.calls) + 1),
+        "tool_calls": np.concatenate(([0], np.cumsum(raw.calls))),
+        "tokens": np.concatenate(([0], np.cumsum(raw.tokens))),
+        "cost": np.concatenate(([0], np.cumsum(raw.cost))),
+    }
+    never = np.iinfo(keys.dtype).max
+    lengths = np.diff(raw.first)
+    for _ in range(settings):
+        place = {name: int(rng.integers(len(GRID[name]))) for name in names}
+        boundaries, reasons = simulate(
+            raw, *(GRID[name][place[name]] for name in ("steps", "tool_budget", "doom_loop"))
+        )
+        mine = keys[:, place["steps"], place["doom_loop"], place["tool_budget"]].astype(np.int64)
+        found = np.where(mine == never, lengths * RUNG + 3, mine)
+        assert (found // RUNG == boundaries).all()
+        assert (found % RUNG == reasons).all()
+        cell = (0, place["steps"], place["doom_loop"], place["tool_budget"])
+        for name, so_far in total.items():
+            assert sums[name][cell] == (so_far[raw.first[:-1] + boundaries] - so_far[raw.first[:-1]]).sum()
+    return settings
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--check", type=int, default=40, help="settings that are simulated again")
+    args = parser.parse_args()
+    raw = recordings()
+    settings = settings_of(GRID)
+    shape = (RUNS, *(len(axis.values) for axis in settings.axes))
+    there = np.ones(shape, dtype=np.uint16)
+    out = np.ones(shape, dtype=np.uint16)
+    ledger = ledger_of_raw(raw)
+    places = Places(ledger, turns=False)
+    tables = [first_fires(ledger, fires_of(ledger, axis, places), places, n) for n, axis in enumerate(settings.axes)]
+    only = ("steps", "tool_calls", "tokens", "cost")
+    work: dict[str, Callable[[], Any]] = {
+        "fill": lambda: there.fill(7),
+        "new fill": lambda: np.full(shape, 7, dtype=np.uint16),
+        "tallies": lambda: tally_of(ledger_of_raw(raw), settings, turns=False, only=only),
+        "tallies of everything": lambda: tally_of(ledger_of_raw(raw), settings, turns=False),
+        "keys": lambda: keys_of(tables, out),
+        "new keys": lambda: keys_of(tables),
+        "first-fire tables": lambda: [
+            first_fires(ledger, fires_of(ledger, axis, places), places, n) for n, axis in enumerate(settings.axes)
+        ],
+    }
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(args.rounds):
+        for name, do in work.items():
+            started = time.perf_counter()
+            do()
+            times[name].append(time.perf_counter() - started)
+    median = {name: statistics.median(values) for name, values in times.items()}
+    print(f"{RUNS:,} runs, {len(raw.calls):,} steps, {settings.count:,} settings, {RUNS * settings.count:.0e} cells")
+    print(f"{'':<24}{'ms':>9}{'times fill':>12}{'times new fill':>16}  target")
+    targets = {"tallies": "at most 17 fills", "keys": "at most 10 fills", "new keys": "at most 10 new fills"}
+    for name, value in median.items():
+        ratios = f"{value / median['fill']:>12.2f}{value / median['new fill']:>16.2f}"
+        print(f"{name:<24}{value * 1000:>9.1f}{ratios}  {targets.get(name, '')}")
+    sums = tally_of(ledger, settings, turns=False)
+    compared = check(raw, keys_of(tables), sums, args.check)
+    print(f"equal to plain re-simulation, step by step, on {compared} settings: stop, reason and four sums")
+    frame = frame_of(raw)
+    started = time.perf_counter()
+    table = counterfactual(frame, grid=GRID, tally=True)
+    print(f"counterfactual(frame, tally=True): {time.perf_counter() - started:.2f} s, {len(table):,} rows")
+
+
+if __name__ == "__main__":
+    main()
