@@ -1,0 +1,205 @@
+"""Where a stop rule raises an alarm in recorded runs, and what each alarm would have saved and lost.
+
+An alarm is a run in which the rule fires at a boundary. Where the rule hangs on an unknown counter nobody knows whether
+there is one. All arrays have a place for each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from boolab.detectors import ErrorStreak, RepeatStreak
+from boolab.fires import Places
+from boolab.ledger import Flags, Ints, Ledger
+from boolab.outcomes import outcome_columns, rule_stops
+from boolab.stop import StopRule, Threshold
+from boolab.types import MICRO, Run, Step, ToolCall, ToolResult
+
+SAVED: Final = ("steps", "tool_calls", "tokens", "cost")
+"""What a stop saves; `cost` in micro-dollars."""
+
+UNTOLD: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """The alarms of one rule.
+
+    Attributes:
+        rule: The rule.
+        raised: Whether it fires.
+        unknown: Whether it hangs on a counter that is not known; then it is not raised.
+        at: How many steps of the run are complete at the stop.
+        saved: What the scope that is stopped would have gone on to use, by name; `UNTOLD` where the source does not
+            tell. 0 where there is no alarm.
+        cut_off: Whether calls follow the stop in the last turn, so that a success is certainly lost.
+        early: Whether the stop is in a turn that others follow: what became of these is not known.
+        converged: Whether the alarm is work and not a loop (see `converges`); None where the rule watches no repeats.
+    """
+
+    rule: StopRule
+    raised: Flags
+    unknown: Flags
+    at: Ints
+    saved: Mapping[str, Ints]
+    cut_off: Flags
+    early: Flags
+    converged: Flags | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a rule's counter goes in each run.
+
+    Attributes:
+        false: The largest threshold at which an alarm would be false; `UNTOLD` where none could be.
+        unknown: Whether the counter is unknown at a boundary of a run in which any alarm is false, so that it may have
+            gone further.
+        least: The smallest threshold that makes sense.
+    """
+
+    false: Ints
+    unknown: Flags
+    least: int
+
+
+def alarms_of(ledger: Ledger, runs: Sequence[Run], rule: StopRule, places: Places, *, turns: bool) -> Alarms:
+    """The alarms of a rule.
+
+    Args:
+        ledger: The runs as columns, with the counters of the rule's detectors.
+        runs: The runs.
+        rule: The rule.
+        places: The places of the ledger's steps.
+        turns: Whether counters start anew in each turn.
+    """
+    stops = rule_stops(ledger, rule)
+    data = outcome_columns(ledger, places, stops, turns=turns)
+    raised = stops.stopped & ~stops.undecided
+    saved = {}
+    for name in SAVED:
+        column = data["saved_cost_usd" if name == "cost" else f"saved_{name}"]
+        amount = np.rint(column.to_numpy(np.float64, na_value=0) * (MICRO if name == "cost" else 1)).astype(np.int64)
+        gone = np.asarray(column.isna(), dtype=bool)
+        saved[name] = np.where(raised, np.where(gone, UNTOLD, amount), 0)
+    early = raised & np.asarray(data["outcome"] == "not_identified", dtype=bool)
+    return Alarms(
+        rule,
+        raised,
+        stops.undecided,
+        stops.at,
+        saved,
+        raised & ~early & (stops.at < places.last_call),
+        early,
+        _converged(ledger, runs, rule, raised, stops.at, turns=turns),
+    )
+
+
+def _watches(rule: StopRule) -> Iterator[tuple[Threshold, RepeatStreak]]:
+    """The thresholds on repeats in a rule, with their detectors."""
+    for leaf in rule.leaves():
+        if isinstance(leaf.detector, RepeatStreak):
+            yield leaf, leaf.detector
+
+
+def _converged(
+    ledger: Ledger, runs: Sequence[Run], rule: StopRule, raised: Flags, at: Ints, *, turns: bool
+) -> Flags | None:
+    watches = list(_watches(rule))
+    if not watches:
+        return None
+    out = np.zeros(ledger.n_runs, dtype=bool)
+    for place in np.flatnonzero(raised & (at > 0)).tolist():
+        step = int(ledger.first[place] + at[place] - 1)
+        out[place] = any(
+            ledger.counters[leaf.counter][step] >= leaf.threshold
+            and converges(runs[place], int(at[place]), watch, turns=turns)
+            for leaf, watch in watches
+        )
+    return out
+
+
+def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
+    """Whether the call that repeats after `at` steps of a run is work and not a loop.
+
+    It is, if the same call comes again after these steps (in the same turn, with `turns`), its result is known to be no
+    error, and its content differs from the result that stood there. What is the same call is for the detector's
+    identity to say, results aside: they are what is asked about.
+
+    Args:
+        run: The run.
+        at: How many steps of it are complete at the alarm.
+        watch: The detector that counted the repeats.
+        turns: Whether counters start anew in each turn.
+    """
+    last = next((pair for step in reversed(run.steps[:at]) for pair in reversed(_answered(step))), None)
+    key = None if last is None else watch.key(last[0], None)
+    if last is None or key is None:
+        return False
+    turn = run.steps[at - 1].turn
+    return any(
+        result.is_error is False
+        and result.content != last[1].content
+        and call.name == last[0].name
+        and watch.key(call, None) == key
+        for step in run.steps[at:]
+        if not turns or step.turn == turn
+        for call, result in _answered(step)
+    )
+
+
+def _answered(step: Step) -> list[tuple[ToolCall, ToolResult]]:
+    return [(c, r) for c, r in zip(step.response.tool_calls, step.results, strict=True) if r is not None]
+
+
+def reach_of(
+    ledger: Ledger,
+    runs: Sequence[Run],
+    rule: StopRule,
+    negative: Flags,
+    places: Places,
+    *,
+    turns: bool,
+    converged: npt.ArrayLike = False,
+) -> Reach | None:
+    """How far the counter of a rule goes where alarms are false; None unless the rule is a single threshold.
+
+    Args:
+        ledger: The runs as columns.
+        runs: The runs.
+        rule: The rule.
+        negative: In which runs every alarm is false.
+        places: The places of the ledger's steps.
+        turns: Whether counters start anew in each turn.
+        converged: In which other runs an alarm is false if it converges.
+    """
+    if not isinstance(rule, Threshold):
+        return None
+    counts = ledger.counters[rule.counter]
+    inside = np.flatnonzero(ledger.boundary)
+    peak = np.zeros(ledger.n_runs, dtype=np.int64)  # every counter begins at 0
+    np.maximum.at(peak, places.run[inside], counts[inside])
+    unknown = np.zeros(ledger.n_runs, dtype=bool)
+    if rule.on_unknown == "error":
+        unknown[places.run[inside[counts[inside] < 0]]] = True
+    false = np.where(negative, peak, UNTOLD)
+    watch = rule.detector
+    if isinstance(watch, RepeatStreak):
+        for place in np.flatnonzero(np.broadcast_to(converged, negative.shape) & ~negative).tolist():
+            steps = slice(ledger.first[place], ledger.first[place + 1])
+            values = np.where(ledger.boundary[steps], counts[steps], 0)
+            rising = np.flatnonzero(np.diff(np.maximum.accumulate(values), prepend=1) > 0)
+            fired = (int(step) for step in rising[::-1])  # the largest thresholds first
+            highest = next((s for s in fired if converges(runs[place], s + 1, watch, turns=turns)), None)
+            false[place] = UNTOLD if highest is None else values[highest]
+    return Reach(false, unknown & negative, _least(rule))
+
+
+def _least(rule: Threshold) -> int:
+    """The smallest threshold that such a rule accepts."""
+    return 2 if isinstance(rule.detector, RepeatStreak) else 1 if isinstance(rule.detector, ErrorStreak) else 0

@@ -1,0 +1,249 @@
+"""What is to be found in runs, which alarms are true, and the numbers of a scorecard for a group of runs.
+
+Sources: Wilks, Ann. Math. Stat. 12 (1941) 91-96 (what the largest of a sample says about the share beyond it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from boolab.errors import SettingError
+from boolab.fires import Places
+from boolab.labels import label
+from boolab.ledger import LABEL, Flags, Ints, Scope, ledger_of
+from boolab.stats.alarms import SAVED, UNTOLD, Alarms, Reach, alarms_of, reach_of
+from boolab.stats.finding import shorten
+from boolab.stats.intervals import ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
+from boolab.stats.units import clusters_of
+from boolab.stop import StopRule
+from boolab.types import MICRO, Run
+
+Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
+"""What is to be found: a setting that tells, labels by run id, or a callable; True, False, or None for unknown."""
+
+FAILED: Final = "failed"
+NOT_ENDED: Final = "did not end by itself"
+"""What is to be found where nobody says otherwise: a label of failure, or, where no run has a label, this proxy."""
+
+UNNAMED: Final = "positive"
+RATIOS: Final = ("precision", "recall", "false_alarm_rate")
+
+
+# --- What is to be found ----------------------------------------------------------------------------------------------
+
+
+class Truth(NamedTuple):
+    """What is to be found: in which runs it is known, where it is true, and what it is called."""
+
+    known: Flags
+    positive: Flags
+    name: str
+    proxy: bool = False
+    user: bool = False
+
+
+def truth_of(runs: Sequence[Run], positive: Positive | None) -> Truth:
+    """What is to be found in runs: what the user says; else failure by label; else, where no run has one, the proxy.
+
+    Raises:
+        SettingError: if `positive` cannot be read, or a label is neither True nor False.
+    """
+    if positive is not None:
+        # A callable may look at the label of success; a mapping or a setting must not fall back on it.
+        bare = runs if callable(positive) else [replace(run, success=None) for run in runs]
+        try:
+            flags = [run.success for run in label(bare, positive)]
+        except SettingError as error:
+            msg = f"positive: {error}"
+            raise SettingError(msg) from None
+        name = positive if isinstance(positive, str) else str(getattr(positive, "__name__", UNNAMED))
+        return _told(flags, UNNAMED if name == "<lambda>" else name)._replace(user=True)
+    if any(run.success is not None for run in runs):
+        return _told([None if run.success is None else not run.success for run in runs], FAILED)
+    return _told([run.censored for run in runs], NOT_ENDED)._replace(proxy=True)
+
+
+def _told(flags: Sequence[bool | None], name: str) -> Truth:
+    known = np.array([flag is not None for flag in flags], dtype=bool)
+    return Truth(known, np.array([flag is True for flag in flags], dtype=bool), name)
+
+
+# --- What each rule makes of each run ---------------------------------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """The alarms of a rule, and which of them are true; a place for each run."""
+
+    alarms: Alarms
+    true: Flags
+    reach: Reach | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """All rules; `success` is 1, 0 or -1 for each run, None where no run has a label and the proxy is not asked for."""
+
+    rules: list[Score]
+    positive: Flags
+    success: Ints | None
+    converged: bool
+    positive_is: str
+
+
+def scores_of(runs: Sequence[Run], rules: Sequence[StopRule], truth: Truth, *, scope: Scope, converged: bool) -> Scores:
+    """What each rule makes of each run.
+
+    Args:
+        runs: The runs.
+        rules: The rules.
+        truth: What is to be found.
+        scope: `turn` or `run`.
+        converged: Whether an alarm that converged is a false one.
+    """
+    turns = scope == "turn"
+    ledger = ledger_of(runs, [detector for rule in rules for detector in rule.detectors()], scope)
+    places = Places(ledger, turns=turns)
+    negative = truth.known & ~truth.positive
+    scores = []
+    for rule in rules:
+        alarms = alarms_of(ledger, runs, rule, places, turns=turns)
+        work = alarms.converged if converged else None
+        true = alarms.raised & truth.positive & (True if work is None else ~work)
+        maybe = truth.known & truth.positive & converged
+        reach = reach_of(ledger, runs, rule, negative, places, turns=turns, converged=maybe)
+        scores.append(Score(alarms, true, reach))
+    told = truth.proxy or ledger.success_by == LABEL
+    return Scores(scores, truth.positive, ledger.success if told else None, converged, truth.name)
+
+
+# --- Groups and their rows --------------------------------------------------------------------------------------------
+
+
+def grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Groups of runs; numbers ascend, names stand as they first appear, what has no value is a group of its own."""
+    if not keys:
+        yield (), units
+        return
+    numeric = [key for key in keys if pd.api.types.is_numeric_dtype(units[key])]
+    ordered = units.sort_values(numeric, kind="stable") if numeric else units
+    for values, part in ordered.groupby(keys, sort=False, dropna=False):
+        yield values if isinstance(values, tuple) else (values,), part
+
+
+class Group:
+    """The runs of one group, and a row for each rule."""
+
+    def __init__(
+        self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], scores: Scores, confidence: float
+    ) -> None:
+        self.keys = values
+        self.name = ", ".join("none" if pd.isna(value) or value == "" else shorten(value) for value in values)
+        self.runs = units.index.to_numpy()
+        self.scores = scores
+        self.confidence = confidence
+        clusters, self.word = clusters_of(units, keys)
+        self.bootstrap = ClusterBootstrap(clusters.to_numpy())
+        self.rows = self._rows()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        rules = self.scores.rules
+        judged = np.stack([~score.alarms.unknown[self.runs] for score in rules], axis=1)
+        positive = self.scores.positive[self.runs][:, None] & judged
+        raised = np.stack([score.alarms.raised[self.runs] for score in rules], axis=1)
+        true = np.stack([score.true[self.runs] for score in rules], axis=1)
+        parts = ((true, raised), (true, positive), (raised & ~positive, judged & ~positive))
+        ratios = [self.bootstrap.ratio(a, b, self.confidence, proportion=True) for a, b in parts]
+        saved = np.stack([score.alarms.saved["steps"][self.runs] for score in rules], axis=1)
+        mean = self.bootstrap.ratio(saved, judged, self.confidence)
+        rows = []
+        for place, score in enumerate(rules):
+            row: dict[str, Any] = {"rule": str(score.alarms.rule)}
+            row |= self._counts(judged[:, place], positive[:, place], raised[:, place], true[:, place])
+            for name, ratio in zip(RATIOS, ratios, strict=True):
+                row |= zip((name, f"{name}_low", f"{name}_high"), _at(ratio, place), strict=True)
+            row |= self._saved(score, raised[:, place], _at(mean, place)[1:], int(judged[:, place].sum()))
+            row |= self._lost(raised[:, place], judged[:, place], score)
+            row |= self._clean(score.reach)
+            work = score.alarms.converged
+            row["converged"] = None if work is None else int(work[self.runs].sum())
+            row["n_unknown"] = int((~judged[:, place]).sum())
+            if row["n_unknown"] and not row["n_runs"]:
+                row |= dict.fromkeys(("alarms", "true_alarms", "false_alarms", "missed", "converged"))
+                row |= dict.fromkeys(name for name in row if name.startswith(("saved_", "successes_lost_")))
+            rows.append(row | {"positive_is": self.scores.positive_is, "confidence": self.confidence})
+        return rows
+
+    @staticmethod
+    def _counts(judged: Flags, positive: Flags, raised: Flags, true: Flags) -> dict[str, Any]:
+        return {
+            "n_runs": int(judged.sum()),
+            "n_positive": int(positive.sum()),
+            "alarms": int(raised.sum()),
+            "true_alarms": int(true.sum()),
+            "false_alarms": int((raised & ~true).sum()),
+            "missed": int((positive & ~true).sum()),
+        }
+
+    def _saved(self, score: Score, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
+        """Totals over alarms. The interval is that of the mean over all runs, times their number."""
+        out: dict[str, Any] = {}
+        for name in SAVED:
+            amounts = score.alarms.saved[name][self.runs][raised]
+            told = amounts[amounts != UNTOLD]
+            total = int(told.sum()) if len(told) or not len(amounts) else None
+            out["saved_cost_usd" if name == "cost" else f"saved_{name}"] = (
+                total / MICRO if name == "cost" and total is not None else total
+            )
+        ends = [bound * n if raised.any() else None for bound in mean]  # without an alarm every sample says 0
+        out |= dict(zip(("saved_steps_low", "saved_steps_high"), ends, strict=True))
+        out["saved_steps_on_true_alarms"] = int(score.alarms.saved["steps"][self.runs][score.true[self.runs]].sum())
+        return out
+
+    def _lost(self, raised: Flags, judged: Flags, score: Score) -> dict[str, Any]:
+        if self.scores.success is None:
+            return dict.fromkeys(("successes", "successes_lost_lower", "successes_lost_upper"))
+        success = self.scores.success[self.runs] == 1
+        return {
+            "successes": int((success & judged).sum()),
+            "successes_lost_lower": int((success & score.alarms.cut_off[self.runs]).sum()),
+            "successes_lost_upper": int((success & raised).sum()),
+        }
+
+    def _clean(self, reach: Reach | None) -> dict[str, Any]:
+        names = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
+        if reach is None or reach.unknown[self.runs].any():
+            return dict.fromkeys(names)
+        false = reach.false[self.runs]
+        if not (false != UNTOLD).any():
+            return dict.fromkeys(names)
+        codes = self.bootstrap.codes
+        largest = np.full(self.bootstrap.n_clusters, UNTOLD, dtype=np.int64)
+        np.maximum.at(largest, codes, false)
+        order = np.argsort(-largest, kind="stable")
+        ordered = largest[order]
+        # The largest of a sample is that of the first cluster drawn, in descending order; it is UNTOLD if none tells.
+        drawn = [ordered[np.argmax(block[:, order] > 0, axis=1)] for block in self.bootstrap.weights()]
+        samples = np.concatenate(drawn).astype(float)
+        level = expanded((1 - self.confidence) / 2, [int((largest != UNTOLD).sum())])
+        samples[samples == UNTOLD] = np.nan
+        ends = percentiles(samples[:, None], np.stack([level, 1 - level]))[:, 0]
+        values = [float(false.max()), *ends.tolist()]
+        clean = [None if np.isnan(value) else max(int(value) + 1, reach.least) for value in values]
+        return dict(zip(names, clean, strict=True))
+
+    def beyond(self, reach: Reach) -> float:
+        """At most this share of runs like those in which an alarm is false reach the clean threshold.
+
+        Wilks: the largest of n leaves at most 1 - (1 - confidence)^(1/n) beyond it, and the clean threshold is above.
+        """
+        sizes = np.bincount(self.bootstrap.codes[reach.false[self.runs] != UNTOLD]).astype(float)
+        return float(upper_bound(0, sizes.sum() ** 2 / (sizes**2).sum(), self.confidence))
+
+
+def _at(estimate: Estimate, place: int) -> tuple[float, ...]:
+    return tuple(float(array[place]) for array in estimate[:3])
