@@ -36,8 +36,9 @@ format: $(READY) ## put the code into the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## measure the loop against a bare loop
+bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, and the readers
 	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/counterfactual.py
 	$(BIN)/python benchmarks/ingest.py
 
 coverage: $(READY) ## measure how often 95% intervals hold the truth

@@ -79,6 +79,7 @@ QUICK = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+FEWER = settings(QUICK, max_examples=150)
 MAKE: dict[str, Any] = {"steps": max_steps, "tool_budget": tool_budget, "doom_loop": doom_loop, "max_cost": max_cost,
                         "error_streak": error_streak, "max_tokens": max_tokens, "max_time": bl.max_time}  # fmt: skip
 COLUMN = {"steps": "step_cap"}
@@ -190,7 +191,7 @@ def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(da
 @QUICK
 @given(st.data())
 def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: Any) -> None:
-    runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(0, 6)))]
+    runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(0, 4)))]
     grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
     by = data.draw(st.sampled_from([None, "agent"])) if runs else None
     extra: dict[str, Any] = {"rules": [max_steps(2) | tool_budget(3)]} if data.draw(st.booleans()) else {}
@@ -226,7 +227,7 @@ def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: An
         pd.testing.assert_frame_equal(added, whole.set_index(keys)[counted].fillna(0), check_dtype=False)
 
 
-@MANY
+@FEWER
 @given(st.data())
 def test_a_frame_of_the_recordings_says_the_same_as_the_runs(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]

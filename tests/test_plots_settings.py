@@ -412,3 +412,11 @@ def test_a_large_grid_has_few_round_ticks_and_no_numbers(ax: Axes) -> None:
     assert cells(ax) == []
     meshes = [mesh.get_array() for mesh in ax.collections if isinstance(mesh, QuadMesh)]
     assert sum(np.size(array) for array in meshes if array is not None) == 201 * 101
+
+
+def test_a_recommendation_marks_the_axes_that_the_table_has() -> None:
+    recommended = SimpleNamespace(setting={"steps": 10, "tool_budget": None, "doom_loop": 3})
+    table = pd.DataFrame({"step_cap": [5, 10], "n_runs": 8, "success_by": "label", "successes": 6, "kept_lower": [4, 6],
+                          "kept_upper": 6, "steps": [30, 50], "saved_steps": [25, 5]})  # fmt: skip
+    ax = plot_caps(table, recommended=recommended, ax=Figure(figsize=(9, 4)).subplots())
+    assert ax.get_title(loc="left") == "Step cap 10 keeps all 6 successes and saves 5 of 55 steps"

@@ -94,7 +94,7 @@ def plot_caps(
         msg = f"saved={saved!r}: expected {', '.join(UNITS)}"
         raise SettingError(msg)
     first = axis or _first_axis(table)
-    point = point_of(recommended, [first])
+    point = point_of(recommended, [first], table)
     others = {name: value for name, value in point.items() if name != first}
     needed = ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"]
     grid = grid_of(table, [axis], needed, {**others, **as_columns(at or {})})

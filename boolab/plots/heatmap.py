@@ -113,7 +113,7 @@ def plot_heatmap(
     if keep is not None and (isinstance(keep, bool) or not 0 < keep <= 1):
         msg = f"keep={keep!r}: expected a share above 0 and up to 1, or None"
         raise SettingError(msg)
-    point = point_of(recommended, [x, y])
+    point = point_of(recommended, [x, y], table)
     needed = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
     fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **as_columns(at or {})}
     grid = grid_of(table, [x, y], needed, fixed)

@@ -190,11 +190,16 @@ def tick(name: str, value: Any) -> str:  # noqa: ANN401 - a number, None or NA
     return f"${number}" if name == "max_cost" else number
 
 
-def point_of(recommended: Any, axes: Sequence[str]) -> dict[str, Any]:  # noqa: ANN401 - a Point, unchecked
-    """A recommended setting by axis; a plain number is one of the one axis that is drawn."""
+def point_of(recommended: Any, axes: Sequence[str], table: pd.DataFrame) -> dict[str, Any]:  # noqa: ANN401 - a Point
+    """A recommended setting by axis; a plain number is one of the one axis that is drawn.
+
+    What a recommendation says of axes that the table does not have is left out: the figure is about the others.
+    """
     if recommended is None:
         return {}
-    recommended = getattr(recommended, "setting", recommended)
+    if hasattr(recommended, "setting"):
+        point = as_columns(recommended.setting)
+        return {name: point[name] for name in AXIS_NAMES if name in point and name in table}
     if isinstance(recommended, pd.Series):
         recommended = recommended.to_dict()
     if isinstance(recommended, Mapping):
