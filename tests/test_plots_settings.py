@@ -419,4 +419,4 @@ def test_a_recommendation_marks_the_axes_that_the_table_has() -> None:
     table = pd.DataFrame({"step_cap": [5, 10], "n_runs": 8, "success_by": "label", "successes": 6, "kept_lower": [4, 6],
                           "kept_upper": 6, "steps": [30, 50], "saved_steps": [25, 5]})  # fmt: skip
     ax = plot_caps(table, recommended=recommended, ax=Figure(figsize=(9, 4)).subplots())
-    assert ax.get_title(loc="left") == "Step cap 10 keeps all 6 successes and saves 5 of 55 steps"
+    assert ax.get_title(loc="left") == "Step cap 10 keeps 6 of 6 successes and saves 5 of 55 steps"

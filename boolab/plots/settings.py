@@ -197,14 +197,13 @@ def point_of(recommended: Any, axes: Sequence[str], table: pd.DataFrame) -> dict
     """
     if recommended is None:
         return {}
-    if hasattr(recommended, "setting"):
-        point = as_columns(recommended.setting)
-        return {name: point[name] for name in AXIS_NAMES if name in point and name in table}
+    found = hasattr(recommended, "setting")
+    recommended = getattr(recommended, "setting", recommended)
     if isinstance(recommended, pd.Series):
         recommended = recommended.to_dict()
     if isinstance(recommended, Mapping):
         named = as_columns(recommended)
-        return {name: named[name] for name in AXIS_NAMES if name in named}
+        return {name: named[name] for name in AXIS_NAMES if name in named and (name in table or not found)}
     if isinstance(recommended, bool) or not isinstance(recommended, Real) or len(axes) != 1:
         kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"
         msg = f"recommended={recommended!r}: expected {kind}"
