@@ -1,7 +1,7 @@
 """The demo: every agent on every script, under a grid of limits, and what came of it in words, tables and figures.
 
-Nothing in it is known beforehand: each number is counted from the runs that it makes. The models are scripted, so that
-no network is needed and time is virtual; the tools really read the folder.
+Nothing in it is known beforehand: each number is counted from the runs that it makes, or from recorded ones. The models
+are scripted, so that no network is needed and time is virtual; the tools really read the folder.
 
 `measure` makes the runs, `report` turns them into text and files, `demo` does both.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,8 @@ import pandas as pd
 
 from boolab.agents import Agent, load_agents
 from boolab.data import checkout, data_path
+from boolab.demo_logs import Told, recordings, tell
+from boolab.demo_text import align, paragraphs, wrap
 from boolab.errors import SettingError
 from boolab.frames import runs_df, steps_df
 from boolab.models.scripted import ScriptedModel
@@ -54,8 +55,6 @@ QUICK_GRID: Final[Grid] = {"steps": (None, 3), "tool_budget": (None,), "doom_loo
 """A grid that takes a second or two."""
 
 TASK: Final = "Find out how this program decides when to stop."
-WIDTH: Final = 100
-
 RULES: Final[tuple[tuple[StopRule, str], ...]] = (
     (max_tokens(200_000), "expensive"),
     (max_cost(0.50), "expensive"),
@@ -197,7 +196,9 @@ def report(measured: Measured, out: str | Path = "out/demo") -> Report:
         if section.runs:
             parts[section.title.lower()] = list(section.runs)
     runs = pd.concat([_frame(listed).assign(part=name) for name, listed in parts.items()], ignore_index=True)
-    files = (*_write_tables(runs, folder), *_write_figures(measured, folder))
+    recorded = tell(recordings())
+    sections.append(_Section("What a recording says about every setting", recorded.text))
+    files = (*_write_tables(runs, recorded, folder), *_write_figures(measured, recorded, folder))
     material = measured.material
     head = (
         f"boolab demo: {len(material.agents)} agents on {len(material.scripts)} scripts, {len(runs):,} runs in "
@@ -205,7 +206,7 @@ def report(measured: Measured, out: str | Path = "out/demo") -> Report:
     )
     body = [f"{n}. {section.title}\n\n{section.body}" for n, section in enumerate(sections, 1)]
     tail = "\n".join(["Written:", *(f"  {path}" for path in files)])
-    return Report(runs, "\n\n".join([_wrap(head), *body, tail]), files)
+    return Report(runs, "\n\n".join([wrap(head), *body, tail]), files)
 
 
 def stop_reasons(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -244,7 +245,7 @@ def _own_limits(measured: Measured) -> _Section:
         policy's. The policy is boocode, but {", ".join(dict.fromkeys(others)) or "for none"}.
     """
     body = _table(table, ["agent", "step_limit", "call_limit", "loop_limit"], ["dropped", "steps", "tokens"])
-    return _Section("Every agent under its own limits", f"{_paragraphs(text)}\n\n{body}")
+    return _Section("Every agent under its own limits", f"{paragraphs(text)}\n\n{body}")
 
 
 def _one_limit_at_a_time(measured: Measured) -> _Section:
@@ -262,10 +263,10 @@ def _one_limit_at_a_time(measured: Measured) -> _Section:
     body = _table(table, ["limit"], ["dropped", "steps", "tokens", "cost"])
     hollow = frame[(frame["stop_reason"] == "finished") & (frame["n_dropped"] > 0)]
     notes = [
-        _wrap(f"Finished is not done: {count} of these {policy} runs report 'finished' and have dropped tool calls.")
+        wrap(f"Finished is not done: {count} of these {policy} runs report 'finished' and have dropped tool calls.")
         for policy, count in hollow["policy"].value_counts().items()
     ]
-    return _Section("One limit at a time", "\n\n".join([_paragraphs(text), body, *notes, _cut_short(measured.grid)]))
+    return _Section("One limit at a time", "\n\n".join([paragraphs(text), body, *notes, _cut_short(measured.grid)]))
 
 
 def _cut_short(runs: Sequence[Run]) -> str:
@@ -282,7 +283,7 @@ def _cut_short(runs: Sequence[Run]) -> str:
     lines = [f"Of the {len(finished)} boocode runs that finish without a limit, each limit by itself cuts short"]
     for limit, scripts in cut.items():
         names = ", ".join(scripts) or "no script"
-        lines.append(_wrap(f"{limit:<14} {count[limit]:>4}: {names}", indent="  ", hang=" " * 23))
+        lines.append(wrap(f"{limit:<14} {count[limit]:>4}: {names}", indent="  ", hang=" " * 23))
     return "\n".join(lines)
 
 
@@ -305,7 +306,7 @@ def _other_rules(material: Material) -> _Section:
         "give ends the run with an error rather than a guess."
     )
     headers = ("stop=", "script", "stop reason", "steps", "value", "over by")
-    return _Section("Rules of your own", f"{_wrap(note)}\n\n{_align(headers, rows, left=3)}", runs)
+    return _Section("Rules of your own", f"{wrap(note)}\n\n{align(headers, rows, left=3)}", runs)
 
 
 def _early_exit(material: Material) -> _Section:
@@ -323,7 +324,7 @@ def _early_exit(material: Material) -> _Section:
         {boocode.n_tool_calls} in {boocode.n_steps} steps, and reports {boocode.stop_reason!r}. Its last word:
         "{boocode.text}"
     """
-    return _Section("A way to fail: an early exit with tool calls pending", _paragraphs(text), (naive, boocode))
+    return _Section("A way to fail: an early exit with tool calls pending", paragraphs(text), (naive, boocode))
 
 
 def _stuck(material: Material) -> _Section:
@@ -346,7 +347,7 @@ def _stuck(material: Material) -> _Section:
         {guarded.n_steps}. Between them lie {unguarded.n_steps - guarded.n_steps:,} steps and
         {tokens[0] - tokens[-1]:,} tokens. (boocode asks for a summary when a limit ends a run; it is counted here.)
     """
-    body = f"{_paragraphs(text)}\n\n{_align(headers, rows, left=3)}"
+    body = f"{paragraphs(text)}\n\n{align(headers, rows, left=3)}"
     return _Section("A way to fail: a stuck model without a doom-loop guard", body, tuple(runs.values()))
 
 
@@ -367,23 +368,24 @@ def _retry(material: Material) -> _Section:
         with {surviving.stop_reason!r} after {surviving.n_steps} responses.
     """
     runs = (broken, retried, surviving)
-    return _Section("A way to fail: a step counter that survives a retry", _paragraphs(text), runs)
+    return _Section("A way to fail: a step counter that survives a retry", paragraphs(text), runs)
 
 
-def _write_tables(runs: pd.DataFrame, folder: Path) -> Iterator[Path]:
+def _write_tables(runs: pd.DataFrame, recorded: Told, folder: Path) -> Iterator[Path]:
     tables = {
         "runs.csv": runs,
         "stop_reasons_by_setting.csv": stop_reasons(
             runs[runs["part"].isin(["grid", "policies"])], ["policy", *SETTINGS]
         ),
         "stop_reasons_by_agent.csv": stop_reasons(runs[runs["part"] == "own limits"], ["agent", "policy"]),
+        "recorded_runs_by_limit.csv": recorded.rows,
     }
     for name, table in tables.items():
         table.to_csv(folder / name, index=False)
         yield folder / name
 
 
-def _write_figures(measured: Measured, folder: Path) -> Iterator[Path]:
+def _write_figures(measured: Measured, recorded: Told, folder: Path) -> Iterator[Path]:
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     from boolab.plots import plot_steps, plot_stop_reasons, plot_tools  # noqa: PLC0415 - slow to import
@@ -395,6 +397,7 @@ def _write_figures(measured: Measured, folder: Path) -> Iterator[Path]:
         "steps_by_agent.png": (7, lambda ax: plot_steps(measured.own, by="agent", ax=ax)),
         "steps_by_setting.png": (7, lambda ax: plot_steps(single, by="limit", ax=ax)),
         "tools.png": (5, lambda ax: plot_tools(measured.own, ax=ax)),
+        **{name: (5, draw) for name, draw in recorded.figures.items()},
     }
     for name, (height, draw) in figures.items():
         figure = Figure(figsize=(9, height), layout="constrained")
@@ -440,10 +443,10 @@ def _table(table: pd.DataFrame, first: Sequence[str], last: Sequence[str]) -> st
         )
         for row in table.to_dict("records")
     ]
-    text = _align((*first, *(name.removeprefix("n_") for name in reasons), *last), rows, left=1)
+    text = align((*first, *(name.removeprefix("n_") for name in reasons), *last), rows, left=1)
     unknown, total = table["n_unknown"].sum(), table["n_runs"].sum()
     told = f"Tokens and cost leave out {unknown:,} of {total:,} runs, whose provider did not say what they used."
-    return f"{text}\n\n{_wrap(told)}" if unknown else text
+    return f"{text}\n\n{wrap(told)}" if unknown else text
 
 
 _USED: Final[Mapping[str, Callable[[Mapping[Any, Any]], str]]] = {
@@ -453,30 +456,6 @@ _USED: Final[Mapping[str, Callable[[Mapping[Any, Any]], str]]] = {
     "cost": lambda row: f"${row['cost_usd']:.2f}",
 }
 """What the runs of a row lost and used, as text."""
-
-
-def _align(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Columns two spaces apart: `left` of them aligned to the left, the others to the right. Headers break at `_`."""
-    broken = [header.split("_") for header in headers]
-    height = max(map(len, broken))
-    head = list(zip(*([""] * (height - len(words)) + words for words in broken), strict=True))
-    widths = [max(map(len, column)) for column in zip(*head, *rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if n < left else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in (*head, ["-" * width for width in widths], *rows)
-    ]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _wrap(text: str, indent: str = "", hang: str = "") -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=hang, break_on_hyphens=False)
-
-
-def _paragraphs(text: str) -> str:
-    """A text in triple quotes, each of its paragraphs wrapped."""
-    return "\n".join(_wrap(" ".join(paragraph.split())) for paragraph in text.split("\n\n"))
 
 
 def _value(value: int | None, run: Run) -> str:

@@ -11,7 +11,6 @@ import pytest
 from boolab.demo import (
     QUICK_GRID,
     RULES,
-    WIDTH,
     Measured,
     Report,
     _early_exit,
@@ -20,6 +19,7 @@ from boolab.demo import (
     report,
     stop_reasons,
 )
+from boolab.demo_text import WIDTH
 from boolab.errors import SettingError
 from boolab.frames import runs_df
 from boolab.models.scripted import ScriptedModel

@@ -40,6 +40,8 @@ LAYERS = {
     3: {"counterfactuals", "fires", "grid", "ledger", "loop", "outcomes", "parquet", "runner", "tally", "turn"},
     4: {
         "demo",
+        "demo_logs",
+        "demo_text",
         "plots",
         "plots.bars",
         "plots.bins",
