@@ -16,6 +16,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+LOGS = checkout().parent / "shared/data/claude-code"
 NOTEBOOKS = sorted((checkout() / "notebooks").glob("*.ipynb"))
 
 
@@ -30,8 +31,17 @@ def execute(path: Path, extra: str = "") -> Any:
     return notebook
 
 
+def images(notebook: Any) -> int:
+    """How many figures its cells show."""
+    return sum("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ()))
+
+
 def test_there_are_notebooks() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["01_first_run", "02_caps_budgets_doom_loops"]
+    assert [path.stem for path in NOTEBOOKS] == [
+        "01_first_run",
+        "02_caps_budgets_doom_loops",
+        "03_your_own_logs",
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -64,4 +74,36 @@ print("polling" in killed, table.loc["stuck", "off"], int(policies.query("policy
 """
     notebook = execute(NOTEBOOKS[1], extra)
     assert notebook.cells[-1].outputs[0]["text"].strip() == "True step_cap True"
-    assert sum("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ())) == 3
+    assert images(notebook) == 3
+
+
+LAST = """
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+with TemporaryDirectory() as folder:
+    (Path(folder) / "AGENTS.md").write_text(front_matter)
+    agent = bl.load_agents(Path(folder) / "AGENTS.md")["my-agent"]
+print(shipped, [agent.steps, agent.tool_budget, agent.doom_loop], surprising.run_id, EXEMPT)
+"""
+"""The front matter that 03 ends with, read as an agent's file is."""
+
+
+def test_03_finds_the_stuck_run_and_what_polls_and_ends_with_what_to_ship(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOOLAB_LOGS", raising=False)
+    monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
+    notebook = execute(NOTEBOOKS[2], LAST)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    assert printed == "True [59, None, 5] coder-041 {'wait_for_build': None}"
+    assert images(notebook) == 6
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason=f"{LOGS} is not beside the checkout")
+def test_03_runs_on_logs_without_labels_and_ships_nothing_that_they_do_not_carry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BOOLAB_LOGS", str(LOGS))
+    monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
+    notebook = execute(NOTEBOOKS[2], LAST)
+    assert notebook.cells[-1].outputs[0]["text"].startswith("False [DEFAULT, DEFAULT, DEFAULT] ")
+    assert images(notebook) == 6
