@@ -50,6 +50,7 @@ recommendations: $(READY) ## judge recommendations on runs that they did not see
 pictures: $(READY) ## make the README's pictures anew
 	$(BIN)/boolab demo
 	cp out/demo/stop_reasons_by_setting.png docs/pictures/
+	$(BIN)/python docs/pictures/make_pictures.py
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache

@@ -37,14 +37,29 @@ def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(monkeypat
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, Any] = {}
     values = [run_cell(block, namespace) for block in BLOCKS]
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 8
     shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
     table: Any = values[0]
     assert table.to_string().splitlines() == shown[0].rstrip("\n").splitlines()
-    steps: Any = values[1]
+    steps: Any = values[-3]
     assert steps["step"].tolist() == [1, 2, 3]
     assert namespace["live"].run.n_steps == 2
     assert namespace["run"].stop_reason == "step_cap"
+
+
+def test_what_the_readme_says_of_the_recording_is_what_its_code_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout())
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace: dict[str, Any] = {}
+    for block in BLOCKS[:-3]:
+        run_cell(block, namespace)
+    shown = re.findall(r"```\n(Ship .*?)```", README, re.DOTALL)
+    assert shown[0] in str(namespace["found"])
+    worst = namespace["worst"]
+    claimed = re.findall(r"saved_steps\"\]\]  # (.*)", README)[0]
+    assert ", ".join(str(worst[name]) for name in ("run_id", "stop_reason", "stop_step", "saved_steps")) == claimed
+    assert f"stopped at step {worst['stop_step']} of {namespace['run'].n_steps}" in README
+    assert f"{len(namespace['runs'])} runs of a [simulated agent]" in README
 
 
 def test_the_stop_that_the_readme_names_is_the_stop() -> None:
