@@ -9,17 +9,33 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from boolab.data import checkout
 from boolab.errors import BoolabError, SettingError
+from boolab.report.options import since_of, values_of
+
+if TYPE_CHECKING:
+    from boolab.report.study import Question, Study
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no public name
 Command: TypeAlias = Callable[[argparse.Namespace], int]
+
+AXES: Final = {
+    "steps": ("steps", "step caps: stop after so many answers of the model"),
+    "budget": ("tool_budget", "tool budgets: stop once so many tools were called"),
+    "doom": ("doom_loop", "doom-loop thresholds: stop when the same call comes so many times in a row (2 or more)"),
+    "errors": ("error_streak", "error streaks: stop when so many calls in a row failed"),
+    "tokens": ("max_tokens", "token budgets"),
+    "cost": ("max_cost", "cost budgets, in dollars"),
+    "seconds": ("max_time", "time budgets, in seconds"),
+}
+"""The options for settings, and the axes of a grid that they stand for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,21 +80,286 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="boolab",
         description="Step caps, tool budgets and doom-loop thresholds for LLM agents, compared.",
-        epilog="Exit codes: 0 success, 1 error, 2 wrong usage, 130 interrupted. 'boolab COMMAND --help' says more.",
+        epilog="Start with 'boolab doctor': it finds your agents' logs. 'boolab COMMAND --help' says more, with "
+        "examples. Exit codes: 0 success, 1 error, 2 wrong usage, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"boolab {version('boolab')}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_add_demo, _add_lab):
+    for add in (_add_doctor, _add_whatif, _add_report, _add_demo, _add_lab):
         add(commands)
     return parser
 
 
-def _command(commands: Commands, name: str, run: Command, summary: str, text: str) -> argparse.ArgumentParser:
-    """A subcommand; its summary stands in the list of commands, and opens its own help."""
-    parser = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {text}")
+def _command(
+    commands: Commands, name: str, run: Command, summary: str, text: str, more: str = "", arguments: str = ""
+) -> argparse.ArgumentParser:
+    """A subcommand; its summary stands in the list of commands, and opens its own help. `more` is kept as it is."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        usage=f"%(prog)s [options] {arguments}".rstrip() if arguments else None,
+        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {text}", 88),
+        epilog=textwrap.dedent(more).strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.set_defaults(run=run)
     return parser
+
+
+# --- Questions about logs ---------------------------------------------------------------------------------------------
+
+
+def _add_doctor(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "doctor",
+        _doctor,
+        "find the agent logs on this machine, and say which of them boolab reads",
+        "Counts the files in the places where agents keep their logs, and opens none of them. Ends with the command to "
+        "run next.",
+        """
+        examples:
+          boolab doctor
+          boolab doctor --since 30d
+          boolab doctor --json | jq '.logs[] | select(.readable and .files > 0)'
+        """,
+    )
+    _add_window(parser, "put --limit N into the command to run next")
+    parser.add_argument("--json", action="store_true", help="one JSON object: schema, boolab, logs, next")
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from boolab.places import found_logs  # noqa: PLC0415 - slow to import
+    from boolab.report import machine  # noqa: PLC0415
+
+    found = found_logs(since=args.since[1] if args.since else None)
+    tell = machine.as_json if args.json else machine.text
+    print(tell(found, since=args.since[0] if args.since else None, limit=args.limit))
+    return 0
+
+
+def _add_whatif(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "whatif",
+        _whatif,
+        "say what step caps, tool budgets and doom-loop thresholds would have kept and saved in recorded runs",
+        "Reads logs, says what they lack, shows for each limit what it would have kept of the successes and saved of "
+        "the steps, and recommends a setting, or says how many successes that takes. Nothing is run again and nothing "
+        "is sent anywhere.",
+        """
+        values: 20 | 1:200 | 1:200:5 | 2,3,4,5 | 5,10,none     (none is off; a range includes its end)
+        Without any, all step caps, tool budgets and doom-loop thresholds that make a difference are looked at.
+
+        examples:
+          boolab whatif ~/.claude/projects --since 30d
+          boolab whatif runs/*.json --scope run --steps 1:200 --budget 1:100 --doom 2,3,4,5
+          boolab whatif runs.jsonl --labels labels.csv --keep 0.9 --by agent
+          boolab whatif logs/ --exempt wait_for_build --exempt poll --json > answer.json
+
+        --json prints one object: schema, boolab, made_at, question, data (files, runs, what was skipped and what is
+        missing), axes (by axis a row for each value and group: kept_lower and kept_upper of successes, what is spent
+        and saved_, the others off), recommendation (sentences; groups, a row each; path, every test that was made).
+        """,
+        "LOGS [LOGS ...]",
+    )
+    _add_logs(parser)
+    _add_question(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text, and nothing else")
+    parser.add_argument("-o", "--out", metavar="FILE", type=_table_file, help="write all combinations of the settings "
+                        "to this .csv or .parquet, one row each")  # fmt: skip
+
+
+def _whatif(args: argparse.Namespace) -> int:
+    from boolab.report import tell  # noqa: PLC0415 - slow to import
+
+    study = _study(args)
+    if args.out is not None:
+        _write_table(study, Path(args.out))
+    print(tell.as_json(study) if args.json else tell.text(study))
+    if args.out is not None:
+        print(f"boolab: wrote {args.out}", file=sys.stderr)
+    return 0
+
+
+def _add_report(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "report",
+        _report,
+        "write the same answers, with figures and the runs behind each number, as one HTML page",
+        "The page needs no network and holds no script; it can be mailed or printed. It holds excerpts of the logs' "
+        "texts: look before you share it, or leave them out with --no-transcripts.",
+        """
+        examples:
+          boolab report ~/.claude/projects --since 30d -o report.html
+          boolab report runs/*.json --scope run --labels labels.csv -o report.html
+          boolab report logs/ --no-transcripts -o to_share.html
+        """,
+        "LOGS [LOGS ...]",
+    )
+    _add_logs(parser)
+    _add_question(parser)
+    parser.add_argument("--title", metavar="TEXT", help="what the page is called")
+    parser.add_argument("--no-transcripts", action="store_true", help="leave out what was said and done in the runs")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", default="report.html", help="where to write the page (default: %(default)s)"
+    )
+
+
+def _report(args: argparse.Namespace) -> int:
+    from boolab.report.page import page_of  # noqa: PLC0415 - slow to import
+
+    page = page_of(_study(args), title=args.title, transcripts=not args.no_transcripts, logs=args.logs)
+    out = Path(args.out).expanduser()
+    _written(out, lambda: out.write_text(page, encoding="utf-8"))
+    print(f"Wrote {out} ({len(page.encode()) / 1000:,.0f} kB): open it in a browser")
+    return 0
+
+
+def _add_logs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("logs", metavar="LOGS", nargs="+", help="files, folders (with all in them) or globs")
+    group = parser.add_argument_group("which logs")
+    group.add_argument("--format", metavar="NAME", help="the logs' format, if it is not to be detected")
+    _add_window(group, "at most so many logs, the newest first")
+    group.add_argument(
+        "--labels", metavar="FILE", help="which runs were successes: .csv with run_id (or task) and success, or .json"
+    )
+
+
+def _add_window(parser: Any, limit: str) -> None:  # noqa: ANN401 - a parser or a group of it
+    parser.add_argument(
+        "--since", metavar="WHEN", type=_since, help="only files changed since: 30d, 12h, 2w ago, or 2026-11-01"
+    )
+    parser.add_argument("--limit", metavar="N", type=_positive, help=limit)
+
+
+def _add_question(parser: argparse.ArgumentParser) -> None:
+    settings = parser.add_argument_group("settings to look at")
+    for option, (_, what) in AXES.items():
+        settings.add_argument(f"--{option}", metavar="VALUES", type=_axis(option), help=what)
+    group = parser.add_argument_group("how to count")
+    group.add_argument("--scope", choices=("turn", "run"), default="turn", help="counters start anew at each user "
+                       "message (turn, the default, as in a harness), or run on through the session (run)")  # fmt: skip
+    group.add_argument("--policy", metavar="NAME", help="whose order of precedence and identity hold, such as boocode")
+    group.add_argument("--identity", choices=("raw", "ordered", "canonical", "call+result", "tool"),
+                       help="what makes two calls the same (default: canonical, or the policy's)")  # fmt: skip
+    group.add_argument("--exempt", metavar="TOOL", action="append", default=[],
+                       help="a tool whose repeats are no loop, such as one that polls; may be repeated")  # fmt: skip
+    group.add_argument("--by", metavar="COLUMN", action="append", default=[],
+                       help="keep groups apart, such as by agent or model; may be repeated")  # fmt: skip
+    advice = parser.add_argument_group("what to recommend")
+    advice.add_argument("--keep", metavar="SHARE", type=_share, default=0.95, help="the share of successes to keep "
+                        "(default: %(default)s)")  # fmt: skip
+    advice.add_argument("--confidence", metavar="SHARE", type=_share, default=0.95, help="how sure that is to be "
+                        "(default: %(default)s)")  # fmt: skip
+    advice.add_argument("--objective", choices=("cost", "tokens", "tool_calls", "steps"), default="cost",
+                        help="what to save (default: %(default)s, or else what the source tells)")  # fmt: skip
+    advice.add_argument("--success", choices=("label", "ended"), help="what a success is: a label, or that the turn "
+                        "ended by itself (default: labels where there are any)")  # fmt: skip
+
+
+def _study(args: argparse.Namespace) -> Study:
+    from boolab.report.study import study_of  # noqa: PLC0415 - slow to import
+
+    return study_of(
+        args.logs,
+        _question(args),
+        format=args.format,
+        since=args.since[1] if args.since else None,
+        limit=args.limit,
+        progress=sys.stderr.isatty(),
+    )
+
+
+def _question(args: argparse.Namespace) -> Question:
+    from boolab.policy import get_policy  # noqa: PLC0415 - slow to import
+    from boolab.report.study import Question  # noqa: PLC0415
+
+    grid = {axis: values for option, (axis, _) in AXES.items() if (values := getattr(args, option)) is not None}
+    identity: Any = args.identity
+    if args.exempt:
+        same = identity or (get_policy(args.policy).identity if args.policy else "canonical")
+        identity = {"*": same, **dict.fromkeys(args.exempt)}
+    return Question(
+        grid=grid or None,
+        scope=args.scope,
+        identity=identity,
+        policy=args.policy,
+        by=tuple(args.by),
+        keep=args.keep,
+        confidence=args.confidence,
+        objective=args.objective,
+        success=args.success,
+        labels=args.labels,
+    )
+
+
+def _write_table(study: Study, path: Path) -> None:
+    table = study.table()
+    write = table.to_parquet if path.suffix == ".parquet" else table.to_csv
+    _written(path.expanduser(), lambda: write(path.expanduser(), index=False))
+
+
+def _written(path: Path, write: Callable[[], object]) -> None:
+    """Write a file; what hinders it is an error of boolab's."""
+    try:
+        write()
+    except (OSError, ImportError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SettingError(f"{path}: {why}") from error
+
+
+# --- Values of options: what they do not accept is wrong usage --------------------------------------------------------
+
+
+def _axis(option: str) -> Callable[[str], list[Any]]:
+    """How the values of an axis are read."""
+    least = 2 if option == "doom" else 0
+
+    def read(text: str) -> list[Any]:
+        try:
+            values = values_of(text, float if option in ("cost", "seconds") else int)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+        if any(value is not None and value < least for value in values):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {least} or more")
+        return values
+
+    return read
+
+
+def _since(text: str) -> tuple[str, Any]:
+    try:
+        return text, since_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of logs; accepted: 1 or more")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; accepted: a number between 0 and 1, such as 0.95")
+    return value
+
+
+def _table_file(text: str) -> str:
+    if Path(text).suffix not in (".csv", ".parquet"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a name that ends with .csv or .parquet")
+    return text
+
+
+# --- Demonstration and notebooks --------------------------------------------------------------------------------------
 
 
 def _add_demo(commands: Commands) -> None:

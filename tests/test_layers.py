@@ -72,7 +72,22 @@ LAYERS = {
         "stats.units",
         "sweeps",
     },
-    5: {"cli"},
+    5: {
+        "cli",
+        "report",
+        "report.figures",
+        "report.machine",
+        "report.markup",
+        "report.options",
+        "report.page",
+        "report.quality",
+        "report.recipe",
+        "report.runs",
+        "report.sentences",
+        "report.study",
+        "report.style",
+        "report.tell",
+    },
 }
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 

@@ -1,0 +1,124 @@
+"""Figures for a page without scripts: one inline SVG for light and dark, whose colours are the page's variables.
+
+A figure is drawn twice, in light and in dark. The two differ in nothing but colours, so that they are told as one: a
+colour that differs becomes a variable, and the page's style says what it is in which scheme.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from boolab.report.markup import Markup, el
+
+Draw = Callable[[Axes], Axes]
+
+LIGHT: Final = ("#1b2430", "#ffffff")
+DARK: Final = ("#dfe5ec", "#14181e")
+"""The colours of text and of the background; the page uses the same."""
+
+_COLOUR: Final = re.compile(r"#[0-9a-f]{6}\b")
+_ID: Final = re.compile(r'\sid="([^"]+)"')
+_REFERENCE: Final = re.compile(r'(?<=["(])#([A-Za-z][^")]*)(?=[")])')
+_JUNK: Final = re.compile(
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>|\s*\bxmlns:\w+=\"[^\"]*\"",
+    re.DOTALL,
+)
+_LINK: Final = re.compile(r'xlink:href="([^"]*)"')
+_NUMBER: Final = re.compile(r"-?\d+\.\d{3,}")
+_FONT: Final = re.compile(r"(font:[^;\"]*?px)\s[^;\"]*")
+
+
+class Figures:
+    """The figures of one page."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[tuple[str, str], str] = {}
+        self._count = 0
+
+    def draw(self, draw: Draw, caption: str, width: float = 7.6, height: float = 3.8) -> Markup:
+        """A figure in inches, as an element that screen readers call by its caption."""
+        self._count += 1
+        places: list[Any] = []
+        light, dark = (self._svg(draw, (width, height), colours, places) for colours in (LIGHT, DARK))
+        svg = self._together(light, dark)
+        label = el("svg", Markup(), role="img", aria_label=caption)
+        opened = svg.replace("<svg ", label.split("></svg>")[0] + " ", 1)
+        return el("figure", Markup(opened))
+
+    def style(self) -> str:
+        """The variables of all figures, for light and for dark."""
+        light = "".join(f"--{name}:{pair[0]};" for pair, name in self._pairs.items())
+        dark = "".join(f"--{name}:{pair[1]};" for pair, name in self._pairs.items())
+        return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+
+    def _svg(self, draw: Draw, size: tuple[float, float], colours: tuple[str, str], places: list[Any]) -> str:
+        """One drawing. The first leaves the places of its Axes, so that the second need not look for them again."""
+        file = io.StringIO()
+        settings: Any = {**mpl.rcParamsDefault, **_look(*colours)}  # its stubs name every key
+        settings.pop("backend")
+        with mpl.rc_context(settings), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # the page's font is the reader's, and has them
+            figure = Figure(figsize=size, layout="constrained")
+            draw(figure.add_subplot())
+            if places:
+                figure.set_layout_engine("none")
+                for ax, place in zip(figure.axes, places, strict=True):
+                    ax.set_position(place)
+            figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+            places[:] = [ax.get_position() for ax in figure.axes]
+        svg = "".join(char for char in _JUNK.sub("", file.getvalue()).strip() if char.isprintable() or char == "\n")
+        svg = self._named(svg)
+        svg = _LINK.sub(r'href="\1"', svg)
+        svg = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", svg)
+        svg = _FONT.sub(r"\1 var(--font)", svg)
+        return re.sub(
+            r'(<svg [^>]*?) width="[^"]*"|(<svg [^>]*?) height="[^"]*"', r"\1\2", re.sub(r"\s*\n\s*", "\n", svg)
+        )
+
+    def _named(self, svg: str) -> str:
+        """The names in an SVG made the page's own, each given once, and only those that something refers to."""
+        names = {name: f"fig{self._count}-{n}" for n, name in enumerate(dict.fromkeys(_REFERENCE.findall(svg)))}
+        given: set[str] = set()
+
+        def name(found: re.Match[str]) -> str:
+            if found[1] not in names or found[1] in given:
+                return ""
+            given.add(found[1])
+            return f' id="{names[found[1]]}"'
+
+        return _REFERENCE.sub(lambda found: f"#{names[found[1]]}", _ID.sub(name, svg))
+
+    def _together(self, light: str, dark: str) -> str:
+        """One SVG for both; where they differ in more than colours, both, each shown in its scheme."""
+        if _COLOUR.split(light) != _COLOUR.split(dark):
+            return f'<div class="light">{light}</div><div class="dark">{dark}</div>'
+        colours = iter(zip(_COLOUR.findall(light), _COLOUR.findall(dark), strict=True))
+        return _COLOUR.sub(lambda _: self._colour(*next(colours)), light)
+
+    def _colour(self, light: str, dark: str) -> str:
+        if light == dark:
+            return light
+        name = self._pairs.setdefault((light, dark), f"f{len(self._pairs)}")
+        return f"var(--{name})"
+
+
+def _look(text: str, ground: str) -> dict[str, Any]:
+    """Matplotlib's settings in these colours."""
+    own = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
+    return {
+        **dict.fromkeys(own, text),
+        "figure.facecolor": ground,
+        "axes.facecolor": ground,
+        "savefig.facecolor": ground,
+        "font.size": 10,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "boolab",
+    }

@@ -1,0 +1,455 @@
+"""The questions that are put to logs, and their answers as data: nothing is worded here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from boolab.counterfactuals import counterfactual
+from boolab.detectors import Identities
+from boolab.errors import ReadWarning, SettingError
+from boolab.frames import runs_df, turns_of
+from boolab.grid import settings_of
+from boolab.labels import label
+from boolab.ledger import LABEL, Scope, ledger_of
+from boolab.policy import get_policy
+from boolab.reading import Reading, read_logs
+from boolab.report.options import labels_of
+from boolab.stats.finding import count
+from boolab.stats.recommend import Objective, Recommendation, recommend
+from boolab.types import Run, Step, Stop
+
+AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
+COLUMNS: Final = {"steps": "step_cap"}
+DEFAULT_AXES: Final = ("steps", "tool_budget", "doom_loop")
+MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
+
+_LONGEST: Final = 1000  # the largest cap or budget that is looked at, unless asked for
+_DOOM: Final = range(2, 11)
+_SHOWN: Final = 12  # rows of a table
+_FEW: Final = 5  # so many values are all shown, however little they do
+_ROUND: Final = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    12,
+    15,
+    20,
+    25,
+    30,
+    40,
+    50,
+    60,
+    75,
+    100,
+    125,
+    150,
+    200,
+    250,
+    300,
+    400,
+    500,
+    750,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        grid: Values by axis; None for all that make a difference, on the three usual axes.
+        scope: Whether counters start anew at each user message ("turn") or not ("run").
+        identity: What makes two calls the same.
+        policy: Whose order of precedence and identity hold.
+        by: Columns that keep groups apart.
+        keep: The share of successes to keep.
+        confidence: That it is kept.
+        objective: What to save.
+        success: "label", "ended", or None for labels where there are any.
+        labels: A file of labels.
+    """
+
+    grid: Mapping[str, Sequence[Any]] | None = None
+    scope: Scope = "turn"
+    identity: Identities | None = None
+    policy: str | None = None
+    by: tuple[str, ...] = ()
+    keep: float = 0.95
+    confidence: float = 0.95
+    objective: Objective = "cost"
+    success: Literal["label", "ended"] | None = None
+    labels: str | None = None
+
+    @property
+    def same(self) -> Identities | None:
+        """What makes two calls the same, the policy's word included."""
+        return self.identity if self.identity is not None or self.policy is None else get_policy(self.policy).identity
+
+
+class Unit(NamedTuple):
+    """What is counted as one: a run, or a turn of a run as a run of its own. `of` is its place in the runs."""
+
+    run: Run
+    of: int
+    turn: int | None
+
+
+class Row(NamedTuple):
+    """One value of an axis, the others off: what it keeps, stops and saves."""
+
+    value: float | None
+    kept: tuple[int, int]
+    successes: int
+    open: int
+    stopped: int
+    undecided: int
+    n: int
+    saved: Mapping[str, tuple[float, float] | None]
+    mark: Literal["recommended", "tightest", ""]
+
+    @property
+    def cut(self) -> int:
+        """How many successes are stopped before they were done."""
+        return self.successes - self.open - self.kept[0]
+
+
+class Cut(NamedTuple):
+    """A unit that a setting stops: where, and the least value that would leave it alone (None: not known)."""
+
+    unit: int
+    turn: int | None
+    step: int | None
+    success: bool | None
+    maybe: bool
+    needed: int | None
+
+
+@dataclass(frozen=True)
+class Study:
+    """The data, the question, and what was found."""
+
+    question: Question
+    reading: Reading
+    runs: list[Run]
+    homes: list[str]
+    units: list[Unit]
+    found: Recommendation
+    margins: Mapping[str, pd.DataFrame] = field(repr=False)
+
+    @property
+    def success_by(self) -> str:
+        """What a success is: "label", or the proxy."""
+        return str(next(iter(self.margins.values()))["success_by"].iloc[0])
+
+    @property
+    def proxy(self) -> bool:
+        """Whether a proxy stands in for success."""
+        return self.success_by != LABEL
+
+    @property
+    def noun(self) -> str:
+        """What a unit is called."""
+        return "turn" if any(unit.turn is not None for unit in self.units) else "run"
+
+    @property
+    def qualifies(self) -> bool:
+        """Whether there is one setting, for all."""
+        return len(self.found.frame) == 1 and bool(self.found.frame["qualifies"].iloc[0])
+
+    @cached_property
+    def measure(self) -> str:
+        """The column of what is to be saved: what was asked for, or what the source tells."""
+        told = str(self.found.frame["objective"].iloc[0]) if len(self.found.frame) else "steps"
+        return "cost_usd" if told == "cost" else told
+
+    def table(self) -> pd.DataFrame:
+        """All combinations of the settings, a row for each and each group."""
+        grid = {axis: [None if is_na(v) else v for v in self._values(axis)] for axis in self.margins}
+        return _tally([unit.run for unit in self.units], grid, self.question)
+
+    def _values(self, axis: str) -> list[Any]:
+        return list(dict.fromkeys(self.margins[axis][COLUMNS.get(axis, axis)].tolist()))
+
+    def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any]]]:
+        """Of each group: its name, the rows of an axis, and what is recommended to it."""
+        frame, by = self.margins[axis], list(self.question.by)
+        rows = self.found.frame.to_dict("records")
+        if not by:
+            yield "", frame, {str(k): v for k, v in rows[0].items()} if rows else {}
+            return
+        for values, part in frame.groupby(by, sort=False, dropna=False):
+            names = values if isinstance(values, tuple) else (values,)
+            mine = next((row for row in rows if all(_alike(row[k], v) for k, v in zip(by, names, strict=True))), {})
+            yield _named(names), part, {str(k): v for k, v in mine.items()}
+
+    @cached_property
+    def group_names(self) -> list[str]:
+        """Of each unit, the name of its group."""
+        frame = runs_df(self.runs)[list(self.question.by)]
+        names = [_named(row) for row in frame.itertuples(index=False, name=None)]
+        return [names[unit.of] for unit in self.units]
+
+    def shown(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[Row]:
+        """A dozen telling rows of an axis: from tight to loose, off last."""
+        column = COLUMNS.get(axis, axis)
+        ordered = part.assign(_off=part[column].isna()).sort_values(["_off", column], kind="stable")
+        rows = [_row(entry, column) for entry in ordered.to_dict("records")]
+        best = advice.get(column) if advice.get("qualifies") is True else None
+        best = None if is_na(best) else best
+        on = [row for row in rows if row.value is not None]
+        tight = _tightest(on)
+        chosen = _telling([row.value for row in on if row.value is not None], on, [best, tight])
+        out = [row._replace(mark=_mark(row.value, best, tight)) for row in on if row.value in chosen]
+        return [*out, *(row for row in rows if row.value is None)]
+
+    def cuts(self, axis: str, values: Sequence[Any]) -> dict[Any, list[Cut]]:
+        """The units that each value stops, successes first; those that need most first."""
+        given = sorted({value for value in values if value is not None})
+        if not given or not self.units:
+            return {}
+        asked = self.question
+        table = counterfactual(
+            [unit.run for unit in self.units],
+            grid={axis: given},
+            scope=asked.scope,
+            policy=asked.policy,
+            identity=asked.identity,
+        )
+        needed = self._needed(axis)
+        out: dict[Any, list[Cut]] = {value: [] for value in given}
+        column = COLUMNS.get(axis, axis)
+        table["_unit"] = np.repeat(np.arange(len(self.units)), len(given))
+        for row in table[table["outcome"].isin(("truncated", "not_identified"))].to_dict("records"):
+            unit = int(row["_unit"])
+            turn = self.units[unit].turn or _known(row["stop_turn"])
+            success = None if is_na(row["success"]) else bool(row["success"])
+            maybe = not is_na(row["kept_upper"]) and bool(row["kept_upper"] == 1)
+            out[row[column]].append(Cut(unit, turn, _known(row["stop_step"]), success, maybe, needed[unit]))
+        for cuts in out.values():
+            cuts.sort(key=lambda cut: (cut.success is not True, -(cut.needed or 0)))
+        return out
+
+    def _needed(self, axis: str) -> list[int | None]:
+        """Of each unit, the least value of an axis that leaves it alone; None where it is not known."""
+        limit = settings_of({axis: [2]}, self.question.policy, self.question.identity).axes[0]
+        watched = [rule.detector for rule in limit.rules if rule.detector is not None]
+        ledger = ledger_of([unit.run for unit in self.units], watched, self.question.scope)
+        most = np.iinfo(np.int64).max
+        peaks = zip(ledger.peak(limit.counter).tolist(), ledger.ended.tolist(), strict=True)
+        return [None if peak == most or not ended else peak + 1 for peak, ended in peaks]
+
+
+def study_of(
+    logs: Sequence[str],
+    question: Question,
+    *,
+    format: str | None = None,  # noqa: A002 - the design's name
+    since: datetime | None = None,
+    limit: int | None = None,
+    progress: bool = False,
+) -> Study:
+    """Read logs and put the question to them.
+
+    Args:
+        logs: Files, folders, globs.
+        question: What is asked.
+        format: The name of the logs' format, if it is not to be detected.
+        since: Only files that were changed at this time or later.
+        limit: At most so many logs, the newest first.
+        progress: Show a progress bar, if somebody can see it.
+
+    Raises:
+        RunFormatError: if nothing can be read.
+        SettingError: if there is no run, or the question has something that is not accepted.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)  # the account of the files says it all
+        reading = read_logs(list(logs), format=format, since=since, limit=limit, progress=progress)
+    if not reading.runs:
+        raise SettingError(_nothing(reading))
+    runs = list(reading.runs)
+    if question.labels is not None:
+        key, labels = labels_of(question.labels)
+        runs = label(runs, labels, key=key)
+    if question.success == "ended":
+        runs = [replace(run, success=None) for run in runs]
+    return study_of_runs(runs, question, reading)
+
+
+def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Study:
+    """Put the question to runs that were read."""
+    homes = [row.path for row in reading.files for _ in range(row.runs)]
+    proxy = all(run.success is None for run in runs)
+    split = proxy and question.scope == "turn" and any(run.steps and run.steps[-1].turn > 1 for run in runs)
+    units = [unit for of, run in enumerate(runs) for unit in (_turns(run, of) if split else [Unit(run, of, None)])]
+    grid = question.grid or _usual(runs, question.scope)
+    found = recommend(
+        runs,
+        question.keep,
+        question.confidence,
+        question.objective,
+        by=list(question.by) or None,
+        success=question.success,
+        grid=_known_values(question.grid),
+        scope=question.scope,
+        identity=question.same,
+    )
+    margins = {axis: _margin([unit.run for unit in units], axis, grid[axis], question) for axis in AXES if axis in grid}
+    return Study(question, reading, runs, homes, units, found, margins)
+
+
+def _nothing(reading: Reading) -> str:
+    if not reading.files:
+        return "no log was found: expected .json or .jsonl files (is --since too recent?)"
+    why = next((row.skipped for row in reading.files if row.skipped), "they are empty")
+    return f"there is no run in {count(len(reading.files), 'file')}: {why}"
+
+
+def _known_values(grid: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]] | None:
+    """The grid that a recommendation chooses from, its axes in their fixed order."""
+    if grid is None:
+        return None
+    on = {axis: [value for value in grid[axis] if value is not None] for axis in AXES if axis in grid}
+    return {axis: values for axis, values in on.items() if values} or None
+
+
+def _usual(runs: Sequence[Run], scope: Scope) -> dict[str, list[int]]:
+    """All values that can make a difference."""
+    parts = [
+        steps for run in runs for steps in ([list(run.steps)] if scope == "run" else [s for _, s in turns_of(run)])
+    ]
+    steps = max((len(part) for part in parts), default=0)
+    calls = max((sum(r is not None for step in part for r in step.results) for part in parts), default=0)
+    return {
+        "steps": [*range(1, min(max(steps, 1), _LONGEST) + 1)],
+        "tool_budget": [*range(1, min(calls + 1, _LONGEST) + 1)],
+        "doom_loop": [*_DOOM],
+    }
+
+
+def _margin(runs: list[Run], axis: str, values: Sequence[Any], question: Question) -> pd.DataFrame:
+    return _tally(runs, {axis: [*(value for value in values if value is not None), None]}, question)
+
+
+def _tally(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Question) -> pd.DataFrame:
+    return counterfactual(
+        runs,
+        grid=grid,
+        scope=question.scope,
+        policy=question.policy,
+        identity=question.identity,
+        by=list(question.by) or None,
+        tally=True,
+    )
+
+
+def _turns(run: Run, of: int) -> Iterator[Unit]:
+    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.by_turn`."""
+    if not run.steps:
+        return
+    turns = list(turns_of(run))
+    for place, (turn, steps) in enumerate(turns):
+        start = (steps[0].start_ms or 0) if place else 0
+        mine = tuple(_moved(step, number, start) for number, step in enumerate(steps, 1))
+        stop = run.stop if place == len(turns) - 1 else _end(mine)
+        yield Unit(replace(run, steps=mine, stop=stop, inputs=(), prompt=(), events=()), of, turn)
+
+
+def _moved(step: Step, number: int, start: int) -> Step:
+    return step._replace(index=number, start_ms=None if step.start_ms is None else step.start_ms - start)
+
+
+def _end(steps: Sequence[Step]) -> Stop:
+    """How a turn ended that another follows: by itself, if its last step asked for nothing."""
+    last = steps[-1]
+    if not (last.response.tool_calls or last.error):
+        return Stop("finished", len(steps) - 1)
+    return Stop("aborted", len(steps) - (not any(result is not None for result in last.results)))
+
+
+def is_na(value: object) -> bool:
+    """Whether a value of a frame says that it is not known.
+
+    Example:
+        >>> is_na(pd.NA), is_na(None), is_na(0)
+        (True, True, False)
+    """
+    return value is None or value is pd.NA or value != value  # noqa: PLR0124 - NaN
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+
+
+def _row(entry: Mapping[Any, Any], column: str) -> Row:
+    value = entry[column]
+    return Row(
+        None if is_na(value) else value,
+        (int(entry["kept_lower"]), int(entry["kept_upper"])),
+        int(entry["successes"]),
+        int(entry["successes_censored"]),
+        int(entry["n_truncated"]) + int(entry["n_not_identified"]),
+        int(entry["n_unknown"]),
+        int(entry["n_runs"]),
+        {name: _saved(entry, name) for name in MEASURES},
+        "",
+    )
+
+
+def _saved(entry: Mapping[Any, Any], name: str) -> tuple[float, float] | None:
+    saved, spent = entry[f"saved_{name}"], entry[name]
+    return None if is_na(saved) or is_na(spent) else (saved, saved + spent)
+
+
+def _tightest(rows: Sequence[Row]) -> float | None:
+    """The least value from which on no success is lost."""
+    found = None
+    for row in reversed(rows):
+        if row.cut > 0 or row.undecided or not row.successes:
+            break
+        found = row.value
+    return found
+
+
+def _mark(value: float | None, best: Any, tight: Any) -> Literal["recommended", "tightest", ""]:  # noqa: ANN401
+    return "" if value is None else "recommended" if value == best else "tightest" if value == tight else ""
+
+
+def _telling(values: Sequence[float], rows: Sequence[Row], always: Sequence[Any]) -> set[float]:
+    """The values to show: all of a few; else those marked, the first that changes nothing, and round ones."""
+    if len(values) <= _FEW:
+        return set(values)
+    idle = next((row.value for row in rows if not (row.stopped or row.undecided)), None)
+    end = values[-1] if idle is None else idle
+    must = {value for value in (*always, values[0], end) if value is not None and value in values}
+    below = [value for value in values if value < end and value not in must]
+    if len(below) + len(must) <= _SHOWN:
+        return must | set(below)
+    nice = [value for value in below if value in _ROUND] or below
+    room = max(_SHOWN - len(must), 0)
+    picked: Any = np.unique(np.linspace(0, len(nice) - 1, room).round().astype(int)) if nice and room else []
+    return must | {nice[place] for place in picked}
+
+
+def _named(values: Sequence[Any]) -> str:
+    return ", ".join("none" if is_na(value) or value == "" else str(value) for value in values)
+
+
+def _known(value: Any) -> int | None:  # noqa: ANN401 - a number or NA
+    return None if is_na(value) else int(value)
+
+
+def _alike(one: Any, two: Any) -> bool:  # noqa: ANN401 - values of any column
+    return is_na(one) and is_na(two) if is_na(one) or is_na(two) else bool(one == two)

@@ -1,0 +1,232 @@
+"""The answers as text for a terminal, and as one JSON object for a program."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+import pandas as pd
+
+from boolab.plots.settings import AXIS_NAMES, AXIS_UNITS, tick
+from boolab.plots.words import span
+from boolab.report.quality import Quality
+from boolab.report.study import COLUMNS, MEASURES, Row, Study, is_na
+from boolab.stats.finding import WIDTH, clean, count, percent, shorten
+
+SCHEMA: Final = "boolab/whatif/1"
+MEANINGS: Final[Mapping[str, str]] = {
+    "steps": "stops after so many answers of the model",
+    "tool_budget": "stops once so many tools were called",
+    "doom_loop": "stops when the same call comes so many times in a row",
+    "error_streak": "stops when so many calls in a row failed",
+    "max_tokens": "stops once so many tokens were used",
+    "max_cost": "stops once so many dollars were spent",
+    "max_time": "stops once so many seconds have passed",
+}
+"""What each axis is, to be read after its name."""
+UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
+
+_MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
+_GROUPS: Final = 6  # that have their tables shown
+
+
+def text(study: Study) -> str:
+    """What `boolab whatif` prints: the data's quality, a table for each axis, and what to do."""
+    blocks = [_headed("The data", "\n".join(_bullet(sentence) for sentence in Quality(study).sentences()))]
+    blocks.append(_headed("What each limit would have done, by itself", _explained(study)))
+    for axis in study.margins:
+        blocks += _axis(study, axis)
+    blocks.append(_headed("What to do", "\n\n".join(_wrapped(sentence) for sentence in study.found.sentences)))
+    return "\n\n".join(blocks)
+
+
+def _headed(title: str, block: str) -> str:
+    return f"{title}\n{'=' * len(title)}\n{block}"
+
+
+def explained(study: Study) -> Iterator[str]:
+    """How the tables are to be read."""
+    who = kept_name(study)
+    each = "each user message" if study.question.scope == "turn" else "the whole session"
+    count_ = "Counters start anew at each user message." if study.question.scope == "turn" else (
+        "Counters run on through the whole session.")  # fmt: skip
+    yield (
+        f"{count_} Kept: {who} that the limit leaves as they were; a range where some were stopped with all their "
+        f"tool calls done, so that they may have been kept."
+    )
+    if _unidentified(study):
+        yield (
+            "Saved is counted within the turn that is stopped: what the user would have said next is not known, so "
+            "later turns are neither spent nor saved. --scope run counts through the session instead."
+        )
+    if any(row.open for row in _all_rows(study)):
+        yield f"Open: {who} whose recording was cut anyway: neither kept nor lost. (A limit stops {each}.)"
+
+
+def kept_name(study: Study) -> str:
+    """What is kept, in the plural."""
+    return f"{study.noun}s that ended by themselves (the proxy for success)" if study.proxy else "successes"
+
+
+def _explained(study: Study) -> str:
+    return "\n".join(_wrapped(sentence) for sentence in explained(study))
+
+
+def _all_rows(study: Study) -> Iterator[Row]:
+    for axis in study.margins:
+        for _, part, advice in study.groups(axis):
+            yield from study.shown(axis, part, advice)
+
+
+def _unidentified(study: Study) -> bool:
+    return any(bool((frame["n_not_identified"] > 0).any()) for frame in study.margins.values())
+
+
+def _axis(study: Study, axis: str) -> Iterator[str]:
+    column = COLUMNS.get(axis, axis)
+    name = AXIS_NAMES[column]
+    groups = list(study.groups(axis))
+    for group, part, advice in groups[:_GROUPS]:
+        who = f" for {shorten(group)}" if group else ""
+        yield f"{_capital(name)}{who}: {MEANINGS[axis]}\n{_table(study, axis, study.shown(axis, part, advice))}"
+    if len(groups) > _GROUPS:
+        yield f"{count(len(groups) - _GROUPS, 'further group')}: --json has them all."
+
+
+def _table(study: Study, axis: str, rows: Sequence[Row]) -> str:
+    head, cells = header(study, axis, rows), [cells_of(study, axis, row) for row in rows]
+    marks = [_MARKS[row.mark] for row in rows]
+    widths = [max(len(row[place]) for row in [head, *cells]) for place in range(len(head))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *cells]]
+    return "\n".join(f"  {line}  {mark}".rstrip() for line, mark in zip(lines, ["", *marks], strict=True))
+
+
+def header(study: Study, axis: str, rows: Sequence[Row]) -> list[str]:
+    """The heads of an axis's columns."""
+    heads = [AXIS_UNITS[COLUMNS.get(axis, axis)], "kept", f"{study.noun}s stopped"]
+    if any(row.undecided for row in rows):
+        heads.append("not decided")
+    return heads + [f"{UNITS[name]} saved" for name in measures(study, rows)]
+
+
+def cells_of(study: Study, axis: str, row: Row) -> list[str]:
+    """One value's cells."""
+    cells = [tick(COLUMNS.get(axis, axis), row.value), kept(row), f"{row.stopped:,} of {row.n:,}"]
+    if any(other.undecided for other in _rows_of(study, axis)):
+        cells.append(f"{row.undecided:,}")
+    return cells + [saved(name, row.saved[name]) for name in measures(study, _rows_of(study, axis))]
+
+
+def _rows_of(study: Study, axis: str) -> list[Row]:
+    return [row for _, part, advice in study.groups(axis) for row in study.shown(axis, part, advice)]
+
+
+def measures(study: Study, rows: Sequence[Row]) -> list[str]:
+    """What is shown as saved: steps, and what is to be saved, where the source tells it."""
+    wanted = dict.fromkeys(["steps", study.measure])
+    return [name for name in wanted if any(row.saved[name] is not None for row in rows)]
+
+
+def kept(row: Row) -> str:
+    """How many are kept, with their base: "17-18 of 21"."""
+    if not row.successes:
+        return "none to keep"
+    return f"{span(*row.kept)} of {row.successes:,}" + (f", {row.open:,} open" if row.open else "")
+
+
+def saved(name: str, amount: tuple[float, float] | None) -> str:
+    """What is saved, with its base and share: "36 of 642 (5.6%)"."""
+    if amount is None:
+        return "not known"
+    part, whole = amount
+    share = f" ({percent(part / whole)})" if whole else ""
+    return f"${part:,.2f} of ${whole:,.2f}{share}" if name == "cost_usd" else f"{part:,.0f} of {whole:,.0f}{share}"
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _wrapped(sentence: str) -> str:
+    return "\n".join(textwrap.wrap(clean(sentence), WIDTH))
+
+
+def _bullet(sentence: str) -> str:
+    return "\n".join(textwrap.wrap(clean(sentence), WIDTH, initial_indent="- ", subsequent_indent="  "))
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def as_json(study: Study) -> str:
+    """What `boolab whatif --json` prints: one object; see `boolab whatif --help` for its keys."""
+    return json.dumps(as_data(study), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def as_data(study: Study) -> dict[str, Any]:
+    """The same as plain Python data."""
+    quality, asked = Quality(study), study.question
+    return {
+        "schema": SCHEMA,
+        "boolab": version("boolab"),
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "question": {
+            "scope": asked.scope,
+            "identity": asked.same or "canonical",
+            "policy": asked.policy,
+            "by": list(asked.by),
+            "keep": asked.keep,
+            "confidence": asked.confidence,
+            "objective": asked.objective,
+        },
+        "data": {
+            **quality.counts,
+            "skipped": [{"path": row.path, "why": row.skipped} for row in quality.skipped],
+            "warnings": quality.warnings,
+            "unit": study.noun,
+            "units": len(study.units),
+            "units_cut": len(quality.cut),
+            "success_by": study.success_by,
+            "missing": [gap._asdict() for gap in quality.gaps],
+            "notes": list(study.found.notes),
+        },
+        "axes": {axis: records(_compact(frame)) for axis, frame in study.margins.items()},
+        "recommendation": {
+            "title": study.found.title,
+            "sentences": list(study.found.sentences),
+            "groups": records(study.found.frame),
+            "path": records(study.found.path),
+        },
+    }
+
+
+def _compact(frame: pd.DataFrame) -> pd.DataFrame:
+    """A tally without the counts of what never happens."""
+    always = ("n_runs", "n_unchanged", "n_truncated", "n_not_identified", "n_censored", "n_unknown", "n_finished")
+    unused = [c for c in frame if str(c).startswith("n_") and c not in always and not frame[c].fillna(0).any()]
+    return frame.drop(columns=unused)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame as JSON has them: NA is null.
+
+    Example:
+        >>> records(pd.DataFrame({"n": pd.array([1, None], dtype="Int64")}))
+        [{'n': 1}, {'n': None}]
+    """
+    return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a value of any column
+    if is_na(value):
+        return None
+    if hasattr(value, "item"):
+        return value.item()
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+__all__ = ["MEANINGS", "MEASURES", "as_data", "as_json", "kept", "saved", "text"]
