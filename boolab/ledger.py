@@ -29,7 +29,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
-LABEL, PROXY = "label", "ended by itself"
+LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
 """What a success is: a label that somebody gave, or, where nobody did, that the record ended by itself."""
 
 _RUN_FIELDS = ("agent", "model", "policy", "task", "source")
@@ -155,7 +155,7 @@ class Ledger:
         runs = self.runs.iloc[mine].reset_index(drop=True).assign(turn=self.turn[starts])
         success = ended.astype(np.int64)
         return Ledger(
-            runs, first, self.turn, self.boundary, self.final, ended, success, self.used, self.counters, PROXY
+            runs, first, self.turn, self.boundary, self.final, ended, success, self.used, self.counters, TURN_PROXY
         )
 
     def parts(self, steps: int) -> Iterator[Ledger]:

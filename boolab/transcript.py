@@ -77,11 +77,18 @@ def _header(run: Any) -> Iterator[str]:  # noqa: ANN401
     yield _short(line)
     if run.task and run.task not in (_flat(message.text) for message in run.prompt):
         yield from _folded(f"task {run.task}", 2, "")
-    limits = [f"{name} {value:,}" for name, value in run.limits.items()]
+    limits = [_limit(name, value) for name, value in run.limits.items()]
     settings = [f"{name}={value}" for name, value in run.settings.items()]
     for name, values in (("limits", limits), ("settings", settings)):
         if values:
             yield from _folded(f"{name} {', '.join(values)}", 2, "")
+
+
+def _limit(name: str, value: int) -> str:
+    """A limit in the units that people use."""
+    if name == "cost":
+        return f"cost ${value / 1_000_000:,.2f}"
+    return f"elapsed {value / 1000:,.10g} s" if name == "elapsed" else f"{name} {value:,}"
 
 
 def _messages(messages: Sequence[Any], turn: str) -> Iterator[str]:

@@ -180,7 +180,7 @@ def test_labels_come_from_a_file(log: str, tmp_path: Path, capsys: pytest.Captur
     by_task.write_text(json.dumps([{"task": "airline/0", "success": None}, {"task": "airline/1", "success": False}]))
     assert labels_of(by_task) == ("task", {"airline/0": None, "airline/1": False})
     assert asked(capsys, log, "--labels", str(by_task))["data"]["labelled_success"] == 3
-    assert asked(capsys, log, "--success", "ended")["data"]["success_by"] == "ended by itself"
+    assert asked(capsys, log, "--success", "ended")["data"]["success_by"] == "turn ended by itself"
 
 
 @pytest.mark.parametrize(

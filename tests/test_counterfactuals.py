@@ -401,7 +401,7 @@ def test_a_frame_that_lacks_something_says_what_and_how_to_get_it() -> None:
 def test_labels_and_the_proxy_are_never_mixed() -> None:
     done, cut = play(steps("A B")), play(steps("A B", None))
     assert counterfactual([done, cut], grid={"steps": [9]})["success"].tolist() == [True, False]
-    assert set(counterfactual([done, cut], grid={"steps": [9]})["success_by"]) == {"ended by itself"}
+    assert set(counterfactual([done, cut], grid={"steps": [9]})["success_by"]) == {"run ended by itself"}
     labelled = counterfactual([replace(done, success=False), done], grid={"steps": [9]})
     assert labelled["success"].tolist() == [False, pd.NA]
     assert set(labelled["success_by"]) == {"label"}

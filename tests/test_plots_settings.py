@@ -127,7 +127,7 @@ def test_a_table_without_rows_says_so(plot: Any, ax: Axes) -> None:
 
 @pytest.mark.parametrize("plot", BOTH)
 def test_labels_and_proxies_are_never_mixed(plot: Any, ax: Axes) -> None:
-    mixed = PAIRS.assign(success_by=["label"] * 7 + ["ended by itself"] * 8)
+    mixed = PAIRS.assign(success_by=["label"] * 7 + ["turn ended by itself"] * 8)
     with pytest.raises(SettingError, match="labels and proxies are not drawn in one figure"):
         plot(mixed, keep=None, ax=ax) if plot is plot_heatmap else plot(mixed, at={"tool_budget": 3}, ax=ax)
 
@@ -239,7 +239,7 @@ def test_other_axes_are_off_or_at_their_loosest_and_the_note_says_so(ax: Axes) -
 
 
 def test_a_proxy_is_named_in_title_label_and_note(ax: Axes) -> None:
-    plot_caps(CAPS.assign(success_by="ended by itself"), ax=ax)
+    plot_caps(CAPS.assign(success_by="turn ended by itself"), ax=ax)
     assert title(ax).startswith("Step cap 20 keeps all 21 turns that ended by themselves (proxy)")
     assert labels(ax)[0] == "turns that ended by\nthemselves kept (proxy)"
     assert "21 turns that ended by themselves (proxy)" in note(ax)

@@ -101,7 +101,7 @@ def test_ten_runs_of_one_task_are_not_ten_successes() -> None:
 def test_labels_win_and_the_proxy_is_named_everywhere() -> None:
     unlabelled = [*plain(100, success=None), run_of(500, "abcdefgh", success=None, cut=True)]
     found = recommend(unlabelled)
-    assert set(found["success_by"]) == {"ended by itself"}
+    assert set(found["success_by"]) == {"turn ended by itself"}
     assert "proxy" in str(found)
     assert "proxy" in found._repr_html_()
     assert found["successes"][0] == 100

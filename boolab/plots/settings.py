@@ -245,11 +245,11 @@ def words_of(rows: pd.DataFrame) -> Words:
         raise SettingError(msg)
     if not by or by[0] == LABEL:
         return Words("success", "successes", "successes kept")
-    if by[0].startswith("ended by"):
-        several = "turns that ended by themselves (proxy)"
-        return Words(
-            "turn that ended by itself (proxy)", several, "turns that ended by\nthemselves kept (proxy)", proxy=True
-        )
+    if by[0].endswith("ended by itself"):
+        noun = by[0].split()[0]
+        several = f"{noun}s that ended by themselves"
+        kept = f"{noun}s that ended by\nthemselves kept (proxy)"
+        return Words(f"{noun} that ended by itself (proxy)", f"{several} (proxy)", kept, proxy=True)
     name = shorten(by[0])
     return Words(f"success by {name}", f"successes by {name}", f"successes kept, by {name}")
 

@@ -21,7 +21,7 @@ from boolab.plots.style import CALL_LOOKS, STOP_LOOKS, UNKNOWN
 from boolab.plots.tools import outcomes_of
 from boolab.plots.words import count, missing, plural, shorten
 from boolab.stop import COUNTERS, doom_loop
-from boolab.types import Run
+from boolab.types import MICRO, Run
 
 _TEXT, _REPEATS, _OTHERS = "model text", "same call", "other tools"
 _NAME: Final = 24
@@ -33,8 +33,6 @@ _LIMITS: Final = {
     "steps": "steps",
     "tool_calls": "tool calls",
     "tokens": "tokens",
-    "cost": "micro-dollars",
-    "elapsed": "ms",
 }
 
 
@@ -283,10 +281,7 @@ def _notes(
     small = style.is_small(ax)
     yield f"{name}." if name and not small else ""
     yield f"{count(run.n_steps, 'step')}, {count(len(calls), 'call')}{f', {turns:,} turns' if turns > 1 else ''}."
-    limits = [
-        f"{value:,} {_LIMITS.get(limit, limit.partition(':')[0].replace('_', ' '))}"
-        for limit, value in run.limits.items()
-    ]
+    limits = [_limit(name, value) for name, value in run.limits.items()]
     if not small:
         yield f"Limits: {', '.join(limits)}." if limits else "No limits on record."
     if not small:  # there the key says it
@@ -298,3 +293,12 @@ def _notes(
     if len(calls) > 1 and max(streak) <= 1:
         yield "No call twice in a row."
     yield place.note
+
+
+def _limit(name: str, value: int) -> str:
+    """A limit with its unit."""
+    if name == "cost":
+        return f"${value / MICRO:,.2f}"
+    if name == "elapsed":
+        return f"{value / 1000:,.10g} s"
+    return f"{value:,} {_LIMITS.get(name, name.partition(':')[0].replace('_', ' '))}"

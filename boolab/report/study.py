@@ -18,7 +18,7 @@ from boolab.errors import ReadWarning, SettingError
 from boolab.frames import runs_df, turns_of
 from boolab.grid import settings_of
 from boolab.labels import label
-from boolab.ledger import LABEL, Scope, ledger_of
+from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, ledger_of
 from boolab.policy import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
@@ -345,7 +345,7 @@ def _margin(runs: list[Run], axis: str, values: Sequence[Any], question: Questio
 
 
 def _tally(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Question) -> pd.DataFrame:
-    return counterfactual(
+    table = counterfactual(
         runs,
         grid=grid,
         scope=question.scope,
@@ -354,6 +354,9 @@ def _tally(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Questio
         by=list(question.by) or None,
         tally=True,
     )
+    if question.scope == "turn":  # without labels each unit is a turn
+        table["success_by"] = table["success_by"].replace({PROXY: TURN_PROXY})
+    return table
 
 
 def _turns(run: Run, of: int) -> Iterator[Unit]:

@@ -196,6 +196,8 @@ class Advice:
         base = group.heldout_successes or 0
         share = group.heldout_saved_share(question.measure)
         saved = "" if share is None else f", and saved {percent(share)} of the {_plural(question.measure)}"
+        if not folds["chosen"]:
+            return "Four fifths of the data are too few to choose anything, so it was not tried on the other fifth."
         some = f" ({folds['chosen']} of 5 parts were enough to choose anything)" if folds["chosen"] < 5 else ""  # noqa: PLR2004
         return (
             f"Chosen on four fifths of the tasks and tried on the other fifth, five times over{some}, such "

@@ -55,7 +55,7 @@ class Recommendation(Finding):
         names = {Axis(name, (), ()).column: name for name in _ALL_AXES}
         row = self.frame.iloc[0]
         return {
-            names[str(column)]: None if row[column] is pd.NA else row[column]
+            names[str(column)]: None if row[column] is pd.NA else row[column].item()
             for column in self.frame.columns
             if column in names
         }
