@@ -22,9 +22,9 @@ from boolab.errors import SettingError
 from boolab.fires import Places
 from boolab.frames import FLOAT, INT, Runs
 from boolab.grid import Axis, Grid, Settings, settings_of
-from boolab.ledger import Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
+from boolab.ledger import FRAME_COLUMNS, Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
 from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops
-from boolab.parquet import frames_of
+from boolab.parquet import frames_of, has_labels
 from boolab.policy import Policy
 from boolab.stop import StopRule
 from boolab.tally import tally_of
@@ -35,7 +35,8 @@ Recorded: TypeAlias = Runs | pd.DataFrame | str | Path
 
 MAX_ROWS: Final = 5_000_000
 _BATCH_ROWS: Final = 500_000
-_PARQUET_ROWS: Final = 500_000
+_PARQUET_ROWS: Final = 200_000
+_MAX_SUMS: Final = 5_000_000
 
 
 @overload
@@ -138,6 +139,14 @@ def counterfactual(
     return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
 
 
+_RESULT_COLUMNS: Final = {
+    "run_id", "rule", "outcome", "stop_turn", "stop_step", "stop_reason", "also_true", "success", "kept_lower",
+    "kept_upper", "steps", "tool_calls", "tokens", "cost", "cost_usd", "saved_steps", "saved_tool_calls",
+    "saved_tokens", "saved_cost", "saved_cost_usd", "success_by", "successes", "successes_censored", "n_runs",
+    *(f"n_{name}" for name in (*OUTCOMES, *get_args(StopReason))),
+}  # fmt: skip
+
+
 class _Question:
     """What is asked, checked."""
 
@@ -168,7 +177,13 @@ class _Question:
         if settings is None and not listed:
             msg = "nothing to ask: expected grid={'steps': [10, 20], ...}, rules=[...], or both"
             raise SettingError(msg)
-        return cls(settings, listed, scope, [] if by is None else [by] if isinstance(by, str) else list(by))
+        keys = columns_of(by)
+        axes = {} if settings is None else {axis.column for axis in settings.axes}
+        taken = [name for name in keys if name in _RESULT_COLUMNS or name in axes]
+        if taken:
+            msg = f"by={taken[0]!r}: the table has a column of this name: rename yours in the runs or the frame"
+            raise SettingError(msg)
+        return cls(settings, list({str(rule): rule for rule in listed}.values()), scope, keys)
 
     @property
     def detectors(self) -> list[Detector]:
@@ -203,8 +218,9 @@ def ledgers_of(
     """
     if isinstance(recorded, str | Path):
         ledger = None
-        for frame in frames_of(recorded, _PARQUET_ROWS):
-            ledger = ledger_of_frame(frame, detectors, scope)
+        labelled = has_labels(recorded)
+        for frame in frames_of(recorded, _PARQUET_ROWS, [*FRAME_COLUMNS, *by]):
+            ledger = ledger_of_frame(frame, detectors, scope, labelled=labelled)
             yield _checked(ledger, by)
         if ledger is None:
             yield ledger_of([], detectors, scope)
@@ -214,9 +230,17 @@ def ledgers_of(
         yield _checked(ledger_of(recorded, detectors, scope), by)
 
 
+def columns_of(by: str | Sequence[str] | None) -> list[str]:
+    """The columns that keep groups apart, each once."""
+    return [] if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))
+
+
 def _checked(ledger: Ledger, by: Sequence[str]) -> Ledger:
     for name in by:
-        if name not in ledger.runs and ledger.n_runs:
+        if name not in ledger.runs:
+            if not ledger.n_runs:
+                ledger.runs[name] = text([])
+                continue
             msg = f"by={name!r}: there is no such column; columns: {', '.join(ledger.runs.columns)}"
             raise SettingError(msg)
     return ledger
@@ -274,20 +298,18 @@ def _all(value: str | None, n: int) -> Any:  # noqa: ANN401 - a pandas array
 
 
 def _tally(recorded: Recorded, asked: _Question) -> pd.DataFrame:
-    parts, labels = [], set()
+    frame: pd.DataFrame | None = None
+    success_by = ""
+    keys = [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else [])]
     for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by):
-        labels.add(ledger.success_by)
+        success_by = ledger.success_by
+        parts = [] if frame is None else [frame]
         if asked.settings is not None:
             parts.append(_grid_tally(ledger, asked, asked.settings))
         if asked.rules:
             parts.append(_rule_tally(ledger, asked))
-    keys = [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else [])]
-    frame = parts[0]
-    if len(parts) > 1:
-        together = pd.concat(parts, ignore_index=True)
-        sums = [name for name in together.columns if name not in keys]
-        together[sums] = together[sums].fillna(0)
-        frame = together.groupby(keys, dropna=False, sort=False).sum().reset_index()
+        frame = parts[0] if len(parts) == 1 else _added(parts, keys)
+    assert frame is not None  # noqa: S101 - there is one ledger at least
     for name in ("tokens", "cost"):
         nobody = frame[f"n_unknown_{name}"] >= frame["n_runs"].clip(lower=1)
         for column in (name, f"saved_{name}"):
@@ -298,11 +320,22 @@ def _tally(recorded: Recorded, asked: _Question) -> pd.DataFrame:
     successes = ["successes", "successes_censored", "kept_lower", "kept_upper"]
     measures = [f"{p}{n}" for p in ("", "saved_") for n in ("steps", "tool_calls", "tokens", "cost_usd")]
     frame = frame[[*keys, *(name for name in counts if name in frame), *successes, *measures]]
-    return frame.assign(success_by=_all(labels.pop() if len(labels) == 1 else "mixed", len(frame)))
+    return frame.assign(success_by=_all(success_by, len(frame)))
+
+
+def _added(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+    """Tallies of different runs, added up."""
+    together = pd.concat(parts, ignore_index=True)
+    sums = [name for name in together.columns if name not in keys]
+    together[sums] = together[sums].fillna(0)
+    return together.groupby(list(keys), dropna=False, sort=False).sum().reset_index()
 
 
 def _grid_tally(ledger: Ledger, asked: _Question, settings: Settings) -> pd.DataFrame:
     codes, groups = _groups(ledger, asked.by)
+    if len(groups) * settings.count > _MAX_SUMS:
+        msg = f"{len(groups):,} groups with {settings.count:,} settings each: expected {_MAX_SUMS:,} sums at most"
+        raise SettingError(msg)
     sums = tally_of(ledger, settings, turns=asked.turns, groups=codes, n_groups=len(groups))
     asked_for = (slice(None), *(slice(len(axis.values)) for axis in settings.axes))
     order = (0, *(settings.axes.index(axis) + 1 for axis in asked.axes))

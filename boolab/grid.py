@@ -22,6 +22,7 @@ from math import prod
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from boolab.detectors import Detector, Identities
 from boolab.errors import SettingError
@@ -37,6 +38,7 @@ _COLUMNS: Final = {"steps": "step_cap"}
 _ORDER: Final = ("steps", "doom_loop", "tool_budget", "error_streak", "max_tokens", "max_cost", "max_time")
 _MAX_SETTINGS: Final = 5_000_000
 _MAX_TABLE: Final = 4_000_000
+_MOST: Final = 1 << 61
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,14 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
             raise SettingError(msg)
     order = _ORDER if chosen is None else (*chosen.order, *(name for name in _ORDER if name not in chosen.order))
     ahead = chosen is not None and chosen.last_step != "tools"
+    if ahead:  # what comes before the last step is asked before its request is changed
+        order = (*(name for name in order if name != "steps"), "steps")
+    if chosen is not None:
+        for value in grid.get("steps", ()):
+            chosen.check({"steps": None if _is_missing(value) else value})
+    if not grid:
+        msg = f"grid: it has no axes; accepted: {', '.join(_ORDER)}"
+        raise SettingError(msg)
     axes = tuple(_axis(name, grid[name], same, int(ahead and name == "steps")) for name in order if name in grid)
     settings = Settings(axes, tuple(grid))
     if settings.count > _MAX_SETTINGS:
@@ -165,11 +175,13 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, ahead: int) ->
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value != value  # noqa: PLR0124 - only NaN differs from itself
+    return value is None or value is pd.NA or value != value  # noqa: PLR0124 - only NaN differs from itself
 
 
 def _rule(name: str, value: Any, identity: Identities) -> Threshold:  # noqa: ANN401 - checked by the rule itself
     made: StopRule
+    if isinstance(value, float) and value.is_integer() and name not in ("max_cost", "max_time"):
+        value = int(value)  # a column with NA in it holds whole numbers as floats
     if name == "steps":
         made = max_steps(value)
     elif name == "tool_budget":
@@ -184,4 +196,8 @@ def _rule(name: str, value: Any, identity: Identities) -> Threshold:  # noqa: AN
         made = max_cost(value)
     else:
         made = max_time(value)
-    return next(made.leaves())
+    leaf = next(made.leaves())
+    if leaf.threshold > _MOST:
+        msg = f"grid: {name}={value!r} is too large; None is off"
+        raise SettingError(msg)
+    return leaf

@@ -10,6 +10,7 @@ after every step that another one follows. Unknown is -1 in here, and NA outside
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -34,6 +35,12 @@ LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself
 
 _RUN_FIELDS = ("agent", "model", "policy", "task", "source")
 _NO_KEY: Final = 0
+FRAME_COLUMNS: Final = (
+    "run_id", "turn", "boundary", "final", "n_tool_calls", "call_keys", "call_errors", "repeat_streak", "error_streak",
+    "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity", "success", "censored",
+    *_RUN_FIELDS,
+)  # fmt: skip
+"""What is read of a frame with a row per step, beside the columns that groups are made by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +281,8 @@ def _ledger(
     ended: Sequence[bool] | Flags,
     scope: Scope,
     detectors: Sequence[Detector],
+    *,
+    labelled: bool | None = None,
 ) -> Ledger:
     """A ledger from raw columns: adds up what is counted, within the scope."""
     opens = np.zeros(int(first[-1]), dtype=bool)
@@ -293,7 +302,7 @@ def _ledger(
     for detector in detectors:
         counters[detector.name] = raw[detector.name]
     success, was = np.array(labels, dtype=np.int64), np.array(ended, dtype=bool)
-    labelled = bool((success >= 0).any())
+    labelled = bool((success >= 0).any()) if labelled is None else labelled
     return Ledger(
         frame,
         first,
@@ -377,19 +386,20 @@ def ledger_of_columns(first: Ints, calls: Ints, keys: Ints, ended: Flags, *, tok
 # --- Frames -----------------------------------------------------------------------------------------------------------
 
 
-def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame:
+def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame:
     """One row for each step, with all that `counterfactual` reads: write it to Parquet, and it is read in batches.
 
     Args:
-        runs: A run, or runs.
-        identity: What makes two calls the same, for all tools or by tool; that of each run's own policy by default.
+        runs: A run, or runs. A run without steps has no row.
+        identity: What makes two calls the same, for all tools or by tool. It is part of the frame, and
+            `counterfactual` refuses to ask under another one.
 
     Returns:
         run_id, turn, step; `boundary` (whether rules are asked after the step); `final` (whether it asks for no
         tools); n_tool_calls; `call_keys` and
         `call_errors`, a tuple each with one number for each call that has a result (a hash, 0 for a call that is the
         same as no other; 1 failed, 0 did not, -1 unknown); input_tokens, output_tokens, cost_usd, start_ms,
-        duration_ms; and, the same in all rows of a run, agent, model, policy, task, source, success, censored.
+        duration_ms; and identity, the same in all rows of a run, agent, model, policy, task, source, success, censored.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel
@@ -398,14 +408,15 @@ def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame
         >>> recording_df(run)[["step", "boundary", "n_tool_calls"]].values.tolist()
         [[1, False, 0]]
     """
-    rows = [(run, step) for run in as_runs(runs) for step in run.steps]
-    watches = {run.identity: RepeatStreak(run.identity) for run, _ in rows}
-    given = None if identity is None else RepeatStreak.of(identity)
+    listed = as_runs(runs)
+    twice = [run_id for run_id, n in Counter(run.run_id for run in listed).items() if n > 1]
+    if twice:
+        msg = f"{len(twice)} run ids occur more than once, such as {twice[0]!r}: a frame could not tell the runs apart"
+        raise SettingError(msg)
+    rows = [(run, step) for run in listed for step in run.steps]
+    watch = RepeatStreak.of(identity)
     pairs = [[(c, r) for c, r in zip(s.response.tool_calls, s.results, strict=True) if r is not None] for _, s in rows]
-    keys = [
-        tuple(_hash((given or watches[run.identity]).key(c, r)) for c, r in answered)
-        for (run, _), answered in zip(rows, pairs, strict=True)
-    ]
+    keys = [tuple(_hash(watch.key(c, r)) for c, r in answered) for answered in pairs]
     columns: dict[str, tuple[str, Callable[[Run, Step], Any]]] = {
         "run_id": (TEXT, lambda run, _: run.run_id),
         "turn": (INT, lambda _, step: step.turn),
@@ -418,6 +429,7 @@ def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame
         "cost_usd": (FLOAT, lambda _, step: _dollars(step.response.usage.cost)),
         "start_ms": (INT, lambda _, step: step.start_ms),
         "duration_ms": (INT, lambda _, step: step.duration_ms),
+        "identity": (TEXT, lambda *_: watch.identities),
         **{name: (TEXT, _field(name)) for name in _RUN_FIELDS},
         "success": (FLAG, lambda run, _: run.success),
         "censored": (FLAG, lambda run, _: run.censored),
@@ -431,12 +443,15 @@ def recording_df(runs: Runs, identity: Identities | None = None) -> pd.DataFrame
     return frame
 
 
-def ledger_of_frame(frame: pd.DataFrame, detectors: Iterable[Detector] = (), scope: Scope = "turn") -> Ledger:
+def ledger_of_frame(
+    frame: pd.DataFrame, detectors: Iterable[Detector] = (), scope: Scope = "turn", *, labelled: bool | None = None
+) -> Ledger:
     """The ledger of a frame with a row per step: one like `recording_df` makes, or `steps_df` joined with `runs_df`.
 
     Columns: `run_id`, and `censored` (whether the recording was cut), are needed; `n_tool_calls` for calls, tokens,
     cost and times where they are. Without `boundary`, rules are asked after every step of a turn but its last, and
-    there too if the run was cut. Repeats need `call_keys`, or `repeat_streak` as `steps_df` has it.
+    there too if the run was cut. Repeats need `call_keys`, or `repeat_streak` as `steps_df` has it. `labelled` says
+    whether labels are successes, where the frame is a part of more; by default they are if there are any.
 
     Raises:
         SettingError: if a column is missing, a run's rows are not together, or a detector cannot be had from a frame.
@@ -450,6 +465,9 @@ def ledger_of_frame(frame: pd.DataFrame, detectors: Iterable[Detector] = (), sco
                 "bl.steps_df(runs) joined with run_id, censored and success of bl.runs_df(runs)"
             )
             raise SettingError(msg)
+        if frame[name].isna().any():
+            msg = f"column {name!r} has no value in row {int(frame[name].isna().argmax())}: every row needs one"
+            raise SettingError(msg)
     codes, ids = pd.factorize(frame["run_id"])
     starts = np.flatnonzero(np.diff(codes, prepend=-1)) if len(codes) else np.zeros(0, dtype=np.int64)
     if len(starts) != len(ids):
@@ -462,7 +480,7 @@ def ledger_of_frame(frame: pd.DataFrame, detectors: Iterable[Detector] = (), sco
         heads[name] = heads[name].astype(TEXT)
     raw = {
         "turn": _column(frame, "turn", 1),
-        "tool_calls": _column(frame, "n_tool_calls", 0),
+        "tool_calls": _calls(frame),
         "input_tokens": _column(frame, "input_tokens", UNKNOWN),
         "output_tokens": _column(frame, "output_tokens", UNKNOWN),
         "cost": _column(frame, "cost_usd", UNKNOWN, MICRO),
@@ -476,7 +494,8 @@ def ledger_of_frame(frame: pd.DataFrame, detectors: Iterable[Detector] = (), sco
     for detector in watched:
         raw[detector.name] = _detected(detector, frame, raw["tool_calls"], segments, scope)
     labels = _column(heads, "success", UNKNOWN)
-    return _ledger(heads.drop(columns=["turn", "step"], errors="ignore"), first, raw, labels, ~cut, scope, watched)
+    groups = heads.drop(columns=["turn", "step"], errors="ignore")
+    return _ledger(groups, first, raw, labels, ~cut, scope, watched, labelled=labelled)
 
 
 def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> Ints:
@@ -486,6 +505,13 @@ def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> In
     values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
     gone = np.isnan(values)
     return np.where(gone, missing, np.rint(np.where(gone, 0, values) * in_one)).astype(np.int64)
+
+
+def _calls(frame: pd.DataFrame) -> Ints:
+    """How many calls each step has that got a result."""
+    if "n_tool_calls" not in frame and "call_keys" in frame:
+        return np.array([len(keys) for keys in frame["call_keys"]], dtype=np.int64)
+    return _column(frame, "n_tool_calls", 0)
 
 
 def _segments(turn: Ints, first: Ints, scope: Scope) -> Flags:
@@ -512,6 +538,13 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, first: Ints, cut: Flags, scope:
 def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags, scope: Scope) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
+        under = set(frame["identity"].dropna()) if "identity" in frame else set()
+        if under - {detector.identities}:
+            msg = (
+                f"the frame's calls are compared by {', '.join(sorted(under))}, not by {detector.identities}: make it "
+                "with bl.recording_df(runs, identity=...), or ask under its identity"
+            )
+            raise SettingError(msg)
         return repeats_of(_flat(frame["call_keys"]), calls, opens)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
         return _error_streaks(_flat(frame["call_errors"]), calls, opens)

@@ -78,7 +78,8 @@ def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
     for n, (axis, firsts) in enumerate(zip(settings.axes, tables, strict=True)):
         wide = firsts.reshape(len(firsts), *(firsts.shape[1] if i == n else 1 for i in range(len(tables))))
         true_there = np.broadcast_to(wide, table.shape).reshape(-1) == at * RUNG + n
-        also |= (true_there & stopped & ~undecided & (rank != n)).astype(np.int64) << n
+        if not axis.ahead:
+            also |= (true_there & stopped & ~undecided & (rank != n)).astype(np.int64) << n
         mine = stopped & (rank == n)
         text_only |= mine & (at == 0) & (axis.text_only and not axis.ahead)
         ahead |= mine & bool(axis.ahead)

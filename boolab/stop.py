@@ -316,8 +316,9 @@ def max_tokens(
     if of not in ("tokens", "input_tokens", "output_tokens"):
         msg = f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens"
         raise SettingError(msg)
-    label = f"max_tokens({n})" if of == "tokens" else f"max_tokens({n}, {of})"
-    return Threshold("token_budget", of, _whole(n, "max_tokens", 0), label, _on_unknown(on_unknown))
+    unless = _unless_known(on_unknown)
+    label = f"max_tokens({n}{unless})" if of == "tokens" else f"max_tokens({n}, {of}{unless})"
+    return Threshold("token_budget", of, _whole(n, "max_tokens", 0), label, on_unknown)
 
 
 def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
@@ -327,7 +328,7 @@ def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
         SettingError: if usd is not a number >= 0.
     """
     micro = _units(usd, MICRO, "max_cost")
-    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g})", _on_unknown(on_unknown))
+    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g}{_unless_known(on_unknown)})", on_unknown)
 
 
 def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
@@ -337,7 +338,7 @@ def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
         SettingError: if seconds is not a number >= 0.
     """
     ms = _units(seconds, 1000, "max_time")
-    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g})", _on_unknown(on_unknown))
+    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g}{_unless_known(on_unknown)})", on_unknown)
 
 
 def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -347,9 +348,8 @@ def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         SettingError: if n is not an integer >= 1.
     """
     watch = ErrorStreak()
-    return Threshold(
-        "error_streak", watch.name, _whole(n, "error_streak", 1), f"error_streak({n})", _on_unknown(on_unknown), watch
-    )
+    label = f"error_streak({n}{_unless_known(on_unknown)})"
+    return Threshold("error_streak", watch.name, _whole(n, "error_streak", 1), label, on_unknown, watch)
 
 
 def _either(a: Any, b: Any) -> Any:  # noqa: ANN401 - scalars or columns
@@ -389,8 +389,9 @@ def _units(n: object, in_one: int, what: str) -> int:
     return max(round(number * in_one), 1) if number > 0 else 0
 
 
-def _on_unknown(value: OnUnknown) -> OnUnknown:
-    if value not in ("error", "ignore"):
-        msg = f"on_unknown={value!r} is not known; accepted: error, ignore"
+def _unless_known(on_unknown: OnUnknown) -> str:
+    """What a rule's name says of unknown counters, checked."""
+    if on_unknown not in ("error", "ignore"):
+        msg = f"on_unknown={on_unknown!r} is not known; accepted: error, ignore"
         raise SettingError(msg)
-    return value
+    return ", on_unknown=ignore" if on_unknown == "ignore" else ""

@@ -124,7 +124,7 @@ def sessions(draw: st.DrawFn, number: int = 0) -> Run:
     made: list[Step] = []
     clock = 0
     for turn in range(1, draw(st.integers(1, 4)) + 1):
-        kinds = draw(st.lists(st.sampled_from(["A", "A", "AA", "AB", "B", "x", "?"]), max_size=5))
+        kinds = draw(st.lists(st.sampled_from(["A", "A", "AA", "AB", "B", "x", "?", "?x"]), max_size=5))
         kinds += draw(st.sampled_from([["text"], ["text"], []])) or ([] if kinds else ["text"])
         for kind in kinds:
             letters = "" if kind == "text" else kind
@@ -326,7 +326,7 @@ def test_a_tool_that_polls_can_be_exempt() -> None:
         assert play(RecordedModel(run), policy=FREE, stop=rule).stop_reason == reason
         assert row_of(counterfactual(run, rules=[rule]))["stop_reason"] == reason
         frame = recording_df(run, identity)
-        assert row_of(counterfactual(frame, grid={"doom_loop": [3]}))["stop_reason"] == reason
+        assert row_of(counterfactual(frame, grid={"doom_loop": [3]}, identity=identity))["stop_reason"] == reason
 
 
 def test_the_frame_of_steps_joined_with_runs_is_enough() -> None:
@@ -369,6 +369,10 @@ def test_a_parquet_file_is_read_in_batches_of_whole_runs(tmp_path: Path, monkeyp
         ({"grid": {"doom_loop": [1]}}, "expected an integer >= 2"),
         ({"grid": {"steps": [5]}, "scope": "session"}, "scope='session' is not known"),
         ({"grid": {"steps": [5]}, "by": "team"}, "by='team': there is no such column"),
+        ({"grid": {"steps": [5]}, "by": "steps"}, "by='steps': the table has a column of this name"),
+        ({"grid": {"doom_loop": [5]}, "by": "doom_loop"}, "by='doom_loop': the table has a column of this name"),
+        ({"grid": {}}, "it has no axes"),
+        ({"grid": {"max_cost": [1e15]}}, "is too large"),
         ({"grid": {"doom_loop": [5]}, "identity": "same"}, "identity 'same' is not known"),
         ({"grid": {"doom_loop": [5]}, "identity": {"*": None}}, "exempts every tool"),
         ({"grid": {"steps": [5]}, "policy": "cursor"}, "there is no policy 'cursor'"),
@@ -396,6 +400,112 @@ def test_a_frame_that_lacks_something_says_what_and_how_to_get_it() -> None:
                        recording_df(run).iloc[1:2].assign(run_id="x")])  # fmt: skip
     with pytest.raises(SettingError, match="rows of run 'x' are not together"):
         counterfactual(mixed, grid={"steps": [2]})
+
+
+def test_parquet_files_with_and_without_labels_are_one_data_set(tmp_path: Path) -> None:
+    runs = [
+        replace(play(steps("A B"), policy=FREE, stop=NEVER), success=None if i < 3 else i % 2 == 0) for i in range(6)
+    ]
+    recording_df(runs[:3]).drop(columns="success").to_parquet(tmp_path / "a.parquet")
+    recording_df(runs[3:]).to_parquet(tmp_path / "b.parquet")
+    (tmp_path / "notes.md").write_text("not a table")
+    for tally in (True, False):
+        found = counterfactual(tmp_path, grid={"steps": [1, None]}, tally=tally)
+        pd.testing.assert_frame_equal(found, counterfactual(runs, grid={"steps": [1, None]}, tally=tally))
+
+
+def test_a_run_in_two_places_of_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [play(steps("A A B"), policy=FREE, stop=NEVER) for _ in range(4)]
+    frame = recording_df(runs)
+    pd.concat([frame.iloc[2:], frame.iloc[:2]]).to_parquet(tmp_path / "runs.parquet")
+    monkeypatch.setattr("boolab.counterfactuals._PARQUET_ROWS", 3)
+    with pytest.raises(SettingError, match="are not together"):
+        counterfactual(tmp_path / "runs.parquet", grid={"steps": [1]}, tally=True)
+
+
+def test_what_is_no_parquet_is_said(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"no table")
+    with pytest.raises(bl.RunFormatError, match=r"x\.parquet: it cannot be read as Parquet"):
+        counterfactual(tmp_path / "x.parquet", grid={"steps": [1]})
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(bl.RunFormatError, match="there is no column run_id"):
+        counterfactual(tmp_path / "x.parquet", grid={"steps": [1]})
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "nowhere"):
+        with pytest.raises(SettingError, match="expected a Parquet file"):
+            counterfactual(path, grid={"steps": [1]})
+
+
+def test_a_frame_is_asked_under_its_own_identity() -> None:
+    items = [{"tool_calls": [{"name": "look", "arguments": text}]} for text in (ONE, OTHER)]
+    run = play([*items, "done"], policy=FREE, stop=NEVER)
+    for identity, reason in (("canonical", "doom_loop"), ("ordered", "finished")):
+        frame = recording_df(run, identity)
+        row = row_of(counterfactual(frame, grid={"doom_loop": [2]}, identity=identity))
+        assert row["stop_reason"] == reason
+    with pytest.raises(SettingError, match="compared by ordered, not by canonical"):
+        counterfactual(recording_df(run, "ordered"), grid={"doom_loop": [2]})
+    row = row_of(counterfactual(run, grid={"doom_loop": [2]}, policy="boocode"))
+    assert row["stop_reason"] == "finished"  # its identity is ordered
+
+
+ONE, OTHER = '{"a": 1, "b": 2}', '{"b": 2, "a": 1}'
+
+
+def test_two_runs_of_one_id_do_not_become_one() -> None:
+    run = play(steps("A B"), policy=FREE, stop=NEVER)
+    with pytest.raises(SettingError, match="occur more than once"):
+        recording_df([run, run])
+
+
+def test_a_rule_that_fires_before_a_changed_request_comes_first() -> None:
+    run = play(distinct(6), policy=FREE, stop=NEVER)
+    policy = replace(FREE, order=("steps", "tool_budget"), last_step="no_tools")
+    row = row_of(counterfactual(run, grid={"steps": [4], "tool_budget": [3]}, policy=policy))
+    live = play(RecordedModel(run), policy=policy, steps=4, tool_budget=3)
+    assert (row["stop_reason"], row["stop_step"], row["also_true"]) == (live.stop_reason, live.stop_step, "")
+    with pytest.raises(SettingError, match="steps=0 is not valid under opencode_3631"):
+        counterfactual(run, grid={"steps": [0]}, policy="opencode_3631")
+
+
+def test_rules_that_differ_in_unknowns_alone_are_kept_apart() -> None:
+    run = play(steps("A B"), policy=FREE, stop=NEVER)
+    bare = replace(run, steps=tuple(s._replace(response=s.response._replace(usage=Usage())) for s in run.steps))
+    rules_ = [max_tokens(5), max_tokens(5, on_unknown="ignore")]
+    tally = counterfactual(bare, rules=rules_, tally=True)
+    assert tally[["rule", "n_runs", "n_unknown"]].values.tolist() == [
+        ["max_tokens(5)", 1, 1],
+        ["max_tokens(5, on_unknown=ignore)", 1, 0],
+    ]
+
+
+def test_values_may_come_from_a_column() -> None:
+    run = play(steps("A B C"), policy=FREE, stop=NEVER)
+    for values in (pd.array([2, None], dtype="Int64"), pd.Series([2.0, None]), np.array([2, 2])):
+        assert counterfactual(run, grid={"steps": values})["step_cap"].iloc[0] == 2
+
+
+def test_a_long_run_does_not_overflow_its_key() -> None:
+    usage = Usage(1, 1, cost=1)
+    made = tuple(Step(i, 1, None, None, None, Response("", (ToolCall("c", str(i), "{}"),), None, usage),
+                      (ToolResult("c", ""),)) for i in range(1, 8200))  # fmt: skip
+    run = Run(run_id="long", agent="", model="", policy="", task="", stop=Stop("aborted", 8199), steps=made)
+    caps = [4094, 4095, 4096, 8190, 8191, 8192, 8199]
+    rows = counterfactual(run, grid={"steps": caps})
+    assert rows["stop_step"].tolist() == caps
+    tally = counterfactual(run, grid={"steps": caps}, tally=True)
+    assert tally["steps"].tolist() == caps
+
+
+def test_a_tally_is_the_same_in_parts_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [
+        replace(play(steps(p), policy=FREE, stop=NEVER), agent=str(i % 3))
+        for i, p in enumerate(["A A A B", "AB A", "CC C"] * 4)
+    ]
+    asked: dict[str, Any] = {"grid": {"steps": [1, 2, None], "doom_loop": [2, 3]}, "by": "agent", "tally": True}
+    whole = counterfactual(runs, **asked)
+    monkeypatch.setattr("boolab.tally.BLOCK", 5)
+    pd.testing.assert_frame_equal(counterfactual(runs, **asked), whole)
 
 
 def test_labels_and_the_proxy_are_never_mixed() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from boolab.counterfactuals import Recorded, ledgers_of
+from boolab.counterfactuals import Recorded, columns_of, ledgers_of
 from boolab.detectors import Identities
 from boolab.errors import SettingError
 from boolab.frames import FLAG, FLOAT, INT, TEXT
@@ -61,6 +61,11 @@ class Recommendation(Finding):
         }
 
 
+_FRAME: Final = (
+    "qualifies", "n_units", "successes", "tasks", "kept_lower", "kept_upper", "retained_low", "keep", "confidence",
+    "objective", "spent", "saved", "saved_share", "heldout_kept", "heldout_successes", "heldout_saved_share",
+    "more_needed", "success_by", "axis", "value", "lost", "share", "low", "passed",
+)  # fmt: skip
 _ALL_AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
 
 
@@ -122,7 +127,11 @@ def recommend(
     if success not in (None, "label", "ended"):
         msg = f"success={success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
         raise SettingError(msg)
-    keys = [] if by is None else [by] if isinstance(by, str) else list(by)
+    keys = columns_of(by)
+    taken = [name for name in keys if name in _FRAME or name in {Axis(axis, (), ()).column for axis in _ALL_AXES}]
+    if taken:
+        msg = f"by={taken[0]!r}: the result has a column of this name: rename yours in the runs or the frame"
+        raise SettingError(msg)
     order = ORDER if grid is None else tuple(grid)
     chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
     asked: Grid = {name: [2] for name in ORDER} if chosen_from is None else chosen_from
