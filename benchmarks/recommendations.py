@@ -31,12 +31,14 @@ class World(NamedTuple):
     runs: int
     per_task: int
     related: bool
+    coarse: bool = False
 
 
 WORLDS = (
     World("runs of tasks of their own, 130", 130, 1, related=True),
     World("runs of tasks of their own, 400", 400, 1, related=True),
     World("unrelated limits, 400", 400, 1, related=False),
+    World("unrelated limits, few values, 2000", 2000, 1, related=False, coarse=True),
     World("10 runs of each of 150 tasks", 1500, 10, related=True),
     World("5 runs of each of 40 tasks", 200, 5, related=True),
 )
@@ -94,11 +96,23 @@ def retained(setting: dict[str, Any], population: tuple[np.ndarray[Any, Any], ..
     return float(kept.sum() / success.sum())
 
 
+def _just_below(population: tuple[np.ndarray[Any, Any], ...]) -> dict[str, list[int]]:
+    """For each limit the loosest value that truly keeps less than it should, and one that keeps all."""
+    success = population[3]
+    out = {}
+    for name, counts in zip(("steps", "tool_budget", "doom_loop"), population[:3], strict=True):
+        ascending = np.sort(counts[success])
+        bad = int(ascending[int(KEEP * len(ascending))])
+        out[name] = [bad, int(counts.max()) + 1]
+    return out
+
+
 def judge(
     world: World, sets: int, seed: int, tell: Callable[[str], object] = print, *, hide_tasks: bool = False
 ) -> tuple[int, int]:
     """How many recommendations there were, and how many of them keep less than they promise."""
     population = lengths(world, POPULATION, np.random.default_rng([seed, 0]))
+    grid = _just_below(population) if world.coarse else None
     made = below = 0
     shares, saved, limits = [], [], []
     started = time.perf_counter()
@@ -106,7 +120,7 @@ def judge(
         frame = recorded(world, np.random.default_rng([seed, number + 1]))
         if hide_tasks:
             frame = frame.drop(columns="task")
-        found = recommend(frame, KEEP, 0.95, "steps")
+        found = recommend(frame, KEEP, 0.95, "steps", grid=grid)
         if bool(found["qualifies"][0]):
             made += 1
             share = retained(found.setting, population)

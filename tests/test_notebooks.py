@@ -94,7 +94,7 @@ def test_03_finds_the_stuck_run_and_what_polls_and_ends_with_what_to_ship(monkey
     monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
     notebook = execute(NOTEBOOKS[2], LAST)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
-    assert printed == "True [59, None, 5] coder-041 {'wait_for_build': None}"
+    assert printed == "True [56, None, 5] coder-041 {'wait_for_build': None}"
     assert images(notebook) == 6
 
 

@@ -23,7 +23,7 @@ from boolab.policy import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
 from boolab.stats.finding import count
-from boolab.stats.recommend import Objective, Recommendation, recommend
+from boolab.stats.recommend import ORDER, Objective, Recommendation, recommend
 from boolab.types import Run, Step, Stop
 
 AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
@@ -322,7 +322,8 @@ def _known_values(grid: Mapping[str, Sequence[Any]] | None) -> dict[str, list[An
     """The grid that a recommendation chooses from, its axes in their fixed order."""
     if grid is None:
         return None
-    on = {axis: [value for value in grid[axis] if value is not None] for axis in AXES if axis in grid}
+    order = (*ORDER, *(axis for axis in AXES if axis not in ORDER))
+    on = {axis: [value for value in grid[axis] if value is not None] for axis in order if axis in grid}
     return {axis: values for axis, values in on.items() if values} or None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.ledger import LABEL, Ledger
-from boolab.stats.choose import Choice, Question, base_of
+from boolab.stats.choose import Choice, Question, base_of, level_of
 from boolab.stats.finding import count, percent, shorten
 from boolab.stats.intervals import lower_bound, more_needed, runs_needed
 from boolab.types import MICRO
@@ -171,9 +171,13 @@ class Advice:
         return (
             f"Ship {_and(limits)}. On record this leaves {kept} of {_successes(base)} as they were, and saves "
             f"{self._saved(sums)}. At {_level(question.confidence)} confidence it keeps at least "
-            f"{percent(choice.low)} of the successes to come, if they come from the same source; that rests on "
-            f"{self._rests(choice, base)}."
+            f"{_floor(choice.low)} of the successes to come, if they come from the same "
+            f"source{self._of_those(group)}; that rests on {self._rests(choice, base)}."
         )
+
+    def _of_those(self, group: Group) -> str:
+        """Runs that were cut are not among the successes: what they would have needed is not known."""
+        return "" if group.units.ended.all() else " and its own limits let them end"
 
     def _rests(self, choice: Choice, base: int) -> str:
         if choice.tasks < base:
@@ -209,11 +213,15 @@ class Advice:
         left = question.order[choice.axes :]
         if not left:
             return ""
-        more = more_needed(choice.axes, choice.effective, question.keep, question.confidence)
+        level = level_of(choice.axes + 1, question)
+        more = more_needed(choice.axes, choice.effective, question.keep, level)
         return (
             f"The data carry {count(choice.axes, 'limit')}, no more: each further one has to be paid for with "
-            f"successes. To set a {_AXES[left[0]]} too, it takes about {more:,} more."
+            f"successes. To set a {_AXES[left[0]]} too, it takes {more:,} more{self._of_what(choice)}."
         )
+
+    def _of_what(self, choice: Choice) -> str:
+        return " tasks with a success" if choice.tasks < choice.successes else " successes"
 
     def _nothing_qualifies(self, group: Group) -> str:
         choice, question = group.choice, self._question
@@ -225,12 +233,18 @@ class Advice:
                 f"Nothing can be recommended: there is no success on record to keep. {goal.capitalize()} takes "
                 f"{whole:,} successes without a loss."
             )
+        if choice.tests:
+            return (
+                f"None of the values that were tried qualifies: the best of them loses {choice.lost:,} of "
+                f"{_successes(base)}, and is shown to keep {_floor(choice.low)} of successes to come, less than "
+                f"{_level(question.keep)}; that rests on {self._rests(choice, base)}. Try looser values."
+            )
         more = more_needed(0, choice.effective, question.keep, question.confidence)
         best = float(lower_bound(choice.effective, choice.effective, question.confidence))
         return (
             f"No setting qualifies yet. Even one that loses none of {_successes(base)} is only shown to keep "
-            f"{percent(best)} of them, because that rests on {self._rests(choice, base)}. For {goal} it takes "
-            f"{more:,} more without a loss ({whole:,} in all)."
+            f"{_floor(best)} of successes to come, because that rests on {self._rests(choice, base)}. For {goal} it "
+            f"takes {more:,} more{self._of_what(choice)}, without a loss ({whole:,} in all)."
         )
 
     def _loses_nothing(self, group: Group) -> str:
@@ -248,6 +262,11 @@ class Advice:
             if peak < np.iinfo(np.int64).max:
                 parts.append(_NAMES[name].format(max(least, peak + 1)))
         return f"What can be said: on this record {_and(parts)}, each by itself, would have lost none." if parts else ""
+
+
+def _floor(share: float) -> str:
+    """A bound in percent, rounded down."""
+    return f"{np.floor(share * 1000 + 1e-9) / 10:.10g}%"
 
 
 def _level(share: float) -> str:

@@ -1,12 +1,18 @@
 """How a setting is chosen: axes tested in a fixed order, each from loose to tight, stopping at the first failure.
 
-The first bad value of an axis is accepted with a probability of at most 1 - confidence (fixed-sequence testing:
-Maurer, Hothorn and Lehmacher 1995). An axis that is set after another starts from a value that the same data chose,
-which has to be paid for. The tightest value that loses k of n successes truly loses a share that is distributed as
-Beta(k + 1, n - k) (Wilks 1941); a further axis, tightened to lose no more of them, makes that Beta(k + 2, n - k - 1),
-and so on: each axis beyond the first costs as much as one more lost success. So every test counts one loss more for
-each of them, and how many axes can be set at all follows from the number of successes alone, before anything is
-looked at. (Campi and Garatti, SIAM J. Optim. 19 (2008) 1211-1230, bound the general case in the same way.)
+The first bad value of an axis is accepted with a probability of at most 1 - level (fixed-sequence testing: Maurer,
+Hothorn and Lehmacher 1995). Each axis is a sequence of its own, so they share the error that is allowed: with A axes
+the level of each test is 1 - (1 - confidence) / A (Bonferroni).
+
+An axis that is set after another starts from a value that the same data chose, which has to be paid for. The tightest
+value that loses k of n successes truly loses a share that is distributed as Beta(k + 1, n - k) (Wilks 1941); a further
+axis, tightened to lose no more of them, makes that Beta(k + 2, n - k - 1), and so on: each axis beyond the first costs
+as much as one more lost success. So every test counts one loss more for each of them, and how many axes can be set at
+all follows from the number of successes alone, before anything is looked at. (Campi and Garatti, SIAM J. Optim. 19
+(2008) 1211-1230, bound the general case in the same way.)
+
+All of this takes it that tasks to come are like those on record: nobody can promise anything for a kind of task that
+is rare and long, and that the record has not seen.
 """
 
 from __future__ import annotations
@@ -74,7 +80,9 @@ class Choice:
         qualifies: Whether there is a setting at all.
         low: The lower bound of its retained share; where there is none, the bound of losing nothing at all.
         axes: How many axes could be set.
-        lost: How many successes it loses.
+        level: The confidence of each test.
+        successes: How many there are.
+        lost: How many of them it loses; where there is no setting, the best value that was tried.
         effective: How many independent successes the bound rests on.
         tasks: In how many clusters the successes are.
         tests: All tests, in order.
@@ -84,8 +92,10 @@ class Choice:
     qualifies: bool
     low: float
     axes: int
+    level: float
     effective: float
     tasks: int
+    successes: int = 0
     lost: int = 0
     tests: list[Trial] = field(default_factory=list)
 
@@ -107,14 +117,23 @@ def choose(units: Ledger, clusters: Any, question: Question) -> Choice:  # noqa:
     nothing_lost = bootstrap.retained(ones, ones, question.confidence)
     n = nothing_lost.effective
     axes = axes_that_can_be_set(n, question)
+    level = level_of(axes, question)
     setting: dict[str, Any] = dict.fromkeys(question.order)
-    low = float(lower_bound(max(n - max(axes - 1, 0), 0), n, question.confidence)) if n else float("nan")
-    choice = Choice(setting, axes > 0, low, axes, n, nothing_lost.clusters)
+    low = float(lower_bound(max(n - max(axes - 1, 0), 0), n, level)) if n else float("nan")
+    choice = Choice(setting, axes > 0, low, axes, level, n, nothing_lost.clusters, len(ones))
     alive = np.ones(len(ones), dtype=bool)
     for name in question.order[:axes]:
         alive = _set(name, alive, units, good, bootstrap, choice, question)
     choice.lost = int((~alive).sum())
+    if choice.tests and not any(test.passed for test in choice.tests):
+        best = max(choice.tests, key=lambda test: test.low)
+        choice.qualifies, choice.low, choice.lost = False, best.low, best.lost
     return choice
+
+
+def level_of(axes: int, question: Question) -> float:
+    """The confidence of each test, so that all axes together keep to the error that is allowed."""
+    return 1 - (1 - question.confidence) / max(axes, 1)
 
 
 def base_of(units: Ledger) -> Flags:
@@ -126,7 +145,7 @@ def axes_that_can_be_set(effective: float, question: Question) -> int:
     """How many axes can be set, by the number of independent successes alone."""
     count = 0
     while count < len(question.order) and effective > count:
-        if not lower_bound(effective - count, effective, question.confidence) >= question.keep:
+        if not lower_bound(effective - count, effective, level_of(count + 1, question)) >= question.keep:
             break
         count += 1
     return count
@@ -147,7 +166,7 @@ def _set(
         kept = alive & (peak < rule.threshold)
         lost = int((~kept).sum())
         if last is None or lost != last.lost:
-            share, low = _bound(bootstrap, kept, choice, question)
+            share, low = _bound(bootstrap, kept, choice)
             last = Trial(name, value, lost, share, low, low >= question.keep)
         else:
             last = last._replace(value=value)
@@ -170,15 +189,15 @@ def _set(
     choice.setting[name] = value
     rule = wanted.axes[place].rules[best]
     kept = alive & (peak < rule.threshold)
-    choice.low = _bound(bootstrap, kept, choice, question)[1]
+    choice.low = _bound(bootstrap, kept, choice)[1]
     return kept
 
 
-def _bound(bootstrap: ClusterBootstrap, kept: Flags, choice: Choice, question: Question) -> tuple[float, float]:
+def _bound(bootstrap: ClusterBootstrap, kept: Flags, choice: Choice) -> tuple[float, float]:
     """The share that is kept, and its lower bound, with a loss more for each axis beyond the first."""
-    found = bootstrap.retained(kept.astype(float), np.ones(len(kept)), question.confidence)
+    found = bootstrap.retained(kept.astype(float), np.ones(len(kept)), choice.level)
     n, extra = choice.effective, choice.axes - 1
-    exact = lower_bound(max(n * float(found.share) - extra, 0), n, question.confidence)
+    exact = lower_bound(max(n * float(found.share) - extra, 0), n, choice.level)
     return float(found.share), min(float(exact), float(found.low) - extra / n)
 
 
@@ -188,7 +207,8 @@ def candidates(name: str, units: Ledger, question: Question) -> list[Any]:
         return list(question.grid[name])
     least = 2 if name == "doom_loop" else 1
     counter = question.settings({name: [least]}).axes[0].counter
-    return list(range(least, max(least, int(units.peak(counter).max(initial=0))) + 1))
+    highest = int(units.peak(counter).max(initial=0))
+    return list(range(least, max(least, highest + 1) + 1))  # the last of them never fires
 
 
 def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[str, int]:

@@ -28,7 +28,7 @@ from boolab.types import MICRO
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
-ORDER: Final = ("steps", "tool_budget", "doom_loop")
+ORDER: Final = ("steps", "doom_loop", "tool_budget")
 FOLDS: Final = 5
 
 
@@ -94,7 +94,7 @@ def recommend(
         success: What a success is: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended
             by itself. By default labels where there are any. The two are never mixed.
         grid: The values to choose from, its axes in the order in which they are to be set; by default all whole
-            numbers of `steps`, then `tool_budget`, then `doom_loop`.
+            numbers of `steps`, then `doom_loop`, then `tool_budget`.
         scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
         identity: See `counterfactual`.
         seed: Of the bootstrap and of the split into folds.
@@ -105,7 +105,8 @@ def recommend(
         retained_low (the bound of the setting; without one, the best that could be reached), keep, confidence;
         objective, spent and saved (in its unit), saved_share; heldout_kept of heldout_successes and
         heldout_saved_share (chosen on four fifths of the tasks and tried on the other fifth, five times over);
-        more_needed (successes without a loss, until there is a setting), success_by. Its `path` has a row for each
+        more_needed (successes without a further loss until there is a setting; of other tasks, where runs share
+        tasks), success_by. Its `path` has a row for each
         test that was made.
 
     Raises:
@@ -175,14 +176,14 @@ def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, sco
 def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
     """R: what makes units dependent: their task, or their run where no task is named.
 
-    Where all are of one task, statements are about that task, and its runs are what repeats.
+    Where all successes are of one task, statements are about that task, and its runs are what repeats.
     """
     run = units.runs["run_id"].astype(TEXT)
     if "task" not in units.runs:
         return run
     task = units.runs["task"].astype(TEXT).fillna("")
     cluster = ("task " + task).mask(task == "", "run " + run)
-    return run if len(set(cluster)) == 1 else cluster
+    return run if len(set(cluster[base_of(units)])) == 1 else cluster
 
 
 def _told(units: Ledger, name: str) -> bool:
@@ -238,7 +239,10 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
 
 def needed(choice: Choice, question: Question) -> int:
     """How many more successes without a loss until there is a setting; 0 where there is one."""
-    return 0 if choice.qualifies else more_needed(0, choice.effective, question.keep, question.confidence)
+    if choice.qualifies:
+        return 0
+    lost = choice.lost * (choice.effective / choice.successes if choice.successes else 0)
+    return more_needed(lost + max(choice.axes - 1, 0), choice.effective, question.keep, choice.level)
 
 
 def _in_units(amount: int, question: Question) -> float:
