@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -558,7 +559,10 @@ def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags
 
 
 def _flat(lists: pd.Series[Any]) -> Ints:
-    return np.fromiter((n for one in lists for n in one), dtype=np.int64)
+    if lists.isna().any():
+        msg = f"column {lists.name!r} has no value in row {int(lists.isna().argmax())}: every step needs a list of numbers"
+        raise SettingError(msg)
+    return np.fromiter(chain.from_iterable(lists), dtype=np.int64)
 
 
 def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
