@@ -560,7 +560,8 @@ def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags
 
 def _flat(lists: pd.Series[Any]) -> Ints:
     if lists.isna().any():
-        msg = f"column {lists.name!r} has no value in row {int(lists.isna().argmax())}: every step needs a list of numbers"
+        row = int(lists.isna().argmax())
+        msg = f"column {lists.name!r} has no value in row {row}: every step needs a list of numbers"
         raise SettingError(msg)
     return np.fromiter(chain.from_iterable(lists), dtype=np.int64)
 
