@@ -272,7 +272,7 @@ def _counter(name: str) -> Callable[[tuple[str, int, Mapping[str, int | None]]],
     return lambda row: row[2][name]
 
 
-def _sum(values: Iterable[int | None]) -> int | None:
+def known_sum(values: Iterable[int | None]) -> int | None:
     """The sum, None if one of the values is unknown."""
     total = 0
     for value in values:
@@ -283,7 +283,7 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 def _errors(steps: Iterable[Step]) -> int | None:
-    return _sum(r.is_error for step in steps for r in step.results if r is not None)
+    return known_sum(r.is_error for step in steps for r in step.results if r is not None)
 
 
 def _dropped(run: Run) -> int:
@@ -299,7 +299,7 @@ def _usage(name: str) -> Callable[[Run], int | None]:
             if run.wrap_up.response is None:
                 return None
             responses.append(run.wrap_up.response)
-        return _sum(getattr(response.usage, name) for response in responses)
+        return known_sum(getattr(response.usage, name) for response in responses)
 
     return total
 
@@ -314,7 +314,7 @@ def _wrapup_tokens(run: Run) -> int | None:
     if run.wrap_up.response is None:
         return None
     usage = run.wrap_up.response.usage
-    return _sum((usage.input_tokens, usage.output_tokens))
+    return known_sum((usage.input_tokens, usage.output_tokens))
 
 
 def _dollars(micro: int | None) -> float | None:

@@ -19,10 +19,11 @@ import pandas as pd
 
 from boolab.errors import SettingError
 from boolab.frames import FLOAT, INT, TEXT, as_runs
+from boolab.ledger import Scope
 from boolab.stats.curves import Share, curve, logrank
 from boolab.stats.finding import Finding, count, percent, shorten
 from boolab.stats.intervals import Array, check_confidence
-from boolab.stats.units import INTERRUPTED, Data, Scope, clusters_of, keys_of, units_of
+from boolab.stats.units import INTERRUPTED, Data, clusters_of, keys_of, units_of
 from boolab.types import Run
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]

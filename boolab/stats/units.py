@@ -8,15 +8,15 @@ Every other turn was cut, and nobody knows how long it would have gone on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from boolab.errors import SettingError
-from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, runs_df
+from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, known_sum, runs_df
+from boolab.ledger import Scope
 from boolab.types import MICRO, Run, Step
 
-Scope: TypeAlias = Literal["turn", "run"]
 Data: TypeAlias = Runs | pd.DataFrame
 
 INTERRUPTED = "interrupted"
@@ -128,14 +128,14 @@ def _units_of_run(run: Run, scope: Scope) -> Iterable[dict[str, Any]]:
     for place, (turn, steps) in enumerate(pieces, 1):
         last = place == len(pieces)
         ended = not run.censored if last else not (steps[-1].response.tool_calls or steps[-1].error)
-        cost = _sum(step.response.usage.cost for step in steps)
+        cost = known_sum(step.response.usage.cost for step in steps)
         yield {
             "run_id": run.run_id,
             "turn": turn,
             "task": run.task,
             "n_steps": len(steps),
             "n_tool_calls": sum(result is not None for step in steps for result in step.results),
-            "n_tokens": _sum(
+            "n_tokens": known_sum(
                 tokens
                 for step in steps
                 for tokens in (step.response.usage.input_tokens, step.response.usage.output_tokens)
@@ -185,13 +185,3 @@ def _typed(values: dict[str, Any]) -> pd.DataFrame:
 def _array(values: Any, dtype: str) -> Any:  # noqa: ANN401 - a pandas array
     array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
     return array(values if isinstance(values, pd.Series) else list(values), dtype=dtype)
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum, None if one of the values is unknown."""
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
