@@ -185,10 +185,10 @@ def outcome_columns(ledger: Ledger, places: Places, stops: Stops, *, turns: bool
     }
     paid = np.where(stopped, at, lengths)
     until = np.where(stopped, np.append(ends, 0)[last], lengths)
+    used = {name: _running(ledger, name) for name in SPENT}
     spans = {"": (np.zeros_like(paid), paid), "saved_": (paid, until)}
     for prefix, (start, stop) in spans.items():
-        for name in SPENT:
-            total, unknown = _running(ledger, name)
+        for name, (total, unknown) in used.items():
             amount = total[ledger.first[run] + stop] - total[ledger.first[run] + start]
             if name == "cost":
                 data[f"{prefix}cost_usd"] = pd.arrays.FloatingArray(amount / MICRO, unknown[run])

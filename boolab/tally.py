@@ -11,7 +11,7 @@ runs, without a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, get_args
 
 import numpy as np
@@ -283,8 +283,3 @@ class _Work:
         else:
             group = self._groups[self._places.run if which is None else self._places.run[which]]
         return self._histogram.places(group, fired)
-
-
-def add(one: Mapping[str, Ints], other: Mapping[str, Ints]) -> Sums:
-    """Two tallies of the same settings and groups, added up."""
-    return {name: one[name] + other[name] for name in one}

@@ -28,7 +28,6 @@ from boolab.types import Run, Step, Stop
 
 AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
 COLUMNS: Final = {"steps": "step_cap"}
-DEFAULT_AXES: Final = ("steps", "tool_budget", "doom_loop")
 MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
 
 _LONGEST: Final = 1000  # the largest cap or budget that is looked at, unless asked for
