@@ -32,7 +32,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 from pydantic_core import from_json
 
 from boolab.errors import SettingError
-from boolab.types import ToolCall, ToolResult
+from boolab.types import REDACTED, ToolCall, ToolResult
 
 Identity: TypeAlias = Literal["raw", "ordered", "canonical", "call+result", "tool"]
 IDENTITIES: Final[tuple[str, ...]] = get_args(Identity)
@@ -92,6 +92,9 @@ def call_key(
         result: Its result, needed for `call+result`.
         identity: One of `IDENTITIES`; None for a tool that is exempt.
 
+    Returns:
+        The key. None for a tool that is exempt, and for arguments that a log keeps back, unless by `tool` alone.
+
     Example:
         >>> call_key(ToolCall("1", "ls", '{"b": 1, "a": [ ]}'))
         ('ls', '{"a":[],"b":1}')
@@ -100,6 +103,8 @@ def call_key(
         return None
     if identity == "tool":
         return (call.name,)
+    if call.arguments == REDACTED:
+        return None
     if identity == "raw":
         return (call.name, call.arguments)
     text = _dumps(_parse(call.arguments), call.arguments, sort=identity != "ordered")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, cycle_period
 from boolab.events import run_events
 from boolab.stop import COUNTERS, Progress, StopRule
-from boolab.types import MICRO, Run, Step, ToolCall, ToolResult
+from boolab.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -329,6 +329,11 @@ def _left(limit: str, counter: str) -> Callable[[_StepRow], int | None]:
     return left
 
 
+def _shown(call: ToolCall, what: Callable[[str], str]) -> str | None:
+    """Something of a call's arguments; None where the log keeps them back."""
+    return None if call.arguments == REDACTED else what(call.arguments)
+
+
 _run_cost = _usage("cost")
 
 RUN_COLUMNS = [
@@ -395,8 +400,8 @@ CALL_COLUMNS = [
     Column("step", INT, lambda row: row.step.index),
     Column("call", INT, lambda row: row.number),
     Column("tool", TEXT, lambda row: row.call.name),
-    Column("arguments_hash", TEXT, lambda row: arguments_hash(row.call.arguments)),
-    Column("arguments", TEXT, lambda row: row.call.arguments),
+    Column("arguments_hash", TEXT, lambda row: _shown(row.call, arguments_hash)),
+    Column("arguments", TEXT, lambda row: _shown(row.call, str)),
     Column("result", TEXT, lambda row: row.result and row.result.content),
     Column("is_error", FLAG, lambda row: row.result and row.result.is_error),
     Column("parse_error", FLAG, lambda row: row.result and row.result.parse_error),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAl
 
 import boolab.readers as package
 from boolab.errors import ReadWarning, RunFormatError, SettingError
-from boolab.readers.lines import Warn
+from boolab.readers.lines import Head, Warn
 from boolab.types import Run
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ Paths: TypeAlias = str | Path | Iterable[str | Path]
 
 HEAD: Final = 65_536
 """How much of a file's beginning its format is detected from, in bytes."""
-
-SUFFIXES: Final = (".json", ".jsonl")
-"""The files that are looked at in a folder."""
 
 _UNKNOWN: Final = "no reader recognises it"
 _QUIET: Final = 20_000_000
@@ -43,11 +40,13 @@ class Reader(Protocol):
     @property
     def NAME(self) -> str: ...  # noqa: N802 - a module's constant
     @property
+    def SUFFIXES(self) -> tuple[str, ...]: ...  # noqa: N802 - a module's constant
+    @property
     def PLACES(self) -> tuple[str, ...]: ...  # noqa: N802 - a module's constant
     @property
     def LOOKED_FOR(self) -> str: ...  # noqa: N802 - a module's constant
 
-    def sniff(self, head: bytes, path: Path) -> bool:
+    def sniff(self, head: Head) -> bool:
         """Whether the file looks like this format."""
         ...
 
@@ -238,10 +237,14 @@ def _matches(item: str | Path) -> Iterator[tuple[Path, bool, bool]]:
 
 
 def _under(folder: Path) -> Iterator[str]:
+    known = readers().values()
+    suffixes = tuple({suffix for reader in known for suffix in reader.SUFFIXES})
+    inner = [reader.inner for reader in known if hasattr(reader, "inner")]
     for place, folders, names in os.walk(folder):
-        folders.sort()
+        parts = {part for parts_of in inner for part in parts_of(folders)}
+        folders[:] = sorted(set(folders) - parts)
         for name in sorted(names):
-            if name.endswith(SUFFIXES):
+            if name.endswith(suffixes):
                 yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
 
 
@@ -295,12 +298,12 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
     if wanted is not None and not file.foldered:
         return known[wanted]
     with file.path.open("rb") as opened:
-        head = opened.read(HEAD)
+        head = Head(opened.read(HEAD), file.path)
     choice = [known[wanted]] if wanted is not None else list(known.values())
-    fitting = [reader for reader in choice if reader.sniff(head, file.path)]
+    fitting = [reader for reader in choice if reader.sniff(head)]
     if len(fitting) != 1:
         named = [reader for reader in fitting or choice if _at_home(file.path, reader)]
-        fitting = named if len(named) == 1 and head.strip() else fitting
+        fitting = named if len(named) == 1 and head.data.strip() else fitting
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

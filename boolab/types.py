@@ -45,8 +45,15 @@ class Usage(NamedTuple):
 UNKNOWN_USAGE = Usage()
 
 
+REDACTED = "<redacted>"
+"""The arguments of a call that a log keeps back."""
+
+
 class ToolCall(NamedTuple):
-    """One tool call as the model sent it. `arguments` is the raw text, parsed only where somebody needs it."""
+    """One tool call as the model sent it. `arguments` is the raw text, parsed only where somebody needs it.
+
+    Where a log keeps the arguments back they are `REDACTED`: unknown, so that such a call is the same as no other.
+    """
 
     id: str
     name: str

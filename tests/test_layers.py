@@ -33,6 +33,7 @@ LAYERS = {
         "readers.claude_code",
         "readers.drafts",
         "readers.lines",
+        "readers.talk",
         "readers.tau_bench",
         "reading",
         "records",

@@ -11,6 +11,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError, SettingError
+from boolab.readers.lines import Head
 from boolab.reading import load_runs, read_logs, readers
 from boolab.records import save_runs
 from tests.helpers import distinct, play
@@ -153,7 +154,9 @@ def test_every_reader_says_what_it_is() -> None:
     for name, reader in readers().items():
         assert name == reader.NAME
         assert isinstance(reader.PLACES, tuple)
-        assert not reader.sniff(b"", Path("a.jsonl"))
+        assert reader.SUFFIXES
+        assert all(suffix.startswith(".") for suffix in reader.SUFFIXES)
+        assert not reader.sniff(Head(b"", Path("a.jsonl")))
 
 
 def test_a_bar_is_shown_only_where_somebody_can_see_it(

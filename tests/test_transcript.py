@@ -16,7 +16,7 @@ from tests.readers.claude import call as asks
 from tests.readers.claude import text as says
 from tests.readers.samples import FOLDER
 
-TINY = Path(__file__).parent / "data" / "tau-bench-tiny-airline.json"
+TINY = Path(__file__).parent / "data" / "tau_bench" / "tau-bench-tiny-airline.json"
 
 
 def one(result: ToolResult | None, **response: Any) -> str:

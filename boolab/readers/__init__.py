@@ -3,11 +3,14 @@
 A reader is a module of this package with
 
 - `NAME`: the format's name, which becomes `Run.source`;
+- `SUFFIXES`: how the names of its files end; those are looked at in a folder;
 - `PLACES`: globs of where its harness keeps its logs on a machine (empty if nowhere in particular);
-- `sniff(head, path)`: whether the first `boolab.reading.HEAD` bytes of a file look like this format;
+- `sniff(head)`: whether the beginning of a file looks like this format (`boolab.readers.lines.Head`);
 - `read(path, warn)`: its runs. What is damaged is told to `warn`, and everything else is returned; a file with nothing
-  readable in it is a `RunFormatError`.
+  readable in it is a `RunFormatError`;
+- if a log of its lies in several folders, `inner(folders)`: which of the folders beside each other hold parts of logs
+  only, and are not searched for logs.
 
 Adding a format is adding one such file. What readers share is in `boolab.readers.lines` (bytes to values, within
-limits) and `boolab.readers.drafts` (values to steps).
+limits), `boolab.readers.drafts` (values to steps) and `boolab.readers.talk` (steps to runs).
 """

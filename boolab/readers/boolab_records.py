@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from boolab.readers.lines import Damage, Warn, json_lines, parse_exactly, warn_reader
+from boolab.readers.lines import Damage, Head, Warn, json_lines, parse_exactly, warn_reader
 from boolab.records import KEY, decode_run
 from boolab.types import Run
 
 NAME: Final = "boolab"
+SUFFIXES: Final = (".jsonl",)
 PLACES: Final = ()
 LOOKED_FOR: Final = f'JSON lines that begin with {{"{KEY}": '
 
 _START: Final = f'{{"{KEY}":'.encode()
 
 
-def sniff(head: bytes, path: Path) -> bool:  # noqa: ARG001 - the content says enough
+def sniff(head: Head) -> bool:
     """Whether one of the first lines is a record of boolab's."""
-    return any(line.startswith(_START) for line in head.removeprefix(b"\xef\xbb\xbf").splitlines())
+    return any(line.startswith(_START) for line in head.data.removeprefix(b"\xef\xbb\xbf").splitlines())
 
 
 def read(path: Path, warn: Warn = warn_reader) -> list[Run]:

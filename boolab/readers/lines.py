@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +26,9 @@ MAX_DOCUMENT: Final = 512 * 2**20
 """The largest file that is read as one JSON document, in bytes."""
 
 _TOLD: Final = 10
+_SNIFFED: Final = 20
+_NOTHING: Final = object()
+_LATEST: Final = 253_402_300_800_000  # the year 10000
 _BLOCK: Final = 2**20
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F])..|.)", re.DOTALL
@@ -38,6 +42,40 @@ Warn: TypeAlias = Callable[[str], None]
 def warn_reader(message: str) -> None:
     """Warn with a `ReadWarning`: what `read` does unless it is told something else."""
     warnings.warn(message, ReadWarning, stacklevel=2)
+
+
+class Head:
+    r"""The beginning of a file: what its format is detected from.
+
+    Args:
+        data: The first bytes.
+        path: The file.
+
+    Example:
+        >>> Head(b'{"a": 1}\n{"a": 2}\n{"a', Path("x.jsonl")).values
+        ({'a': 1}, {'a': 2}, {})
+        >>> Head(b'{"list": [1, {"b": 2}, {"c', Path("x.json")).values
+        ({'list': [1, {'b': 2}, {}]},)
+    """
+
+    def __init__(self, data: bytes, path: Path) -> None:
+        self.data = data
+        self.path = path
+
+    @cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The values of the first lines; or of the one document, as far as it goes. Without what is damaged."""
+        data = self.data.removeprefix(b"\xef\xbb\xbf").strip()
+        lines = [line for line in data.splitlines()[:_SNIFFED] if line.strip()]
+        if lines and not _is_whole(lines[0]) and sum(_is_whole(line) for line in lines[1:]) < 2:  # noqa: PLR2004 - a document's last entry may stand alone on its line
+            lines = [data]
+        found = (_part_of(line) for line in lines)
+        return tuple(value for value in found if value is not _NOTHING)
+
+    @cached_property
+    def first(self) -> Mapping[str, Any]:
+        """The first of the values if it is an object, else an empty one."""
+        return mapping(self.values[0]) if self.values else {}
 
 
 class Damage:
@@ -56,6 +94,8 @@ class Damage:
     def __init__(self, path: str | Path) -> None:
         self.path = path
         self.first: tuple[int, str] | None = None
+        self.cut = False
+        """Whether the file ends before it should, so that nobody knows how its last run ended."""
         self._shown: list[tuple[int, str]] = []
         self._count = 0
 
@@ -136,11 +176,43 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
             try:
                 yield number, parse(line)
             except ValueError as error:
-                damage.note(number, _not_json(error, cut=not line.endswith(b"\n")))
+                damage.cut = not line.endswith(b"\n")
+                damage.note(number, _not_json(error, cut=damage.cut))
+
+
+def json_values(path: str | Path, damage: Damage) -> Iterator[tuple[int, Any]]:
+    """The line and the value of each JSON value: those of the lines, or the one document that the file is.
+
+    Raises:
+        RunFormatError: if it is one document, and too large, or nothing of it can be read.
+    """
+    if _has_lines(Path(path)):
+        yield from json_lines(path, damage)
+    else:
+        yield 1, json_document(path, damage)
+
+
+def _has_lines(path: Path) -> bool:
+    """Whether the first line that is not blank is a JSON value of its own, and another line follows."""
+    with path.open("rb") as file:
+        first = b""
+        while not first.strip():
+            first = file.readline(MAX_LINE + 1)
+            if not first:
+                return False
+        if len(first) > MAX_LINE:
+            return path.suffix == ".jsonl"
+        rest = first
+        while rest and (rest.isspace() or rest is first):
+            rest = file.readline(_BLOCK)
+    if not rest:
+        return path.suffix == ".jsonl"
+    first = first.removeprefix(b"\xef\xbb\xbf").strip()
+    return _is_whole(first) or (path.suffix == ".jsonl" and first not in (b"{", b"["))
 
 
 def json_document(path: str | Path, damage: Damage) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a JSON file. Of a damaged list, the items before the damage.
+    """The value of a JSON file. Of a damaged one, what stands before the damage, without the entry that it cuts.
 
     Raises:
         RunFormatError: if the file is too large, or nothing of it can be read.
@@ -155,13 +227,42 @@ def json_document(path: str | Path, damage: Damage) -> Any:  # noqa: ANN401 - an
     except ValueError as error:
         line, offset = _offset(data, error)
         damage.note(line, _not_json(error, cut=str(error).startswith("EOF")))
-        try:
-            part = from_json(data[:offset], allow_partial=True)
-        except ValueError:
-            part = None
-        if isinstance(part, list) and len(part) > 1:
-            return part[:-1]
+        part = _part_of(data[:offset])
+        if _cut_last(part):
+            damage.cut = True
+            return part
         raise RunFormatError(_not_json(error, cut=False), path=path, line=line) from None
+
+
+def _part_of(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """What can be read of a JSON text that may end too early; `_NOTHING` if that is nothing."""
+    try:
+        return from_json(data, cache_strings="keys", allow_partial="trailing-strings")
+    except ValueError as error:
+        _, offset = _offset(data, error)
+    if offset < 1:
+        return _NOTHING
+    try:
+        return from_json(data[:offset], cache_strings="keys", allow_partial="trailing-strings")
+    except ValueError:
+        return _NOTHING
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        return isinstance(parse(data), dict | list)
+    except ValueError:
+        return False
+
+
+def _cut_last(part: object) -> bool:
+    """Remove the last entry of the first list on the way to where a document was cut; False if nothing is left."""
+    while isinstance(part, dict) and part:
+        part = part[next(reversed(part))]
+    if not isinstance(part, list) or len(part) < 2:  # noqa: PLR2004 - one to remove, and one that is whole
+        return False
+    part.pop()
+    return True
 
 
 def _not_json(error: ValueError, *, cut: bool) -> str:
@@ -211,6 +312,18 @@ def whole(value: object) -> int | None:
 def json_text(value: object) -> str:
     """A value as compact JSON, its keys in their order."""
     return to_json(value, inf_nan_mode="constants").decode()
+
+
+def micro(dollars: object) -> int | None:
+    """Dollars as micro-dollars; None if it is no amount.
+
+    Example:
+        >>> micro(0.0125), micro(None), micro(-1)
+        (12500, None, None)
+    """
+    if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 2**33:
+        return None
+    return round(dollars * 1_000_000)
 
 
 def content_text(content: object) -> str:
@@ -273,3 +386,23 @@ def epoch_ms(stamp: object) -> int | None:
     """
     time = instant(stamp)
     return None if time is None else round(time.timestamp() * 1000)
+
+
+def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
+    """The milliseconds since 1970 of a number or of an ISO 8601 timestamp; None if it is neither, or beyond all sense.
+
+    Args:
+        stamp: The number, as a number or as its digits; or the timestamp.
+        ticks: How many of the number's units make a millisecond: 1 for milliseconds, 0.001 for seconds, 1e6 for ns.
+
+    Example:
+        >>> time_ms(1_500), time_ms(1.5, 0.001), time_ms("1500000000", 1e6), time_ms("1970-01-01T00:00:01.5Z")
+        (1500, 1500, 1500, 1500)
+    """
+    if isinstance(stamp, str):
+        if not stamp.isdecimal() or len(stamp) > 20:  # noqa: PLR2004 - nanoseconds have 19 digits
+            return epoch_ms(stamp)
+        stamp = int(stamp)
+    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 < stamp / ticks < _LATEST:
+        return None
+    return round(stamp / ticks)

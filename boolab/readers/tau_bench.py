@@ -19,6 +19,7 @@ from boolab.errors import RunFormatError
 from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable
 from boolab.readers.lines import (
     Damage,
+    Head,
     Warn,
     content_text,
     items,
@@ -32,6 +33,7 @@ from boolab.readers.lines import (
 from boolab.types import Input, Message, Run, Text, ToolCall, ToolResult
 
 NAME: Final = "tau_bench"
+SUFFIXES: Final = (".json",)
 PLACES: Final = ()
 LOOKED_FOR: Final = 'a JSON list of objects with "task_id" and "traj"'
 CAP: Final = 30
@@ -43,12 +45,12 @@ _REACT: Final = "API output:"
 _DOMAINS: Final = ("airline", "retail")
 
 
-def sniff(head: bytes, path: Path) -> bool:  # noqa: ARG001 - the content says enough
+def sniff(head: Head) -> bool:
     """Whether this is a tau-bench file. Its few-shot files are recognised, and refused by `read`."""
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start.startswith(b"[") and start[1:].lstrip().startswith(b"{"):
-        return b'"task_id"' in head and (b'"traj"' in head or (b'"reward"' in head and b'"info"' in head))
-    return start.startswith(b'{"messages_display"')
+    if "messages_display" in head.first:
+        return True
+    entry = mapping(items(head.values[0])[:1][0]) if head.values and items(head.values[0]) else {}
+    return "task_id" in entry and ("traj" in entry or {"reward", "info"} <= entry.keys())
 
 
 def read(path: Path, warn: Warn = warn_reader) -> list[Run]:

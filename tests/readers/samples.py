@@ -1,4 +1,4 @@
-"""Real logs that are not part of this repository."""
+"""Sample logs: small ones of our own in tests/data, by format; and real ones that are not part of this repository."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
+OWN = Path(__file__).resolve().parents[1] / "data"
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def own(name: str) -> Path:
+    """A sample in tests/data, as `format/file`."""
+    path = OWN / name
+    assert path.exists(), path
+    return path
 
 
 def shared(name: str) -> Path:

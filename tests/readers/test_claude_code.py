@@ -11,6 +11,7 @@ import pytest
 
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.readers.claude_code import read, sniff
+from boolab.readers.lines import Head
 from boolab.types import Run, ToolResult, Usage
 from tests.readers.claude import SESSION, Session, call, text, usage, write
 from tests.readers.samples import shared
@@ -82,7 +83,7 @@ SAMPLES = [
 @pytest.mark.parametrize("expected", SAMPLES, ids=lambda expected: expected.path)
 def test_real_sessions_are_counted_as_plain_python_counts_them(expected: Expected) -> None:
     path = shared(expected.path)
-    assert sniff(path.read_bytes()[:65_536], path)
+    assert sniff(Head(path.read_bytes()[:65_536], path))
     (run,) = read(path)
     results = [result for step in run.steps for result in step.results]
     given = [result for result in results if result is not None]
@@ -438,7 +439,7 @@ def test_a_session_of_nothing_but_damage_is_refused(tmp_path: Path) -> None:
 def test_a_session_without_prompt_or_response_holds_no_run(tmp_path: Path) -> None:
     summary = {"type": "summary", "summary": "What it was about", "leafUuid": "u9"}
     path = write(tmp_path / "a.jsonl", [summary])
-    assert sniff(path.read_bytes(), path)
+    assert sniff(Head(path.read_bytes(), path))
     assert read(path) == []
 
 
@@ -455,14 +456,14 @@ def test_other_systems_logs_are_not_taken_for_sessions() -> None:
     taken = [
         path
         for path in folder.rglob("*.json*")
-        if sniff(path.read_bytes()[:65_536], path) and not ours & set(path.parts) and "claude_" not in path.name
+        if sniff(Head(path.read_bytes()[:65_536], path)) and not ours & set(path.parts) and "claude_" not in path.name
     ]
     assert taken == []
 
 
 def test_half_a_line_that_is_longer_than_the_head_is_recognised() -> None:
     line = json.dumps({"type": "user", "sessionId": "s", "parentUuid": None, "message": {"content": "x" * 99}})
-    assert sniff(line[:-20].encode(), Path("a.jsonl"))
+    assert sniff(Head(line[:-20].encode(), Path("a.jsonl")))
 
 
 def test_of_usage_that_shrinks_the_largest_counts(tmp_path: Path) -> None:

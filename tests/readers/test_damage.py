@@ -34,7 +34,7 @@ LOGS = ["claude.jsonl", "tau-airline.json", "own.jsonl"]
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("whole")
     RICH.write(folder / "claude.jsonl")
-    tiny = Path(__file__).resolve().parents[1] / "data" / "tau-bench-tiny-airline.json"
+    tiny = Path(__file__).resolve().parents[1] / "data" / "tau_bench" / "tau-bench-tiny-airline.json"
     (folder / "tau-airline.json").write_bytes(tiny.read_bytes())
     save_runs([play(distinct(3)), play(distinct(2, end=None))], folder / "own.jsonl")
     return {name: (folder / name).read_bytes() for name in LOGS}

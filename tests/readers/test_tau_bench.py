@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.readers.lines import Head
 from boolab.readers.tau_bench import read, sniff
 from boolab.types import UNKNOWN_USAGE
 from tests.readers.samples import shared
 
-HERE = Path(__file__).resolve().parents[1] / "data" / "tau-bench-tiny-airline.json"
+HERE = Path(__file__).resolve().parents[1] / "data" / "tau_bench" / "tau-bench-tiny-airline.json"
 
 
 def user(said: str) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def test_react_transcripts_and_few_shot_files_are_refused_with_the_reason(tmp_pa
         read(write(tmp_path, entry(says("Action: look"), user("API output: ok"))))
     few = tmp_path / "few.jsonl"
     few.write_text('{"messages_display": "user: Hi"}\n')
-    assert sniff(few.read_bytes(), few)
+    assert sniff(Head(few.read_bytes(), few))
     with pytest.raises(RunFormatError, match=r"few\.jsonl:1: few-shot demonstrations"):
         read(few)
 
@@ -169,7 +170,7 @@ def test_entries_that_are_no_runs_are_told(tmp_path: Path) -> None:
 def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(content)
-    assert not sniff(path.read_bytes(), path)
+    assert not sniff(Head(path.read_bytes(), path))
     with pytest.raises(RunFormatError):
         read(path)
 
