@@ -29,12 +29,6 @@ LAYERS = {
         "places",
         "policy",
         "readers",
-        "readers.boolab_records",
-        "readers.claude_code",
-        "readers.drafts",
-        "readers.lines",
-        "readers.talk",
-        "readers.tau_bench",
         "reading",
         "records",
     },
@@ -90,6 +84,8 @@ LAYERS = {
         "report.tell",
     },
 }
+# A format is added by adding one file.
+LAYERS[2] |= {f"readers.{path.stem}" for path in (PACKAGE / "readers").glob("[!_]*.py")}
 LAYER_OF = {module: layer for layer, modules in LAYERS.items() for module in modules}
 
 

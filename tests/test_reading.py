@@ -120,7 +120,7 @@ def test_where_nothing_is_there_is_nothing_to_read(tmp_path: Path, name: str) ->
 
 def test_a_format_can_be_named(folder: Path) -> None:
     assert [run.source for run in load_runs(folder, format="boolab")] == ["boolab"]
-    with pytest.raises(SettingError, match="format 'x' is not known; accepted: boolab, claude_code, tau_bench"):
+    with pytest.raises(SettingError, match="format 'x' is not known; accepted: .*boolab, .*claude_code, .*tau_bench"):
         load_runs(folder, format="x")
     with pytest.raises(RunFormatError, match="nothing else in it can be read"):
         load_runs(folder / "projects/-a/one.jsonl", format="boolab")
