@@ -273,10 +273,10 @@ CODEX_SERVER: Final = ("web_search_call", "image_generation_call")
 
 def codex_error(output: Any) -> bool | None:
     """Read the exit code at the head of the text, or in the JSON, that the harness wrote."""
-    text = output if isinstance(output, str) else json.dumps(output)
-    code = re.match(r"(?:Exit code: |Process exited with code )(-?\d+)", text) or re.search(
-        r'"exit_code": ?(-?\d+)', text
-    )
+    if isinstance(output, str) and output.startswith("{"):
+        left = (json.loads(output).get("metadata") or {}).get("exit_code")
+        return None if left is None else left != 0
+    code = re.match(r"(?:Exit code: |Process exited with code )(-?\d+)", str(output))
     return int(code[1]) != 0 if code else None
 
 
@@ -355,6 +355,11 @@ def gemini(path: Path) -> list[Log]:
     return [Log(marks)]
 
 
+def inspect_usage(usage: dict[str, int] | None) -> tuple[int, int] | None:
+    """Take the total, as providers differ in whether input includes what was cached."""
+    return (usage["total_tokens"] - usage["output_tokens"], usage["output_tokens"]) if usage else None
+
+
 def inspect_sample(sample: dict[str, Any]) -> Log:
     """Read the conversation; usage comes from the model events, from the front."""
     events = sample.get("events") or (sample.get("transcript") or {}).get("events") or ()
@@ -364,9 +369,7 @@ def inspect_sample(sample: dict[str, Any]) -> Log:
         if message["role"] == "user":
             marks.append(Mark("user"))
         elif message["role"] == "assistant":
-            usage = next(used, None)
-            made = usage and usage["output_tokens"]
-            marks.append(Mark("step", None, usage and (usage["total_tokens"] - made, made)))
+            marks.append(Mark("step", None, inspect_usage(next(used, None))))
             marks += [Mark("call", call["id"]) for call in message.get("tool_calls") or ()]
         elif message["role"] == "tool":
             marks.append(Mark("result", message["tool_call_id"], error=bool(message.get("error"))))
@@ -498,6 +501,7 @@ def main() -> None:
     if not DATA.is_dir():
         sys.stdout.write(f"The sample trajectories are not there: {DATA} is missing.\n")
         return
+    hands = 0
     for row in EXPECTED:
         found = derive(row)
         sys.stdout.write(f"{row.path}\n    {row.format or row.note}")
@@ -507,7 +511,9 @@ def main() -> None:
         by_hand = [
             f"{name}={mine}" for name, mine, counted in zip(row._fields, row, found, strict=True) if mine != counted
         ]
+        hands += len(by_hand)
         sys.stdout.write(f"\n    set by hand: {', '.join(by_hand)}\n" if by_hand else "\n")
+    sys.stdout.write(f"{len(EXPECTED)} files, {hands} numbers set by hand\n")
     missing = {str(file.relative_to(DATA)) for file in DATA.rglob("*") if file.is_file()} - {r.path for r in EXPECTED}
     sys.stdout.write("".join(f"not in the table: {path}\n" for path in sorted(missing)))
 

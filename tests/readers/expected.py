@@ -1,4 +1,4 @@
-"""What a correct reader reports for each of the sample trajectories, derived before there were readers.
+"""What a correct reader reports for each of the sample trajectories, counted apart from the readers.
 
 `tests/readers/derive.py` counted the numbers from the files, by plain code of its own; where a note says so, what is
 right was chosen by reading the file, and the note names the alternative (the doubtful ones begin with AMBIGUOUS).
@@ -1071,9 +1071,9 @@ EXPECTED: Final = (
         output_tokens=None,
         successes=None,
         note=(
-            "AMBIGUOUS: a bare list of messages of mini-swe-agent's text mode (the spec calls local.traj.json a list "
-            "of strings and refuses it); refusing is the alternative, reading it as openai_chat is wrong (no calls, "
-            "results as turns). The submission's result has no return code: errors unknown (2 known)"
+            "AMBIGUOUS: a bare list of messages of mini-swe-agent's text mode (it was described as a list of strings,"
+            " to be refused); refusing is the alternative, reading it as openai_chat is wrong (no calls, results as "
+            "turns). The submission's result has no return code: errors unknown (2 known)"
         ),
     ),
     Expected(
@@ -1089,9 +1089,9 @@ EXPECTED: Final = (
         output_tokens=None,
         successes=None,
         note=(
-            "AMBIGUOUS: a bare list of messages of mini-swe-agent's text mode (the spec calls local.traj.json a list "
-            "of strings and refuses it); refusing is the alternative, reading it as openai_chat is wrong (no calls, "
-            "results as turns). The submission's result has no return code: errors unknown (0 known)"
+            "AMBIGUOUS: a bare list of messages of mini-swe-agent's text mode (it was described as a list of strings,"
+            " to be refused); refusing is the alternative, reading it as openai_chat is wrong (no calls, results as "
+            "turns). The submission's result has no return code: errors unknown (0 known)"
         ),
     ),
     Expected(
