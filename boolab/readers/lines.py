@@ -403,6 +403,6 @@ def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
         if not stamp.isdecimal() or len(stamp) > 20:  # noqa: PLR2004 - nanoseconds have 19 digits
             return epoch_ms(stamp)
         stamp = int(stamp)
-    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 < stamp / ticks < _LATEST:
+    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 < stamp < ticks * _LATEST:
         return None
     return round(stamp / ticks)

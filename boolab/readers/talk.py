@@ -114,6 +114,24 @@ class Talk:
         self.drafts.append(draft)
         return draft
 
+    def goes_on(self, draft: Draft, time: int | None) -> None:
+        """Another part of a response came."""
+        if draft.said is not None and time is not None:
+            draft.said = max(draft.said, time)
+        draft.lasts_until(time)
+        self._hear(time)
+
+    def rewinds(self, kept: int, time: int | None = None) -> None:
+        """Leave all steps but the first `kept` behind, with what was said since then."""
+        steps = len(self.drafts) - kept
+        del self.drafts[kept:]
+        self._inputs = [given for given in self._inputs if given.before <= kept]
+        if not kept:
+            self._prompt = [message for message in self._prompt if message.role == "system"]
+        for _, _, what in self._events:
+            what["after_step"] = min(what["after_step"], kept)
+        self.happened("rewind", time, steps=steps)
+
     def asks(self, draft: Draft, call_id: str, name: str, arguments: object) -> None:
         """A call that a response asks for; `arguments` is the raw text, or any JSON value."""
         raw = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
