@@ -38,9 +38,10 @@ if TYPE_CHECKING:
         plot_tools,
     )
     from boolab.policy import Policy, policies
+    from boolab.public_data import load_dataset
     from boolab.reading import Reading, load_runs, read_logs
-    from boolab.records import save_runs
     from boolab.runner import resume, run, run_sync, start
+    from boolab.saving import save_runs
     from boolab.stats.finding import Finding
     from boolab.stats.recommend import Recommendation, recommend
     from boolab.stats.scorecard import scorecard
@@ -93,6 +94,7 @@ __all__ = [
     "events_df",
     "label",
     "load_agents",
+    "load_dataset",
     "load_runs",
     "max_cost",
     "max_steps",
@@ -156,8 +158,9 @@ _HOMES = {
         "plot_tools",
     ),
     "policy": ("Policy", "policies"),
+    "public_data": ("load_dataset",),
     "reading": ("Reading", "load_runs", "read_logs"),
-    "records": ("save_runs",),
+    "saving": ("save_runs",),
     "runner": ("resume", "run", "run_sync", "start"),
     "stats.finding": ("Finding",),
     "stats.recommend": ("Recommendation", "recommend"),

@@ -34,12 +34,12 @@ UNKNOWN: Final = -1
 LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
 """What a success is: a label that somebody gave, or, where nobody did, that the record ended by itself."""
 
-_RUN_FIELDS = ("agent", "model", "policy", "task", "source")
+RUN_FIELDS = ("agent", "model", "policy", "task", "source")
 _NO_KEY: Final = 0
 FRAME_COLUMNS: Final = (
-    "run_id", "turn", "boundary", "final", "n_tool_calls", "call_keys", "call_errors", "repeat_streak", "error_streak",
-    "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity", "success", "censored",
-    *_RUN_FIELDS,
+    "run_id", "turn", "step", "boundary", "final", "n_tool_calls", "call_keys", "call_errors", "repeat_streak",
+    "error_streak", "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity", "success",
+    "censored", *RUN_FIELDS,
 )  # fmt: skip
 """What is read of a frame with a row per step, beside the columns that groups are made by."""
 
@@ -192,7 +192,7 @@ def ledger_of(runs: Runs, detectors: Iterable[Detector] = (), scope: Scope = "tu
     labels = [-1 if run.success is None else int(run.success) for run in rows]
     ended = [not run.censored for run in rows]
     frame = pd.DataFrame({"run_id": text([run.run_id for run in rows])})
-    for name in _RUN_FIELDS:
+    for name in RUN_FIELDS:
         frame[name] = text([getattr(run, name) for run in rows])
     for name in dict.fromkeys(name for run in rows for name in run.settings):
         if name not in frame:
@@ -286,11 +286,7 @@ def _ledger(
     labelled: bool | None = None,
 ) -> Ledger:
     """A ledger from raw columns: adds up what is counted, within the scope."""
-    opens = np.zeros(int(first[-1]), dtype=bool)
-    opens[first[:-1][first[:-1] < first[1:]]] = True
-    new_run = opens.copy()
-    if scope == "turn":
-        opens[1:] |= raw["turn"][1:] != raw["turn"][:-1]
+    opens, new_run = _segments(raw["turn"], first, scope), _segments(raw["turn"], first, "run")
     starts = np.flatnonzero(opens)
     lengths = np.diff(np.append(starts, len(opens)))
     place = np.arange(len(opens)) - np.repeat(starts, lengths) + 1
@@ -431,7 +427,7 @@ def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame
         "start_ms": (INT, lambda _, step: step.start_ms),
         "duration_ms": (INT, lambda _, step: step.duration_ms),
         "identity": (TEXT, lambda *_: watch.identities),
-        **{name: (TEXT, _field(name)) for name in _RUN_FIELDS},
+        **{name: (TEXT, _field(name)) for name in RUN_FIELDS},
         "success": (FLAG, lambda run, _: run.success),
         "censored": (FLAG, lambda run, _: run.censored),
     }
@@ -451,7 +447,8 @@ def ledger_of_frame(
 
     Columns: `run_id`, and `censored` (whether the recording was cut), are needed; `n_tool_calls` for calls, tokens,
     cost and times where they are. Without `boundary`, rules are asked after every step of a turn but its last, and
-    there too if the run was cut. Repeats need `call_keys`, or `repeat_streak` as `steps_df` has it. `labelled` says
+    there too if the run was cut. A row whose `step` is NA stands for a run without steps. Repeats need
+    `call_keys`, or `repeat_streak` as `steps_df` has it. `labelled` says
     whether labels are successes, where the frame is a part of more; by default they are if there are any.
 
     Raises:
@@ -475,9 +472,12 @@ def ledger_of_frame(
         again = frame["run_id"].iloc[int(next(s for s, c in zip(starts, codes[starts], strict=True) if s > starts[c]))]
         msg = f"the rows of run {again!r} are not together: sort the frame by run_id and step"
         raise SettingError(msg)
-    first = np.append(starts, len(frame)).astype(np.int64)
     heads = frame.iloc[starts].reset_index(drop=True)
-    for name in {"run_id", *_RUN_FIELDS} & set(heads.columns):
+    if "step" in frame and frame["step"].isna().any():
+        there = frame["step"].notna().to_numpy()
+        frame, codes = frame[there].reset_index(drop=True), codes[there]
+    first = np.append(0, np.cumsum(np.bincount(codes, minlength=len(ids)))).astype(np.int64)
+    for name in {"run_id", *RUN_FIELDS} & set(heads.columns):
         heads[name] = heads[name].astype(TEXT)
     raw = {
         "turn": _column(frame, "turn", 1),
@@ -526,13 +526,15 @@ def _segments(turn: Ints, first: Ints, scope: Scope) -> Flags:
 
 def _boundaries(frame: pd.DataFrame, turn: Ints, first: Ints, cut: Flags, scope: Scope) -> Ints:
     last = np.zeros(len(frame), dtype=bool)
-    last[first[1:] - 1] = True
+    some = first[:-1] < first[1:]
+    ends = first[1:][some] - 1
+    last[ends] = True
     if "boundary" in frame:
         boundary = _column(frame, "boundary", 0).astype(bool)
     else:
         boundary = ~last
         boundary[:-1] &= turn[1:] == turn[:-1]
-        boundary[first[1:] - 1] = cut
+        boundary[ends] = cut[some]
     return ((boundary | ~last) if scope == "run" else boundary).astype(np.int64)
 
 

@@ -116,11 +116,9 @@ def load_runs(paths: Paths, format: str | None = None) -> list[Run]:  # noqa: A0
 
     Example:
         >>> import tempfile
-        >>> from boolab.models.scripted import ScriptedModel
-        >>> from boolab.records import save_runs
-        >>> from boolab.runner import run_sync
+        >>> line = '{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]}'
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_runs(run_sync(None, "Hello", model=ScriptedModel(["Hi."])), f"{folder}/runs.jsonl")
+        ...     size = Path(f"{folder}/chat.jsonl").write_text(line)
         ...     [run.task for run in load_runs(folder)]
         ['Hello']
     """
@@ -270,6 +268,8 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
         why = error
     except OSError as error:
         why = RunFormatError(f"cannot be read: {error.strerror}", path=path)
+    except SettingError as error:
+        why = RunFormatError(str(error), path=path)
     except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
         why = RunFormatError(
             f"the reader of {name or 'some format'} failed ({type(error).__name__}: {error})", path=path

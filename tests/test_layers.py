@@ -12,6 +12,7 @@ LAYERS = {
     0: {"errors", "types", "clock", "documents", "data", "transcript"},
     1: {
         "abort",
+        "codec",
         "detectors",
         "events",
         "models",
@@ -24,15 +25,16 @@ LAYERS = {
     },
     2: {
         "agents",
+        "atif",
         "frames",
         "labels",
         "places",
         "policy",
+        "public_data",
         "readers",
         "reading",
-        "records",
     },
-    3: {"counterfactuals", "fires", "grid", "ledger", "loop", "outcomes", "parquet", "runner", "tally", "turn"},
+    3: {"counterfactuals", "fires", "grid", "ledger", "loop", "outcomes", "parquet", "runner", "saving", "tally", "turn"},
     4: {
         "demo",
         "demo_logs",

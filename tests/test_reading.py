@@ -13,7 +13,7 @@ import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.readers.lines import Head
 from boolab.reading import load_runs, read_logs, readers
-from boolab.records import save_runs
+from boolab.saving import save_runs
 from tests.helpers import distinct, play
 from tests.readers.claude import Session, call, text
 
@@ -51,7 +51,7 @@ def test_a_folder_gives_the_runs_of_all_logs_in_it_and_one_bad_file_stops_nothin
     rows = {Path(row.path).name: row for row in reading.files}
     assert {name: (row.format, row.runs) for name, row in rows.items()} == {
         "bad.json": ("tau_bench", 0),
-        "own.jsonl": ("boolab", 1),
+        "own.jsonl": ("atif", 1),
         "package.json": (None, 0),
         "one.jsonl": ("claude_code", 1),
         "two.jsonl": ("claude_code", 1),
@@ -119,11 +119,11 @@ def test_where_nothing_is_there_is_nothing_to_read(tmp_path: Path, name: str) ->
 
 
 def test_a_format_can_be_named(folder: Path) -> None:
-    assert [run.source for run in load_runs(folder, format="boolab")] == ["boolab"]
-    with pytest.raises(SettingError, match="format 'x' is not known; accepted: .*boolab, .*claude_code, .*tau_bench"):
+    assert [run.source for run in load_runs(folder, format="atif")] == ["boolab"]
+    with pytest.raises(SettingError, match="format 'x' is not known; accepted: .*atif, .*claude_code, .*tau_bench"):
         load_runs(folder, format="x")
     with pytest.raises(RunFormatError, match="nothing else in it can be read"):
-        load_runs(folder / "projects/-a/one.jsonl", format="boolab")
+        load_runs(folder / "projects/-a/one.jsonl", format="atif")
 
 
 def test_a_named_log_without_runs_is_told(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ finds the call that a result answers, by id *and* position, because ids repeat w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from boolab.readers.lines import parse
 from boolab.types import UNKNOWN_USAGE, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 
+_WITHHELD: Final = re.compile(r"\s*[<\[(*]+\s*redacted\s*[>\])*]+\s*", re.IGNORECASE)
 _FINISH: Final = {
     "content_filter": "content_filter",
     "end_turn": "stop",
@@ -139,6 +141,18 @@ def unreadable(arguments: str) -> bool:
         return not isinstance(parse(arguments.encode("utf-8", "surrogatepass")), dict)
     except ValueError:
         return True
+
+
+def withheld(arguments: object) -> bool:
+    """Whether a log keeps a call's arguments back: all of them stand as `<redacted>`, `[REDACTED]` or the like.
+
+    Example:
+        >>> withheld("<redacted>"), withheld({"path": "[REDACTED]"}), withheld({"path": "a", "text": "<redacted>"})
+        (True, True, False)
+    """
+    if isinstance(arguments, dict):
+        return bool(arguments) and all(map(withheld, arguments.values()))
+    return isinstance(arguments, str) and _WITHHELD.fullmatch(arguments) is not None
 
 
 def stop_at(reason: StopReason, drafts: Sequence[Draft]) -> Stop:

@@ -180,16 +180,16 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
                 damage.note(number, _not_json(error, cut=damage.cut))
 
 
-def json_values(path: str | Path, damage: Damage) -> Iterator[tuple[int, Any]]:
+def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
     """The line and the value of each JSON value: those of the lines, or the one document that the file is.
 
     Raises:
         RunFormatError: if it is one document, and too large, or nothing of it can be read.
     """
     if _has_lines(Path(path)):
-        yield from json_lines(path, damage)
+        yield from json_lines(path, damage, parse)
     else:
-        yield 1, json_document(path, damage)
+        yield 1, json_document(path, damage, parse)
 
 
 def _has_lines(path: Path) -> bool:
@@ -211,7 +211,7 @@ def _has_lines(path: Path) -> bool:
     return _is_whole(first) or (path.suffix == ".jsonl" and first not in (b"{", b"["))
 
 
-def json_document(path: str | Path, damage: Damage) -> Any:  # noqa: ANN401 - any JSON value
+def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Any:  # noqa: ANN401 - any JSON value
     """The value of a JSON file. Of a damaged one, what stands before the damage, without the entry that it cuts.
 
     Raises:
@@ -324,6 +324,18 @@ def micro(dollars: object) -> int | None:
     if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 2**33:
         return None
     return round(dollars * 1_000_000)
+
+
+def seconds_ms(seconds: object) -> int | None:
+    """A length of time in seconds as milliseconds; None if it is none.
+
+    Example:
+        >>> seconds_ms(0.25), seconds_ms(None), seconds_ms(-1)
+        (250, None, None)
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**43:
+        return None
+    return round(seconds * 1000)
 
 
 def content_text(content: object) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable
+from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable, withheld
 from boolab.readers.lines import json_text, one_line
 from boolab.types import REDACTED, Event, Input, Message, Role, Run, Stop, StopReason, Text, ToolCall, ToolResult
 
@@ -133,8 +133,10 @@ class Talk:
         self.happened("rewind", time, steps=steps)
 
     def asks(self, draft: Draft, call_id: str, name: str, arguments: object) -> None:
-        """A call that a response asks for; `arguments` is the raw text, or any JSON value."""
+        """A call that a response asks for; `arguments` is the raw text, or any JSON value, or what stands for it."""
         raw = arguments if isinstance(arguments, str) else json_text({} if arguments is None else arguments)
+        if "redacted" in raw.lower() and withheld(arguments):
+            raw = REDACTED
         self._pairing.ask(draft, ToolCall(call_id, name, raw))
 
     def gives(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.reading import load_runs
-from boolab.records import save_runs
+from boolab.saving import save_runs
 from boolab.types import Run
 from tests.helpers import distinct, play
 from tests.readers.claude import Session, call, text, usage

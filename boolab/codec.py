@@ -1,28 +1,25 @@
-"""boolab's own records on disk: JSON Lines, one run a line, exactly as it was.
+"""The records as JSON values and back, exactly: their types say how each is written.
 
-Each line is an object: `boolab_run` (the version of the format), then the fields of `Run`, without `continuation` and
-without those that have their default value. The records' types say how each value is written: NamedTuples as objects
-(without their defaults), a message's parts and a step's calls and results as objects with a `part`, times as ISO 8601.
+NamedTuples are objects without their defaults; a message's parts and a step's calls and results say which `part` they
+are; times are ISO 8601. What a setting or an event holds may be anything that JSON knows, and tuples.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import cache
-from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from boolab.detectors import IDENTITIES
 from boolab.errors import SettingError
 from boolab.types import Reasoning, Run, Sentinel, StepStart, Text, ToolCall, ToolResult
 
-VERSION: Final = 1
-KEY: Final = "boolab_run"
+_Kind = TypeVar("_Kind")
+_Read: TypeAlias = Callable[[Any], Any]
 
 _PARTS: Final[dict[str, type]] = {
     "step_start": StepStart,
@@ -35,76 +32,35 @@ _PARTS: Final[dict[str, type]] = {
 _NAMES: Final = {kind: name for name, kind in _PARTS.items()}
 _TUPLE, _PAIRS = "$tuple", "$pairs"
 
-_Read: TypeAlias = Callable[[Any], Any]
 
-
-def save_runs(runs: Run | Iterable[Run], path: str | Path) -> None:
-    """Write runs to a `.jsonl` file, which `load_runs` reads back exactly. An old file of that name is replaced.
-
-    Args:
-        runs: A run, or runs.
-        path: Where to; `~` is expanded.
+def run_fields(run: Run, leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of a run as JSON values: without those that have their default, and those to `leave_out`.
 
     Raises:
-        SettingError: if the suffix is another one, or a setting or an event holds what JSON cannot.
-
-    Example:
-        >>> from boolab.models.scripted import ScriptedModel
-        >>> from boolab.readers.boolab_records import read
-        >>> from boolab.runner import run_sync
-        >>> import tempfile
-        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     save_runs(run, f"{folder}/runs.jsonl")
-        ...     read(Path(folder) / "runs.jsonl") == [run]
-        True
+        SettingError: if a setting or an event holds what JSON cannot.
     """
-    path = Path(path).expanduser()
-    if path.suffix != ".jsonl":
-        msg = f"{path.name!r}: runs are saved as .jsonl (JSON Lines); {path.suffix or 'no suffix'} is not accepted"
-        raise SettingError(msg)
-    listed = [runs] if isinstance(runs, Run) else list(runs)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            for run in listed:
-                file.write(encode_run(run) + b"\n")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def encode_run(run: Run) -> bytes:
-    """One run as one line of JSON, without its end."""
-    row: dict[str, Any] = {KEY: VERSION}
+    row = {}
     for name, default in _FIELDS.items():
         value = getattr(run, name)
-        if default is MISSING or not _same(value, default):
-            row[name] = _plain(value, f"{name} of run {run.run_id}")
-    try:
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except UnicodeEncodeError:  # half surrogates
-        return json.dumps(row, separators=(",", ":"), allow_nan=False).encode()
+        if name not in leave_out and (default is MISSING or not _same(value, default)):
+            row[name] = encode(value, f"{name} of run {run.run_id}")
+    return row
 
 
-def decode_run(row: object) -> Run:
-    """The run of one parsed line.
+def run_of(row: Mapping[str, Any], **rest: Any) -> Run:  # noqa: ANN401 - fields of every kind
+    """The run that these fields, as JSON values, and the `rest`, as they are, make.
 
     Raises:
-        ValueError: if it is not one, or of a version that is not known.
+        ValueError: if a field is not known, missing, or of another kind, or the fields contradict each other.
     """
-    if not isinstance(row, dict):
-        raise ValueError(f"{row!r:.80} is not a record")  # noqa: TRY004 - of what was read, all faults are alike
-    if row.get(KEY) != VERSION or isinstance(row.get(KEY), bool):
-        raise ValueError(f"a record of version {row.get(KEY)!r}; version {VERSION} can be read")
-    unknown = row.keys() - _FIELDS.keys() - {KEY}
+    unknown = row.keys() - _FIELDS.keys()
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))}: not fields of a run")
-    missing = [name for name, default in _FIELDS.items() if default is MISSING and name not in row]
+    missing = [name for name, default in _FIELDS.items() if default is MISSING and name not in row and name not in rest]
     if missing:
         raise ValueError(f"{', '.join(missing)}: missing")
     readers = _hints(Run)
-    run = Run(**{name: _named(name, readers[name], value) for name, value in row.items() if name != KEY})
+    run = Run(**{name: _named(name, readers[name], value) for name, value in row.items()} | rest)
     for place, step in enumerate(run.steps, 1):
         if step.index != place or len(step.results) != len(step.response.tool_calls):
             raise ValueError(
@@ -115,11 +71,27 @@ def decode_run(row: object) -> Run:
     return run
 
 
-def _named(name: str, read: _Read, value: object) -> Any:  # noqa: ANN401 - any field
+def decode(kind: type[_Kind], value: object) -> _Kind:
+    """The record of this kind that a JSON value stands for.
+
+    Raises:
+        ValueError: if it stands for none.
+
+    Example:
+        >>> decode(ToolCall, encode(ToolCall("1", "ls", "{}"), "a call"))
+        ToolCall(id='1', name='ls', arguments='{}')
+    """
+    hint: Any = kind  # a type of any kind is hashable, which mypy does not see
+    read: Callable[[object], _Kind] = _reader(hint)
+    return read(value)
+
+
+def dumps(value: object) -> bytes:
+    """A JSON value as compact text; half surrogates are escaped."""
     try:
-        return read(value)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _defaults() -> dict[str, Any]:
@@ -134,17 +106,25 @@ def _defaults() -> dict[str, Any]:
 _FIELDS: Final = _defaults()
 
 
-def _plain(value: Any, where: str) -> Any:  # noqa: ANN401 - any value of a record
-    """A value of the records as JSON has it: a NamedTuple without its defaults, other tuples as lists."""
+def encode(value: Any, where: str) -> Any:  # noqa: ANN401 - any value of a record
+    """A value of the records as JSON has it: a NamedTuple without its defaults, other tuples as lists.
+
+    Args:
+        value: The value.
+        where: What it is of, for the message if JSON cannot hold it.
+
+    Raises:
+        SettingError: if JSON cannot hold it.
+    """
     if isinstance(value, tuple):
         names = getattr(value, "_fields", None)
         if names is None:
-            return [_plain(item, where) for item in value]
+            return [encode(item, where) for item in value]
         row = {"part": _NAMES[type(value)]} if type(value) in _NAMES else {}
         usual: Mapping[str, Any] = getattr(value, "_field_defaults", {})
         for name, item in zip(names, value, strict=True):
             if name not in usual or not _same(item, usual[name]):
-                row[name] = _tagged(item, where) if name == "payload" else _plain(item, where)
+                row[name] = _tagged(item, where) if name == "payload" else encode(item, where)
         return row
     if isinstance(value, datetime):
         return value.isoformat()
@@ -185,6 +165,13 @@ def _free(value: Any) -> Any:  # noqa: ANN401 - any value of a record
             return {_free(key): _free(item) for key, item in value[_PAIRS]}
         return {key: _free(item) for key, item in value.items()}
     return value
+
+
+def _named(name: str, read: _Read, value: object) -> Any:  # noqa: ANN401 - any field
+    try:
+        return read(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 @cache

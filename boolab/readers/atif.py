@@ -1,0 +1,184 @@
+"""ATIF, the Agent Trajectory Interchange Format, versions 1.x: one trajectory a file, or one a line.
+
+What boolab wrote itself comes back exactly as it was; see `boolab.atif`. Of others' files (Harbor, Terminal-Bench and
+more; github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md):
+
+- An agent's step is a step, unless it says that no model was called for it (`llm_call_count` 0) or that it was copied
+  from elsewhere (`is_copied_context`). `step_id` counts users' and system messages too.
+- A result answers the call of the same step with its id; results without ids answer the calls in order, if there are
+  as many. The format has no errors and no finish reasons, so both are unknown.
+- `prompt_tokens` hold the cached ones already.
+- Embedded `subagent_trajectories` are runs of their own.
+- Where `source` is kept back, a step with a model's marks (metrics, calls, reasoning) is an agent's.
+- agentpile's own `extra` says what was labelled, which results were errors, and which agent step is really the
+  simulated user's (github.com/yzhao062/agentpile).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.atif import is_own, run_of_trajectory
+from boolab.readers.drafts import Draft
+from boolab.readers.lines import (
+    Damage,
+    Head,
+    Warn,
+    content_text,
+    epoch_ms,
+    items,
+    json_values,
+    mapping,
+    micro,
+    parse_exactly,
+    text,
+    warn_reader,
+    whole,
+)
+from boolab.readers.talk import Talk
+from boolab.types import Run, Usage
+
+NAME: Final = "atif"
+SUFFIXES: Final = (".jsonl", ".json")
+PLACES: Final = ()
+LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'
+
+_SCHEMA: Final = "ATIF-v"
+_PILE: Final = "agentpile"
+
+
+def sniff(head: Head) -> bool:
+    """Whether one of the first values is a trajectory."""
+    return any(_is_trajectory(value) for value in head.values)
+
+
+def _is_trajectory(value: object) -> bool:
+    return text(mapping(value).get("schema_version")).startswith(_SCHEMA)
+
+
+def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
+    """The runs of one file: of each trajectory, then of the subagents within it.
+
+    Raises:
+        RunFormatError: if nothing in it can be read.
+    """
+    damage = Damage(path)
+    runs: list[Run] = []
+    for number, value in json_values(path, damage, parse=parse_exactly):
+        if not _is_trajectory(value):
+            damage.note(number, f"no trajectory: {LOOKED_FOR} was looked for")
+        elif not text(value["schema_version"]).startswith(f"{_SCHEMA}1."):
+            damage.note(number, f"a trajectory of {value['schema_version']!r:.40}; versions ATIF-v1.x can be read")
+        elif is_own(value) and not damage.cut:
+            try:
+                runs.append(run_of_trajectory(value))
+            except ValueError as error:
+                damage.note(number, str(error))
+        else:
+            runs += runs_of(value, f"{path.stem}/{len(runs) + 1}", cut=damage.cut)
+    damage.tell(warn, readable=bool(runs))
+    return runs
+
+
+def runs_of(
+    trajectory: Mapping[str, Any], name: str, parent: str | None = None, *, source: str = NAME, cut: bool = False
+) -> list[Run]:
+    """The run of a trajectory that others wrote, and those of the subagents within it.
+
+    Args:
+        trajectory: The trajectory, as JSON values.
+        name: The run's id, if it has none.
+        parent: The id of the run that it is a subagent's of.
+        source: Where the run comes from.
+        cut: Whether its file ends before it should.
+    """
+    run_id = text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name
+    talk = Talk(source)
+    for step in items(trajectory.get("steps")):
+        _take(talk, mapping(step))
+    pile = _pile(trajectory)
+    agent = mapping(trajectory.get("agent"))
+    outcome = mapping(pile.get("outcome")).get("success")
+    runs = []
+    if not talk.empty:
+        continued = bool(trajectory.get("continued_trajectory_ref"))
+        run = talk.run(
+            run_id,
+            "aborted" if continued else None,
+            cut=cut,
+            agent=text(agent.get("name")),
+            model=text(agent.get("model_name")),
+            task=text(mapping(pile.get("task")).get("id")),
+            parent_run_id=parent,
+            success=outcome if isinstance(outcome, bool) else None,
+        )
+        runs.append(run)
+    for number, child in enumerate(items(trajectory.get("subagent_trajectories")), 1):
+        runs += runs_of(mapping(child), f"{run_id}/{number}", run_id, source=source, cut=cut)
+    return runs
+
+
+def _take(talk: Talk, step: Mapping[str, Any]) -> None:
+    time = epoch_ms(step.get("timestamp"))
+    if _is_agents(step):
+        if step.get("is_copied_context") is not True and step.get("llm_call_count") != 0:
+            _reply(talk, step, time)
+        return
+    role = "system" if step.get("source") == "system" else "user"
+    opens = step.get("source") == "user" or _pile(step).get("role") == "user"
+    said = content_text(step.get("message"))
+    if said or opens:
+        talk.says("system" if role == "system" else "user", said, opens=opens, time=time)
+
+
+def _is_agents(step: Mapping[str, Any]) -> bool:
+    source = step.get("source")
+    if source in ("user", "system"):
+        return False
+    if source == "agent":
+        return _pile(step).get("role") not in ("user", "system", "tool")
+    return bool(step.get("metrics") or step.get("tool_calls") or step.get("reasoning_content"))
+
+
+def _reply(talk: Talk, step: Mapping[str, Any], time: int | None) -> None:
+    reply = talk.replies(time, model=text(step.get("model_name")))
+    said = content_text(step.get("message"))
+    reply.text += [said] if said else []
+    reasoning = text(step.get("reasoning_content"))
+    reply.reasoning += [reasoning] if reasoning else []
+    metrics = mapping(step.get("metrics"))
+    reply.usage = Usage(
+        whole(metrics.get("prompt_tokens")),
+        whole(metrics.get("completion_tokens")),
+        whole(metrics.get("cached_tokens")),
+        whole(mapping(metrics.get("extra")).get("reasoning_tokens")),
+        micro(metrics.get("cost_usd")),
+    )
+    raw = mapping(_pile(step).get("calls"))
+    for call in items(step.get("tool_calls")):
+        call_id = text(mapping(call).get("tool_call_id"))
+        arguments = mapping(raw.get(call_id)).get("arguments_raw")
+        given = mapping(call).get("arguments") if arguments is None else arguments
+        talk.asks(reply, call_id, text(mapping(call).get("function_name")), given)
+    results = items(mapping(step.get("observation")).get("results"))
+    for call_id, result, failed in _answers(step, reply, results):
+        talk.gives(call_id, content_text(result.get("content")), is_error=failed, time=time)
+
+
+def _answers(
+    step: Mapping[str, Any], reply: Draft, results: Sequence[Any]
+) -> Iterator[tuple[str, Mapping[str, Any], bool | None]]:
+    """Each result with the id of the call that it answers, and whether that failed."""
+    facts = items(_pile(step).get("result_fields"))
+    nameless = all(not mapping(result).get("source_call_id") for result in results)
+    in_order = nameless and len(results) == len(reply.calls)
+    for place, result in enumerate(results):
+        failed = mapping(facts[place] if place < len(facts) else None).get("error")
+        call_id = reply.calls[place].id if in_order else text(mapping(result).get("source_call_id"))
+        yield call_id, mapping(result), failed if isinstance(failed, bool) else None
+
+
+def _pile(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(row.get("extra")).get(_PILE))

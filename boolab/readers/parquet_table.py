@@ -1,0 +1,82 @@
+"""boolab's own runs in Parquet: what `save_runs` wrote. One row a step; see `boolab.saving`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.codec import decode, run_of
+from boolab.errors import RunFormatError, SettingError
+from boolab.readers.lines import Damage, Head, Warn, mapping, parse_exactly, warn_reader
+from boolab.types import Run, Step
+
+NAME: Final = "parquet"
+SUFFIXES: Final = (".parquet",)
+PLACES: Final = ()
+LOOKED_FOR: Final = "a Parquet file with the columns run_record and step_record, as save_runs writes"
+
+_MAGIC: Final = b"PAR1"
+_COLUMNS: Final = ("run_record", "step_record")
+_ROWS: Final = 5_000
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a Parquet file."""
+    return head.data.startswith(_MAGIC)
+
+
+def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
+    """The runs of one file.
+
+    Raises:
+        RunFormatError: if nothing in it can be read, or it has not the runs themselves.
+        SettingError: if pyarrow is not installed.
+    """
+    damage = Damage(path)
+    runs = []
+    head: str | None = None
+    steps: list[str] = []
+    for row, (next_head, step) in enumerate(_rows(path, damage), 1):
+        if next_head is not None:
+            _take(runs, head, steps, damage, row - 1)
+            head, steps = next_head, []
+        if step is not None:
+            steps.append(step)
+    _take(runs, head, steps, damage, 0)
+    damage.tell(warn, readable=bool(runs))
+    return runs
+
+
+def _take(runs: list[Run], head: str | None, steps: Sequence[str], damage: Damage, row: int) -> None:
+    """Add the run of these records; what is wrong with them is noted."""
+    if head is None:
+        return
+    try:
+        found = tuple([decode(Step, parse_exactly(step.encode("utf-8", "surrogatepass"))) for step in steps])
+        runs.append(run_of(mapping(parse_exactly(head.encode("utf-8", "surrogatepass"))), steps=found))
+    except ValueError as error:
+        damage.note(row, str(error))
+
+
+def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        msg = "reading Parquet needs pyarrow: pip install 'boolab[parquet]'"
+        raise SettingError(msg) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            if not set(_COLUMNS) <= set(file.schema_arrow.names):
+                msg = (
+                    f"a table without the columns {' and '.join(_COLUMNS)}: only what save_runs wrote holds the runs "
+                    "themselves (counterfactual reads other tables of steps)"
+                )
+                raise RunFormatError(msg, path=path)
+            for batch in file.iter_batches(batch_size=_ROWS, columns=list(_COLUMNS)):
+                columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+                yield from zip(*columns, strict=True)
+    except (pa.ArrowException, OSError) as error:
+        damage.cut = True
+        damage.note(1, f"it cannot be read as Parquet: {error}")

@@ -1,0 +1,158 @@
+"""Runs on disk: ATIF as JSON Lines for any tool, or Parquet for questions to millions of steps. Both come back exactly.
+
+A Parquet file has one row for each step: the columns of `recording_df`, which `counterfactual` reads in batches without
+the rest, then `run_record`, in the first row of each run what there is of it besides steps, and `step_record`, the
+step, both as JSON. A run without steps has one row, whose `step` is null.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
+
+from boolab.atif import trajectory
+from boolab.codec import dumps, encode, run_fields
+from boolab.errors import SettingError
+from boolab.frames import TEXT
+from boolab.ledger import RUN_FIELDS, recording_df
+from boolab.types import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Records: TypeAlias = tuple[str, list[str]]
+"""A run without its steps, and its steps, each as JSON."""
+
+_GROUP_ROWS: Final = 50_000
+_GROUP_BYTES: Final = 64 * 2**20
+
+
+def save_runs(runs: Run | Iterable[Run], path: str | Path) -> None:
+    """Write runs to a file, which `load_runs` reads back exactly. An old file of that name is replaced.
+
+    Args:
+        runs: A run, or runs; from a generator they are written as they come, and need not fit into memory.
+        path: Where to; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
+            pyarrow) has one row a step, which `counterfactual` reads in batches.
+
+    Raises:
+        SettingError: if the suffix is another one, a setting or an event holds what JSON cannot, pyarrow is not
+            installed, or (Parquet) two runs have the same id.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.reading import load_runs
+        >>> from boolab.runner import run_sync
+        >>> import tempfile
+        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_runs(run, f"{folder}/runs.jsonl")
+        ...     load_runs(f"{folder}/runs.jsonl") == [run]
+        True
+    """
+    path = Path(path).expanduser()
+    if path.suffix not in _WRITERS:
+        found = path.suffix or "no suffix"
+        msg = f"{path.name!r}: runs are saved as .jsonl (ATIF) or .parquet; {found} is not accepted"
+        raise SettingError(msg)
+    with _replacing(path) as file:
+        _WRITERS[path.suffix]([runs] if isinstance(runs, Run) else runs, file)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file beside it, which takes its place once all is written."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            yield file
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write_lines(runs: Iterable[Run], file: BinaryIO) -> None:
+    file.writelines(dumps(trajectory(run)) + b"\n" for run in runs)
+
+
+def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        msg = "writing Parquet needs pyarrow: pip install 'boolab[parquet]'"
+        raise SettingError(msg) from error
+    schema = _schema(pa)
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for group in _groups(_each_once(runs)):
+            writer.write_table(pa.Table.from_pandas(_table(group), schema=schema, preserve_index=False))
+
+
+def _schema(pa: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    types = {"Int64": pa.int64(), "Float64": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
+    lists = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
+    return pa.schema([(name, lists.get(str(name)) or types[str(kind)]) for name, kind in _table([]).dtypes.items()])
+
+
+def _table(group: Sequence[tuple[Run, Records]]) -> pd.DataFrame:
+    """The rows of some runs. Those of runs without steps come last."""
+    import pandas as pd  # noqa: PLC0415 - slow to import
+
+    some = [(run, records) for run, records in group if run.steps]
+    none = [(run, records) for run, records in group if not run.steps]
+    frame = recording_df([run for run, _ in some])
+    heads: list[str | None] = []
+    steps: list[str | None] = []
+    for _, (head, of_run) in some:
+        heads += [head, *[None] * (len(of_run) - 1)]
+        steps += of_run
+    if none:
+        rest = frame.iloc[:0].reindex(range(len(none)))
+        for name in ("run_id", "success", "censored", *RUN_FIELDS):
+            rest[name] = pd.array([getattr(run, name) for run, _ in none], dtype=frame.dtypes[name])
+        frame = pd.concat([frame, rest], ignore_index=True)
+    frame["run_record"] = pd.array([*heads, *(head for _, (head, _) in none)], dtype=TEXT)
+    frame["step_record"] = pd.array([*steps, *[None] * len(none)], dtype=TEXT)
+    for name in frame.columns[frame.dtypes == "string"]:
+        frame[name] = frame[name].map(_without_surrogates, na_action="ignore")
+    return frame
+
+
+def _without_surrogates(text: str) -> str:
+    """A text that UTF-8 can hold: the records have it exactly."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
+    seen = set()
+    for run in runs:
+        if run.run_id in seen:
+            raise SettingError(f"run id {run.run_id!r} occurs more than once: a table could not tell the two apart")
+        seen.add(run.run_id)
+        yield run
+
+
+def _groups(runs: Iterable[Run]) -> Iterator[list[tuple[Run, Records]]]:
+    """Runs with their records, as many at a time as make a good row group."""
+    group: list[tuple[Run, Records]] = []
+    rows = size = 0
+    for run in runs:
+        head = dumps(run_fields(run, leave_out=("steps",))).decode()
+        steps = [dumps(encode(step, f"step {step.index} of run {run.run_id}")).decode() for step in run.steps]
+        group.append((run, (head, steps)))
+        rows += len(steps) or 1
+        size += len(head) + sum(map(len, steps))
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+_WRITERS: Final[Mapping[str, Callable[[Iterable[Run], BinaryIO], None]]] = {
+    ".jsonl": _write_lines,
+    ".parquet": _write_table,
+}
