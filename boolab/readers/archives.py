@@ -1,0 +1,101 @@
+"""ZIP archives as logs, within limits.
+
+Members are read one after the other into memory, never extracted, and never by the sizes that they declare: what they
+really hold is counted. Some are compressed with Zstandard (method 93), which Python's own `zipfile` knows from 3.14 on;
+before, the package `backports.zstd` is needed for them.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from boolab.errors import RunFormatError
+
+MAX_MEMBER: Final = 256 * 2**20
+"""The largest member that is read, in bytes as they come out of it."""
+
+MAX_TOTAL: Final = 4 * 2**30
+"""How much is read from one archive, in bytes as they come out of it."""
+
+MAX_MEMBERS: Final = 100_000
+"""The most members that an archive may have."""
+
+_ZSTD: Final = 93
+
+
+class Archive:
+    """A ZIP file that is open for reading: use it in a `with` block.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RunFormatError: if it is no ZIP file, has too many members, or needs a package that is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = 0
+        self._zip = _opened(path)
+        self._members = {member.filename: member for member in self._zip.infolist()}
+        if len(self._members) > MAX_MEMBERS:
+            self._zip.close()
+            raise RunFormatError(
+                f"{len(self._members):,} members, more than the {MAX_MEMBERS:,} that are read", path=path
+            )
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of its members, in the archive's order."""
+        return tuple(self._members)
+
+    def read(self, name: str) -> bytes:
+        """What a member holds.
+
+        Raises:
+            RunFormatError: if it is too large, alone or together with what was read before.
+            ValueError: if it is damaged.
+        """
+        try:
+            with self._zip.open(self._members[name]) as member:
+                data: bytes = member.read(MAX_MEMBER + 1)
+        except Exception as error:
+            msg = f"{name} cannot be unpacked ({error or type(error).__name__})"
+            raise ValueError(msg) from error
+        if len(data) > MAX_MEMBER:
+            raise RunFormatError(f"{name} holds more than the {MAX_MEMBER:,} bytes that are read", path=self.path)
+        self._read += len(data)
+        if self._read > MAX_TOTAL:
+            raise RunFormatError(f"it holds more than the {MAX_TOTAL:,} bytes that are read", path=self.path)
+        return data
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()
+
+
+def _opened(path: Path) -> Any:  # noqa: ANN401 - of either module
+    """The archive, opened with the module that can unpack its members."""
+    try:
+        opened = zipfile.ZipFile(path)
+    except OSError:
+        raise
+    except Exception as error:
+        raise RunFormatError(f"no readable ZIP file ({error})", path=path) from error
+    if hasattr(zipfile, "ZIP_ZSTANDARD") or all(member.compress_type != _ZSTD for member in opened.infolist()):
+        return opened
+    opened.close()
+    try:
+        from backports.zstd import zipfile as zstd_zipfile  # noqa: PLC0415 - not everybody has it
+    except ImportError:
+        msg = "it is compressed with Zstandard, which needs a package: pip install 'boolab[zstd]'"
+        raise RunFormatError(msg, path=path) from None
+    return zstd_zipfile.ZipFile(path)
