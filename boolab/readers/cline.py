@@ -1,0 +1,343 @@
+"""Cline: `<session>.messages.json` of its command line, and `api_conversation_history.json` of its VS Code extension.
+
+The command line (also VS Code from 4.0 on) writes `{version, agent, sessionId, messages}` into a session's folder; the
+extension a bare list of messages into a task's. Both are Anthropic's messages with `ts`, `modelInfo` and `metrics`;
+see `MessageWithMetadata` and `ClineStorageMessage` in github.com/cline/cline. Roo Code, a fork, writes the latter too.
+
+Input tokens include the cached ones in both. `<session>.json` beside it is a manifest without messages, and
+`<session>.compaction.json` repeats messages of the session, shortened, as they were sent on after a compaction: it
+holds no run, and reading it with the session would count steps twice.
+
+No steps: messages that are only displayed (`displayOnly`: notices of errors and of states); a retry's notice is an
+event. No turns: results, summaries of a compaction (an event), notices of the harness (`metadata.kind`, `displayRole`),
+and in the extension `<environment_details>`, resumptions, and reminders to use a tool.
+
+Failed: a result with `is_error`, or with `success: false` in it; or, in the extension, one that begins with the words
+that Cline puts before a tool's error. Others are none: Cline marks every failure. A command's exit code is in its text
+only.
+
+Older versions of the extension have no `tool_use` blocks: a call is written as XML in the text, one tool a message
+(`<read_file><path>a.py</path></read_file>`), and its result is a user's text that begins `[read_file for 'a.py']
+Result:`. These are paired by order, their ids are made up, and only the first call of a message ran.
+
+A subagent's session is named `<session>__<agent>`. There are no finish reasons, limits or labels; a response that was
+interrupted says so in its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.errors import RunFormatError
+from boolab.readers.chat import answer, dialect, message_time, reply, texts
+from boolab.readers.drafts import Draft
+from boolab.readers.lines import (
+    Damage,
+    Head,
+    Warn,
+    block_text,
+    content_text,
+    items,
+    json_document,
+    mapping,
+    micro,
+    one_line,
+    parse,
+    text,
+    warn_reader,
+    whole,
+)
+from boolab.readers.talk import Talk
+from boolab.types import Run, StopReason, Usage
+
+NAME: Final = "cline"
+SUFFIXES: Final = (".json",)
+_TASKS: Final = "User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
+PLACES: Final = (
+    "~/.cline/data/sessions/**/*.messages.json",
+    f"~/.config/Code/{_TASKS}",
+    f"~/Library/Application Support/Code/{_TASKS}",
+)
+LOOKED_FOR: Final = 'an object with "sessionId", "version" and "messages", or the list of api_conversation_history.json'
+
+_COMPACTION: Final = ".compaction.json"
+_SUBAGENT: Final = "__"
+_ERROR: Final = ("The tool execution failed with the following error:", "[ERROR]", "<error>")
+_HARNESS: Final = (
+    "<environment_details>",
+    "<SYSTEM_NOTICE>",
+    "[ERROR] You did not use a tool",
+    "[TASK RESUMPTION]",
+    "[NOTE]",
+    "[[NOTE]",
+)
+_INTERRUPTED: Final[Mapping[str, StopReason]] = {
+    "[Response interrupted by user]": "aborted",
+    "[Response interrupted by API Error]": "error",
+}
+_COMPLETION: Final = "attempt_completion"
+_FEEDBACK: Final = "<feedback>"
+_RESULT: Final = re.compile(r"\[\w+(?: for |\] Result:)")
+_RESULT_END: Final = "] Result:"
+_NOT_RUN: Final = re.compile(r"Tool \[\w+\] was not executed")
+_WRAPPED: Final = re.compile(r"\s*<(task|user_input|user_message)\b[^>\n]*>\n?(.*?)</\1>", re.DOTALL)
+_TAG: Final = re.compile(r"<(\w+)>")
+_TAGS: Final = 50
+_TOOLS: Final = (
+    "access_mcp_resource",
+    "apply_diff",
+    "ask_followup_question",
+    "attempt_completion",
+    "browser_action",
+    "codebase_search",
+    "condense",
+    "execute_command",
+    "fetch_instructions",
+    "insert_content",
+    "list_code_definition_names",
+    "list_files",
+    "load_mcp_documentation",
+    "new_rule",
+    "new_task",
+    "plan_mode_respond",
+    "plan_mode_response",
+    "read_file",
+    "replace_in_file",
+    "report_bug",
+    "search_and_replace",
+    "search_files",
+    "summarize_task",
+    "switch_mode",
+    "update_todo_list",
+    "use_mcp_tool",
+    "web_fetch",
+    "web_search",
+    "write_to_file",
+)
+_OPENING: Final = re.compile(rf"<({'|'.join(_TOOLS)})>")
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a session of Cline."""
+    return dialect(head) == "cline"
+
+
+def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
+    """The run of one file; none of a `.compaction.json`, which repeats a part of its session.
+
+    Raises:
+        RunFormatError: if nothing in it can be read.
+    """
+    damage = Damage(path)
+    document = json_document(path, damage)
+    about = mapping(document)
+    messages = document if isinstance(document, list) else about.get("messages")
+    if not isinstance(messages, list):
+        raise RunFormatError(f"a log of Cline is {LOOKED_FOR}", path=path, line=1)
+    if path.name.endswith(_COMPACTION):
+        return []
+    session = _Session(about)
+    for number, message in enumerate(messages, 1):
+        if isinstance(message, dict) and message.get("role") in ("user", "assistant"):
+            session.take(message)
+        else:
+            damage.note(1, f"message {number} has no role user or assistant")
+    run = session.run(path, cut=damage.cut)
+    damage.tell(warn, readable=run is not None)
+    if session.talk.lost:
+        warn(f"{path}: {session.talk.lost:,} tool results answer no call that is in the file; left out")
+    return [] if run is None else [run]
+
+
+class _Session:
+    """The messages of one file, in order."""
+
+    def __init__(self, about: Mapping[str, Any]) -> None:
+        self.talk = Talk(NAME)
+        self.about = about
+        self._replies: dict[str, Draft] = {}
+        self._written = 0
+        """How many calls stood in texts."""
+        self._waiting: list[str] = []
+        """The ids of those calls of the last response that have no result."""
+        system = content_text(about.get("system_prompt"))
+        if system:
+            self.talk.says("system", system, opens=False)
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Take one message."""
+        time = message_time(message)
+        about = mapping(message.get("metadata"))
+        if message["role"] == "user":
+            self._user(message.get("content"), about, time)
+        elif about.get("displayOnly") is True:
+            if about.get("displayRole") == "error":
+                self.talk.happened("fault", time, text=one_line(content_text(message.get("content"))))
+        else:
+            self._reply(message, time)
+
+    def _reply(self, message: Mapping[str, Any], time: int | None) -> None:
+        model = mapping(message.get("modelInfo"))
+        draft = reply(self.talk, message, time, self._replies, text(model.get("modelId")) or text(model.get("id")))
+        metrics = mapping(message.get("metrics"))
+        if metrics:
+            draft.usage = _usage(metrics)
+        said = draft.text[-1].rstrip() if draft.text else ""
+        draft.error = next((words for words in _INTERRUPTED if said.endswith(words)), "")
+        self._waiting = []
+        if not draft.calls:
+            for name, arguments in _calls_in("\n".join(draft.text)):
+                self._written += 1
+                self._waiting.append(f"xml_{self._written}")
+                self.talk.asks(draft, self._waiting[-1], name, arguments)
+
+    def _user(self, content: object, about: Mapping[str, Any], time: int | None) -> None:
+        said: list[str] = []
+        given: list[str] | None = None
+        answered = False
+        for block in [content] if isinstance(content, str) else items(content):
+            part = mapping(block)
+            if part.get("type") == "tool_result":
+                answered = True
+                answer(self.talk, part, time, failed=_failed(part.get("content")))
+                self._hear_back(texts(part.get("content")), time)
+                continue
+            words = f"[file {text(part.get('path'))}]" if part.get("type") == "file" else block_text(block)
+            result = _result_in(words)
+            if result is not None:
+                self._give(given, time)
+                given = [result]
+            elif given is not None and not words.startswith(_HARNESS) and not _NOT_RUN.match(words):
+                given.append(words)
+            elif not _NOT_RUN.match(words):
+                said.append(words)
+        self._give(given, time)
+        self._say(said, about, time, answered=answered or given is not None)
+
+    def _give(self, given: Sequence[str] | None, time: int | None) -> None:
+        """Give a text as the result of the first call in a text that waits for one."""
+        if given is None:
+            return
+        words = "\n".join(one for one in given if one).strip()
+        call_id = self._waiting.pop(0) if self._waiting else ""
+        self.talk.gives(call_id, words, is_error=words.startswith(_ERROR), time=time)
+        self._hear_back(given, time)
+
+    def _hear_back(self, given: Sequence[str], time: int | None) -> None:
+        """Open a turn if the user goes on after the agent was done: that stands in the result of its last call."""
+        last = self.talk.drafts[-1].calls[-1:] if self.talk.drafts else []
+        if last and last[0].name == _COMPLETION:
+            said = next((one for one in given if _FEEDBACK in one), None)
+            if said is not None:
+                self.talk.says("user", said, opens=True, time=time)
+
+    def _say(self, said: Sequence[str], about: Mapping[str, Any], time: int | None, *, answered: bool) -> None:
+        kind = text(about.get("kind"))
+        if kind.startswith("compaction") or kind == "overflow_truncation":
+            self.talk.happened("compaction", time, reason=text(about.get("reason")) or kind)
+        noticed = bool(kind) or text(about.get("displayRole")) in ("system", "status", "error")
+        own = [one for one in said if one.strip() and not one.lstrip().startswith(_HARNESS)]
+        if said or not answered:
+            opens = bool(own) and not answered and not noticed
+            if opens and not self.talk.task:
+                self.talk.task = one_line(_unwrapped(own[0]))
+            self.talk.says("user", "\n".join(said), opens=opens, time=time)
+
+    def run(self, path: Path, *, cut: bool) -> Run | None:
+        """The run, if anything was said."""
+        if self.talk.empty:
+            return None
+        run_id = text(self.about.get("sessionId")) or _name_of(path)
+        parent, _, agent = run_id.partition(_SUBAGENT)
+        last = self.talk.drafts[-1] if self.talk.drafts else Draft()
+        stop = _INTERRUPTED.get(last.error)
+        if stop is None and not cut and last.calls and last.calls[-1].name == _COMPLETION:
+            stop = "finished"
+        return self.talk.run(
+            run_id,
+            stop,
+            cut=cut,
+            agent=text(self.about.get("agent")) or agent,
+            model="" if self.talk.models else text(_manifest(path).get("model")),
+            parent_run_id=parent if agent else None,
+            error=last.error if stop == "error" else None,
+        )
+
+
+def _manifest(path: Path) -> Mapping[str, Any]:
+    """What the file beside it says of a session, if there is one."""
+    try:
+        with path.with_name(f"{_name_of(path)}.json").open("rb") as file:
+            return mapping(parse(file.read(65_536)))
+    except (OSError, ValueError):
+        return {}
+
+
+def _name_of(path: Path) -> str:
+    if path.stem == "api_conversation_history":
+        return path.absolute().parent.name
+    return path.name.removesuffix(".json").removesuffix(".messages")
+
+
+def _usage(metrics: Mapping[str, Any]) -> Usage:
+    """What a response consumed; in the extension the figures stand under `tokens`."""
+    tokens, names = mapping(metrics.get("tokens")), ("prompt", "completion", "cached")
+    if not tokens:
+        tokens, names = metrics, ("inputTokens", "outputTokens", "cacheReadTokens")
+    entered, left, cached = (whole(tokens.get(name)) for name in names)
+    return Usage(entered, left, cached, None, micro(metrics.get("cost")))
+
+
+def _failed(content: object) -> bool:
+    """Whether a result without a flag tells of a failure."""
+    if any(mapping(block).get("success") is False for block in items(content)):
+        return True
+    said = next(iter(texts(content)), "")
+    return said.startswith(_ERROR[0]) or (said.startswith("{") and said.endswith('"success":false}'))
+
+
+def _unwrapped(said: str) -> str:
+    """What a user said, without the tag that Cline puts around it."""
+    found = _WRAPPED.match(said)
+    return found[2] if found is not None and found[2].strip() else said
+
+
+def _result_in(words: str) -> str | None:
+    """The result in a user's text that begins with the head of one, else None."""
+    if not _RESULT.match(words):
+        return None
+    end = words.find(_RESULT_END)
+    return None if end < 0 else words[end + len(_RESULT_END) :].lstrip("\n")
+
+
+def _calls_in(said: str) -> list[tuple[str, dict[str, str]]]:
+    """The calls in a text: each tool's tag with the tags of its parameters in it. The last may lack its end."""
+    found = []
+    start = 0
+    while (opening := _OPENING.search(said, start)) is not None:
+        closing = f"</{opening[1]}>"
+        end = said.find(closing, opening.end())
+        found.append((opening[1], _parameters(said[opening.end() : end if end >= 0 else len(said)])))
+        if end < 0:
+            break
+        start = end + len(closing)
+    return found
+
+
+def _parameters(said: str) -> dict[str, str]:
+    """The parameters in a call's text; a tag that does not end is none."""
+    found: dict[str, str] = {}
+    start = 0
+    for _ in range(_TAGS):
+        opening = _TAG.search(said, start)
+        if opening is None:
+            break
+        closing = f"</{opening[1]}>"
+        end = said.find(closing, opening.end())
+        if end >= 0:
+            found[opening[1]] = said[opening.end() : end].strip("\n")
+        start = opening.end() if end < 0 else end + len(closing)
+    return found
