@@ -10,14 +10,15 @@ import argparse
 import os
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from boolab.data import checkout
-from boolab.errors import BoolabError, SettingError
+from boolab.errors import BoolabError, ReadWarning, SettingError
 from boolab.report.options import since_of, values_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - it has no public name
 Command: TypeAlias = Callable[[argparse.Namespace], int]
+_Result = TypeVar("_Result")
 
 AXES: Final = {
     "steps": ("steps", "step caps: stop after so many answers of the model"),
@@ -36,6 +38,10 @@ AXES: Final = {
     "seconds": ("max_time", "time budgets, in seconds"),
 }
 """The options for settings, and the axes of a grid that they stand for."""
+
+_LOGS: Final = "files, folders (with all in them) or globs"
+_FORMAT: Final = "the logs' format, if it is not to be detected"
+_NEWEST: Final = "at most so many logs, the newest first"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"boolab {version('boolab')}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_add_doctor, _add_whatif, _add_report, _add_demo, _add_lab):
+    for add in (_add_doctor, _add_import, _add_whatif, _add_report, _add_demo, _add_lab):
         add(commands)
     return parser
 
@@ -136,6 +142,44 @@ def _doctor(args: argparse.Namespace) -> int:
     found = found_logs(since=args.since[1] if args.since else None)
     tell = machine.as_json if args.json else machine.text
     print(tell(found, since=args.since[0] if args.since else None, limit=args.limit))
+    return 0
+
+
+def _add_import(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "import",
+        _import,
+        "read logs of any formats into one file, and say what was read, what was skipped and why",
+        "The formats are detected from the files' content. The other commands and load_runs read the file like any "
+        "log, but faster: .parquet (one row a step; needs pyarrow) is small and quick, .jsonl is ATIF, which other "
+        "tools read too.",
+        """
+        examples:
+          boolab import ~/.claude/projects ~/.codex/sessions -o runs.parquet
+          boolab import 'logs/**/*.eval' --since 30d -o runs.jsonl
+          boolab import logs/ -o runs.parquet --json | jq '.files[] | select(.skipped)'
+        """,
+        "LOGS [LOGS ...] -o FILE",
+    )
+    parser.add_argument("logs", metavar="LOGS", nargs="+", help=_LOGS)
+    parser.add_argument("-o", "--out", metavar="FILE", required=True, help="where to: a .parquet or a .jsonl file")
+    parser.add_argument("--format", metavar="NAME", help=_FORMAT)
+    _add_window(parser, _NEWEST)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text, with a row for each file")
+
+
+def _import(args: argparse.Namespace) -> int:
+    from boolab.reading import each_log  # noqa: PLC0415 - slow to import
+    from boolab.report import imported  # noqa: PLC0415
+
+    out = Path(args.out).expanduser()
+    since = args.since[1] if args.since else None
+    logs = each_log(args.logs, format=args.format, since=since, limit=args.limit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)  # the account of the files says it all
+        account = _written(out, lambda: imported.import_logs(logs, out))
+    print((imported.as_json if args.json else imported.text)(account, out))
     return 0
 
 
@@ -219,10 +263,10 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _add_logs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("logs", metavar="LOGS", nargs="+", help="files, folders (with all in them) or globs")
+    parser.add_argument("logs", metavar="LOGS", nargs="+", help=_LOGS)
     group = parser.add_argument_group("which logs")
-    group.add_argument("--format", metavar="NAME", help="the logs' format, if it is not to be detected")
-    _add_window(group, "at most so many logs, the newest first")
+    group.add_argument("--format", metavar="NAME", help=_FORMAT)
+    _add_window(group, _NEWEST)
     group.add_argument(
         "--labels", metavar="FILE", help="which runs were successes: .csv with run_id (or task) and success, or .json"
     )
@@ -302,10 +346,10 @@ def _write_table(study: Study, path: Path) -> None:
     _written(path.expanduser(), lambda: write(path.expanduser(), index=False))
 
 
-def _written(path: Path, write: Callable[[], object]) -> None:
+def _written(path: Path, write: Callable[[], _Result]) -> _Result:
     """Write a file; what hinders it is an error of boolab's."""
     try:
-        write()
+        return write()
     except (OSError, ImportError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SettingError(f"{path}: {why}") from error

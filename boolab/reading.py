@@ -149,6 +149,30 @@ def read_logs(
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
         SettingError: if no format has that name.
     """
+    rows, runs = [], []
+    for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress):
+        rows.append(row)
+        runs += new
+    return Reading(tuple(runs), tuple(rows))
+
+
+def each_log(
+    paths: Paths,
+    *,
+    format: str | None = None,  # noqa: A002 - as above
+    since: datetime | None = None,
+    limit: int | None = None,
+    progress: bool = True,
+) -> Iterator[tuple[FileRow, list[Run]]]:
+    """Read logs one after the other, so that not all of them need fit into memory; see `read_logs`.
+
+    Yields:
+        What became of each file, and its runs.
+
+    Raises:
+        RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
+        SettingError: if no format has that name.
+    """
     known = readers()
     if format is not None and format not in known:
         raise SettingError(f"format {format!r} is not known; accepted: {', '.join(known)}")
@@ -157,12 +181,11 @@ def read_logs(
     if limit is not None:
         found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(given) == 1 and len(found) == 1 and found[0].named
-    runs: list[Run] = []
-    rows: list[FileRow] = []
+    taken = 0
     homes: dict[str, str] = {}
     with _Bar(found, show=progress) as bar:
         for file in found:
-            if limit is not None and sum(row.skipped is None for row in rows) >= limit:
+            if limit is not None and taken >= limit:
                 break
             row, new = _take(file, known, format, strict=strict)
             for run in new:
@@ -170,10 +193,9 @@ def read_logs(
                 if home != row.path:
                     told = _told(f"{row.path}: run {run.run_id} is in {home} too")
                     row = row._replace(warnings=(*row.warnings, told))
-            rows.append(row)
-            runs += new
+            taken += row.skipped is None
+            yield row, new
             bar.update(file.stat.st_size)
-    return Reading(tuple(runs), tuple(rows))
 
 
 @cache

@@ -73,6 +73,7 @@ LAYERS = {
         "cli",
         "report",
         "report.figures",
+        "report.imported",
         "report.machine",
         "report.markup",
         "report.options",

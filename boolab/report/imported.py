@@ -1,0 +1,144 @@
+"""Logs of any formats into one file: what `boolab import` does and prints."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.plots.words import plural
+from boolab.reading import FileRow
+from boolab.report.machine import size
+from boolab.saving import save_runs
+from boolab.stats.finding import clean, count
+from boolab.types import Run
+
+SCHEMA: Final = "boolab/import/1"
+
+_SHOWN: Final = 3  # files for each reason, and warnings
+
+
+@dataclass
+class Imported:
+    """The account of an import, which grows as the logs are read."""
+
+    files: list[FileRow] = field(default_factory=list)
+    steps: Counter[str] = field(default_factory=Counter)
+    """Steps by format."""
+    calls: Counter[str] = field(default_factory=Counter)
+    """Calls that have a result, by format."""
+    renamed: list[str] = field(default_factory=list)
+    """The ids of runs whose id another run had already."""
+    seconds: float = 0.0
+
+    @property
+    def skipped(self) -> list[FileRow]:
+        """The files that were not read."""
+        return [row for row in self.files if row.skipped is not None]
+
+
+def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imported:
+    """Write the runs of logs to a file as they are read.
+
+    Args:
+        logs: What `each_log` yields.
+        out: The file, `.parquet` or `.jsonl`; it is not read, should it be among the logs. A run whose id is there
+            already is kept under another id.
+
+    Returns:
+        The account.
+
+    Raises:
+        SettingError: if the file's suffix is another one, or what writes it is not installed.
+    """
+    account = Imported()
+    start = time.perf_counter()
+    there = out.resolve()
+    save_runs(_taken((log for log in logs if Path(log[0].path).resolve() != there), account), out)
+    account.seconds = time.perf_counter() - start
+    return account
+
+
+def _taken(logs: Iterable[tuple[FileRow, Sequence[Run]]], account: Imported) -> Iterator[Run]:
+    seen: Counter[str] = Counter()
+    for row, runs in logs:
+        account.files.append(row)
+        for run in runs:
+            run_id = run.run_id
+            while seen[run_id]:
+                seen[run.run_id] += 1
+                run_id = f"{run.run_id}#{seen[run.run_id]}"
+            seen[run_id] += 1
+            account.renamed += [run_id] if run_id != run.run_id else []
+            account.steps[str(row.format)] += run.n_steps
+            account.calls[str(row.format)] += run.n_tool_calls
+            yield run if run_id == run.run_id else replace(run, run_id=run_id)
+
+
+def text(account: Imported, out: Path) -> str:
+    """What `boolab import` prints."""
+    read = [row for row in account.files if row.skipped is None]
+    runs = sum(row.runs for row in read)
+    found = f"{count(runs, 'run')}, {count(account.steps.total(), 'step')}, {count(account.calls.total(), 'tool call')}"
+    lines = [f"Read {len(read):,} of {count(len(account.files), 'file')} in {account.seconds:.1f} s: {found}.", ""]
+    lines += _table(account, read) if read else ["  none"]
+    lines += _skipped(account.skipped)
+    told = [told for row in read for told in row.warnings]
+    if told:
+        lines += ["", f"{plural(len(told), 'warning', 'warnings')} about files that were read all the same:"]
+        lines += [f"  {clean(one)}" for one in told[:_SHOWN]]
+        lines += [f"  and {len(told) - _SHOWN:,} more (--json has them all)"] if len(told) > _SHOWN else []
+    if account.renamed:
+        many, one = count(len(account.renamed), "run"), clean(account.renamed[0])
+        lines += ["", f"{many} had the id of another and got a new one, such as {one}: if copies, they count twice."]
+    lines += ["", f"Wrote {out} ({size(out.stat().st_size)}). Next:", f"  boolab report {out} -o report.html"]
+    return "\n".join(lines)
+
+
+def _table(account: Imported, read: Sequence[FileRow]) -> list[str]:
+    head = ["", "files", "runs", "steps", "calls", "size", "MB/s"]
+    body = []
+    for name, files in Counter(str(row.format) for row in read).most_common():
+        rows = [row for row in read if row.format == name]
+        bytes_, seconds = sum(row.bytes for row in rows), sum(row.seconds for row in rows)
+        counts = (files, sum(row.runs for row in rows), account.steps[name], account.calls[name])
+        speed = f"{bytes_ / 1e6 / seconds:,.0f}" if seconds > 0 else ""
+        body.append([name, *(f"{n:,}" for n in counts), size(bytes_), speed])
+    widths = [max(len(row[place]) for row in [head, *body]) for place in range(len(head))]
+    return [
+        "  " + "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in [head, *body]
+    ]
+
+
+def _skipped(rows: Sequence[FileRow]) -> list[str]:
+    if not rows:
+        return []
+    lines = ["", f"Skipped {count(len(rows), 'file')}:"]
+    for reason, n in Counter(str(row.skipped) for row in rows).most_common():
+        named = [clean(row.path) for row in rows if row.skipped == reason]
+        lines += [f"  {clean(reason)}:", *(f"      {path}" for path in named[:_SHOWN])]
+        lines += [f"      and {n - _SHOWN:,} more (--json has them all)"] if n > _SHOWN else []
+    return lines
+
+
+def as_json(account: Imported, out: Path) -> str:
+    """What `boolab import --json` prints."""
+    read = [row for row in account.files if row.skipped is None]
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "boolab": version("boolab"),
+        "out": str(out),
+        "seconds": round(account.seconds, 3),
+        "runs": sum(row.runs for row in read),
+        "steps": dict(account.steps),
+        "tool_calls": dict(account.calls),
+        "renamed": account.renamed,
+        "files": [{**row._asdict(), "warnings": list(row.warnings)} for row in account.files],
+    }
+    return json.dumps(data, indent=1, ensure_ascii=False)
