@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.errors import RunFormatError
-from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable
 from boolab.readers.lines import (
     Damage,
     Head,
@@ -30,7 +29,9 @@ from boolab.readers.lines import (
     warn_reader,
     whole,
 )
-from boolab.types import Input, Message, Run, Text, ToolCall, ToolResult
+from boolab.readers.talk import Talk, cap_stop
+from boolab.readers.tau import numbered, rewarded
+from boolab.types import Run, Stop, StopReason
 
 NAME: Final = "tau_bench"
 SUFFIXES: Final = (".json",)
@@ -79,43 +80,33 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
 
 
 def _runs(path: Path, entries: Sequence[Mapping[str, Any]]) -> list[Run]:
-    talks = [_Talk(path, entry) for entry in entries]
-    cap = _cap(talks)
+    dialogues = [_Dialogue(path, entry) for entry in entries]
+    cap = _cap(dialogues)
     group = next((domain for domain in _DOMAINS if domain in path.name.lower()), path.stem)
     seen: Counter[str] = Counter()
-    runs = []
-    for talk in talks:
-        task = f"{group}/{talk.task_id}"
-        run_id = f"{path.stem}/{talk.task_id}/{talk.trial}"
-        seen[run_id] += 1
-        if seen[run_id] > 1:
-            run_id += f"#{seen[run_id]}"
-        runs.append(talk.run(run_id, task, cap))
-    return runs
+    return [
+        one.run(numbered(f"{path.stem}/{one.task_id}/{one.trial}", seen), f"{group}/{one.task_id}", cap)
+        for one in dialogues
+    ]
 
 
-def _cap(talks: Sequence[_Talk]) -> int | None:
+def _cap(dialogues: Sequence[_Dialogue]) -> int | None:
     """The cap that was in force, if it cut a run: the length of the longest, if it did not end by itself."""
-    longest = max((len(talk.drafts) for talk in talks), default=0)
-    cut = sum(len(talk.drafts) == longest and not talk.ended for talk in talks)
+    longest = max((len(one.talk.drafts) for one in dialogues), default=0)
+    cut = sum(len(one.talk.drafts) == longest and not one.ended for one in dialogues)
     return longest if longest and cut and (longest == CAP or cut > 1) else None
 
 
-class _Talk:
+class _Dialogue:
     """One entry: who said what, in turns."""
 
     def __init__(self, path: Path, entry: Mapping[str, Any]) -> None:
         info = mapping(entry.get("info"))
         self.task_id = entry["task_id"] if isinstance(entry["task_id"], int | str) else json_text(entry["task_id"])
         self.trial = whole(entry.get("trial")) or 0
-        reward = entry.get("reward")
-        self.success = abs(reward - 1) <= 1e-6 if isinstance(reward, int | float) else None  # noqa: PLR2004
+        self.success = rewarded(entry.get("reward"))
         self.error = text(info.get("error")) or None
-        self.drafts: list[Draft] = []
-        self.prompt: list[Message] = []
-        self.inputs: list[Input] = []
-        self.pairing = Pairing()
-        self.turn = 1
+        self.talk = Talk(NAME)
         self.last: Mapping[str, Any] = {}
         for message in items(entry["traj"]):
             self._take(path, mapping(message))
@@ -123,73 +114,40 @@ class _Talk:
     @property
     def ended(self) -> bool:
         """Whether the talk ended by itself: the user was done, or the agent handed over."""
-        role = self.last.get("role")
+        role, drafts = self.last.get("role"), self.talk.drafts
         if role == "user":
             return _STOP in content_text(self.last.get("content"))
-        if role == "tool":
-            return any(call.name == _HANDED_OVER for call in self.drafts[-1].calls) if self.drafts else False
-        return False
+        return role == "tool" and bool(drafts) and any(call.name == _HANDED_OVER for call in drafts[-1].calls)
 
     def _take(self, path: Path, message: Mapping[str, Any]) -> None:
         role, content = message.get("role"), content_text(message.get("content"))
         if role == "assistant":
             self._answer(message, content)
         elif role == "tool":
-            found = self.pairing.answer(text(message.get("tool_call_id")))
-            if found is not None:
-                draft, place = found
-                call = draft.calls[place]
-                failed = content.startswith("Error")
-                draft.results[place] = ToolResult(call.id, content, failed, unreadable(call.arguments))
+            self.talk.gives(text(message.get("tool_call_id")), content, is_error=content.startswith("Error"))
         elif role in ("user", "system"):
             if content.startswith(_REACT):
                 msg = "a ReAct transcript of tau-bench: its calls are inside the texts; only tool-calling runs are read"
                 raise RunFormatError(msg, path=path, line=1)
-            said = Message(role, (Text(content),))
-            if not self.drafts:
-                self.prompt.append(said)
-            else:
-                self.inputs.append(Input(len(self.drafts) + 1, said))
-                self.turn = self.drafts[-1].turn + (role == "user")
+            self.talk.says(role, content, opens=role == "user")
         else:
             return
         self.last = message
 
     def _answer(self, message: Mapping[str, Any], content: str) -> None:
-        draft = Draft(self.turn)
-        draft.text.append(content)
-        draft.reasoning.append(text(message.get("reasoning_content")))
-        self.drafts.append(draft)
-        for asked in items(message.get("tool_calls")):
-            function = mapping(mapping(asked).get("function"))
-            arguments = function.get("arguments")
-            raw = arguments if isinstance(arguments, str) else json_text(arguments)
-            self.pairing.ask(draft, ToolCall(text(mapping(asked).get("id")), text(function.get("name")), raw))
+        reply = self.talk.replies()
+        reply.text.append(content)
+        reply.reasoning.append(text(message.get("reasoning_content")))
+        for asked in map(mapping, items(message.get("tool_calls"))):
+            function = mapping(asked.get("function"))
+            self.talk.asks(reply, text(asked.get("id")), text(function.get("name")), function.get("arguments"))
 
     def run(self, run_id: str, task: str, cap: int | None) -> Run:
         """The record."""
+        stop: StopReason | Stop = "finished" if self.ended else "aborted"
         limits: dict[str, int] = {}
         if self.error is not None and not self.ended:
-            stop = stop_at("error", self.drafts)
-        elif self.ended:
-            stop = stop_at("finished", self.drafts)
-        elif cap is not None and len(self.drafts) == cap:
-            stop = stop_at("step_cap", self.drafts)._replace(rule=f"max_num_steps({cap})", threshold=cap, value=cap)
-            limits = {"steps": cap}
-        else:
-            stop = stop_at("aborted", self.drafts)
-        return Run(
-            run_id=run_id,
-            agent="",
-            model="",
-            policy=NAME,
-            task=task,
-            stop=stop,
-            steps=tuple(draft.step(index, None) for index, draft in enumerate(self.drafts, 1)),
-            prompt=tuple(self.prompt),
-            inputs=tuple(self.inputs),
-            source=NAME,
-            limits=limits,
-            success=self.success,
-            error=self.error,
-        )
+            stop = "error"
+        elif cap is not None and len(self.talk.drafts) == cap and not self.ended:
+            stop, limits = cap_stop(self.talk, cap, "max_num_steps"), {"steps": cap}
+        return self.talk.run(run_id, stop, task=task, success=self.success, error=self.error, limits=limits)
