@@ -1,0 +1,272 @@
+"""Runs of SWE-agent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boolab.errors import ReadWarning, RunFormatError
+from boolab.readers.lines import Head
+from boolab.readers.swe_agent import read, sniff
+from boolab.types import UNKNOWN_USAGE, Run
+from tests.readers.samples import FOLDER, own, shared
+
+HEAD = 65_536
+
+
+def entry(action: str = "ls\n", observation: str = "a.py", response: str = "I look.", **more: Any) -> dict[str, Any]:
+    return {"action": action, "observation": observation, "response": response, "thought": response, **more}
+
+
+def gave_up(why: str) -> dict[str, Any]:
+    return entry("", "Exited (autosubmitted)", why, execution_time=0.0)
+
+
+def write(
+    folder: Path, *entries: Any, status: str | None = "submitted", name: str = "repo-1.traj", **more: Any
+) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"trajectory": entries, "info": {"exit_status": status}, "environment": "main"} | more))
+    return path
+
+
+def model(**settings: Any) -> str:
+    return json.dumps({"agent": {"model": settings}})
+
+
+def only(path: Path) -> Run:
+    (run,) = read(path)
+    return run
+
+
+def contents(run: Run) -> list[list[str | None]]:
+    return [[result and result.content for result in step.results] for step in run.steps]
+
+
+def test_the_sample_with_function_calling() -> None:
+    run = only(own("swe_agent/function-calling.traj"))
+    assert (run.n_steps, run.n_tool_calls) == (5, 3)
+    calls = [step.response.tool_calls for step in run.steps]
+    assert [call.name for asked in calls for call in asked] == ["bash", "vi", "str_replace_editor", "bash"]
+    assert calls[3][0].arguments == '{"command": "view", "path": "/testbed/lantern/core.py"}'
+    assert [call.id for asked in calls for call in asked] == ["call_1", "", "call_2", "call_2"]
+    assert contents(run)[3:] == [["1\tdef wick(length):\n2\t    return lenght"], [""]]
+    assert [result and result.duration_ms for step in run.steps for result in step.results] == [125, None, 500, 250]
+    assert [step.response.reasoning for step in run.steps][3:] == [
+        "The name is misspelt somewhere.",
+        "It is not needed any more.",
+    ]
+    assert run.stop == ("cost_budget", 5, "exit_cost", 500_000, 512_345, ())
+    assert (run.model, dict(run.limits)) == ("acme/coder-1", {"steps": 40, "cost": 500_000})
+    assert (run.task, run.agent, run.success, run.error) == ("function-calling", "swe_agent", None, None)
+    assert {step.turn for step in run.steps} == {1}
+
+
+def test_a_demonstration_in_the_prompt_is_no_step_and_no_task() -> None:
+    run = only(own("swe_agent/function-calling.traj"))
+    assert [message.role for message in run.prompt] == ["system", "user", "user"]
+    assert run.prompt[2].text == "The wick has the wrong length. Please fix it."
+
+
+def test_the_sample_of_the_text_mode() -> None:
+    run = only(own("swe_agent/text-mode.traj"))
+    calls = [call for step in run.steps for call in step.response.tool_calls]
+    assert [call.name for call in calls] == ["ls", "edit", "rm", "submit"]
+    assert json.loads(calls[1].arguments) == {"command": "edit 2:2\n    return length\nend_of_edit\n"}
+    assert contents(run) == [
+        ["core.py\ntests/\n"],
+        ["[File: core.py (2 lines total)]"],
+        [""],
+        ["diff --git a/core.py b/core.py\n"],
+    ]
+    assert run.stop[:2] == ("finished", 4)
+    assert not any(result and result.parse_error for step in run.steps for result in step.results)
+
+
+def test_each_of_several_attempts_is_a_run_and_the_copy_of_the_best_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "attempts.traj"
+    path.write_bytes(own("swe_agent/attempts.traj").read_bytes())
+    (tmp_path / "results.json").write_text('{"resolved_ids": ["attempts"]}')
+    first, second = read(path)
+    assert [run.run_id for run in (first, second)] == [f"{tmp_path.name}/attempts#0", f"{tmp_path.name}/attempts#1"]
+    assert [(run.n_steps, run.stop.reason) for run in (first, second)] == [(1, "token_budget"), (3, "finished")]
+    assert (first.success, second.success) == (None, True)
+    assert [run.events[0].payload["responses"] for run in (first, second)] == [1, 3]
+
+
+def test_a_file_with_nothing_but_a_history_is_read_from_that() -> None:
+    run = only(own("swe_agent/demonstration.traj"))
+    assert (run.n_steps, run.n_tool_calls, run.stop[:2]) == (3, 2, ("finished", 3))
+    assert contents(run) == [["OBSERVATION:\nFound 1 match"], [], ["OBSERVATION:\ndiff --git a/lamp.py b/lamp.py"]]
+    assert [(before, message.text) for before, message in run.inputs] == [
+        (3, "Your last output did not use any tool calls!")
+    ]
+    assert {step.turn for step in run.steps} == {1}
+
+
+def test_totals_of_the_run_are_kept_apart_from_its_steps_and_the_batch_is_left_out() -> None:
+    run = only(own("swe_agent/text-mode.traj"))
+    (event,) = run.events
+    figures = {"cost": 310_000, "input_tokens": 30_100, "output_tokens": 412, "responses": 4}
+    assert (event.kind, dict(event.payload)) == ("totals", {"after_step": 4, **figures})
+    assert {step.response.usage for step in run.steps} == {UNKNOWN_USAGE}
+
+
+def test_what_nobody_counted_is_not_zero(tmp_path: Path) -> None:
+    stats = {"instance_cost": 0, "tokens_sent": 0, "tokens_received": 0, "api_calls": 0}
+    assert only(write(tmp_path, entry(), info={"exit_status": "submitted", "model_stats": stats})).events == ()
+
+
+def test_errors_times_and_finish_reasons_are_unknown() -> None:
+    for name in ("function-calling", "text-mode", "demonstration"):
+        run = only(own(f"swe_agent/{name}.traj"))
+        assert {result.is_error for step in run.steps for result in step.results if result} == {None}
+        assert {step.response.finish_reason for step in run.steps} == {None}
+        assert {step.start_ms for step in run.steps} == {None}
+        assert (run.started_at, run.duration_ms) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "rule"),
+    [
+        ("submitted", "finished", None),
+        ("exit_command", "finished", None),
+        ("exit_forfeit", "finished", None),
+        ("exit_cost", "cost_budget", "exit_cost"),
+        ("submitted (exit_cost)", "cost_budget", "exit_cost"),
+        ("submitted (exit_context)", "token_budget", "exit_context"),
+        ("exit_total_execution_time", "time_budget", "exit_total_execution_time"),
+        ("exit_format", "error_streak", "exit_format"),
+        ("exit_command_timeout", "error_streak", "exit_command_timeout"),
+        ("exit_api", "error", None),
+        ("exit_error", "error", None),
+        ("early_exit", "error", None),
+        ("something_new", "error", None),
+        ("skipped", "aborted", None),
+        (None, "aborted", None),
+    ],
+)
+def test_the_status_tells_why_a_run_ended(tmp_path: Path, status: str | None, reason: str, rule: str | None) -> None:
+    run = only(write(tmp_path, entry(), status=status))
+    assert run.stop[:3] == (reason, 1, rule)
+    assert run.censored is (reason != "finished")
+    assert run.error == (status if reason == "error" else None)
+
+
+def test_a_limit_on_calls_is_told_from_the_cost_cap_by_the_settings(tmp_path: Path) -> None:
+    info = {"exit_status": "submitted (exit_cost)", "model_stats": {"instance_cost": 0.1, "api_calls": 3}}
+    config = model(name="m", per_instance_call_limit=2, per_instance_cost_limit=1.5)
+    run = only(write(tmp_path, entry(), entry(), gave_up("Exit due to cost limit"), info=info, replay_config=config))
+    assert run.stop == ("step_cap", 2, "per_instance_call_limit(2)", 2, 2, ())
+    assert dict(run.limits) == {"steps": 2, "cost": 1_500_000}
+
+
+def test_a_limit_of_zero_is_none(tmp_path: Path) -> None:
+    config = json.loads(model(name="m", per_instance_call_limit=0, per_instance_cost_limit=0))
+    assert dict(only(write(tmp_path, entry(), replay_config=config)).limits) == {}
+
+
+def test_what_the_harness_says_when_it_gives_up_is_no_response(tmp_path: Path) -> None:
+    run = only(write(tmp_path, entry(), gave_up("Exit due to unknown error: no route"), status="exit_error"))
+    assert (run.n_steps, run.error) == (1, "Exit due to unknown error: no route")
+    old = entry("exit_cost", "Exited (autosubmitted)", "") | {"thought": "Exit due to cost limit"}
+    assert only(write(tmp_path, entry(), old, status="submitted (exit_cost)")).n_steps == 1
+    malformed = entry("exit_format", "Exited (autosubmitted)", "Neither command nor thought")
+    run = only(write(tmp_path, entry(), malformed, status="submitted (exit_format)"))
+    assert (run.n_steps, run.n_tool_calls, run.text) == (2, 1, "Neither command nor thought")
+
+
+def test_a_call_that_was_blocked_is_dropped_and_one_without_output_is_not(tmp_path: Path) -> None:
+    blocked, silent = entry("vi a", "", execution_time=0.0), entry("rm a", "", execution_time=0.03)
+    run = only(write(tmp_path, blocked, silent, entry("rm a", "")))
+    assert contents(run) == [[None], [""], [""]]
+
+
+def test_calls_are_found_in_a_history_that_lacks_responses(tmp_path: Path) -> None:
+    asked = {"function": {"name": "bash", "arguments": '{"command":"ls"}'}, "id": "c9"}
+    history = [
+        {"role": "user", "content": "Fix it", "agent": "main"},
+        {"role": "assistant", "content": "I look.", "action": "ls\n", "agent": "main", "tool_calls": [asked]},
+    ]
+    run = only(write(tmp_path, entry("vi", "", "Hm.", execution_time=0.0), entry(), history=history))
+    assert [call.name for step in run.steps for call in step.response.tool_calls] == ["vi", "bash"]
+
+
+@pytest.mark.parametrize(
+    ("place", "report", "label"),
+    [
+        ("report.json", {"resolved_ids": ["repo-1"], "submitted_ids": ["repo-1"]}, True),
+        ("final_report.json", {"resolved_ids": [], "submitted_ids": ["repo-1"]}, False),
+        ("results.json", {"resolved_ids": ["repo-2"], "submitted_ids": ["repo-2"], "incomplete_ids": ["repo-1"]}, None),
+        ("repo-1/report.json", {"repo-1": {"resolved": False}}, False),
+        ("results.json", {"resolved": ["repo-1"], "no_generation": []}, True),
+        ("results/results.json", {"resolved": [], "no_generation": ["repo-1"]}, False),
+        ("results.json", {"something": ["repo-1"]}, None),
+        ("results.json", ["repo-1"], None),
+        ("report.json", {"resolved_ids": [["repo-1"]], "submitted_ids": 3}, None),
+    ],
+)
+def test_labels_come_from_a_report_beside_the_file_or_above(
+    tmp_path: Path, place: str, report: Any, label: bool | None
+) -> None:
+    path = write(tmp_path, entry(), name="repo-1/repo-1.traj")
+    assert only(path).success is None
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text(json.dumps(report))
+    assert only(path).success is label
+
+
+def test_a_report_that_cannot_be_read_is_no_label(tmp_path: Path) -> None:
+    path = write(tmp_path, entry())
+    (tmp_path / "report.json").write_text('{"resolved_ids": ["repo-1"')
+    (tmp_path / "results.json").mkdir()
+    assert only(path).success is None
+
+
+def test_the_id_names_the_experiment_and_the_instance(tmp_path: Path) -> None:
+    assert only(write(tmp_path, entry(), name="try-2/repo-1.traj")).run_id == "try-2/repo-1"
+    assert only(write(tmp_path, entry(), name="try-2/repo-1/repo-1.traj")).run_id == "try-2/repo-1"
+
+
+def test_of_a_file_that_was_cut_the_steps_before_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, entry(), entry("pwd"), entry("submit"))
+    data = path.read_bytes()
+    path.write_bytes(data[: data.index(b"submit") + 3])
+    with pytest.warns(ReadWarning, match=":1: the file ends in the middle of a value"):
+        run = only(path)
+    assert (run.n_steps, run.stop[:2]) == (2, ("aborted", 2))
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "3", "", "nonsense", '{"trajectory": []}', '{"history": [{"id": 1}]}'])
+def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.traj"
+    path.write_text(content)
+    assert not sniff(Head(path.read_bytes(), path))
+    with pytest.raises(RunFormatError):
+        read(path)
+
+
+def test_the_real_long_run() -> None:
+    name = "pydantic__pydantic.acb0f10f.pr_8316"
+    run = only(shared(f"swe-smith/tests/test_logs/trajectories/{name}/{name}.traj"))
+    assert (run.n_steps, run.n_tool_calls, run.stop[:2]) == (22, 22, ("finished", 22))
+    assert {call.name for step in run.steps for call in step.response.tool_calls} == {
+        "bash",
+        "str_replace_editor",
+        "submit",
+    }
+    assert dict(run.limits) == {"steps": 150, "cost": 2_000_000}
+    assert run.events[0].payload["cost"] == 301_762
+
+
+def test_no_other_sample_looks_like_this_format() -> None:
+    shared("swe-agent")
+    for path in sorted(FOLDER.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                head = Head(file.read(HEAD), path)
+            assert sniff(head) is (path.suffix == ".traj"), path
