@@ -27,6 +27,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from boolab.errors import RunFormatError
 from boolab.readers.drafts import Draft, finish_reason
 from boolab.readers.lines import (
     Damage,
@@ -92,6 +93,8 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         session = _tell(path, Damage(path), _Tree(), left)
     runs = session.runs(path, cut=damage.cut)
     damage.tell(warn, readable=bool(runs))
+    if not session.known:
+        raise RunFormatError(f"a session of pi is {LOOKED_FOR}", path=path, line=1)
     if session.talk.lost:
         warn(f"{path}: {session.talk.lost:,} tool results answer no call that is in the file; left out")
     return runs
@@ -152,12 +155,15 @@ class _Session:
     def __init__(self) -> None:
         self.talk = Talk(NAME)
         self.id = ""
+        self.known = False
+        """Whether any line was one of a session."""
         self._left = 0
         self._ending: StopReason | None = None
         self._error: str | None = None
 
     def open(self, line: Mapping[str, Any]) -> None:
         """Take the header."""
+        self.known = True
         self.id = self.id or text(line.get("id"))
 
     def leave(self, line: Mapping[str, Any]) -> None:
@@ -169,6 +175,7 @@ class _Session:
         """Take an entry."""
         kind, time = line.get("type"), epoch_ms(line.get("timestamp"))
         if kind == "message":
+            self.known = True
             self._go_back(time)
             self._message(mapping(line.get("message")), time)
         elif kind == "compaction":

@@ -196,9 +196,10 @@ def test_fields_of_any_type_are_borne(tmp_path: Path, wrong: object) -> None:
     assert run.n_steps > 0
 
 
-def test_nothing_readable_is_an_error_with_its_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["{}", '{"a": 1}\n{"b": 2}\n', "nonsense", "[]"])
+def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text("nonsense\n")
+    path.write_text(content)
     assert not sniff(Head(path.read_bytes(), path))
     with pytest.raises(RunFormatError, match=r"a\.jsonl:1"):
         read(path)
