@@ -12,20 +12,11 @@ from typing import Final, NamedTuple
 
 from boolab.reading import readers
 
-_VSCODE: Final = "User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
-
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "cline": (f"~/.config/Code/{_VSCODE}", f"~/Library/Application Support/Code/{_VSCODE}"),
     "codex": ("$CODEX_HOME/sessions/**/*.jsonl", "~/.codex/sessions/**/*.jsonl"),
     "copilot": ("~/.copilot/session-state/*/events.jsonl",),
     "droid": ("~/.factory/sessions/**/*.jsonl",),
     "gemini": ("~/.gemini/tmp/*/chats/*.json", "~/.gemini/tmp/*/chats/*.jsonl"),
-    "opencode": (
-        "$XDG_DATA_HOME/opencode/storage/session/*/*.json",
-        "$XDG_DATA_HOME/opencode/opencode.db",
-        "~/.local/share/opencode/storage/session/*/*.json",
-        "~/.local/share/opencode/opencode.db",
-    ),
     "pi": ("~/.pi/agent/sessions/**/*.jsonl",),
     "qwen": ("~/.qwen/projects/*/chats/*.jsonl",),
 }
@@ -63,7 +54,7 @@ def found_logs(
         >>> with tempfile.TemporaryDirectory() as empty:
         ...     logs = found_logs(home=empty, environ={})
         >>> [(found.format, found.readable) for found in logs if found.format.startswith("c")][:2]
-        [('claude_code', True), ('cline', False)]
+        [('claude_code', True), ('cline', True)]
     """
     folder = Path.home() if home is None else Path(home)
     variables = os.environ if environ is None else environ

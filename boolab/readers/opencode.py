@@ -1,0 +1,498 @@
+"""opencode: sessions in its storage folder, exports of them, and the lines of `opencode run --format json`.
+
+Layouts (github.com/sst/opencode, `session/message-v2.ts`, `cli/cmd/export.ts` and `run.ts`)
+-------------------------------------------------------------------------------------------
+In `~/.local/share/opencode/storage` a session is many files: `session/<project>/<session>.json`, its messages
+`message/<session>/*.json`, and their parts `part/<message>/*.json` (older: `part/<session>/<message>/*.json`, or all in
+`part/`). The session's file is the log; the others are found from it by the ids in it, never outside the storage
+folder, never through links, and are refused when given by themselves. An export is `{info, messages: [{info, parts}]}`,
+a reply of the server the list alone. A line of `run` is `{type, timestamp, sessionID, part}`, without what the user
+said. Newer versions keep sessions in a SQLite database, which is not read; they can be exported.
+
+What a step is
+--------------
+An assistant's message is one response, or several: each `step-finish` ends one. Such a message without any content,
+reason or tokens never began, and is an event only. A message with `summary: true` is a compaction, and no step.
+
+A call is `completed`, which is an error if `metadata.exit` is not 0 (unknown if that is null) or if the call was one of
+the tool `invalid`, in whose place opencode puts calls that it cannot read; or `error`. `pending` and `running` calls
+never came to an end and are dropped, and so are those that opencode marks with "Tool execution aborted" when a response
+is cut off.
+
+`tokens.input` leaves out cached tokens, `tokens.output` reasoning ones; older versions count reasoning within output,
+which shows where `total` is given. Turns begin at users' messages, but not at those that are `synthetic` or a
+compaction only. An error in the last message is the run's end: `MessageAbortedError` is an abort. A child session is a
+run of its own, with `parentID`. There are no labels, and no limits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.errors import RunFormatError
+from boolab.readers.drafts import Draft, finish_reason
+from boolab.readers.lines import (
+    MAX_LINE,
+    Damage,
+    Head,
+    Warn,
+    content_text,
+    items,
+    json_document,
+    json_lines,
+    json_text,
+    mapping,
+    micro,
+    one_line,
+    parse,
+    text,
+    time_ms,
+    warn_reader,
+    whole,
+)
+from boolab.readers.talk import Talk
+from boolab.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
+
+NAME: Final = "opencode"
+SUFFIXES: Final = (".json", ".jsonl")
+PLACES: Final = (
+    "$XDG_DATA_HOME/opencode/storage/session/*/*.json",
+    "~/.local/share/opencode/storage/session/*/*.json",
+)
+LOOKED_FOR: Final = 'a session\'s file with "projectID" and "time", an export {"info", "messages"}, or lines of "run"'
+
+_LINES: Final = ("step_start", "step_finish", "tool_use", "text", "reasoning", "error", "done")
+_PARTS: Final = (
+    "agent",
+    "compaction",
+    "file",
+    "patch",
+    "reasoning",
+    "retry",
+    "snapshot",
+    "step-finish",
+    "step-start",
+    "subtask",
+    "text",
+    "tool",
+)
+_CONTENT: Final = ("reasoning", "text", "tool")
+_ABORTED: Final = "MessageAbortedError"
+_CUT_OFF: Final = "Tool execution aborted"
+_INVALID: Final = "invalid"
+_NAME: Final = 60  # an id has 30; more bytes than 255 are no file's name
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a session of opencode, or a part of one (which `read` refuses)."""
+    first = head.values[0] if head.values else None
+    if isinstance(first, list):
+        return bool(first) and _is_message(first[0])
+    entry = mapping(first)
+    return _is_session(entry) or _is_export(entry) or bool(_piece(entry, head.path)) or any(map(_is_line, head.values))
+
+
+def _is_session(entry: Mapping[str, Any]) -> bool:
+    return {"id", "time", "title"} <= entry.keys() and not {"projectID", "directory"}.isdisjoint(entry)
+
+
+def _is_export(entry: Mapping[str, Any]) -> bool:
+    messages = entry.get("messages")
+    if not isinstance(messages, list) or "time" not in mapping(entry.get("info")):
+        return False
+    return not messages or _is_message(messages[0]) or messages == [{}]
+
+
+def _is_message(entry: object) -> bool:
+    info = mapping(mapping(entry).get("info"))
+    return text(info.get("role")) in ("user", "assistant") and {"id", "time"} <= info.keys()
+
+
+def _is_line(entry: object) -> bool:
+    line = mapping(entry)
+    if text(line.get("type")) not in _LINES or "sessionID" not in line:
+        return False
+    return "messageID" in mapping(line.get("part")) or "error" in line or "reason" in line
+
+
+def _piece(entry: Mapping[str, Any], path: Path) -> str:
+    """What piece of a session a file of the storage holds: a message or a part; empty if neither."""
+    if {"id", "sessionID", "role", "time"} <= entry.keys():
+        return "message"
+    if "id" not in entry or text(entry.get("type")) not in _PARTS:
+        return ""
+    return "part" if "messageID" in entry or "part" in (path.parent.name, path.parent.parent.name) else ""
+
+
+def inner(folders: Sequence[str]) -> set[str]:
+    """Which of the folders beside each other hold pieces of sessions: those of the storage folder."""
+    if "message" in folders and ("session" in folders or "info" in folders):
+        return {"message", "part", "session_diff"} & set(folders)
+    return set()
+
+
+def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
+    """The run of one session.
+
+    Raises:
+        RunFormatError: if nothing in it can be read, or it is a piece of a session only.
+    """
+    damage = Damage(path)
+    run = _read_events(path, damage) if _has_events(path) else _read_document(path, damage)
+    damage.tell(warn, readable=run is not None)
+    return [] if run is None else [run]
+
+
+def _has_events(path: Path) -> bool:
+    with path.open("rb") as file:
+        return any(map(_is_line, Head(file.read(65_536), path).values))
+
+
+def _read_events(path: Path, damage: Damage) -> Run | None:
+    """The run of the lines of `opencode run`."""
+    session = _Session({})
+    parts: list[tuple[Mapping[str, Any], int | None]] = []
+    message = ""
+    for number, value in json_lines(path, damage):
+        line = mapping(value)
+        part = mapping(line.get("part"))
+        if not _is_line(line):
+            damage.note(number, "a line that is no event of a session")
+            continue
+        session.run_id = session.run_id or text(line.get("sessionID"))
+        if "error" in line:
+            session.answers({}, parts)
+            parts = []
+            session.fails(mapping(line["error"]), time_ms(line.get("timestamp")))
+        elif part:
+            if text(part.get("messageID")) != message:
+                session.answers({}, parts)
+                parts = []
+                message = text(part.get("messageID"))
+            parts.append((part, time_ms(line.get("timestamp"))))
+    if parts:
+        session.answers({}, parts)
+    return session.run(cut=damage.cut)
+
+
+def _read_document(path: Path, damage: Damage) -> Run | None:
+    """The run of a session's file, with the files that it leads to, or of an export."""
+    document = json_document(path, damage)
+    if isinstance(document, list):
+        session = _Session(mapping(mapping(document[0]).get("info")) if document else {}, key="sessionID")
+        messages: Iterator[tuple[Mapping[str, Any], Sequence[Any]]] = _exported(document, damage)
+    elif isinstance(document, dict) and isinstance(document.get("messages"), list):
+        session = _Session(mapping(document.get("info")))
+        messages = _exported(document["messages"], damage)
+    elif isinstance(document, dict) and _is_session(document):
+        session = _Session(document)
+        messages = _stored(path, document, damage)
+    else:
+        piece = _piece(mapping(document), path)
+        if piece:
+            msg = f"a {piece} of a session only; give the session's file, {_session_file(mapping(document))}"
+            raise RunFormatError(msg, path=path, line=1)
+        raise RunFormatError(f"a log of opencode is {LOOKED_FOR}", path=path, line=1)
+    for info, parts in messages:
+        session.take(info, parts)
+    return session.run(cut=damage.cut)
+
+
+def _session_file(piece: Mapping[str, Any]) -> str:
+    return f"session/<project>/{text(piece.get('sessionID')) or '<session>'}.json in the storage folder"
+
+
+def _exported(messages: Sequence[Any], damage: Damage) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]:
+    """The messages of an export, with their parts."""
+    for number, message in enumerate(messages, 1):
+        info = mapping(mapping(message).get("info"))
+        if text(info.get("role")) in ("user", "assistant"):
+            yield info, items(message.get("parts"))
+        else:
+            damage.note(1, f"message {number} has no info with a role")
+
+
+def _stored(
+    path: Path, session: Mapping[str, Any], damage: Damage
+) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]:
+    """The messages of a session in the storage folder, in their order, with their parts."""
+    store = _Store(path, damage)
+    ids = [text(session.get("id")), path.stem]
+    folder = next((found for name in ids if (found := store.folder("message", name)) is not None), None)
+    if folder is None:
+        if store.folder("message") is None:
+            damage.note(1, "the folder message/ that belongs beside session/ is not there")
+        return  # nobody has said anything in it yet
+    messages = [info for info in store.values(folder) if text(info.get("role")) in ("user", "assistant")]
+    created = [time_ms(mapping(info.get("time")).get("created")) for info in messages]
+    order = range(len(messages))
+    if None not in created:
+        order = sorted(order, key=lambda place: created[place] or 0)  # type: ignore[assignment] # both are sequences
+    for place in order:
+        name = text(messages[place].get("id"))
+        yield messages[place], store.parts(folder.name, name)
+
+
+class _Store:
+    """The files of a storage folder around a session's file: only those in it, and no links."""
+
+    def __init__(self, path: Path, damage: Damage) -> None:
+        home = path.absolute().parent.parent.parent
+        self._homes = (home, home / "session")
+        self._damage = damage
+        self._loose: dict[str, list[Mapping[str, Any]]] | None = None
+
+    def folder(self, *names: str) -> Path | None:
+        """The folder of these names, if it is there and each name is one."""
+        if not all(map(_is_name, names)):
+            return None
+        for home in self._homes:
+            found = home.joinpath(*names)
+            steps = [home.joinpath(*names[: n + 1]) for n in range(len(names))]
+            if found.is_dir() and not any(step.is_symlink() for step in steps):
+                return found
+        return None
+
+    def values(self, folder: Path) -> Iterator[Mapping[str, Any]]:
+        """The objects in the files of a folder, in the order of their names."""
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name for entry in entries if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False)
+            )
+        for name in names:
+            try:
+                with (folder / name).open("rb") as file:
+                    data = file.read(MAX_LINE + 1)
+                value = parse(data) if len(data) <= MAX_LINE else None
+            except (OSError, ValueError):
+                value = None
+            if isinstance(value, dict):
+                yield value
+            else:
+                self._damage.note(1, f"{folder.parent.name}/{folder.name}/{name} holds no JSON object that can be read")
+
+    def parts(self, session: str, message: str) -> Sequence[Mapping[str, Any]]:
+        """The parts of a message, from whichever place they are in."""
+        folder = self.folder("part", message) or self.folder("part", session, message)
+        if folder is not None:
+            return list(self.values(folder))
+        if self._loose is None:
+            self._loose = {}
+            folder = self.folder("part")
+            for part in () if folder is None else self.values(folder):
+                self._loose.setdefault(text(part.get("messageID")), []).append(part)
+        return self._loose.get(message, ())
+
+
+def _is_name(name: str) -> bool:
+    """Whether an id can be a folder's name, and no path to another place."""
+    return 0 < len(name) <= _NAME and name.isprintable() and name not in (".", "..") and not set(name) & set("/\\:")
+
+
+class _Session:
+    """One session in the making.
+
+    Args:
+        info: What is said of the session.
+        key: Under which name its id stands there.
+    """
+
+    def __init__(self, info: Mapping[str, Any], key: str = "id") -> None:
+        self.info = info
+        self.run_id = text(info.get(key))
+        self.talk = Talk(NAME)
+        self._agent = ""
+        self._end: StopReason | None = None
+        self._error: str | None = None
+
+    def take(self, info: Mapping[str, Any], parts: Sequence[Any]) -> None:
+        """Take one message."""
+        pieces = [(mapping(part), None) for part in parts]
+        if info.get("role") == "user":
+            self._asks(info, pieces)
+        elif info.get("summary") is True:
+            self.talk.happened("compaction", _created(info), reason="summary")
+        else:
+            self.answers(info, pieces)
+
+    def _asks(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], None]]) -> None:
+        """A user's message."""
+        said: list[str] = []
+        own = not parts
+        time = _created(info)
+        for part, _ in parts:
+            kind = text(part.get("type"))
+            if kind == "compaction":
+                self.talk.happened("compaction", time, auto=part.get("auto") is True)
+                continue
+            words = text(part.get("text")) or text(part.get("prompt")) or text(part.get("filename"))
+            said.append(words if kind in ("text", "subtask") else f"[{kind} {words}]".replace(" ]", "]"))
+            if not (part.get("synthetic") is True or part.get("ignored") is True):
+                own = True
+                self.talk.task = self.talk.task or one_line(said[-1])
+        self._end = self._error = None
+        if said or own:
+            self.talk.says("user", "\n".join(said), opens=own, time=time)
+
+    def answers(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]]) -> None:
+        """An assistant's message: its responses."""
+        responses = _responses(parts)
+        error = mapping(info.get("error"))
+        told = _usage(mapping(info.get("tokens")), info.get("cost"))
+        if not told.input_tokens and not told.output_tokens:
+            told = UNKNOWN_USAGE  # a message begins with zeros, which stay if it is cut off
+        reason = finish_reason(info.get("finish"))
+        if not responses and (reason is not None or told.output_tokens):
+            responses = [[]]
+        self._agent = text(info.get("agent")) or text(info.get("mode")) or self._agent
+        self._end = self._error = None
+        start = _created(info)
+        for number, response in enumerate(responses, 1):
+            draft = self._answer(info, response, start)
+            if number == len(responses):
+                draft.finish_reason = reason or draft.finish_reason
+                draft.error = _name_of(error)
+                draft.lasts_until(time_ms(mapping(info.get("time")).get("completed")))
+            if len(responses) == 1 and draft.usage == UNKNOWN_USAGE:
+                draft.usage = told
+            start = draft.until
+        self.talk.at(time_ms(mapping(info.get("time")).get("completed")))
+        for part, _ in parts:
+            self._notice(part)
+        if error:
+            self.fails(error, time_ms(mapping(info.get("time")).get("completed")))
+
+    def _answer(
+        self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]], start: int | None
+    ) -> Draft:
+        """One response, with its calls and their results."""
+        said = [time for part, heard in parts if (time := _said(part, heard)) is not None]
+        if start is None:
+            start = next((heard for part, heard in parts if part.get("type") == "step-start"), None)
+        model = text(info.get("modelID")) or text(mapping(info.get("model")).get("modelID"))
+        draft = self.talk.replies(max(said, default=start), start, model)
+        for part, _ in parts:
+            kind = part.get("type")
+            if kind == "text":
+                draft.text += [text(part.get("text"))] if text(part.get("text")) else []
+            elif kind == "reasoning":
+                draft.reasoning += [text(part.get("text"))] if text(part.get("text")) else []
+            elif kind == "tool":
+                self._call(draft, part)
+            elif kind == "step-finish":
+                draft.finish_reason = finish_reason(part.get("reason"))
+                draft.usage = _usage(mapping(part.get("tokens")), part.get("cost"))
+        return draft
+
+    def _call(self, draft: Draft, part: Mapping[str, Any]) -> None:
+        state = mapping(part.get("state"))
+        status, raw = text(state.get("status")), text(state.get("raw"))
+        arguments = raw if raw and not state.get("input") else state.get("input", REDACTED)
+        name = text(part.get("tool"))
+        place = len(draft.calls)
+        self.talk.asks(draft, text(part.get("callID")), name, arguments)
+        error = content_text(state.get("error"))
+        if status not in ("completed", "error") or (status == "error" and error == _CUT_OFF):
+            return
+        times = mapping(state.get("time"))
+        start, end = time_ms(times.get("start")), time_ms(times.get("end"))
+        took = None if start is None or end is None else max(0, end - start)
+        failed = True if status == "error" or name == _INVALID else _exit_failed(mapping(state.get("metadata")))
+        content = error if status == "error" else content_text(state.get("output"))
+        self.talk.settle(draft, place, content, is_error=failed, time=end, duration_ms=took)
+
+    def _notice(self, part: Mapping[str, Any]) -> None:
+        """What a part of an assistant's message tells besides."""
+        if part.get("type") == "compaction":
+            self.talk.happened("compaction", auto=part.get("auto") is True)
+        elif part.get("type") == "retry":
+            time = time_ms(mapping(part.get("time")).get("created"))
+            self.talk.happened("retry", time, error=_name_of(mapping(part.get("error"))))
+
+    def fails(self, error: Mapping[str, Any], time: int | None) -> None:
+        """An error that ended a message."""
+        name = _name_of(error)
+        aborted = error.get("name") == _ABORTED
+        self.talk.happened("abort" if aborted else "fault", time, error=name)
+        self._end = "aborted" if aborted else "error"
+        self._error = None if aborted else name
+
+    def run(self, *, cut: bool) -> Run | None:
+        """The run, if anything was said."""
+        if self.talk.empty:
+            return None
+        times = mapping(self.info.get("time"))
+        if not self.talk.drafts:
+            self.talk.at(time_ms(times.get("created")))
+        return self.talk.run(
+            self.run_id or "session",
+            self._end,
+            cut=cut,
+            agent=self._agent,
+            parent_run_id=text(self.info.get("parentID")) or None,
+            error=self._error,
+        )
+
+
+def _responses(
+    parts: Sequence[tuple[Mapping[str, Any], int | None]],
+) -> list[list[tuple[Mapping[str, Any], int | None]]]:
+    """The parts of each response of a message: a `step-finish` ends one, and so does the second `step-start` in it."""
+    found: list[list[tuple[Mapping[str, Any], int | None]]] = []
+    begun = started = False
+    for part, heard in parts:
+        kind = part.get("type")
+        if kind not in _CONTENT and kind not in ("step-start", "step-finish"):
+            continue
+        if not begun or (kind == "step-start" and started):
+            found.append([])
+            started = False
+        begun = kind != "step-finish"
+        started = started or kind == "step-start"
+        found[-1].append((part, heard))
+    return found
+
+
+def _created(info: Mapping[str, Any]) -> int | None:
+    return time_ms(mapping(info.get("time")).get("created"))
+
+
+def _said(part: Mapping[str, Any], heard: int | None) -> int | None:
+    """When the model had written a part."""
+    if part.get("type") == "tool":
+        return time_ms(mapping(mapping(part.get("state")).get("time")).get("start"))
+    if part.get("type") not in _CONTENT:
+        return None
+    times = mapping(part.get("time"))
+    return time_ms(times.get("end")) or time_ms(times.get("start")) or heard
+
+
+def _exit_failed(metadata: Mapping[str, Any]) -> bool | None:
+    """Whether a completed call failed: a command that was ended from outside has no exit code."""
+    if "exit" not in metadata:
+        return False
+    return None if metadata["exit"] is None else metadata["exit"] != 0
+
+
+def _name_of(error: Mapping[str, Any]) -> str:
+    """An error's name, with its message if it has one."""
+    message = text(mapping(error.get("data")).get("message")) or text(error.get("message"))
+    name = text(error.get("name"))
+    if not error:
+        return ""
+    return f"{name}: {message}" if name and message else name or message or json_text(error)[:200]
+
+
+def _usage(tokens: Mapping[str, Any], cost: object) -> Usage:
+    """What a response consumed; its parts are disjoint, unless a total shows that output holds reasoning."""
+    entered, left, reasoning = (whole(tokens.get(name)) for name in ("input", "output", "reasoning"))
+    cache = mapping(tokens.get("cache"))
+    cached, written = whole(cache.get("read")), whole(cache.get("write"))
+    if entered is not None:
+        entered += (cached or 0) + (written or 0)
+    if left is not None and reasoning and whole(tokens.get("total")) != (entered or 0) + left:
+        left += reasoning
+    return Usage(entered, left, cached, reasoning, micro(cost))
