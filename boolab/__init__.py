@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         tool_budget,
     )
     from boolab.sweeps import sweep
+    from boolab.tables import read_steps
     from boolab.tools import ToolContext, tool
     from boolab.types import Response, Run, Step, ToolCall, Usage
 
@@ -110,6 +111,7 @@ __all__ = [
     "plot_tools",
     "policies",
     "read_logs",
+    "read_steps",
     "recommend",
     "recording_df",
     "resume",
@@ -168,6 +170,7 @@ _HOMES = {
     "stats.survival": ("survival",),
     "stop": ("StopRule", "doom_loop", "error_streak", "max_cost", "max_steps", "max_time", "max_tokens", "tool_budget"),
     "sweeps": ("sweep",),
+    "tables": ("read_steps",),
     "tools": ("ToolContext", "tool"),
     "types": ("Response", "Run", "Step", "ToolCall", "Usage"),
 }

@@ -24,14 +24,15 @@ from boolab.frames import FLOAT, INT, Runs
 from boolab.grid import Axis, Grid, Settings, settings_of
 from boolab.ledger import FRAME_COLUMNS, Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
 from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops
-from boolab.parquet import frames_of, has_labels
 from boolab.policy import Policy
 from boolab.stop import StopRule
+from boolab.tables import frames_of, has_labels
 from boolab.tally import tally_of
 from boolab.types import MICRO, StopReason
 
 Recorded: TypeAlias = Runs | pd.DataFrame | str | Path
-"""Runs, a frame with a row per step, or the path of a Parquet file (or a folder of them) with such a frame."""
+"""Runs, a frame with a row per step, or the path of a file (or a folder of them) with such a frame, `.parquet` or
+`.jsonl`."""
 
 MAX_ROWS: Final = 5_000_000
 _BATCH_ROWS: Final = 500_000
@@ -80,8 +81,9 @@ def counterfactual(
     """What every setting of a grid, and every rule, would have made of recorded runs.
 
     Args:
-        recorded: Runs; or a frame with a row per step, as `recording_df` makes it; or the path of a Parquet file or
-            folder with such a frame, which is read in batches and may be larger than memory.
+        recorded: Runs; or a frame with a row per step, as `recording_df` makes it; or the path of a file with
+            such a frame, `.parquet` or `.jsonl`, or of a folder of them: it is read in batches and may be larger than
+            memory.
         rules: Stop rules, each a setting of its own beside those of the grid.
         grid: Values by axis; all combinations are settings. Axes: `steps, tool_budget, doom_loop, error_streak,
             max_tokens, max_cost` (dollars), `max_time` (seconds). None is off, and so is an axis that is left out:

@@ -432,7 +432,7 @@ def test_what_is_no_parquet_is_said(tmp_path: Path) -> None:
         counterfactual(tmp_path / "x.parquet", grid={"steps": [1]})
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "empty", tmp_path / "nowhere"):
-        with pytest.raises(SettingError, match="expected a Parquet file"):
+        with pytest.raises(SettingError, match="expected a file with a row per step"):
             counterfactual(path, grid={"steps": [1]})
 
 

@@ -34,7 +34,7 @@ LAYERS = {
         "readers",
         "reading",
     },
-    3: {"counterfactuals", "fires", "grid", "ledger", "loop", "outcomes", "parquet", "runner", "saving", "tally", "turn"},
+    3: {"counterfactuals", "fires", "grid", "ledger", "loop", "outcomes", "runner", "saving", "tables", "tally", "turn"},
     4: {
         "demo",
         "demo_logs",

@@ -1,0 +1,89 @@
+"""Tables of steps in files: Parquet and JSON Lines say the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import boolab as bl
+from boolab.data import data_path
+from boolab.errors import RunFormatError, SettingError
+from boolab.tables import frames_of
+
+GRID: dict[str, list[int | None]] = {"steps": [5, 20], "doom_loop": [3], "tool_budget": [None, 10]}
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[bl.Run]:
+    return bl.load_runs(data_path("datasets") / "runs" / "coder.jsonl")[:20]
+
+
+def written(frame: pd.DataFrame, path: Path) -> Path:
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=True, double_precision=15)
+    return path
+
+
+@pytest.mark.parametrize("name", ["steps.jsonl", "steps.parquet"])
+def test_a_table_comes_back_with_the_types_of_boolabs_frames(runs: list[bl.Run], tmp_path: Path, name: str) -> None:
+    frame = bl.steps_df(runs)
+    read = bl.read_steps(written(frame, tmp_path / name))
+    assert [str(kind) for kind in read.dtypes] == [str(kind) for kind in frame.dtypes]
+    assert read["cached_tokens"].isna().all()
+    pd.testing.assert_frame_equal(read.astype(frame.dtypes), frame)
+
+
+def test_both_kinds_of_file_answer_counterfactual_as_the_runs_do(runs: list[bl.Run], tmp_path: Path) -> None:
+    expected = bl.counterfactual(runs, grid=GRID, tally=True)
+    for name in ("steps.jsonl", "steps.parquet"):
+        path = written(bl.recording_df(runs), tmp_path / name)
+        pd.testing.assert_frame_equal(bl.counterfactual(path, grid=GRID, tally=True), expected)
+
+
+def test_the_rows_of_a_run_stay_together_however_small_the_pieces(
+    runs: list[bl.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("boolab.tables._BLOCK", 2_000)
+    path = written(bl.recording_df(runs), tmp_path / "steps.jsonl")
+    found = [set(frame["run_id"]) for frame in frames_of(path, 10, ["run_id", "step"])]
+    assert len(found) > 5
+    assert sum(map(len, found)) == len(set().union(*found)) == len(runs)
+
+
+def test_a_folder_of_both_is_one_table(runs: list[bl.Run], tmp_path: Path) -> None:
+    written(bl.recording_df(runs[:5]), tmp_path / "a.jsonl")
+    written(bl.recording_df(runs[5:]), tmp_path / "b.parquet")
+    assert len(bl.read_steps(tmp_path)) == sum(run.n_steps for run in runs)
+    pd.testing.assert_frame_equal(
+        bl.counterfactual(tmp_path, grid=GRID, tally=True), bl.counterfactual(runs, grid=GRID, tally=True)
+    )
+
+
+def test_a_file_that_is_no_table_is_refused_by_name(runs: list[bl.Run], tmp_path: Path) -> None:
+    bl.save_runs(runs[:1], tmp_path / "runs.jsonl")
+    with pytest.raises(RunFormatError, match=r"runs\.jsonl: there is no column run_id.*read them with bl\.load_runs"):
+        bl.counterfactual(tmp_path / "runs.jsonl", grid=GRID)
+    for text in ("", "[1]\n", "{broken"):
+        (tmp_path / "bad.jsonl").write_text(text)
+        with pytest.raises(RunFormatError, match=r"bad\.jsonl:1: it has no row"):
+            bl.read_steps(tmp_path / "bad.jsonl")
+    (tmp_path / "bad.jsonl").write_text('{"run_id": "a", "step": 1}\n{"run_id": "a", "step": "two"}\n')
+    with pytest.raises(RunFormatError, match=r"bad\.jsonl: it cannot be read as JSON Lines"):
+        bl.read_steps(tmp_path / "bad.jsonl")
+    (tmp_path / "bad.parquet").write_bytes(b"no")
+    with pytest.raises(RunFormatError, match=r"bad\.parquet: it cannot be read as Parquet"):
+        bl.read_steps(tmp_path / "bad.parquet")
+    with pytest.raises(SettingError, match="it does not exist"):
+        bl.read_steps(tmp_path / "none.jsonl")
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(pd.DataFrame({"run_id": ["a"]}), tmp_path / "steps.jsonl")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SettingError, match=r"pip install 'boolab\[parquet\]'"):
+        bl.read_steps(path)
