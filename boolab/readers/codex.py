@@ -86,6 +86,7 @@ _OUTPUTS: Final = {
 _ITEMS: Final = frozenset({"message", "reasoning", *_CALLS, *_HOSTED, *_OUTPUTS})
 _TAG: Final = re.compile(r"\s*<([\w-]+)[^<>\n]*>")
 _PUT_IN: Final = ("# AGENTS.md instructions", "Warning: ")
+_UNDER_WAY: Final = ("in_progress", "incomplete", "searching", "generating")
 _TASKS: Final = ("task_started", "task_complete", "turn_started", "turn_complete")
 _BUDGETS: Final = ("budget_limited", "session_budget_exceeded")
 
@@ -231,7 +232,7 @@ class _Rollout:
                 draft, call_id, kind.removesuffix("_call"), given if isinstance(given, dict) else {"input": given}
             )
             self._items.hosted.add(call_id)
-            if item.get("status") in (None, "completed"):
+            if item.get("status") not in _UNDER_WAY:
                 talk.gives(call_id, "", is_error=None, time=time)
 
     def _output(self, item: Mapping[str, Any], output: object, time: int | None) -> None:
@@ -338,8 +339,7 @@ class _Account:
         """The history was replaced by a summary."""
         self.talk.happened("compaction", time)
         if summary:
-            self.says(summary, time, own=False)
-        self.draft = None
+            self.talk.says("user", summary, opens=False, time=time)
 
     def counts(self, info: Mapping[str, Any]) -> None:
         """A usage report."""

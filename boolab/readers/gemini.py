@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.errors import RunFormatError
-from boolab.readers.drafts import Draft
 from boolab.readers.lines import (
     Damage,
     Head,
@@ -55,9 +54,7 @@ LOOKED_FOR: Final = (
     'an object with "sessionId", "projectHash" and "messages", or JSON lines that begin with such a header'
 )
 
-_SHOWN: Final = ("resultDisplay", "description", "displayName")
-"""What a call holds for the screen only."""
-
+_EVENTS: Final = ("rewind", "compaction")
 _HIDDEN: Final = frozenset({"functionCall", "functionResponse"})
 
 
@@ -90,22 +87,41 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     return runs
 
 
-class _Entry(NamedTuple):
-    """A message, or what happened in its place. `put_in` tells that it only came with a list of `$set`."""
+class _Call(NamedTuple):
+    """One call of a response, with its result if it ended."""
 
-    record: Mapping[str, Any]
+    call_id: str
+    name: str
+    arguments: object
+    ended: bool
+    failed: bool | None
+    result: str
+    time: int | None
+
+
+class _Entry(NamedTuple):
+    """A message, or what happened in its place (`rewind`, `compaction`), as small as it goes: sessions are long."""
+
+    kind: str
+    time: int | None
+    said: str = ""
+    full: bool = False
+    """Whether it has any content or thoughts."""
     put_in: bool = False
-    event: str = ""
-    steps: int | None = None
+    """Whether it only came with a list of `$set`."""
+    model: str = ""
+    thoughts: tuple[str, ...] = ()
+    usage: Usage = UNKNOWN_USAGE
+    calls: tuple[_Call, ...] = ()
+    left: int | None = None
+    """How many steps a rewind left behind."""
 
     @property
     def is_response(self) -> bool:
         """Whether the model said or asked for something."""
-        if self.event or self.record.get("type") != "gemini":
+        if self.kind != "gemini":
             return False
-        if self.record.get("tokens") or self.record.get("toolCalls"):
-            return True
-        return not self.put_in and bool(self.record.get("content") or self.record.get("thoughts"))
+        return self.usage is not UNKNOWN_USAGE or bool(self.calls) or (self.full and not self.put_in)
 
 
 class _Session:
@@ -126,17 +142,21 @@ class _Session:
         elif _is_header(record):
             self._set(record)
         elif isinstance(record.get("id"), str):
-            self._put(record["id"], _Entry(record))
+            self._entries[record["id"]] = _entry(record)
         else:
             return False
         return True
 
-    def _put(self, name: str | int, entry: _Entry) -> None:
-        for call in items(entry.record.get("toolCalls")):
-            for shown in _SHOWN if isinstance(call, dict) else ():
-                call.pop(shown, None)
-        self._entries[name] = entry
-        self._events += bool(entry.event)
+    def _set(self, fields: Mapping[str, Any]) -> None:
+        self.header |= {name: value for name, value in fields.items() if name != "messages"}
+        given = fields.get("messages")
+        if not isinstance(given, list):
+            return
+        messages = {self._name(message): _entry(message) for message in given if isinstance(message, dict)}
+        if self._entries:
+            self._replace(messages)
+        else:
+            self._entries = messages
 
     def _name(self, message: Mapping[str, Any]) -> str | int:
         """The id of a message, or a number in its place."""
@@ -144,29 +164,17 @@ class _Session:
         self._made += 1
         return name if isinstance(name, str) else self._made
 
-    def _set(self, fields: Mapping[str, Any]) -> None:
-        self.header |= {name: value for name, value in fields.items() if name != "messages"}
-        given = fields.get("messages")
-        if not isinstance(given, list):
-            return
-        messages = {self._name(message): message for message in given if isinstance(message, dict)}
-        if self._entries:
-            self._replace(messages)
-        else:
-            for name, message in messages.items():
-                self._put(name, _Entry(message))
-
-    def _replace(self, messages: Mapping[str | int, Mapping[str, Any]]) -> None:
+    def _replace(self, messages: Mapping[str | int, _Entry]) -> None:
         """Take a new list of messages in the place of the old one."""
         fresh = [name for name in messages if name not in self._entries]
         if not fresh:
-            gone = [name for name, entry in self._entries.items() if name not in messages and not entry.event]
-            self._left([self._entries.pop(name) for name in gone])
+            gone = [name for name, entry in self._entries.items() if name not in messages and entry.kind not in _EVENTS]
+            self._leave([self._entries.pop(name) for name in gone])
         elif len(messages) - len(fresh) < len(self._entries) - self._events:
-            self._put(self._name({}), _Entry(messages[fresh[0]], event="compaction"))
+            self._happened(_Entry("compaction", messages[fresh[0]].time))
         for name, message in messages.items():
             before = self._entries.get(name)
-            self._put(name, _Entry(message, put_in=before is None or before.put_in))
+            self._entries[name] = message._replace(put_in=before is None or before.put_in)
 
     def _rewind(self, name: str) -> None:
         known = name in self._entries
@@ -176,15 +184,16 @@ class _Session:
             gone.append(entry)
             if known and last == name:
                 break
-        self._left(gone[::-1])
+        self._leave(gone[::-1])
 
-    def _left(self, gone: Sequence[_Entry]) -> None:
-        self._events -= sum(bool(entry.event) for entry in gone)
+    def _leave(self, gone: Sequence[_Entry]) -> None:
+        self._events -= sum(entry.kind in _EVENTS for entry in gone)
         if gone:
-            steps = sum(entry.is_response for entry in gone)
-            self._put(
-                self._name({}), _Entry({"timestamp": gone[0].record.get("timestamp")}, event="rewind", steps=steps)
-            )
+            self._happened(_Entry("rewind", gone[0].time, left=sum(entry.is_response for entry in gone)))
+
+    def _happened(self, event: _Entry) -> None:
+        self._events += 1
+        self._entries[self._name({})] = event
 
     def runs(self, path: Path, *, cut: bool) -> list[Run]:
         """The session's run, if anything was said in it."""
@@ -220,42 +229,61 @@ class _Told:
 
     def take(self, entry: _Entry) -> None:
         """Tell of a message, or of what happened."""
-        message = entry.record
-        kind, time = message.get("type"), epoch_ms(message.get("timestamp"))
-        if entry.event:
-            what = {} if entry.steps is None else {"steps": entry.steps}
-            self.talk.happened(entry.event, time, **what)
-        elif entry.is_response:
-            self._reply(message, time)
-        elif kind == "user":
-            said = _said(message.get("content"))
-            if said:
-                self.talk.says("user", said, opens=not entry.put_in, time=time)
-        elif kind in ("info", "warning", "error"):
-            said = _said(message.get("content"))
-            self.talk.says("system", said, opens=False, time=time)
-            if kind == "error":
-                self.error = one_line(said)
-                self.talk.happened("fault", time, what=self.error)
+        if entry.is_response:
+            self._reply(entry)
+        elif entry.kind in _EVENTS:
+            self.talk.happened(entry.kind, entry.time, **({} if entry.left is None else {"steps": entry.left}))
+        elif entry.kind == "user":
+            if entry.said:
+                self.talk.says("user", entry.said, opens=not entry.put_in, time=entry.time)
+        elif entry.kind in ("info", "warning", "error"):
+            self.talk.says("system", entry.said, opens=False, time=entry.time)
+            if entry.kind == "error":
+                self.error = one_line(entry.said)
+                self.talk.happened("fault", entry.time, what=self.error)
 
-    def _reply(self, message: Mapping[str, Any], time: int | None) -> None:
+    def _reply(self, entry: _Entry) -> None:
         self.error = None
-        draft = self.talk.replies(time, model=text(message.get("model")))
-        draft.usage = _usage(mapping(message.get("tokens")))
-        said = _said(message.get("content"))
-        draft.text += [said] if said else []
-        for thought in map(mapping, items(message.get("thoughts"))):
-            draft.reasoning.append(f"{text(thought.get('subject'))}: {text(thought.get('description'))}")
-        for call in map(mapping, items(message.get("toolCalls"))):
-            self._call(draft, call)
+        draft = self.talk.replies(entry.time, model=entry.model)
+        draft.usage = entry.usage
+        draft.text += [entry.said] if entry.said else []
+        draft.reasoning += entry.thoughts
+        for place, call in enumerate(entry.calls):
+            self.talk.asks(draft, call.call_id, call.name, call.arguments)
+            if call.ended:
+                self.talk.settle(draft, place, call.result, is_error=call.failed, time=call.time)
 
-    def _call(self, draft: Draft, call: Mapping[str, Any]) -> None:
-        self.talk.asks(draft, text(call.get("id")), text(call.get("name")), call.get("args"))
-        status, result = call.get("status"), call.get("result")
-        if status in ("success", "error") or (status is None and result is not None):
-            failed = None if status is None else status == "error"
-            place = len(draft.calls) - 1
-            self.talk.settle(draft, place, _result(result), is_error=failed, time=epoch_ms(call.get("timestamp")))
+
+def _entry(message: Mapping[str, Any]) -> _Entry:
+    """What a message says."""
+    kind, time, content = text(message.get("type")), epoch_ms(message.get("timestamp")), message.get("content")
+    if kind in _EVENTS:
+        kind = ""
+    thoughts = [mapping(thought) for thought in items(message.get("thoughts"))]
+    return _Entry(
+        kind,
+        time,
+        _said(content),
+        bool(content or thoughts),
+        model=text(message.get("model")),
+        thoughts=tuple(f"{text(thought.get('subject'))}: {text(thought.get('description'))}" for thought in thoughts),
+        usage=_usage(mapping(message.get("tokens"))),
+        calls=tuple(_call(mapping(call)) for call in items(message.get("toolCalls"))),
+    )
+
+
+def _call(call: Mapping[str, Any]) -> _Call:
+    status, result = call.get("status"), call.get("result")
+    ended = status in ("success", "error") or (status is None and result is not None)
+    return _Call(
+        text(call.get("id")),
+        text(call.get("name")),
+        call.get("args"),
+        ended,
+        None if status is None else status == "error",
+        _result(result) if ended else "",
+        epoch_ms(call.get("timestamp")),
+    )
 
 
 def _parts(content: object) -> Sequence[Any]:

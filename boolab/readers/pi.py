@@ -86,11 +86,7 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         RunFormatError: if nothing in it can be read.
     """
     damage = Damage(path)
-    tree = _Tree()
-    session = _tell(path, damage, tree)
-    left = tree.left()
-    if left:
-        session = _tell(path, Damage(path), _Tree(), left)
+    session = _session(path, damage)
     runs = session.runs(path, cut=damage.cut)
     damage.tell(warn, readable=bool(runs))
     if not session.known:
@@ -98,6 +94,14 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     if session.talk.lost:
         warn(f"{path}: {session.talk.lost:,} tool results answer no call that is in the file; left out")
     return runs
+
+
+def _session(path: Path, damage: Damage) -> _Session:
+    """The session, which is told again if it turns out that a branch of it was left."""
+    tree = _Tree()
+    session = _tell(path, damage, tree)
+    left = tree.left()
+    return _tell(path, Damage(path), _Tree(), left) if left else session
 
 
 def _tell(path: Path, damage: Damage, tree: _Tree, left: Collection[int] = ()) -> _Session:
@@ -198,7 +202,7 @@ class _Session:
 
     def _message(self, message: Mapping[str, Any], time: int | None) -> None:
         role = message.get("role")
-        begun = time_ms(message.get("timestamp"))
+        begun = time_ms(message.get("timestamp")) if time is None or role == "assistant" else None
         written = begun if time is None else time
         if role == "assistant":
             self._reply(message, written, begun)
@@ -275,6 +279,7 @@ def _is_empty(message: Mapping[str, Any]) -> bool:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    fresh, output, cached, written = (whole(usage.get(name)) for name in _TOKENS)
-    entered = None if fresh is None else fresh + (cached or 0) + (written or 0)
-    return Usage(entered, output, cached, None, micro(mapping(usage.get("cost")).get("total")))
+    entered, cached = whole(usage.get("input")), whole(usage.get("cacheRead"))
+    if entered is not None:
+        entered += (cached or 0) + (whole(usage.get("cacheWrite")) or 0)
+    return Usage(entered, whole(usage.get("output")), cached, None, micro(mapping(usage.get("cost")).get("total")))
