@@ -16,7 +16,8 @@ Actions `system`, `recall`, `change_agent_state` and those of users are no steps
 
 An observation is the result of the action that it names as its `cause`, else of its `tool_call_id`. `error` and
 `user_rejected` are errors. A command is one if its exit code is not 0, and unknown if it has none yet (-1, it runs
-on). Python cells (`run_ipython`) and MCP tools do not say. All other kinds come as `error` when they fail.
+on). The editor (`edit`, `read`, `write`) fails with `error`, or where it is OpenHands' own (`oh_aci`) with a text that
+begins with `ERROR:`; browsers and MCP tools have a flag. Python cells, delegates and others do not say.
 
 Tokens and finish reasons are those of the model response, else those that the metrics of the row list for its id, else
 what the accumulated metrics of an action (`llm_metrics`) added to the ones before, as is the cost. Times have no zone
@@ -51,6 +52,7 @@ from boolab.readers.lines import (
     json_values,
     mapping,
     one_line,
+    parse,
     text,
     warn_reader,
     whole,
@@ -69,7 +71,8 @@ LOOKED_FOR: Final = (
 
 _NO_STEPS: Final = ("", "change_agent_state", "condensation_request", "null", "pause", "recall", "resume", "system")
 _NO_RESULTS: Final = ("", "agent_state_changed", "condense", "null", "recall", "loop_detection")
-_SILENT: Final = ("mcp", "run_ipython")
+_EDITOR: Final = ("edit", "read", "write")
+_BROWSER: Final = ("browse", "browse_interactive")
 _FAILED: Final = ("error", "user_rejected")
 _ENDINGS: Final = ("finish", "reject")
 
@@ -355,13 +358,30 @@ def _failed(kind: str, event: Mapping[str, Any]) -> bool | None:
     """Whether an observation is an error; None if it does not say."""
     if kind in _FAILED:
         return True
-    if kind in _SILENT:
-        return None
     extras = mapping(event.get("extras"))
     if kind == "run":
         code = mapping(extras.get("metadata")).get("exit_code", extras.get("exit_code"))
         return None if isinstance(code, bool) or not isinstance(code, int) or code == -1 else code != 0
-    return extras.get("error") is True
+    if kind in _EDITOR:
+        return extras.get("impl_source") == "oh_aci" and text(event.get("content")).startswith("ERROR:")
+    if kind == "mcp":
+        return _flag(_parsed(text(event.get("content"))).get("isError"))
+    if kind in _BROWSER:
+        return _flag(extras.get("error"))
+    return False if kind == "think" else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _parsed(content: str) -> Mapping[str, Any]:
+    if not content.startswith("{"):
+        return {}
+    try:
+        return mapping(parse(content.encode("utf-8", "surrogatepass")))
+    except ValueError:
+        return {}
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:

@@ -39,7 +39,11 @@ class Meter:
         self._before: tuple[int | None, ...] = (0, 0, 0, 0, 0)
 
     def read(self, metrics: Mapping[str, Any]) -> Usage:
-        """What was added since the last reading. A cost of 0 is none: the model's price is not known then."""
+        """What was added since the last reading.
+
+        A cost of 0 is none: the model's price is not known then. Tokens that are not those of the latest response
+        (`per_turn_token`, where that is given) are more than one response's.
+        """
         tokens = mapping(metrics.get("accumulated_token_usage"))
         now = (
             whole(tokens.get("prompt_tokens")),
@@ -52,7 +56,8 @@ class Meter:
             None if a is None or b is None or b < a else b - a for a, b in zip(self._before, now, strict=True)
         )
         self._before = now
-        if not entered and not left:
+        latest = whole(tokens.get("per_turn_token"))
+        if (not entered and not left) or (latest and latest != (entered or 0) + (left or 0)):
             return Usage(cost=cost or None)
         return Usage(entered, left, cached, reasoned, cost or None)
 

@@ -189,6 +189,32 @@ def test_the_first_of_two_observations_is_the_result_and_one_of_nothing_is_told(
     assert told == [f"{path}: 1 observations answer no action that is in the file; left out"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "content", "extras", "failed"),
+    [
+        ("edit", "ERROR:\nNo match found", {"impl_source": "oh_aci"}, True),
+        ("edit", "--- a\n+++ b", {"impl_source": "oh_aci"}, False),
+        ("read", "ERROR: of the file's own", {"impl_source": "default"}, False),
+        ("mcp", '{"content": [], "isError": true}', {}, True),
+        ("mcp", '{"content": [], "isError": false}', {}, False),
+        ("mcp", "{", {}, None),
+        ("browse", "a page", {"error": False}, False),
+        ("browse", "a page", {}, None),
+        ("think", "", {}, False),
+        ("run_ipython", "Traceback", {}, None),
+        ("user_rejected", "", {}, True),
+        ("delegate", "", {}, None),
+        ("run", "", {"exit_code": 1}, True),
+        ("run", "", {}, None),
+    ],
+)
+def test_an_observation_is_an_error_where_it_says_so(
+    tmp_path: Path, kind: str, content: str, extras: dict[str, Any], failed: bool | None
+) -> None:
+    (run,) = read(write(tmp_path, [act(1), see(1, kind, content, **extras)]))
+    assert [result and result.is_error for result in run.steps[0].results] == [failed]
+
+
 def test_an_instance_that_is_there_twice_has_an_id_of_its_own(tmp_path: Path) -> None:
     path = write(tmp_path, [])
     path.write_text(path.read_text() * 2)

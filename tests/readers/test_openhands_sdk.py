@@ -95,6 +95,15 @@ def test_usage_is_what_the_last_stats_added_and_unknown_where_none_came() -> Non
     ]
 
 
+def test_tokens_of_more_than_one_response_are_unknown(tmp_path: Path) -> None:
+    def spent(tokens: int, latest: int) -> dict[str, Any]:
+        counted = {"prompt_tokens": tokens, "completion_tokens": 0, "per_turn_token": latest}
+        return state("stats", {"usage_to_metrics": {"default": {"accumulated_token_usage": counted}}})
+
+    (run,) = read(write(tmp_path, spent(90, 40), asks("a"), spent(150, 60), asks("b")))
+    assert [step.response.usage.input_tokens for step in run.steps] == [None, 60]
+
+
 def test_a_conversations_folder_is_one_run_with_what_its_state_tells() -> None:
     reading = read_logs(FOLDER_OF_ONE)
     (run,) = reading.runs
