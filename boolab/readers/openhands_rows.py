@@ -37,6 +37,8 @@ class Meter:
 
     def __init__(self) -> None:
         self._before: tuple[int | None, ...] = (0, 0, 0, 0, 0)
+        self.moved = False
+        """Whether the last reading was another than the one before."""
 
     def read(self, metrics: Mapping[str, Any]) -> Usage:
         """What was added since the last reading.
@@ -55,6 +57,7 @@ class Meter:
         entered, left, cached, reasoned, cost = (
             None if a is None or b is None or b < a else b - a for a, b in zip(self._before, now, strict=True)
         )
+        self.moved = now != self._before
         self._before = now
         latest = whole(tokens.get("per_turn_token"))
         if (not entered and not left) or (latest and latest != (entered or 0) + (left or 0)):
@@ -64,6 +67,7 @@ class Meter:
     def miss(self) -> None:
         """A response that nothing was read for: what the next reading adds is not one response's."""
         self._before = (None,) * 5
+        self.moved = False
 
 
 class Row:

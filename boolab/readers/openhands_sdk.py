@@ -209,6 +209,7 @@ class _Tale:
         self._usages: Mapping[str, Usage] = {} if row is None else row.usages
         self._meter = Meter()
         self._added = UNKNOWN_USAGE
+        self._counted = False
         self._cap = None if row is None else row.cap
         self._model = "" if row is None else row.model
         self._status = ""
@@ -278,9 +279,9 @@ class _Tale:
         draft.reasoning += [thought for thought in thoughts if thought]
         listed = self._usages.get(name)
         draft.usage = self._added if listed is None else listed._replace(cost=self._added.cost)
-        if self._added == UNKNOWN_USAGE:
+        if not self._counted:
             self._meter.miss()
-        self._added = UNKNOWN_USAGE
+        self._added, self._counted = UNKNOWN_USAGE, False
         return draft
 
     def _ask(self, draft: Draft, event: Mapping[str, Any], call: Mapping[str, Any]) -> None:
@@ -315,7 +316,8 @@ class _Tale:
             return
         self._model = self._model or text(metrics.get("model_name"))
         added = self._meter.read(metrics)
-        self._added = self._added if added == UNKNOWN_USAGE else added
+        if self._meter.moved:
+            self._added, self._counted = added, True
 
     def _fail(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
         detail = text(event.get("detail"))
