@@ -9,14 +9,13 @@ above; the nearest one that knows the instance counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from boolab.readers.lines import items, mapping, parse
+from boolab.readers.lines import items, mapping
+from boolab.readers.sidecars import sidecar
 
 _REPORTS: Final = ("report.json", "final_report.json", "results.json", "results/results.json")
-_LARGEST: Final = 16 * 2**20
 _RESOLVED: Final = ("resolved_ids", "resolved")
 _NEVER_RUN: Final = "incomplete_ids"
 
@@ -35,34 +34,18 @@ def run_name(path: Path, instance: str) -> str:
 def resolved(path: Path, instance: str) -> bool | None:
     """Whether a report beside the log says that the instance was resolved; None if none knows it."""
     folder = path.absolute().parent
-    for place in (folder, folder.parent):
-        for name in _REPORTS:
-            report = place / name
-            try:
-                stat = report.stat()
-            except (OSError, ValueError):
-                continue
-            verdict = _verdicts(report, stat.st_mtime_ns, stat.st_size).get(instance)
-            if verdict is not None:
-                return verdict
-    return None
+    reports = (sidecar(place / name) for place in (folder, folder.parent) for name in _REPORTS)
+    verdicts = (_verdict(mapping(report), instance) for report in reports)
+    return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
-@lru_cache(maxsize=16)
-def _verdicts(report: Path, changed: int, size: int) -> Mapping[str, bool]:  # noqa: ARG001 - a changed file is another
-    """What a report says of each instance that it names."""
-    if size > _LARGEST:
-        return {}
-    try:
-        told = mapping(parse(report.read_bytes()))
-    except (OSError, ValueError):
-        return {}
-    known: dict[str, bool] = {}
-    for name, value in told.items():
-        if isinstance(mapping(value).get("resolved"), bool):
-            known[name] = value["resolved"]
-        elif name != _NEVER_RUN and any(name in told for name in _RESOLVED):
-            known |= {one: False for one in items(value) if isinstance(one, str) and one not in known}
-    for name in _RESOLVED:
-        known |= {one: True for one in items(told.get(name)) if isinstance(one, str)}
-    return known
+def _verdict(report: Mapping[str, Any], instance: str) -> bool | None:
+    """What a report says of an instance, if it names it."""
+    own = mapping(report.get(instance)).get("resolved")
+    if isinstance(own, bool):
+        return own
+    lists = {name: items(ids) for name, ids in report.items() if name != _NEVER_RUN}
+    resolutions = [lists[name] for name in _RESOLVED if name in lists]
+    if not resolutions or not any(instance in ids for ids in lists.values()):
+        return None
+    return any(instance in ids for ids in resolutions)

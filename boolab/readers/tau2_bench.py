@@ -38,12 +38,12 @@ from boolab.readers.lines import (
     mapping,
     micro,
     one_line,
-    parse,
     seconds_ms,
     text,
     warn_reader,
     whole,
 )
+from boolab.readers.sidecars import sidecar
 from boolab.readers.talk import Talk
 from boolab.readers.tau import numbered, rewarded
 from boolab.types import Run, Stop, StopReason
@@ -66,7 +66,7 @@ _STOPS: Final[Mapping[str, StopReason]] = {
     "unexpected_error": "error",
 }
 _SETTINGS: Final = {"num_trials", "max_steps", "max_errors"}
-_RESULTS: Final = 64 * 2**20
+_RESULTS: Final = "results.json"
 
 
 def sniff(head: Head) -> bool:
@@ -97,7 +97,8 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         simulations = []
     if not isinstance(simulations, list):
         raise RunFormatError(f"a file of tau2-bench's results is {LOOKED_FOR}", path=path, line=1)
-    info = mapping((_results(path) if alone else document).get("info"))
+    settings = sidecar(path.absolute().parent.parent / _RESULTS) if alone else document
+    info = mapping(mapping(settings).get("info"))
     seen: Counter[str] = Counter()
     runs = []
     for number, simulation in enumerate(simulations, 1):
@@ -108,15 +109,6 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         runs.append(_Simulation(simulation, path, info).run(seen, cut=damage.cut and alone))
     damage.tell(warn, readable=bool(runs))
     return runs
-
-
-def _results(path: Path) -> Mapping[str, Any]:
-    """What `results.json` says, of which the simulation at this path is a part."""
-    results = path.absolute().parent.parent / "results.json"
-    try:
-        return mapping(parse(results.read_bytes())) if results.stat().st_size <= _RESULTS else {}
-    except (OSError, ValueError):
-        return {}
 
 
 class _Simulation:

@@ -270,3 +270,11 @@ def test_no_other_sample_looks_like_this_format() -> None:
             with path.open("rb") as file:
                 head = Head(file.read(HEAD), path)
             assert sniff(head) is (path.suffix == ".traj"), path
+
+
+def test_a_report_that_was_changed_is_read_again(tmp_path: Path) -> None:
+    path, report = write(tmp_path, entry()), tmp_path / "report.json"
+    report.write_text('{"resolved_ids": [], "submitted_ids": ["repo-1"]}')
+    assert only(path).success is False
+    report.write_text('{"resolved_ids": ["repo-1"], "submitted_ids": ["repo-1"]}')
+    assert only(path).success is True

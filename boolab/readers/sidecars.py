@@ -1,0 +1,28 @@
+"""Small JSON files that stand beside logs and tell of all of them: read once, not once for each log."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.readers.lines import parse
+
+_LARGEST: Final = 16 * 2**20
+
+
+def sidecar(path: Path) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of the file; None if it is not there, not readable or too large to be one."""
+    try:
+        stat = path.stat()
+    except (OSError, ValueError):
+        return None
+    return _value(path, stat.st_mtime_ns, stat.st_size) if stat.st_size <= _LARGEST else None
+
+
+@lru_cache(maxsize=4)
+def _value(path: Path, changed: int, size: int) -> Any:  # noqa: ANN401, ARG001 - any JSON value; a changed file is another
+    try:
+        return parse(path.read_bytes())
+    except (OSError, ValueError):
+        return None
