@@ -7,6 +7,7 @@ what cannot be read is noted with its line instead of stopping the rest.
 from __future__ import annotations
 
 import json
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,8 +68,9 @@ class Head:
         """The values of the first lines; or of the one document, as far as it goes. Without what is damaged."""
         data = self.data.removeprefix(b"\xef\xbb\xbf").strip()
         lines = [line for line in data.splitlines()[:_SNIFFED] if line.strip()]
-        if lines and not _is_whole(lines[0]) and sum(_is_whole(line) for line in lines[1:]) < 2:  # noqa: PLR2004 - a document's last entry may stand alone on its line
-            lines = [data]
+        # A document's last entry may stand alone on its line, so one such line makes no JSON Lines.
+        if lines and not _is_whole(lines[0]):
+            lines = lines[1:] if sum(_is_whole(line) for line in lines[1:]) > 1 else [data]
         found = (_part_of(line) for line in lines)
         return tuple(value for value in found if value is not _NOTHING)
 
@@ -199,7 +201,7 @@ def _has_lines(path: Path) -> bool:
         while not first.strip():
             first = file.readline(MAX_LINE + 1)
             if not first:
-                return False
+                return path.suffix == ".jsonl"
         if len(first) > MAX_LINE:
             return path.suffix == ".jsonl"
         rest = first
@@ -232,6 +234,21 @@ def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], Any
             damage.cut = True
             return part
         raise RunFormatError(_not_json(error, cut=False), path=path, line=line) from None
+
+
+def whole_file(path: str | Path) -> bytes:
+    """What a file holds, if that is no more than a line may have.
+
+    Raises:
+        ValueError: if it is more than `MAX_LINE` bytes.
+    """
+    with open(path, "rb") as file:  # noqa: PTH123 - thousands of them
+        # making room for the most that there could be takes longer than reading what is there
+        data = file.read(min(MAX_LINE, os.fstat(file.fileno()).st_size) + 1)
+    if len(data) > MAX_LINE:
+        msg = f"more than the {MAX_LINE:,} bytes that are read"
+        raise ValueError(msg)
+    return data
 
 
 def _part_of(data: bytes) -> Any:  # noqa: ANN401 - any JSON value

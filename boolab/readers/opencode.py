@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
 from boolab.errors import RunFormatError
 from boolab.readers.drafts import Draft, finish_reason
 from boolab.readers.lines import (
-    MAX_LINE,
     Damage,
     Head,
     Warn,
@@ -52,6 +52,7 @@ from boolab.readers.lines import (
     time_ms,
     warn_reader,
     whole,
+    whole_file,
 )
 from boolab.readers.talk import Talk
 from boolab.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
@@ -250,10 +251,9 @@ class _Store:
         if not all(map(_is_name, names)):
             return None
         for home in self._homes:
-            found = home.joinpath(*names)
-            steps = [home.joinpath(*names[: n + 1]) for n in range(len(names))]
-            if found.is_dir() and not any(step.is_symlink() for step in steps):
-                return found
+            steps = [*accumulate((str(home), *names), os.path.join)]
+            if os.path.isdir(steps[-1]) and not any(map(os.path.islink, steps[1:])):  # noqa: PTH112 - as below
+                return Path(steps[-1])
         return None
 
     def values(self, folder: Path) -> Iterator[Mapping[str, Any]]:
@@ -264,9 +264,7 @@ class _Store:
             )
         for name in names:
             try:
-                with (folder / name).open("rb") as file:
-                    data = file.read(MAX_LINE + 1)
-                value = parse(data) if len(data) <= MAX_LINE else None
+                value = parse(whole_file(os.path.join(folder, name)))  # noqa: PTH118 - thousands of them
             except (OSError, ValueError):
                 value = None
             if isinstance(value, dict):

@@ -37,7 +37,6 @@ from typing import Any, Final
 from boolab.errors import RunFormatError
 from boolab.readers.drafts import Draft, stop_at
 from boolab.readers.lines import (
-    MAX_LINE,
     Damage,
     Head,
     Warn,
@@ -51,6 +50,7 @@ from boolab.readers.lines import (
     text,
     warn_reader,
     whole,
+    whole_file,
 )
 from boolab.readers.openhands_rows import Meter, Row, ending, said, usages_of
 from boolab.readers.talk import Talk
@@ -172,7 +172,7 @@ def _conversation(path: Path, damage: Damage) -> tuple[_Tale, str]:
     names = (_FILE.fullmatch(file.name) for file in path.parent.iterdir())
     found = sorted((int(name[1]), name[0]) for name in names if name is not None)
     try:
-        state = mapping(_small(path.parent.parent / _STATE))
+        state = mapping(parse(whole_file(path.parent.parent / _STATE)))
     except (OSError, ValueError):
         state = {}
     tale.know(state)
@@ -182,21 +182,12 @@ def _conversation(path: Path, damage: Damage) -> tuple[_Tale, str]:
             damage.note(1, f"events {expected} to {number - 1} are missing")
         expected = number + 1
         try:
-            tale.take(mapping(_small(path.parent / name)))
+            tale.take(mapping(parse(whole_file(path.parent / name))))
         except (OSError, ValueError) as error:
             damage.note(1, f"{name} cannot be read ({error})")
             damage.cut = number == found[-1][0]
     tale.stand(state.get("execution_status", state.get("agent_status")))
     return tale, text(state.get("id")) or path.parent.parent.absolute().name or path.stem
-
-
-def _small(path: Path) -> Any:  # noqa: ANN401 - any JSON value
-    with path.open("rb") as file:
-        data = file.read(MAX_LINE + 1)
-    if len(data) > MAX_LINE:
-        msg = f"more than the {MAX_LINE:,} bytes that are read"
-        raise ValueError(msg)
-    return parse(data)
 
 
 class _Tale:
