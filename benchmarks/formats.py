@@ -756,7 +756,7 @@ def anthropic_messages() -> Iterator[Json]:
 
 
 def otel() -> Iterator[Json]:
-    """Exports of a collector: a span for each response, with what was said to the model before, and for each call."""
+    """Exports of a collector: a span for each response, with all that was said in its turn, and for each call."""
 
     def span(agent: Agent, trace: str, names: tuple[str, str], times: tuple[int, int], told: Json) -> Json:
         given = {"operation.name": names[0], "conversation.id": trace, **told}
@@ -772,7 +772,7 @@ def otel() -> Iterator[Json]:
         heard: list[Json] = []
         for event in events:
             if isinstance(event, Said):
-                heard.append({"role": "user", "parts": [{"type": "text", "content": event.text}]})
+                heard = [{"role": "user", "parts": [{"type": "text", "content": event.text}]}]
                 continue
             parts: list[Json] = [{"type": "text", "content": event.text}]
             parts += [{"type": "tool_call", "id": c.id, "name": c.name, "arguments": c.given} for c in event.calls]
@@ -782,7 +782,7 @@ def otel() -> Iterator[Json]:
             about = {"request.model": "gpt-x", "response.id": event.id, "response.finish_reasons": [reason], **used}
             told = {"input.messages": dumps(heard), "output.messages": dumps([said])}
             yield span(agent, trace, ("chat", "gpt-x"), (event.start, event.end), about | told)
-            heard = []
+            heard.append(said)
             for call in event.calls:
                 about = {"tool.name": call.name, "tool.call.id": call.id}
                 told = {"tool.call.arguments": call.raw, "tool.call.result": call.output}
