@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test lab lint format bench coverage recommendations pictures clean help
+.PHONY: demo test fuzz lab lint format formats bench coverage recommendations pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -24,6 +24,9 @@ demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figu
 test: $(READY) ## run the tests
 	$(BIN)/python -m pytest --quiet --numprocesses 2
 
+fuzz: $(READY) ## damage each sample log a hundred times in each way
+	$(BIN)/python -m pytest --quiet --numprocesses 2 tests/readers/test_damage.py --damage 100
+
 lab: $(READY) ## open the notebooks in JupyterLab
 	$(BIN)/boolab lab
 
@@ -35,6 +38,9 @@ lint: $(READY) ## check style and types
 format: $(READY) ## put the code into the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+formats: $(READY) ## put what each log format gives into docs/formats.md
+	$(BIN)/python -m tests.readers.given --write
 
 bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, and the readers
 	$(BIN)/python benchmarks/loop.py

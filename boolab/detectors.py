@@ -180,7 +180,7 @@ class RepeatStreak:
         if call.name != last.name or identity is None:
             same = False
         elif call.arguments == last.arguments or identity == "tool":
-            same = True
+            same = call.arguments != REDACTED or identity == "tool"
             parsed = last_parsed
         elif identity == "raw":
             same = False

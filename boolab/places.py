@@ -13,14 +13,12 @@ from typing import Final, NamedTuple
 from boolab.reading import readers
 
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
-    "codex": ("$CODEX_HOME/sessions/**/*.jsonl", "~/.codex/sessions/**/*.jsonl"),
     "copilot": ("~/.copilot/session-state/*/events.jsonl",),
     "droid": ("~/.factory/sessions/**/*.jsonl",),
-    "gemini": ("~/.gemini/tmp/*/chats/*.json", "~/.gemini/tmp/*/chats/*.jsonl"),
-    "pi": ("~/.pi/agent/sessions/**/*.jsonl",),
+    "opencode (database)": ("$XDG_DATA_HOME/opencode/opencode.db", "~/.local/share/opencode/opencode.db"),
     "qwen": ("~/.qwen/projects/*/chats/*.jsonl",),
 }
-"""Where the harnesses keep their logs whose formats have no reader yet; a reader brings its own `PLACES`."""
+"""Where harnesses keep logs that no reader takes; a reader brings its own `PLACES`."""
 
 _VARIABLE: Final = re.compile(r"^\$(\w+)")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pkgutil
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatch
@@ -277,7 +279,8 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
     try:
         reader = _reader_of(file, known, wanted)
         name = reader.NAME
-        runs = reader.read(path, lambda message: told.append(_told(message)))
+        with _without_collection():
+            runs = reader.read(path, lambda message: told.append(_told(message)))
         if not runs and strict:
             told.append(_told(f"{path}: no run in it"))
         return FileRow(str(path), name, len(runs), size, time.perf_counter() - start, None, tuple(told)), runs
@@ -298,6 +301,19 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
         )
     _refuse(why, strict=strict)
     return FileRow(str(path), name, 0, size, time.perf_counter() - start, why.message, (*told, str(why))), []
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Without the collector of cycles: readers make millions of tuples and no cycles, and it looks at them all."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Unrecognised(RunFormatError):

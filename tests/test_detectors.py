@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from boolab.detectors import IDENTITIES, ErrorStreak, RepeatStreak, arguments_hash, call_key, cycle_period
 from boolab.errors import SettingError
-from boolab.types import ToolCall, ToolResult
+from boolab.types import REDACTED, ToolCall, ToolResult
 
 
 def same(a: str, b: str, identity: str, results: tuple[str, str] = ("x", "x")) -> bool:
@@ -121,3 +121,15 @@ def test_the_arguments_hash_is_the_blake2b_of_the_canonical_form() -> None:
     assert arguments_hash('{"b": 1, "a": [ ]}') == expected
     assert arguments_hash('{"b": 1, "a": [ ') == blake2b(b'{"b": 1, "a": [ ', digest_size=8).hexdigest()
     assert len(arguments_hash("\ud800")) == 16
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+def test_arguments_that_a_log_keeps_back_are_the_same_as_no_others_but_by_tool_alone(identity: str) -> None:
+    detector = RepeatStreak(identity)
+    state, counts = detector.start, []
+    for _ in range(3):
+        state, count = detector.fold(state, ToolCall("1", "look", REDACTED), ToolResult("1", "same"))
+        counts.append(count)
+    by_tool = identity == "tool"
+    assert counts == ([1, 2, 3] if by_tool else [1, 1, 1])
+    assert (detector.key(ToolCall("1", "look", REDACTED), ToolResult("1", "same")) is not None) == by_tool

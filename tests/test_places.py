@@ -24,6 +24,7 @@ def home(tmp_path: Path) -> Path:
     put(tmp_path / ".claude/projects/-work/a/subagents/agent-1.jsonl", 5, 200)
     put(tmp_path / ".claude/projects/-work/a/subagents/agent-1.meta.json", 5, 900)
     put(tmp_path / ".codex/sessions/2026/02/01/rollout-1.jsonl", 7, 300)
+    put(tmp_path / ".qwen/projects/p/chats/1.jsonl", 9, 300)
     put(tmp_path / ".local/share/opencode/storage/session/p/ses_1.json", 3, 400)
     return tmp_path
 
@@ -36,9 +37,10 @@ def test_each_harness_is_counted_and_those_without_a_reader_say_so(home: Path) -
     found = logs(home)
     claude, codex = found["claude_code"], found["codex"]
     assert claude[2:] == (2, 15, datetime.fromtimestamp(200, UTC), True)
-    assert codex[2:] == (1, 7, datetime.fromtimestamp(300, UTC), False)
+    assert codex[2:] == (1, 7, datetime.fromtimestamp(300, UTC), True)
+    assert found["qwen"][2:] == (1, 9, datetime.fromtimestamp(300, UTC), False)
     assert found["opencode"].files == 1
-    assert found["pi"][2:] == (0, 0, None, False)
+    assert found["pi"][2:] == (0, 0, None, True)
     assert claude.places == (f"{home}/.claude/projects/**/*.jsonl",)
     assert [*found] == sorted(found)
 

@@ -56,7 +56,6 @@ _FOREIGN: Final = frozenset(
         "samples",
         "schema_version",
         "sessionID",
-        "session_start",
         "simulations",
         "steps",
         "termination_reason",

@@ -20,6 +20,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from boolab.errors import RunFormatError
 from boolab.readers.chat import dialect, read_chats
 from boolab.readers.lines import Head, Warn, warn_reader
 from boolab.types import Run
@@ -29,10 +30,12 @@ SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON or JSON lines with "messages", or of messages with a "role" and a "content"'
 
+_BEGINNING: Final = 65_536
+
 
 def sniff(head: Head) -> bool:
     """Whether this holds conversations in OpenAI's form, and no other format's."""
-    return dialect(head) == "openai"
+    return dialect(head) == "openai" or _is_request(head)
 
 
 def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
@@ -41,4 +44,16 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     Raises:
         RunFormatError: if nothing in it can be read.
     """
+    with path.open("rb") as file:
+        if _is_request(Head(file.read(_BEGINNING), path)):
+            msg = (
+                "one request of a model with its response, as OpenHands' SDK logs them: it repeats the messages of the "
+                "requests before it, so that a folder of them would count each step many times; the events of the "
+                "conversation hold the run"
+            )
+            raise RunFormatError(msg, path=path, line=1)
     return read_chats(path, warn, NAME)
+
+
+def _is_request(head: Head) -> bool:
+    return {"messages", "kwargs"} <= head.first.keys()

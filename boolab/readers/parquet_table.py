@@ -34,7 +34,7 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         SettingError: if pyarrow is not installed.
     """
     damage = Damage(path)
-    runs = []
+    runs: list[Run] = []
     head: str | None = None
     steps: list[str] = []
     for row, (next_head, step) in enumerate(_rows(path, damage), 1):
@@ -77,6 +77,6 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(_COLUMNS)):
                 columns = [batch.column(name).to_pylist() for name in _COLUMNS]
                 yield from zip(*columns, strict=True)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         damage.cut = True
         damage.note(1, f"it cannot be read as Parquet: {error}")

@@ -80,8 +80,9 @@ def test_a_session_that_ends_in_a_call_was_cut() -> None:
     assert (run.stop.reason, run.success, dict(run.limits)) == ("aborted", None, {})
 
 
-def test_a_compaction_repeats_its_session_and_holds_no_run() -> None:
-    path = own("cline/1767225600000_abcde.compaction.json")
+def test_a_compaction_repeats_its_session_and_holds_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "1767225600000_abcde.compaction.json"
+    path.write_bytes(own(HERE).read_bytes())
     assert sniff(Head(path.read_bytes(), path))
     assert read(path) == []
 

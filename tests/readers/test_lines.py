@@ -83,3 +83,51 @@ def test_what_is_not_text_is_named() -> None:
 def test_without_other_orders_readers_warn() -> None:
     with pytest.warns(ReadWarning, match="a:1: broken"):
         warn_reader("a:1: broken")
+
+
+def test_a_head_holds_the_values_of_the_lines_or_of_the_one_document_as_far_as_it_goes() -> None:
+    def values(data: bytes) -> tuple[object, ...]:
+        return lines.Head(data, Path("a")).values
+
+    assert values(b"") == ()
+    assert values(b'{"a": 1}\n\n{"b": 2}\n') == ({"a": 1}, {"b": 2})
+    assert values(b'{broken\n{"b": 2}\n{"c": 3}\n') == ({"b": 2}, {"c": 3})
+    assert values(b'{"a": "long te') == ({"a": "long te"},)
+    assert values(b'{\n "a": [\n  {"b": 1},\n  {"b": 2') == ({"a": [{"b": 1}, {"b": 2}]},)
+    assert values(b"\xef\xbb\xbf[1, 2]") == ([1, 2],)
+    assert values(b"PK\x03\x04") == ()
+    assert lines.Head(b"[1]", Path("a")).first == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("a.json", b'{"a": 1}', [(1, {"a": 1})]),
+        ("a.json", b'{\n"a": 1}', [(1, {"a": 1})]),
+        ("a.json", b'{"a": 1}\n{"a": 2}', [(1, {"a": 1}), (2, {"a": 2})]),
+        ("a.jsonl", b'\n{"a": 1}\n', [(2, {"a": 1})]),
+        ("a.jsonl", b'{broken\n{"a": 2}\n', [(2, {"a": 2})]),
+        ("a.jsonl", b'{\n"a": 1\n}', [(1, {"a": 1})]),
+        ("a.jsonl", b"", []),
+    ],
+)
+def test_values_are_those_of_the_lines_or_the_one_document(
+    tmp_path: Path, name: str, data: bytes, expected: list[tuple[int, object]]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    assert list(lines.json_values(path, lines.Damage(path))) == expected
+
+
+def test_of_a_document_that_is_cut_all_is_kept_but_the_entry_that_it_cuts(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    whole = '{"id": 1, "list": [{"a": [1, 2]}, {"a": [3]}, {"a": [4, 5]}], "end": true}'
+    for size, kept in ((whole.index("4"), 2), (whole.index("3"), 1), (whole.index("}], ") + 1, 2)):
+        path.write_text(whole[:size])
+        damage = lines.Damage(path)
+        assert len(lines.json_document(path, damage)["list"]) == kept
+        assert damage.cut
+        assert damage.first is not None
+    path.write_text(whole[: whole.index("2")])
+    with pytest.raises(RunFormatError, match=r"a\.json:1: "):
+        lines.json_document(path, lines.Damage(path))

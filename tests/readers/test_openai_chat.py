@@ -150,7 +150,7 @@ def test_other_json_is_not_taken(tmp_path: Path, content: str) -> None:
         (None, [{"messages": [USER], "trajectory_format": "mini-swe-agent-1.1"}]),
         (None, [{"messages": [USER], "info": {"exit_status": "Submitted"}}]),
         (None, [{"messages": [{"info": {}, "parts": []}], "info": {}}]),
-        (None, [{"messages": [USER], "session_start": "2026", "platform": "cli"}]),
+        ("openai", [{"messages": [USER], "session_start": "2026", "platform": "cli"}]),
         (None, [{"simulations": [{"messages": [USER]}]}]),
         (None, [{"role": "user", "message": {"content": []}}]),
         (None, [{"role": "user", "parts": [{"text": "x"}]}]),
@@ -168,6 +168,7 @@ def test_a_head_that_ends_in_the_middle_of_a_message_is_enough() -> None:
 
 def test_no_other_sample_is_taken_for_one() -> None:
     ours = {"anthropic_messages", "openai_chat", "cline"}
+    same = {"llm-logs": {"openai_chat"}, "hermes": {"openai_chat"}}  # Hermes Agent keeps its sessions in this form
     files = [path for folder in (FOLDER, own("tau_bench").parent) for path in folder.rglob("*") if path.is_file()]
     for path in files:
         with path.open("rb") as file:
@@ -175,4 +176,14 @@ def test_no_other_sample_is_taken_for_one() -> None:
         taken = {reader.NAME for reader in (anthropic_messages, openai_chat, cline) if reader.sniff(found)}
         home = path.relative_to(FOLDER if path.is_relative_to(FOLDER) else own("tau_bench").parent).parts[0]
         manifest = path.name in ("session.json", "1767225600000_abcde.json")
-        assert taken == ({home} & ours if not manifest else set()), path
+        expected = same.get(path.parent.name, {home} & ours if not manifest else set())
+        assert taken == expected, path
+
+
+def test_a_log_of_one_request_is_refused_with_what_holds_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps({"messages": [USER], "kwargs": {}, "response": {"choices": [{"message": SAYS}]}}))
+    with pytest.raises(
+        RunFormatError, match=r"request\.json:1: one request of a model .* the events of"
+    ):
+        load_runs(path)

@@ -1,0 +1,95 @@
+"""What each format gives: a table of format against column, computed from the samples in tests/data.
+
+python -m tests.readers.given          prints the table
+python -m tests.readers.given --write  puts it into docs/formats.md
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+import boolab as bl
+from boolab.errors import ReadWarning
+from boolab.reading import read_logs, readers
+from boolab.saving import save_runs
+from boolab.types import Run
+from tests.readers.samples import OWN
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+START, END = "<!-- what the samples give: made by tests/readers/given.py -->\n", "<!-- until here -->\n"
+
+COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
+    "model": ("runs", "model"),
+    "task": ("runs", "task"),
+    "start": ("runs", "started_at"),
+    "success": ("runs", "success"),
+    "subagents": ("runs", "parent_run_id"),
+    "step start": ("steps", "start_ms"),
+    "step duration": ("steps", "duration_ms"),
+    "first token": ("steps", "ttft_ms"),
+    "finish reason": ("steps", "finish_reason"),
+    "input tokens": ("steps", "input_tokens"),
+    "output tokens": ("steps", "output_tokens"),
+    "cached tokens": ("steps", "cached_tokens"),
+    "cost": ("steps", "cost_usd"),
+    "arguments": ("calls", "arguments"),
+    "failed": ("calls", "is_error"),
+    "call duration": ("calls", "duration_ms"),
+}
+"""What is asked of each format: the words of the table, and the frame and column that they stand for."""
+
+WHOLE, PART, NONE = "yes", "some", "-"
+
+
+def samples() -> dict[str, list[Run]]:
+    """The runs of all samples by format."""
+    found: dict[str, list[Run]] = {name: [] for name in readers()}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)
+        own = bl.load_runs(Path(bl.__file__).parents[1] / "datasets" / "runs" / "coder.jsonl")[:12]
+        save_runs(own, Path(folder) / "own.parquet")
+        for place in (OWN, Path(folder)):
+            for row in read_logs(place).files:
+                if row.format is not None and row.skipped is None:
+                    found[row.format] += read_logs(row.path).runs
+    return found
+
+
+def given(runs: list[Run]) -> Iterator[str]:
+    """For each of `COLUMNS`, whether it is there in all rows, in some, or in none."""
+    frames: dict[str, pd.DataFrame] = {"runs": bl.runs_df(runs), "steps": bl.steps_df(runs), "calls": bl.calls_df(runs)}
+    frames["calls"] = frames["calls"][~frames["calls"]["dropped"]]
+    for frame, name in COLUMNS.values():
+        column = frames[frame][name]
+        known = column.notna() & (column != "") if str(column.dtype) == "string" else column.notna()
+        yield WHOLE if known.all() else PART if known.any() else NONE
+
+
+def table(found: Mapping[str, list[Run]]) -> str:
+    """The table, in Markdown."""
+    rows = [["format", *COLUMNS], *([name, *given(runs)] for name, runs in found.items())]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in rows]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def written() -> str:
+    """The table that stands in the documentation."""
+    return PAGE.read_text().partition(START)[2].partition(END)[0]
+
+
+if __name__ == "__main__":
+    made = table(samples())
+    if "--write" in sys.argv:
+        page = PAGE.read_text()
+        PAGE.write_text(page.replace(START + written(), START + made))
+    else:
+        print(made)  # noqa: T201 - what it is for
