@@ -81,6 +81,7 @@ _PARTS: Final = (
     "tool",
 )
 _CONTENT: Final = ("reasoning", "text", "tool")
+_NOTICES: Final = ("compaction", "retry")
 _ABORTED: Final = "MessageAbortedError"
 _CUT_OFF: Final = "Tool execution aborted"
 _INVALID: Final = "invalid"
@@ -338,30 +339,29 @@ class _Session:
     def answers(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]]) -> None:
         """An assistant's message: its responses."""
         responses = _responses(parts)
-        error = mapping(info.get("error"))
-        told = _usage(mapping(info.get("tokens")), info.get("cost"))
-        if not told.input_tokens and not told.output_tokens:
-            told = UNKNOWN_USAGE  # a message begins with zeros, which stay if it is cut off
         reason = finish_reason(info.get("finish"))
-        if not responses and (reason is not None or told.output_tokens):
+        completed = time_ms(mapping(info.get("time")).get("completed"))
+        if not responses and (reason is not None or _told(info).output_tokens):
             responses = [[]]
         self._agent = text(info.get("agent")) or text(info.get("mode")) or self._agent
         self._end = self._error = None
+        error = mapping(info.get("error"))
         start = _created(info)
         for number, response in enumerate(responses, 1):
             draft = self._answer(info, response, start)
             if number == len(responses):
                 draft.finish_reason = reason or draft.finish_reason
                 draft.error = _name_of(error)
-                draft.lasts_until(time_ms(mapping(info.get("time")).get("completed")))
+                draft.lasts_until(completed)
             if len(responses) == 1 and draft.usage == UNKNOWN_USAGE:
-                draft.usage = told
+                draft.usage = _told(info)
             start = draft.until
-        self.talk.at(time_ms(mapping(info.get("time")).get("completed")))
+        self.talk.at(completed)
         for part, _ in parts:
-            self._notice(part)
+            if part.get("type") in _NOTICES:
+                self._notice(part)
         if error:
-            self.fails(error, time_ms(mapping(info.get("time")).get("completed")))
+            self.fails(error, completed)
 
     def _answer(
         self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]], start: int | None
@@ -482,6 +482,12 @@ def _name_of(error: Mapping[str, Any]) -> str:
     if not error:
         return ""
     return f"{name}: {message}" if name and message else name or message or json_text(error)[:200]
+
+
+def _told(info: Mapping[str, Any]) -> Usage:
+    """What a message says of all its responses; it begins with zeros, which stay if it is cut off."""
+    usage = _usage(mapping(info.get("tokens")), info.get("cost"))
+    return usage if usage.input_tokens or usage.output_tokens else UNKNOWN_USAGE
 
 
 def _usage(tokens: Mapping[str, Any], cost: object) -> Usage:
