@@ -140,8 +140,11 @@ def test_the_older_layout_of_parts(tmp_path: Path) -> None:
     assert load_runs(folder / "session/prj_1/ses_main.json") == load_runs(own(MAIN))
 
 
-def test_a_folder_gives_sessions_only() -> None:
-    reading = read_logs(own("opencode/storage"))
+def test_a_folder_gives_sessions_only_and_of_an_empty_session_nothing(tmp_path: Path) -> None:
+    folder = storage(tmp_path)
+    session = json.loads(own(MAIN).read_text())
+    (folder / "session/prj_1/ses_empty.json").write_text(json.dumps({**session, "id": "ses_empty"}))
+    reading = read_logs(folder)
     assert sorted(run.run_id for run in reading.runs) == ["ses_child", "ses_main"]
     assert [row.runs for row in reading.files] == [1, 0, 1]
     assert not any(row.warnings for row in reading.files)
