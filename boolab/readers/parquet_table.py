@@ -18,7 +18,8 @@ LOOKED_FOR: Final = "a Parquet file with the columns run_record and step_record,
 
 _MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("run_record", "step_record")
-_ROWS: Final = 5_000
+_ROWS: Final = 500
+"""How many rows are held as texts at once: steps may be large, and more rows at a time are no faster."""
 
 
 def sniff(head: Head) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from boolab.types import Run
 from tests.readers.samples import OWN
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
-START, END = "<!-- what the samples give: made by tests/readers/given.py -->\n", "<!-- until here -->\n"
+START, END = "<!-- {}: made by tests/readers/given.py -->\n", "\n<!-- until here -->"
 
 COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "model": ("runs", "model"),
@@ -44,6 +44,18 @@ COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "call duration": ("calls", "duration_ms"),
 }
 """What is asked of each format: the words of the table, and the frame and column that they stand for."""
+
+QUESTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "step cap": (),
+    "tool budget": (),
+    "doom loop": ("arguments",),
+    "error streak": ("failed",),
+    "token budget": ("input tokens", "output tokens"),
+    "cost budget": ("cost",),
+    "time budget": ("step start", "step duration"),
+    "labels": ("success",),
+}
+"""The limits that can be asked about, and what a log has to give for it."""
 
 WHOLE, PART, NONE = "yes", "some", "-"
 
@@ -72,24 +84,47 @@ def given(runs: list[Run]) -> Iterator[str]:
         yield WHOLE if known.all() else PART if known.any() else NONE
 
 
-def table(found: Mapping[str, list[Run]]) -> str:
-    """The table, in Markdown."""
-    rows = [["format", *COLUMNS], *([name, *given(runs)] for name, runs in found.items())]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in rows]
+def columns_table(found: Mapping[str, list[Run]]) -> str:
+    """Which columns each format fills, in Markdown."""
+    return _table(["format", *COLUMNS], [[name, *given(runs)] for name, runs in found.items()])
+
+
+def questions_table(found: Mapping[str, list[Run]]) -> str:
+    """Which limits each format can be asked about, in Markdown."""
+    rows = []
+    for name, runs in found.items():
+        there = dict(zip(COLUMNS, given(runs), strict=True))
+        rows.append([name, *(_least(there[column] for column in needed) for needed in QUESTIONS.values())])
+    return _table(["format", *QUESTIONS], rows)
+
+
+def _least(said: Iterable[str]) -> str:
+    return min(said, key=(NONE, PART, WHOLE).index, default=WHOLE)
+
+
+def _table(head: list[str], body: list[list[str]]) -> str:
+    widths = [max(len(row[place]) for row in (head, *body)) for place in range(len(head))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in (head, *body)]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def written() -> str:
-    """The table that stands in the documentation."""
-    return PAGE.read_text().partition(START)[2].partition(END)[0]
+TABLES: Final[Mapping[str, Callable[[Mapping[str, list[Run]]], str]]] = {
+    "questions": questions_table,
+    "columns": columns_table,
+}
+
+
+def written(name: str) -> str:
+    """The table of that name that stands in the documentation."""
+    return PAGE.read_text().partition(START.format(name))[2].partition(END)[0]
 
 
 if __name__ == "__main__":
-    made = table(samples())
-    if "--write" in sys.argv:
-        page = PAGE.read_text()
-        PAGE.write_text(page.replace(START + written(), START + made))
-    else:
-        print(made)  # noqa: T201 - what it is for
+    runs_of = samples()
+    for title, make in TABLES.items():
+        if "--write" in sys.argv:
+            old, new = (START.format(title) + text for text in (written(title), make(runs_of)))
+            PAGE.write_text(PAGE.read_text().replace(old, new))
+        else:
+            print(make(runs_of), end="\n\n")  # noqa: T201 - what it is for

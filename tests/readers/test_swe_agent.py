@@ -62,7 +62,7 @@ def test_the_sample_with_function_calling() -> None:
     ]
     assert run.stop == ("cost_budget", 5, "exit_cost", 500_000, 512_345, ())
     assert (run.model, dict(run.limits)) == ("acme/coder-1", {"steps": 40, "cost": 500_000})
-    assert (run.task, run.agent, run.success, run.error) == ("function-calling", "swe_agent", None, None)
+    assert (run.task, run.agent, run.success, run.error) == ("function-calling", "swe_agent", True, None)
     assert {step.turn for step in run.steps} == {1}
 
 
