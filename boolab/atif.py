@@ -146,7 +146,7 @@ def _message_row(message: Message) -> dict[str, Any]:
     row: dict[str, Any] = {"source": _ROLES[message.role], "message": message.text}
     if row["source"] == "agent":
         row["is_copied_context"] = True
-    if message != Message(message.role, (Text(message.text),)) or row["source"] != message.role:
+    if [type(part) for part in message.parts] != [Text] or row["source"] != message.role:
         row["extra"] = {EXTRA: {"message": encode(message, "a message")}}
     return row
 

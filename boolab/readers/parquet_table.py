@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,29 +35,39 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         SettingError: if pyarrow is not installed.
     """
     damage = Damage(path)
-    runs: list[Run] = []
-    head: str | None = None
+    runs: dict[str, Run] = {}
+    for row, head, steps in _records(_rows(path, damage)):
+        try:
+            found = tuple([decode(Step, _parsed(step)) for step in steps])
+            run = run_of(mapping(_parsed(head)), steps=found)
+        except ValueError as error:
+            damage.note(row, str(error))
+            continue
+        if run.run_id in runs:
+            damage.note(row, f"run {run.run_id} is there already")
+        else:
+            runs[run.run_id] = run
+    damage.tell(warn, readable=bool(runs))
+    return list(runs.values())
+
+
+def _records(rows: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[int, str, list[str]]]:
+    """For each run the number of its first row, its record, and those of its steps."""
+    first, head = 0, None
     steps: list[str] = []
-    for row, (next_head, step) in enumerate(_rows(path, damage), 1):
+    for number, (next_head, step) in enumerate(rows, 1):
         if next_head is not None:
-            _take(runs, head, steps, damage, row - 1)
-            head, steps = next_head, []
+            if head is not None:
+                yield first, head, steps
+            first, head, steps = number, next_head, []
         if step is not None:
             steps.append(step)
-    _take(runs, head, steps, damage, 0)
-    damage.tell(warn, readable=bool(runs))
-    return runs
+    if head is not None:
+        yield first, head, steps
 
 
-def _take(runs: list[Run], head: str | None, steps: Sequence[str], damage: Damage, row: int) -> None:
-    """Add the run of these records; what is wrong with them is noted."""
-    if head is None:
-        return
-    try:
-        found = tuple([decode(Step, parse_exactly(step.encode("utf-8", "surrogatepass"))) for step in steps])
-        runs.append(run_of(mapping(parse_exactly(head.encode("utf-8", "surrogatepass"))), steps=found))
-    except ValueError as error:
-        damage.note(row, str(error))
+def _parsed(record: str) -> Any:  # noqa: ANN401 - any JSON value
+    return parse_exactly(record.encode("utf-8", "surrogatepass"))
 
 
 def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
