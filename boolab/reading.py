@@ -102,7 +102,7 @@ class Reading:
 
 
 def load_runs(paths: Paths, format: str | None = None) -> list[Run]:  # noqa: A002 - the design's name
-    """Read logs: boolab's own records, and those of other systems.
+    """Read logs of agents, of any of the formats in `docs/formats.md`, and what `save_runs` wrote.
 
     Args:
         paths: A file, a folder (searched with all its folders), a glob (`**` for any folders), or a list of these.

@@ -312,7 +312,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
 
 def _nothing(reading: Reading) -> str:
     if not reading.files:
-        return "no log was found: expected .json or .jsonl files (is --since too recent?)"
+        return "no log was found: docs/formats.md lists the formats that are read (is --since too recent?)"
     why = next((row.skipped for row in reading.files if row.skipped), "they are empty")
     return f"there is no run in {count(len(reading.files), 'file')}: {why}"
 
