@@ -1,8 +1,8 @@
-"""What reading logs costs: a synthetic file of each format, and real runs of tau-bench where they lie beside.
+"""What reading logs costs: a synthetic file of each format, real runs where they lie beside, and tables of steps.
 
 See `benchmarks/formats.py` for the files. Each figure is the median of several readings, each in a fresh process;
 memory is how far the peak rises above what it was after a warm-up with a small file. MB are millions of bytes; those of
-compressed files are counted as they come out.
+compressed files are counted as they come out. pandas' own reader of JSON Lines is timed on a tenth of the rows.
 
     python benchmarks/ingest.py [--formats a,b] [--megabytes N] [--repeats N]
 """
@@ -18,16 +18,20 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyarrow import parquet
 
-from benchmarks.formats import FORMATS, Format
+import boolab as bl
+from benchmarks.formats import FORMATS, Agent, Format
+from boolab.data import data_path
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
 
 SPEED = 25
 """How many MB a second are wanted, at least."""
+TABLE_SPEED = 300
+"""The same of a table in JSON Lines."""
 GROWTH = 1.5
 """How far memory may grow while a session is read, as a multiple of its size."""
 
@@ -50,6 +54,25 @@ reading = read_logs(large, progress=False)
 seconds = time.perf_counter() - start
 assert [(row.format, row.skipped, row.warnings) for row in reading.files] == [(reader, None, ())], reading.files
 print(json.dumps([seconds, peak() - before, len(reading.runs), sum(run.n_steps for run in reading.runs)]))
+"""
+
+
+TABLES = """
+import json, sys, time
+import pandas as pd, pyarrow.json, pyarrow.parquet
+from boolab.tables import read_steps
+
+def timed(read):
+    start = time.perf_counter()
+    frame = read()
+    return time.perf_counter() - start, len(frame)
+
+lines, table = sys.argv[1:3]
+whole, rows = timed(lambda: read_steps(lines))
+columns, again = timed(lambda: read_steps(table))
+part, some = timed(lambda: pd.read_json(lines, orient="records", lines=True, nrows=rows // 10))
+assert rows == again
+print(json.dumps([whole, columns, part * rows / some, rows]))
 """
 
 
@@ -129,6 +152,37 @@ def formats(names: list[str], megabytes: int, repeats: int) -> None:
         show("tau_bench, real runs", measure(REAL, REAL, "tau_bench", repeats))
 
 
+def tables(megabytes: int, repeats: int) -> None:
+    """The part about tables: steps to a DataFrame, from JSON Lines and from Parquet, and by pandas."""
+    rows = json.loads(bl.steps_df(bl.load_runs(data_path("datasets") / "runs")).to_json(orient="records"))
+    words = Agent(1)
+    texts = [{"text": words.prose(200), "arguments": words.prose(80), "result": words.prose(900)} for _ in rows]
+    table("counters alone", rows, megabytes, repeats)
+    table("with their texts", [row | text for row, text in zip(rows, texts, strict=True)], megabytes, repeats)
+
+
+def table(title: str, rows: list[dict[str, Any]], megabytes: int, repeats: int) -> None:
+    """One kind of rows, over and over, with other ids."""
+    text = "".join(json.dumps(row, separators=(",", ":"), ensure_ascii=False) + "\n" for row in rows)
+    with tempfile.TemporaryDirectory() as folder:
+        lines, columns = Path(folder) / "steps.jsonl", Path(folder) / "steps.parquet"
+        with lines.open("w") as file:
+            for copy in range(megabytes * 1_000_000 // len(text.encode()) + 1):
+                file.write(text.replace('"run_id":"coder', f'"run_id":"{copy}-coder'))
+        bl.read_steps(lines).to_parquet(columns)
+        size = lines.stat().st_size / 1e6
+        command = [sys.executable, "-c", TABLES, str(lines), str(columns)]
+        out = [subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True) for _ in range(repeats)]
+        taken = [json.loads(one.stdout) for one in out]
+        seconds = [statistics.median(row[place] for row in taken) for place in range(3)]
+        print(f"\nsteps, {title}: {taken[0][3]:,} rows, {size:.0f} MB of JSON Lines, "
+              f"{columns.stat().st_size / 1e6:.1f} MB of Parquet")  # fmt: skip
+        told = ("JSON Lines, read_steps", "Parquet, read_steps", "JSON Lines, pandas.read_json")
+        targets = (f"at least {TABLE_SPEED} MB/s", "faster than JSON Lines", "")
+        for name, time, target in zip(told, seconds, targets, strict=True):
+            print(f"{name:30} {time:8.3f} s {size / time:8.1f} MB/s  {seconds[0] / time:6.2f} x  {target}")
+
+
 def main() -> None:
     """Measure part by part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -142,6 +196,8 @@ def main() -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(FORMATS)}")
     print(f"Python {platform.python_version()}, {platform.machine()}")
     formats(names, options.megabytes, options.repeats)
+    if len(names) == len(FORMATS):
+        tables(2 * options.megabytes, options.repeats)
 
 
 if __name__ == "__main__":
