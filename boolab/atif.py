@@ -9,12 +9,13 @@ the order of their calls.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from importlib.metadata import version
 from typing import Any, Final
 
-from boolab.codec import decode, dumps, encode, run_fields, run_of
+from boolab.codec import decode, encode, run_fields, run_of
 from boolab.readers.lines import items, mapping, parse_exactly
 from boolab.types import (
     MICRO,
@@ -222,7 +223,8 @@ def _parsed(arguments: str) -> dict[str, Any]:
 
 
 def _text(arguments: Mapping[str, Any]) -> str:
-    return dumps(arguments).decode()
+    """The text of arguments as most models send them; it must be the same for reading as it was for writing."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
 def _result_rows(step: Step) -> list[dict[str, Any]]:

@@ -14,6 +14,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from boolab.detectors import IDENTITIES
 from boolab.errors import SettingError
 from boolab.types import Reasoning, Run, Sentinel, StepStart, Text, ToolCall, ToolResult
@@ -89,8 +91,8 @@ def decode(kind: type[_Kind], value: object) -> _Kind:
 def dumps(value: object) -> bytes:
     """A JSON value as compact text; half surrogates are escaped."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except UnicodeEncodeError:
+        return to_json(value)
+    except PydanticSerializationError:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -117,18 +119,27 @@ def encode(value: Any, where: str) -> Any:  # noqa: ANN401 - any value of a reco
         SettingError: if JSON cannot hold it.
     """
     if isinstance(value, tuple):
-        names = getattr(value, "_fields", None)
-        if names is None:
+        kind = type(value)
+        if kind is tuple:
             return [encode(item, where) for item in value]
-        row = {"part": _NAMES[type(value)]} if type(value) in _NAMES else {}
-        usual: Mapping[str, Any] = getattr(value, "_field_defaults", {})
-        for name, item in zip(names, value, strict=True):
-            if name not in usual or not _same(item, usual[name]):
+        row: dict[str, Any] = {"part": _NAMES[kind]} if kind in _NAMES else {}
+        for (name, usual), item in zip(_usual(kind), value, strict=True):
+            if item is None or type(item) is str:  # most of them, so they are spared the rest
+                if item is not usual and item != usual:
+                    row[name] = item
+            elif not _same(item, usual):
                 row[name] = _tagged(item, where) if name == "payload" else encode(item, where)
         return row
     if isinstance(value, datetime):
         return value.isoformat()
     return _tagged(value, where)
+
+
+@cache
+def _usual(kind: type) -> list[tuple[str, Any]]:
+    """The fields of a NamedTuple, each with its default."""
+    usual: Mapping[str, Any] = kind._field_defaults  # type: ignore[attr-defined]
+    return [(name, usual.get(name, MISSING)) for name in kind._fields]  # type: ignore[attr-defined]
 
 
 def _tagged(value: Any, where: str) -> Any:  # noqa: ANN401 - any value of a record
