@@ -9,8 +9,9 @@ a result, a message of somebody else, a usage report or the end of a task. Items
 the model (as in some of reviews), events are read in their place.
 
 Usage comes as `token_count` events, each written twice or more: one whose running total has not moved is a repetition.
-`last_token_usage` is that of one response, and goes to the latest step; one that finds it counted already belongs to a
-compaction and is left out. Cached input is inside the input, reasoning inside the output.
+`last_token_usage` is that of one response. It stands behind the response's items and goes to the latest step; up to
+the end of 2025 it stood before them, so that one which finds the latest step counted already goes to the next, unless
+a compaction comes between. Cached input is inside the input, reasoning inside the output.
 
 Messages of the role `user` are also what Codex puts in itself: the surroundings, `AGENTS.md`, notices. Those are
 recognised by the tag around them or by how they begin, and open no turn; a `user_message` event always does. A message
@@ -302,6 +303,8 @@ class _Account:
         self.hosted: set[str] = set()
         """The calls that the provider answers itself."""
         self.error = ""
+        self._ahead = UNKNOWN_USAGE
+        """A usage report that stands before its response, as far as is known yet."""
         self._ending: StopReason | None = None
         self._said: dict[str, bool] = {}
         self._turns: list[int] = []
@@ -311,6 +314,7 @@ class _Account:
         """The response that a part belongs to: the one that is being told, or a new one."""
         if self.draft is None:
             self.draft = self.talk.replies(time, model=self.model)
+            self.draft.usage, self._ahead = self._ahead, UNKNOWN_USAGE
             self._ending = None
             self._said = {}
         else:
@@ -337,6 +341,7 @@ class _Account:
 
     def compacts(self, summary: str, time: int | None) -> None:
         """The history was replaced by a summary."""
+        self._ahead = UNKNOWN_USAGE
         self.talk.happened("compaction", time)
         if summary:
             self.talk.says("user", summary, opens=False, time=time)
@@ -349,12 +354,16 @@ class _Account:
         if running == self._reported or not entered:
             return
         self._reported = running
+        figures = (
+            whole(last.get(name)) for name in ("output_tokens", "cached_input_tokens", "reasoning_output_tokens")
+        )
+        usage = Usage(entered, *figures)
+        drafts = self.talk.drafts
+        if self.draft is not None or (drafts and drafts[-1].usage is UNKNOWN_USAGE):
+            drafts[-1].usage = usage
+        else:
+            self._ahead = usage
         self.draft = None
-        if self.talk.drafts and self.talk.drafts[-1].usage is UNKNOWN_USAGE:
-            figures = (
-                whole(last.get(name)) for name in ("output_tokens", "cached_input_tokens", "reasoning_output_tokens")
-            )
-            self.talk.drafts[-1].usage = Usage(entered, *figures)
 
     def happened(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
         """Anything else that an event tells of."""
@@ -380,6 +389,7 @@ class _Account:
 
     def _ends_by(self, reason: StopReason) -> None:
         self._ending = reason
+        self._ahead = UNKNOWN_USAGE
         self.draft = None
 
     def _rolls_back(self, turns: int, time: int | None) -> None:

@@ -237,6 +237,23 @@ def test_a_usage_report_ends_a_response(tmp_path: Path) -> None:
     assert [step.response.usage for step in run.steps] == [UNKNOWN_USAGE]
 
 
+def test_a_usage_report_that_stands_before_its_response_belongs_to_it(tmp_path: Path) -> None:
+    """As versions up to the end of 2025 write it."""
+    first, second, third = count(10, 15), count(20, 40), count(30, 75)
+    run = one(tmp_path, user(), first, asks(), gives(), second, second, asks(), gives(), third, says())
+    assert [step.response.usage.input_tokens for step in run.steps] == [10, 20, 30]
+    run = one(tmp_path, user(), first, says(), event("turn_aborted"), user("On"), second, says())
+    assert [step.response.usage.input_tokens for step in run.steps] == [10, 20]
+
+
+def test_a_usage_report_of_a_compaction_belongs_to_no_step(tmp_path: Path) -> None:
+    compacted = {"type": "compacted", "payload": {"message": "x"}}
+    run = one(tmp_path, user(), asks(), count(10, 15), gives(), count(70, 90), compacted, says())
+    assert [step.response.usage.input_tokens for step in run.steps] == [10, None]
+    run = one(tmp_path, user(), asks(), count(10, 15), gives(), compacted, count(70, 90), says(), count(20, 115))
+    assert [step.response.usage.input_tokens for step in run.steps] == [10, 20]
+
+
 @pytest.mark.parametrize(
     ("last", "reason", "error"),
     [
