@@ -6,11 +6,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from glob import glob
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from boolab.reading import readers
+from boolab.reading import matching, readers
 
 UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
     "copilot": ("~/.copilot/session-state/*/events.jsonl",),
@@ -90,9 +89,9 @@ def _stats(patterns: list[str]) -> Iterator[os.stat_result]:
     """Each file that a pattern matches, once, though two patterns or a link may lead to it."""
     seen = set()
     for pattern in patterns:
-        for name in glob(pattern, recursive=True, include_hidden=True):  # noqa: PTH207 - pathlib's skips hidden folders no less
+        for path in matching(pattern):
             try:
-                stat = os.stat(name)  # noqa: PTH116 - thousands of them
+                stat = path.stat()
             except OSError:
                 continue
             if (stat.st_dev, stat.st_ino) not in seen:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pkgutil
+import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatch
 from functools import cache
-from glob import glob, has_magic
+from glob import has_magic
 from importlib import import_module
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import boolab.readers as package
@@ -32,6 +34,7 @@ HEAD: Final = 65_536
 """How much of a file's beginning its format is detected from, in bytes."""
 
 _UNKNOWN: Final = "no reader recognises it"
+_STARS: Final = re.compile(r"\*\*+")
 _QUIET: Final = 20_000_000
 """Fewer bytes than these are read before a progress bar could be seen."""
 
@@ -232,6 +235,11 @@ def _find(given: Sequence[str | Path], since: datetime | None) -> list[_File]:
                 if named:
                     raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
                 continue
+            if not S_ISREG(stat.st_mode):  # a pipe would be waited for, and a device has no end
+                if named:
+                    msg = "a pipe or a device, not a file"
+                    raise RunFormatError(msg, path=path)
+                continue
             if after is None or stat.st_mtime >= after:
                 found.setdefault(os.path.realpath(path), _File(path, stat, named, foldered))
     return list(found.values())
@@ -249,13 +257,22 @@ def _matches(item: str | Path) -> Iterator[tuple[Path, bool, bool]]:
             raise RunFormatError(msg, path=path)
         yield path, True, False
     else:
-        names = sorted(glob(str(path), recursive=True, include_hidden=True))  # noqa: PTH207 - pathlib skips no less
-        if not names:
+        found = sorted(matching(path))
+        if not found:
             msg = "no file matches this pattern"
             raise RunFormatError(msg, path=path)
-        for name in names:
-            if os.path.isfile(name):  # noqa: PTH113 - thousands of them
-                yield Path(name), False, False
+        for file in found:
+            yield file, False, False
+
+
+def matching(pattern: str | Path) -> Iterator[Path]:
+    """What a glob matches, hidden or not. `**` follows no links, because two that go in circles have no end."""
+    path = Path(pattern)
+    parts = [part if part == "**" else _STARS.sub("*", part) for part in path.parts]
+    if parts[-1] == "**":
+        parts.append("*")
+    start = 1 if path.anchor else 0
+    return Path(path.anchor).glob("/".join(parts[start:]))
 
 
 def _under(folder: Path) -> Iterator[str]:

@@ -112,7 +112,7 @@ def files_of(path: str | Path) -> list[Path]:
     """
     place = Path(path).expanduser()
     if place.is_dir():
-        files = sorted(file for file in place.rglob("*") if file.suffix in SUFFIXES)
+        files = sorted(file for file in place.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     else:
         files = [place] if place.exists() else []
     if not files:

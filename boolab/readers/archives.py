@@ -1,7 +1,8 @@
 """ZIP archives as logs, within limits.
 
 Members are read one after the other into memory, never extracted, and never by the sizes that they declare: what they
-really hold is counted. Some are compressed with Zstandard (method 93), which Python's own `zipfile` knows from 3.14 on;
+really hold is counted. BZIP2 and LZMA are refused: `zipfile` unpacks them without a bound, 2 kB to gigabytes, and no
+harness writes them. Some are compressed with Zstandard (method 93), which Python's own `zipfile` knows from 3.14 on;
 before, the package `backports.zstd` is needed for them.
 """
 
@@ -25,6 +26,7 @@ MAX_MEMBERS: Final = 100_000
 """The most members that an archive may have."""
 
 _ZSTD: Final = 93
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
 
 
 class Archive:
@@ -60,6 +62,10 @@ class Archive:
             RunFormatError: if it is too large, alone or together with what was read before.
             ValueError: if it is damaged.
         """
+        method = self._members[name].compress_type
+        if method not in _METHODS:
+            msg = f"{name} is compressed by method {method}; accepted: {', '.join(map(str, _METHODS))}"
+            raise ValueError(msg)
         try:
             with self._zip.open(self._members[name]) as member:
                 data: bytes = member.read(MAX_MEMBER + 1)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final, TypeAlias
 
 from pydantic_core import from_json, to_json
@@ -240,11 +241,15 @@ def whole_file(path: str | Path) -> bytes:
     """What a file holds, if that is no more than a line may have.
 
     Raises:
-        ValueError: if it is more than `MAX_LINE` bytes.
+        ValueError: if it is more than `MAX_LINE` bytes, or a pipe or a device.
     """
-    with open(path, "rb") as file:  # noqa: PTH123 - thousands of them
+    stat = os.stat(path)  # noqa: PTH116 - thousands of them
+    if not S_ISREG(stat.st_mode):
+        msg = "a pipe or a device, not a file"
+        raise ValueError(msg)
+    with open(path, "rb") as file:  # noqa: PTH123 - as above
         # making room for the most that there could be takes longer than reading what is there
-        data = file.read(min(MAX_LINE, os.fstat(file.fileno()).st_size) + 1)
+        data = file.read(min(MAX_LINE, stat.st_size) + 1)
     if len(data) > MAX_LINE:
         msg = f"more than the {MAX_LINE:,} bytes that are read"
         raise ValueError(msg)

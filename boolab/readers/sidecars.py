@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final
 
 from boolab.readers.lines import parse
@@ -17,7 +18,8 @@ def sidecar(path: Path) -> Any:  # noqa: ANN401 - any JSON value
         stat = path.stat()
     except (OSError, ValueError):
         return None
-    return _value(path, stat.st_mtime_ns, stat.st_size) if stat.st_size <= _LARGEST else None
+    fits = S_ISREG(stat.st_mode) and stat.st_size <= _LARGEST
+    return _value(path, stat.st_mtime_ns, stat.st_size) if fits else None
 
 
 @lru_cache(maxsize=4)

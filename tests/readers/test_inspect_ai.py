@@ -313,6 +313,16 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read(pack(tmp_path / "members.eval", {"header.json": HEADER, **many}))
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_nothing_bounds_is_not_unpacked(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "a.eval"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("header.json", json.dumps(HEADER), zipfile.ZIP_DEFLATED)
+        archive.writestr("samples/1_epoch_1.json", b" " * 60_000)
+    with pytest.raises(RunFormatError, match=rf"1_epoch_1\.json is compressed by method {method}; accepted: 0, 8, 93"):
+        read(path)
+
+
 def test_declared_sizes_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MAX_MEMBER", 50_000)
     path = pack(tmp_path / "a.eval", {"header.json": HEADER, "samples/1_epoch_1.json": b" " * 60_000})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,15 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
     assert not sniff(Head(path.read_bytes(), path))
     with pytest.raises(RunFormatError):
         read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_a_pipe_among_the_events_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    shutil.copytree(FOLDER_OF_ONE, tmp_path / "talk")
+    os.mkfifo(tmp_path / "talk" / "events" / "event-09999-00000000.json")
+    runs, told = runs_of(tmp_path / "talk" / "events" / FIRST.name)
+    assert len(runs) == 1
+    assert "event-09999-00000000.json cannot be read (a pipe or a device, not a file)" in "".join(told)
 
 
 def test_only_events_of_the_sdk_look_like_them_and_its_requests_do_not() -> None:
