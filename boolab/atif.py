@@ -207,19 +207,23 @@ def _timestamp(run: Run, step: Step) -> str | None:
 
 
 def _call_row(call: ToolCall) -> dict[str, Any]:
-    row: dict[str, Any] = {"tool_call_id": call.id, "function_name": call.name, "arguments": _parsed(call.arguments)}
-    if _text(row["arguments"]) != call.arguments:
+    arguments, told = _parsed(call.arguments)
+    row: dict[str, Any] = {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments}
+    if told != call.arguments:
         row["extra"] = {EXTRA: {"arguments": call.arguments}}
     return row
 
 
-def _parsed(arguments: str) -> dict[str, Any]:
-    """The arguments if they are a JSON object, else an empty one."""
+def _parsed(arguments: str) -> tuple[dict[str, Any], str]:
+    """The arguments if they are a JSON object that can be written, else an empty one; and the text of either."""
     try:
         value = parse_exactly(arguments.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        told = _text(value)
+        if "Infinity" in told:
+            json.dumps(value, allow_nan=False)
+    except ValueError:  # no JSON, or a number beyond all floats
+        value, told = None, ""
+    return (value, told) if isinstance(value, dict) else ({}, "{}")
 
 
 def _text(arguments: Mapping[str, Any]) -> str:

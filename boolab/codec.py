@@ -248,7 +248,7 @@ def _tuple(read: _Read) -> _Read:
 
 def _mapping(read: _Read) -> _Read:
     def mapping_of(value: object) -> dict[str, Any]:
-        free = _free(value) if read is _free else value
+        free = _free(value)
         if not isinstance(free, dict):
             raise ValueError(f"{value!r:.80} is not an object")  # noqa: TRY004 - as above
         return free if read is _free else {key: read(item) for key, item in free.items()}

@@ -201,6 +201,17 @@ def test_live_runs_survive_the_disk(tmp_path: Path, name: str) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [name]
 
 
+@pytest.mark.parametrize("arguments", ['{"x":1e400}', '{"x":"\\ud83d","y":-1e400}', '{"x":"Infinity"}', '{"x":NaN}'])
+def test_numbers_beyond_all_floats_are_written_as_json_and_come_back(tmp_path: Path, arguments: str) -> None:
+    step = Step(1, 1, None, None, None, Response(tool_calls=(ToolCall("c", "f", arguments),)), (None,))
+    run = replace(play(distinct(1)), steps=(step,), limits={"$tuple": 1})
+    for name in ("runs.jsonl", "runs.parquet"):
+        save_runs(run, tmp_path / name)
+        assert load_runs(tmp_path / name) == [run]
+    (call_,) = json.loads((tmp_path / "runs.jsonl").read_text(), parse_constant=pytest.fail)["steps"][-1]["tool_calls"]
+    assert call_["arguments"] == (json.loads(arguments) if "Infinity" in arguments else {})
+
+
 def test_the_shipped_recording_is_atif_that_others_accept() -> None:
     lines = (data_path("datasets") / "runs" / "coder.jsonl").read_text().splitlines()
     assert len([atif.Trajectory.model_validate_json(line) for line in lines]) == 132
