@@ -260,6 +260,8 @@ class _Chain:
         self._parents = parents
         self._entries: list[_Reply | _Note] = []
         self._replies: dict[str, _Reply] = {}
+        self._trunks: set[int] = set()
+        """Lines that are known to be no place that a session rewound to."""
         self._pairing = Pairing()
         self._heard: int | None = None
         self._first: int | None = None
@@ -384,9 +386,9 @@ class _Chain:
 
     def _rewind(self, place: int, parent: int, time: int | None) -> None:
         """Leave the branch behind that the session rewound from, if this prompt starts another one."""
-        if parent < 0:
+        if parent < 0 or parent in self._trunks:
             return
-        below = {parent}
+        below = {parent: True}
         kept: list[_Reply | _Note] = []
         while self._entries and self._entries[-1].place > parent:
             kept.append(self._entries.pop())
@@ -394,21 +396,21 @@ class _Chain:
         branch = [entry for entry in kept if self._descends(entry.place, below, parent)]
         if not branch or not isinstance(branch[0], _Note) or branch[0].kind not in ("prompt", "command"):
             self._entries += kept
+            self._trunks.update({parent} if branch else ())
             return
         left = {id(entry) for entry in branch}
         self._entries += [entry for entry in kept if id(entry) not in left]
         steps = sum(isinstance(entry, _Reply) for entry in branch)
         self._entries.append(_Note("rewind", place, time, steps=steps))
 
-    def _descends(self, place: int, below: set[int], parent: int) -> bool:
+    def _descends(self, place: int, below: dict[int, bool], parent: int) -> bool:
         path = []
         while place > parent and place not in below:
             path.append(place)
             place = self._parents[place]
-        if place in below:
-            below.update(path)
-            return True
-        return False
+        found = below.get(place, False)
+        below.update(dict.fromkeys(path, found))
+        return found
 
     def run(self, run_id: str, agent: str, parent_run_id: str | None) -> Run | None:
         """The record; None if the agent was never asked anything and said nothing."""

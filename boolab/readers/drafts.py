@@ -102,11 +102,11 @@ class Pairing:
     """The calls of a run that have no result yet."""
 
     def __init__(self) -> None:
-        self._open: dict[str, list[tuple[Draft, int]]] = {}
+        self._open: dict[str, dict[Draft, list[int]]] = {}
 
     def ask(self, draft: Draft, call: ToolCall) -> None:
         """Add a call to a draft."""
-        self._open.setdefault(call.id, []).append((draft, len(draft.calls)))
+        self._open.setdefault(call.id, {}).setdefault(draft, []).append(len(draft.calls))
         draft.calls.append(call)
         draft.results.append(None)
 
@@ -115,12 +115,13 @@ class Pairing:
         waiting = self._open.get(call_id)
         if not waiting:
             return None
-        latest = waiting[-1][0]
-        place = next(i for i, (draft, _) in enumerate(waiting) if draft is latest)
-        found = waiting.pop(place)
-        if not waiting:
+        latest, places = waiting.popitem()
+        place = places.pop(0)
+        if places:
+            waiting[latest] = places
+        elif not waiting:
             del self._open[call_id]
-        return found
+        return latest, place
 
 
 def finish_reason(word: object) -> str | None:

@@ -125,11 +125,10 @@ class Talk:
         """Leave all steps but the first `kept` behind, with what was said since then."""
         steps = len(self.drafts) - kept
         del self.drafts[kept:]
-        self._inputs = [given for given in self._inputs if given.before <= kept]
+        while self._inputs and self._inputs[-1].before > kept:
+            self._inputs.pop()
         if not kept:
             self._prompt = [message for message in self._prompt if message.role == "system"]
-        for _, _, what in self._events:
-            what["after_step"] = min(what["after_step"], kept)
         self.happened("rewind", time, steps=steps)
 
     def asks(self, draft: Draft, call_id: str, name: str, arguments: object) -> None:
@@ -222,6 +221,9 @@ class Talk:
         origin = self.first
         if duration_ms is None and origin is not None and self.last is not None:
             duration_ms = self.last - origin
+        steps = len(self.drafts)
+        for _, _, what in reversed(self._events):  # one that was rewound over stands where the rewinding led to
+            what["after_step"] = steps = min(what["after_step"], steps)
         return Run(
             run_id=run_id,
             agent=agent,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -283,6 +284,21 @@ def test_rewinding_leaves_a_branch_behind_and_says_how_long_it_was(tmp_path: Pat
     assert [step.index for step in run.steps] == [1, 2]
     assert [message.text for _, message in run.inputs] == ["a better idea"]
     assert [(event.kind, dict(event.payload)) for event in run.events] == [("rewind", {"after_step": 1, "steps": 2})]
+
+
+def test_a_long_tangle_of_branches_takes_no_longer_a_line(tmp_path: Path) -> None:
+    session = Session()
+    session.user()
+    first = session.say("m0", text("x"))
+    for number in range(1, 30_000):  # two chains of responses, in turns
+        session.parent = f"u{number - 1}" if number > 2 else first
+        session.say(f"m{number}", text("x"))
+    for parent in ("u2", *[first] * 3_000):
+        session.parent = parent
+        session.user("again")
+    start = time.perf_counter()
+    assert session.run(tmp_path).n_steps == 30_000
+    assert time.perf_counter() - start < 10
 
 
 def test_parallel_calls_fork_the_tree_and_are_no_rewinding(tmp_path: Path) -> None:

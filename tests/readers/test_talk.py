@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from boolab.readers.talk import Talk
 from boolab.types import REDACTED
 
@@ -101,3 +103,32 @@ def test_nobody_asked_and_nothing_said_is_no_run() -> None:
     assert talk.empty
     talk.says("user", "go", opens=True)
     assert not talk.empty
+
+
+def test_what_was_rewound_over_stands_where_the_rewinding_led_to() -> None:
+    talk = Talk("x")
+    talk.replies()
+    talk.happened("retry")
+    talk.replies()
+    talk.replies()
+    talk.happened("compaction")
+    talk.rewinds(2)
+    talk.rewinds(1)
+    talk.replies()
+    talk.happened("abort")
+    events = [(event.kind, event.payload["after_step"]) for event in talk.run("r").events]
+    assert events == [("retry", 1), ("compaction", 1), ("rewind", 1), ("rewind", 1), ("abort", 2)]
+
+
+def test_many_rewinds_and_calls_of_one_id_take_no_longer_each() -> None:
+    talk = Talk("x")
+    start = time.perf_counter()
+    for _ in range(20_000):
+        talk.says("user", "go", opens=True)
+        talk.asks(talk.replies(), "c", "look", {})
+    for _ in range(10_000):
+        assert talk.gives("c", "seen", is_error=None)
+    for kept in range(20_000, 0, -1):
+        talk.rewinds(kept)
+    assert [step.results for step in talk.run("r").steps] == [(None,)]
+    assert time.perf_counter() - start < 10
