@@ -278,13 +278,19 @@ def _is_whole(data: bytes) -> bool:
 
 
 def _cut_last(part: object) -> bool:
-    """Remove the last entry of the first list on the way to where a document was cut; False if nothing is left."""
-    while isinstance(part, dict) and part:
-        part = part[next(reversed(part))]
-    if not isinstance(part, list) or len(part) < 2:  # noqa: PLR2004 - one to remove, and one that is whole
-        return False
-    part.pop()
-    return True
+    """Remove what a document was cut in: of the first list on the way there the last entry, else the last field.
+
+    Returns:
+        Whether there is a list that still holds something.
+    """
+    holder, inner = part, part
+    while isinstance(inner, dict) and inner:
+        holder, inner = inner, inner[next(reversed(inner))]
+    if isinstance(inner, list):
+        inner[-1:] = []
+    elif isinstance(holder, dict) and holder:
+        holder.popitem()
+    return any(isinstance(value, list) and value for value in (part, *mapping(part).values()))
 
 
 def _not_json(error: ValueError, *, cut: bool) -> str:

@@ -128,6 +128,11 @@ def test_of_a_document_that_is_cut_all_is_kept_but_the_entry_that_it_cuts(tmp_pa
         assert len(lines.json_document(path, damage)["list"]) == kept
         assert damage.cut
         assert damage.first is not None
+    for more in (', "info": {"cost": 12', ', "more": [{"b": [3], "c', ', "note": "abc'):
+        path.write_text(whole.partition(', "end"')[0] + more)
+        document = lines.json_document(path, lines.Damage(path))
+        assert len(document.pop("list")) == 3
+        assert [value for value in document.values() if value] == [1]
     path.write_text(whole[: whole.index("2")])
     with pytest.raises(RunFormatError, match=r"a\.json:1: "):
         lines.json_document(path, lines.Damage(path))
