@@ -5,7 +5,8 @@ begins a turn. The harness calls the model at most `max_num_steps` times (30), a
 `###STOP###` or a tool hands over to a human. A run that did neither and is as long as the longest was cut by the cap;
 one that says `###STOP###` on the 30th step had finished.
 
-There are no times, tokens or finish reasons. A result that begins with `Error` is one.
+There are no times, tokens or finish reasons. A result that begins with `Error` is one, and so is `Unknown action ...`,
+which the environment says of a tool that it does not have.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ CAP: Final = 30
 
 _STOP: Final = "###STOP###"
 _HANDED_OVER: Final = "transfer_to_human_agents"
+_FAILED: Final = ("Error", "Unknown action ")
 _REACT: Final = "API output:"
 _DOMAINS: Final = ("airline", "retail")
 
@@ -124,7 +126,7 @@ class _Dialogue:
         if role == "assistant":
             self._answer(message, content)
         elif role == "tool":
-            self.talk.gives(text(message.get("tool_call_id")), content, is_error=content.startswith("Error"))
+            self.talk.gives(text(message.get("tool_call_id")), content, is_error=content.startswith(_FAILED))
         elif role in ("user", "system"):
             if content.startswith(_REACT):
                 msg = "a ReAct transcript of tau-bench: its calls are inside the texts; only tool-calling runs are read"

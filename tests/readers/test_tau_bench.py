@@ -114,6 +114,11 @@ def test_arguments_keep_their_text_and_are_marked_if_they_do_not_parse(tmp_path:
     assert [step.results[0] and step.results[0].parse_error for step in run.steps] == [False, True]
 
 
+def test_an_action_that_the_environment_does_not_know_is_an_error(tmp_path: Path) -> None:
+    (run,) = read(write(tmp_path, entry(asks("loook"), gives("Unknown action loook"), asks(), gives("unknown"))))
+    assert [step.results[0] and step.results[0].is_error for step in run.steps] == [True, False]
+
+
 def test_several_runs_of_the_same_greatest_length_that_did_not_end_were_cut_there(tmp_path: Path) -> None:
     long = [message for _ in range(5) for message in (asks(), gives("ok"))]
     short = long[:6]
