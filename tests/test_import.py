@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 import boolab as bl
 from boolab.cli import main
 from tests.readers.claude import Session, call, text
+from tests.readers.samples import own
 
 
 @pytest.fixture
@@ -69,6 +71,19 @@ def test_as_json_every_file_has_a_row_with_what_became_of_it(
         "package.json": (None, 0, False),
     }
     assert len(rows["chat.jsonl"]["warnings"]) == 1
+
+
+def test_the_subagents_of_a_copy_have_their_parents_in_it(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        shutil.copyfile(own("atif/others.json"), tmp_path / name)
+    assert main(["import", str(tmp_path / "*.json"), "-o", str(tmp_path / "runs.jsonl")]) == 0
+    runs = bl.load_runs(tmp_path / "runs.jsonl")
+    assert [(run.run_id, run.parent_run_id) for run in runs] == [
+        ("shelf-7", None),
+        ("binder-1", "shelf-7"),
+        ("shelf-7#2", None),
+        ("binder-1#2", "shelf-7#2"),
+    ]
 
 
 def test_the_file_answers_questions_like_the_logs(logs: Path, tmp_path: Path) -> None:

@@ -68,16 +68,20 @@ def _taken(logs: Iterable[tuple[FileRow, Sequence[Run]]], account: Imported) -> 
     seen: Counter[str] = Counter()
     for row, runs in logs:
         account.files.append(row)
+        ids: dict[str, str] = {}  # of this log alone: a subagent's parent is in it, and not in a copy of it
         for run in runs:
             run_id = run.run_id
             while seen[run_id]:
                 seen[run.run_id] += 1
                 run_id = f"{run.run_id}#{seen[run.run_id]}"
             seen[run_id] += 1
+            ids[run.run_id] = run_id
             account.renamed += [run_id] if run_id != run.run_id else []
             account.steps[str(row.format)] += run.n_steps
             account.calls[str(row.format)] += run.n_tool_calls
-            yield run if run_id == run.run_id else replace(run, run_id=run_id)
+            parent = ids.get(run.parent_run_id or "", run.parent_run_id)
+            same = (run_id, parent) == (run.run_id, run.parent_run_id)
+            yield run if same else replace(run, run_id=run_id, parent_run_id=parent)
 
 
 def text(account: Imported, out: Path) -> str:
