@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -45,6 +47,21 @@ def test_both_kinds_of_file_answer_counterfactual_as_the_runs_do(runs: list[bl.R
         pd.testing.assert_frame_equal(bl.counterfactual(path, grid=GRID, tally=True), expected)
 
 
+def test_a_column_that_the_first_row_leaves_out_is_read_all_the_same(
+    runs: list[bl.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = [replace(runs[0], success=None), *runs[1:]]
+    path = tmp_path / "steps.jsonl"
+    rows = json.loads(bl.recording_df(some).to_json(orient="records", double_precision=15))
+    with path.open("w") as file:
+        file.writelines(json.dumps({name: v for name, v in row.items() if v is not None}) + "\n" for row in rows)
+    expected = bl.counterfactual(some, grid=GRID, tally=True)
+    for block in (1_000, 4 * 2**20):
+        monkeypatch.setattr("boolab.tables._BLOCK", block)
+        pd.testing.assert_frame_equal(bl.counterfactual(path, grid=GRID, tally=True), expected)
+        assert bl.read_steps(path)["success"].dtype == "boolean"
+
+
 def test_the_rows_of_a_run_stay_together_however_small_the_pieces(
     runs: list[bl.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +74,8 @@ def test_the_rows_of_a_run_stay_together_however_small_the_pieces(
 
 def test_a_folder_of_both_is_one_table(runs: list[bl.Run], tmp_path: Path) -> None:
     written(bl.recording_df(runs[:5]), tmp_path / "a.jsonl")
-    written(bl.recording_df(runs[5:]), tmp_path / "b.parquet")
+    (tmp_path / "b.parquet").mkdir()
+    written(bl.recording_df(runs[5:]), tmp_path / "b.parquet" / "part.parquet")
     assert len(bl.read_steps(tmp_path)) == sum(run.n_steps for run in runs)
     pd.testing.assert_frame_equal(
         bl.counterfactual(tmp_path, grid=GRID, tally=True), bl.counterfactual(runs, grid=GRID, tally=True)
