@@ -69,6 +69,9 @@ _FOREIGN: Final = frozenset(
 _NO_MESSAGE: Final = frozenset(("info", "message", "parentUuid", "parts", "payload", "sessionID"))
 """Keys that no message of these formats has."""
 
+_NO_BLOCK: Final = frozenset(("tool-call", "tool-result", "toolResult", "toolUse"))
+"""Types, or keys, of calls and results in the messages of Vercel's AI SDK and of Bedrock, which nobody hears here."""
+
 _OF_AGENT: Final = frozenset(("exit_status", "mini_version", "model_stats"))
 _IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "instance_id", "task_id")
 _LABELS: Final = ("success", "resolved", "passed", "reward", "score")
@@ -86,10 +89,11 @@ def dialect(head: Head) -> Dialect | None:
         messages += _messages_of(value)
         if len(messages) > _LOOKED_AT:
             break
+    foreign = any(_has_foreign_blocks(mapping(message)) for message in messages)
     if len(messages) > 1 and not is_message(messages[-1]):
         messages.pop()  # the head may end in the middle of it
     messages = messages[:_LOOKED_AT]
-    if not messages or not all(is_message(message) for message in messages):
+    if not messages or not all(is_message(message) for message in messages) or foreign:
         return None
     if _is_cline(head, top, messages):
         return "cline"
@@ -128,6 +132,11 @@ def is_message(value: object) -> bool:
     if isinstance(content, list):
         return all(isinstance(block, str) or (isinstance(block, dict) and "type" in block) for block in content[:-1])
     return isinstance(content, str) or (content is None and ("content" in value or "tool_calls" in value))
+
+
+def _has_foreign_blocks(message: Mapping[str, Any]) -> bool:
+    blocks = map(mapping, items(message.get("content")))
+    return any(not _NO_BLOCK.isdisjoint((*block, text(block.get("type")))) for block in blocks)
 
 
 def _is_cline(head: Head, top: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:

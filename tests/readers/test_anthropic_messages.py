@@ -63,6 +63,17 @@ def test_what_stands_beside_results_opens_no_turn_but_is_heard() -> None:
     assert run.inputs[0].before == 2
 
 
+def test_a_reminder_that_stands_alone_opens_no_turn(tmp_path: Path) -> None:
+    said = ["Hello", "<system-reminder>The list is empty.</system-reminder>", "On"]
+    messages = [
+        one for words in said for one in ({"role": "user", "content": words}, {"role": "assistant", "content": "x"})
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"system": "s", "messages": messages}))
+    (run,) = read(path)
+    assert [step.turn for step in run.steps] == [1, 1, 2]
+
+
 def test_one_conversation_a_line() -> None:
     runs = load_runs(own("anthropic_messages/conversations.jsonl"))
     assert [run.run_id for run in runs] == ["soup-1", "soup-1#2", "conversations/3"]

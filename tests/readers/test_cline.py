@@ -126,6 +126,17 @@ def test_feedback_after_the_agent_was_done_opens_a_turn_and_a_reminder_does_not(
     assert [step.turn for step in run.steps] == [1, 1, 1, 1, 2]
 
 
+def test_notices_that_are_shown_or_that_a_call_did_not_run_open_no_turn(tmp_path: Path) -> None:
+    talk: list[Any] = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    notice = {"role": "user", "content": "The plan changed.", "metadata": {"displayRole": "system"}}
+    path = tmp_path / "s.messages.json"
+    path.write_text(json.dumps({"version": 1, "sessionId": "s", "messages": [*talk, notice, *talk[1:], *talk]}))
+    (run,) = load_runs(path)
+    assert [step.turn for step in run.steps] == [1, 1, 2]
+    (run,) = load_runs(task(tmp_path, "<task>x</task>", "y", "Tool [read_file] was not executed because", "z"))
+    assert (run.inputs[0].message.text, [step.turn for step in run.steps]) == ("", [1, 1])
+
+
 def test_an_interrupted_response_says_so() -> None:
     (run,) = load_runs(own(TASK))
     assert (run.stop.reason, run.steps[-1].error) == ("aborted", "[Response interrupted by user]")

@@ -216,6 +216,19 @@ def test_events_tell_how_a_command_ended_whose_output_does_not(tmp_path: Path) -
     assert [(result.is_error, result.duration_ms) for result in run.steps[0].results if result] == [(True, 2500)]
 
 
+def test_an_end_event_tells_of_the_next_result_of_its_call_and_what_the_result_says_comes_first(tmp_path: Path) -> None:
+    end = event("exec_command_end", call_id="c1", exit_code=3)
+    assert failed(one(tmp_path, user(), asks(), end, gives("Exit code: 0\n"))) == [False]
+    assert failed(one(tmp_path, user(), asks(), end, gives("x"), asks(), gives("y"))) == [True, None]
+    served = event("mcp_tool_call_end", call_id="c1", result={"Ok": {"content": []}})
+    assert failed(one(tmp_path, user(), asks(), served, gives("x"))) == [False]
+
+
+def test_a_prompt_that_only_begins_with_a_tag_is_the_users(tmp_path: Path) -> None:
+    run = one(tmp_path, user(), says(), user("<div> stands open, mend it"), says())
+    assert [step.turn for step in run.steps] == [1, 2]
+
+
 def test_a_message_that_an_item_and_an_event_tell_of_is_one_in_either_order(tmp_path: Path) -> None:
     told = event("user_message", message="Hello")
     for lines in ([user(), told], [told, user()]):

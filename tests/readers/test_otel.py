@@ -135,6 +135,18 @@ def test_a_response_that_two_instrumentations_tell_is_one_step(tmp_path: Path) -
     assert (run.n_steps, run.text) == (1, "Hi")
 
 
+def test_of_two_that_tell_of_one_response_the_outer_one_is_believed(tmp_path: Path) -> None:
+    spans = [span("a", "", "chat", 0, request__model="outer"), span("b", "a", "chat", 1, request__model="inner")]
+    (run,) = read(write(tmp_path, *spans))
+    assert (run.n_steps, run.model) == (1, "outer")
+
+
+def test_a_response_that_ends_for_tools_that_nobody_tells_of_was_cut(tmp_path: Path) -> None:
+    asked = span("a", "", "chat", 0, response__finish_reasons="tool_calls")
+    (run,) = read(write(tmp_path, asked))
+    assert (run.stop.reason, run.n_tool_calls) == ("aborted", 0)
+
+
 def test_a_span_around_several_responses_is_none(tmp_path: Path) -> None:
     spans = [
         span("a", "", "chat", 0),

@@ -157,6 +157,19 @@ def test_an_abort_before_anything_came_ends_the_run(tmp_path: Path) -> None:
     assert (run.n_steps, run.stop[:2]) == (1, ("aborted", 0))
 
 
+def test_an_abort_that_was_paid_for_is_a_step(tmp_path: Path) -> None:
+    run = one(tmp_path, said("user"), said("assistant", [], stopReason="aborted", usage={"input": 9, "output": 0}))
+    assert (run.n_steps, run.steps[0].error, run.stop.reason) == (1, "aborted", "aborted")
+
+
+def test_what_is_no_step_does_not_count_as_left_behind(tmp_path: Path) -> None:
+    lines = [said("user"), said("assistant", [], stopReason="aborted"), said("assistant", "a"), said("user"), asks("c")]
+    tree = [{**line, "id": str(i), "parentId": str(i - 1) if i else None} for i, line in enumerate(lines)]
+    tree[3]["parentId"] = "0"
+    (rewind,) = one(tmp_path, *tree).events
+    assert (rewind.kind, rewind.payload["steps"]) == ("rewind", 1)
+
+
 def test_an_empty_response_that_was_not_broken_is_a_step(tmp_path: Path) -> None:
     run = one(tmp_path, said("user"), asks(stop="stop"))
     assert (run.n_steps, run.stop[:2]) == (1, ("finished", 0))
