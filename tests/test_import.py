@@ -95,10 +95,10 @@ def test_the_file_answers_questions_like_the_logs(logs: Path, tmp_path: Path) ->
 
 
 def test_what_an_earlier_import_wrote_among_the_logs_is_not_read_again(
-    logs: Path, capsys: pytest.CaptureFixture[str]
+    logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = logs / "runs.parquet"
-    for _ in range(2):
+    monkeypatch.chdir(logs)
+    for out in (logs / "runs.parquet", logs / "runs.parquet", "runs.parquet"):
         assert main(["import", str(logs), "-o", str(out)]) == 0
         assert "3 runs, 5 steps" in capsys.readouterr().out
 

@@ -12,9 +12,11 @@ from typing import Any, get_args
 
 import atif
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from boolab.atif import run_of_trajectory, trajectory
 from boolab.codec import dumps
@@ -247,6 +249,29 @@ def test_a_table_says_to_counterfactual_what_the_runs_say(tmp_path: Path) -> Non
     pd.testing.assert_frame_equal(
         counterfactual(pd.read_parquet(tmp_path / "runs.parquet"), grid=grid), from_table, check_like=True
     )
+
+
+@pytest.mark.parametrize("name", ["runs.jsonl", "runs.parquet"])
+def test_of_calls_with_one_id_each_keeps_its_own_result(tmp_path: Path, name: str) -> None:
+    calls_ = (ToolCall("c", "f", "{}"), ToolCall("c", "f", "{}"))
+    for answers in ((None, ToolResult("c", "2")), (ToolResult("c", "1"), ToolResult("c", "2"))):
+        run = replace(play(distinct(1)), steps=(Step(1, 1, None, None, None, Response(tool_calls=calls_), answers),))
+        save_runs(run, tmp_path / name)
+        assert load_runs(tmp_path / name) == [run]
+
+
+def test_a_table_is_written_in_groups_of_rows_and_a_run_that_it_has_twice_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [play(distinct(3)) for _ in range(4)]
+    monkeypatch.setattr("boolab.saving._GROUP_ROWS", 5)
+    path = tmp_path / "runs.parquet"
+    save_runs(made, path)
+    assert parquet.ParquetFile(path).num_row_groups == 2
+    table = parquet.read_table(path)
+    parquet.write_table(pa.concat_tables([table, table]), path)
+    with pytest.warns(ReadWarning, match=r"is there already; skipped"):
+        assert load_runs(path) == made
 
 
 def test_two_runs_of_one_id_cannot_be_in_one_table(tmp_path: Path) -> None:

@@ -65,6 +65,12 @@ def test_results_find_their_calls_by_id_or_if_they_have_none_by_their_order() ->
     assert [result and result.content for result in child.steps[0].results] == ["glued", "pressed"]
 
 
+def test_of_results_without_ids_and_fewer_than_the_calls_nobody_knows_whose_they_are(tmp_path: Path) -> None:
+    asked = [{"tool_call_id": name, "function_name": "f", "arguments": {}} for name in "ab"]
+    (run,) = read(write(tmp_path, user(1), agent(2, tool_calls=asked, observation={"results": [{"content": "x"}]})))
+    assert run.steps[0].results == (None, None)
+
+
 def test_a_call_without_a_result_never_ran() -> None:
     run, _ = read(HERE)
     assert [result is None for result in run.steps[2].results] == [False, True]

@@ -246,6 +246,10 @@ def test_reasoning_tokens_that_the_output_does_not_include_are_added(tmp_path: P
     said = {"choices": [{"message": {"role": "assistant", "content": "x"}}], "usage": usage}
     (run,) = read(write(tmp_path, sample({"role": "assistant", "content": "x"}, output=said)))
     assert run.steps[0].response.usage == Usage(10, 25, None, 20)
+    usage |= {"total_tokens": 100, "input_tokens_cache_read": 40}  # more than cached and reasoning tokens explain
+    (run,) = read(write(tmp_path, sample({"role": "assistant", "content": "x"}, output=said)))
+    assert run.steps[0].response.usage == Usage(10, 5, 40, 20)
+    del usage["input_tokens_cache_read"]
     usage["total_tokens"] = 15
     (run,) = read(write(tmp_path, sample({"role": "assistant", "content": "x"}, output=said)))
     assert run.steps[0].response.usage == Usage(10, 5, None, 20)

@@ -200,6 +200,14 @@ def test_only_words_of_the_user_begin_a_turn(tmp_path: Path, said: str, kind: st
     assert errors(run) == [["dropped"], [False]]
 
 
+def test_a_result_that_was_padded_is_none_whichever_way_the_command_was_asked_for(tmp_path: Path) -> None:
+    padding = {"returncode": -1, "exception_info": "action was not executed"}
+    told = [says("two") | {"extra": {"actions": [{"command": "ls"}, {"command": "pwd"}]}}, user("a.py"), user("")]
+    told[2]["extra"] = padding
+    run = only(write(tmp_path, *told, asks("ls", "pwd"), gives("c0"), gives("c1", "", **padding)))
+    assert errors(run) == [[None, "dropped"], [False, "dropped"]]
+
+
 @pytest.mark.parametrize(
     ("status", "reason"),
     [

@@ -163,6 +163,9 @@ def test_a_limit_on_calls_is_told_from_the_cost_cap_by_the_settings(tmp_path: Pa
     run = only(write(tmp_path, entry(), entry(), gave_up("Exit due to cost limit"), info=info, replay_config=config))
     assert run.stop == ("step_cap", 2, "per_instance_call_limit(2)", 2, 2, ())
     assert dict(run.limits) == {"steps": 2, "cost": 1_500_000}
+    info["model_stats"] = {"instance_cost": 1.6, "api_calls": 2}  # the limit was reached, but one call more is cut
+    run = only(write(tmp_path, entry(), entry(), gave_up("Exit due to cost limit"), info=info, replay_config=config))
+    assert run.stop == ("cost_budget", 2, "exit_cost", 1_500_000, 1_600_000, ())
 
 
 def test_a_limit_of_zero_is_none(tmp_path: Path) -> None:
