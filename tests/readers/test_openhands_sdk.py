@@ -237,6 +237,18 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
         read(path)
 
 
+@pytest.mark.parametrize(("broken", "reason"), [(1, "finished"), (3, "aborted")])
+def test_only_a_last_event_that_is_damaged_leaves_the_end_unknown(tmp_path: Path, broken: int, reason: str) -> None:
+    words = [{"type": "text", "text": "Go."}]
+    (tmp_path / "events").mkdir()
+    for number, source in enumerate(("user", "environment", "agent", "agent")):
+        one = event("MessageEvent", source, llm_message={"content": words}, llm_response_id=f"r{number}")
+        content = "{" if number == broken else json.dumps(one)
+        (tmp_path / "events" / f"event-{number:05}-00000000.json").write_text(content)
+    runs, _ = runs_of(tmp_path / "events" / "event-00000-00000000.json")
+    assert [run.stop_reason for run in runs] == [reason]
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
 def test_a_pipe_among_the_events_is_told_and_not_waited_for(tmp_path: Path) -> None:
     shutil.copytree(FOLDER_OF_ONE, tmp_path / "talk")
