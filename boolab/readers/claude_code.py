@@ -46,11 +46,11 @@ from boolab.readers.lines import (
     json_text,
     mapping,
     one_line,
-    parse,
     text,
     warn_reader,
     whole,
 )
+from boolab.readers.sidecars import sidecar
 from boolab.types import Event, Input, Message, Run, StopReason, Text, ToolCall, ToolResult, Usage
 
 NAME: Final = "claude_code"
@@ -79,7 +79,6 @@ _EVENTS: Final = {
     "rewind": "rewind",
 }
 _SYNTHETIC: Final = "<synthetic>"
-_META: Final = 65_536
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -246,11 +245,7 @@ class _Session:
             return NAME
         if chain.agent or self.path.stem != f"agent-{owner}":
             return chain.agent or "subagent"
-        try:
-            with self.path.with_suffix(".meta.json").open("rb") as file:
-                return text(mapping(parse(file.read(_META))).get("agentType")) or "subagent"
-        except (OSError, ValueError):
-            return "subagent"
+        return text(mapping(sidecar(self.path.with_suffix(".meta.json"))).get("agentType")) or "subagent"
 
 
 class _Chain:

@@ -45,11 +45,11 @@ from boolab.readers.lines import (
     mapping,
     micro,
     one_line,
-    parse,
     text,
     warn_reader,
     whole,
 )
+from boolab.readers.sidecars import sidecar
 from boolab.readers.talk import Talk
 from boolab.types import Run, StopReason, Usage
 
@@ -269,11 +269,7 @@ class _Session:
 
 def _manifest(path: Path) -> Mapping[str, Any]:
     """What the file beside it says of a session, if there is one."""
-    try:
-        with path.with_name(f"{_name_of(path)}.json").open("rb") as file:
-            return mapping(parse(file.read(65_536)))
-    except (OSError, ValueError):
-        return {}
+    return mapping(sidecar(path.with_name(f"{_name_of(path)}.json")))
 
 
 def _name_of(path: Path) -> str:
