@@ -5,8 +5,7 @@ pyarrow reads both; JSON Lines several times as fast as pandas does.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +25,6 @@ _NO_RUNS: Final = (
     "runs, read them with bl.load_runs"
 )
 _BLOCK: Final = 4 * 2**20
-_NAME: Final = 200  # no column that is looked for has a longer name
 
 
 def read_steps(path: str | Path) -> pd.DataFrame:
@@ -159,41 +157,36 @@ def _batches(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataF
 def _json_table(file: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
     from pyarrow import json  # noqa: PLC0415 - an extra
 
-    parse = json.ParseOptions(explicit_schema=_schema(_columns(file, _kinds())))
-    return json.read_json(file, read_options=json.ReadOptions(block_size=_BLOCK), parse_options=parse)
+    parse = json.ParseOptions(explicit_schema=_schema(_first_row(file)))
+    return json.read_json(file, json.ReadOptions(block_size=_BLOCK), parse)
 
 
 def _json_batches(file: Path, columns: Sequence[str]) -> Iterator[Any]:
     from pyarrow import json  # noqa: PLC0415 - an extra
 
-    there = [name for name in _columns(file, columns) if name in columns]
-    if "run_id" not in there:
+    first = _first_row(file)
+    if "run_id" not in first:
         raise RunFormatError(_NO_RUNS, path=file)
-    parse = json.ParseOptions(explicit_schema=_schema(there), unexpected_field_behavior="ignore")
-    yield from json.open_json(file, read_options=json.ReadOptions(block_size=_BLOCK), parse_options=parse)
+    kinds = _kinds()
+    strange = any(name in first and name not in kinds for name in columns)
+    parse = json.ParseOptions(
+        explicit_schema=_schema([name for name in columns if name in kinds]),
+        unexpected_field_behavior="infer" if strange else "ignore",
+    )
+    for batch in json.open_json(file, json.ReadOptions(block_size=_BLOCK), parse):
+        valued = {name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows}
+        yield batch.select([name for name in batch.schema.names if name in columns and name in valued | first.keys()])
 
 
-def _columns(file: Path, known: Iterable[str]) -> list[str]:
-    """The columns of a JSON Lines file: those of its first row, and the known ones that only later rows have."""
+def _first_row(file: Path) -> Mapping[str, Any]:
     row = next((row for _, row in json_lines(file, Damage(file))), None)
     if not isinstance(row, dict):
         msg = "it has no row: expected JSON Lines, a step a line"
         raise RunFormatError(msg, path=file, line=1)
-    missing = {name: re.compile(rf'"{re.escape(name)}"\s*:'.encode()) for name in known if name not in row}
-    later: list[str] = []
-    end = b""
-    with file.open("rb") as opened:
-        while missing and (block := opened.read(_BLOCK)):
-            block = end + block
-            found = [name for name in missing if f'"{name}"'.encode() in block and missing[name].search(block)]
-            for name in found:
-                del missing[name]
-            later += found
-            end = block[-_NAME:]
-    return [*row, *later]
+    return row
 
 
-def _schema(columns: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has no types
+def _schema(columns: Iterable[str]) -> Any:  # noqa: ANN401 - pyarrow has no types
     """The types of the columns that are known: they do not depend on what happens to stand in the first rows."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 

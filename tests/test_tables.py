@@ -105,3 +105,13 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(SettingError, match=r"pip install 'boolab\[parquet\]'"):
         bl.read_steps(path)
+
+
+def test_groups_are_made_by_columns_that_boolab_does_not_know(runs: list[bl.Run], tmp_path: Path) -> None:
+    frame = bl.recording_df(runs).assign(team=lambda table: table["run_id"].str[-1])
+    expected = bl.counterfactual(frame, grid=GRID, tally=True, by="team")
+    for name in ("steps.jsonl", "steps.parquet"):
+        path = written(frame, tmp_path / name)
+        pd.testing.assert_frame_equal(
+            bl.counterfactual(path, grid=GRID, tally=True, by="team"), expected, check_dtype=False
+        )
