@@ -162,7 +162,8 @@ def _message(row: Any) -> Message:  # noqa: ANN401 - checked here
     whole = _own(mapping(row)).get("message")
     if whole is not None:
         return decode(Message, whole)
-    return decode(Message, {"role": row["source"], "parts": [{"part": "text", "text": row.get("message")}]})
+    told = mapping(row)
+    return decode(Message, {"role": told.get("source"), "parts": [{"part": "text", "text": told.get("message")}]})
 
 
 def _step_row(run: Run, step: Step) -> dict[str, Any]:

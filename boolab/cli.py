@@ -180,7 +180,7 @@ def _import(args: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files says it all
         account = _written(out, lambda: imported.import_logs(logs, out))
     print((imported.as_json if args.json else imported.text)(account, out))
-    return 0
+    return 0 if account.written else 1
 
 
 def _add_whatif(commands: Commands) -> None:

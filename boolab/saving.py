@@ -54,12 +54,17 @@ def save_runs(runs: Run | Iterable[Run], path: str | Path) -> None:
         True
     """
     path = Path(path).expanduser()
+    check_suffix(path)
+    with _replacing(path) as file:
+        _WRITERS[path.suffix]([runs] if isinstance(runs, Run) else runs, file)
+
+
+def check_suffix(path: Path) -> None:
+    """Raise `SettingError` unless runs can be saved to a file of that name."""
     if path.suffix not in _WRITERS:
         found = path.suffix or "no suffix"
         msg = f"{path.name!r}: runs are saved as .jsonl (ATIF) or .parquet; {found} is not accepted"
         raise SettingError(msg)
-    with _replacing(path) as file:
-        _WRITERS[path.suffix]([runs] if isinstance(runs, Run) else runs, file)
 
 
 @contextmanager
@@ -98,7 +103,7 @@ def _schema(pa: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def _table(group: Sequence[tuple[Run, Records]]) -> pd.DataFrame:
-    """The rows of some runs. Those of runs without steps come last."""
+    """The rows of some runs."""
     import pandas as pd  # noqa: PLC0415 - slow to import
 
     some = [(run, records) for run, records in group if run.steps]
@@ -114,11 +119,16 @@ def _table(group: Sequence[tuple[Run, Records]]) -> pd.DataFrame:
         for name in ("run_id", "success", "censored", *RUN_FIELDS):
             rest[name] = pd.array([getattr(run, name) for run, _ in none], dtype=frame.dtypes[name])
         frame = pd.concat([frame, rest], ignore_index=True)
+    order: list[int] = []
+    with_steps, without = 0, len(steps)
+    for _, (_, of_run) in group:
+        order += range(with_steps, with_steps + len(of_run)) if of_run else [without]
+        with_steps, without = with_steps + len(of_run), without + (not of_run)
     frame["run_record"] = pd.array([*heads, *(head for _, (head, _) in none)], dtype=TEXT)
     frame["step_record"] = pd.array([*steps, *[None] * len(none)], dtype=TEXT)
     for name in frame.columns[frame.dtypes == "string"]:
         frame[name] = frame[name].map(_without_surrogates, na_action="ignore")
-    return frame
+    return frame.iloc[order].reset_index(drop=True)
 
 
 def _without_surrogates(text: str) -> str:
@@ -130,7 +140,11 @@ def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
     seen = set()
     for run in runs:
         if run.run_id in seen:
-            raise SettingError(f"run id {run.run_id!r} occurs more than once: a table could not tell the two apart")
+            msg = (
+                f"run id {run.run_id!r} occurs more than once: a table could not tell the two apart. Give one another "
+                "id (dataclasses.replace(run, run_id=...)), or use boolab import, which does so"
+            )
+            raise SettingError(msg)
         seen.add(run.run_id)
         yield run
 

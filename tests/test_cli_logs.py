@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import boolab as bl
 from boolab.cli import main
+from boolab.data import data_path
 from boolab.errors import SettingError
 from boolab.places import Found
 from boolab.report import machine
 from boolab.report.options import labels_of, since_of, values_of
 from boolab.report.study import Question, study_of
+from boolab.types import Usage
 from tests.report_cases import write_log, write_sessions
 
 LENGTHS = [1, 2, 2, 3, 4, 6]
@@ -271,3 +275,21 @@ def test_it_works_as_a_command(log: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert out.read_text().startswith("<!doctype html>")
+
+
+def test_groups_of_which_only_some_tell_their_cost_are_in_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = bl.load_runs(data_path("datasets") / "runs")[:12]
+    without = [
+        replace(
+            run,
+            run_id=f"x-{run.run_id}",
+            source="other",
+            steps=tuple(step._replace(response=step.response._replace(usage=Usage())) for step in run.steps),
+        )
+        for run in runs
+    ]
+    bl.save_runs([*runs, *without], tmp_path / "runs.jsonl")
+    assert main(["whatif", str(tmp_path / "runs.jsonl"), "--by", "source", "--steps", "5,10"]) == 0
+    assert "not known" in capsys.readouterr().out

@@ -118,3 +118,14 @@ def test_an_import_that_fails_leaves_an_earlier_file_as_it_was(logs: Path, tmp_p
     assert main(["import", str(logs / "bad.json"), "-o", str(out)]) == 1
     assert out.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "runs.jsonl"]
+
+
+def test_logs_without_a_run_leave_an_earlier_file_as_it_was_and_end_with_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "runs.parquet"
+    out.write_text("mine")
+    (tmp_path / "empty").mkdir()
+    assert main(["import", str(tmp_path / "empty"), "-o", str(out)]) == 1
+    assert f"There is no run in these logs: {out} was not written." in capsys.readouterr().out
+    assert out.read_text() == "mine"

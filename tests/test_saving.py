@@ -187,6 +187,7 @@ def whole(value: Any) -> Any:
 
 def live() -> list[Run]:
     return [
+        replace(play(distinct(1)), run_id="first", steps=()),
         play(distinct(3)),
         play(steps("A A A A"), doom_loop=3),
         play([{"tool_calls": [call("fail", what="x"), {"name": "look", "arguments": "{broken"}]}, "done"]),

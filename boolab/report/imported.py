@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from boolab.plots.words import plural
 from boolab.reading import FileRow
 from boolab.report.machine import size
-from boolab.saving import save_runs
+from boolab.saving import check_suffix, save_runs
 from boolab.stats.finding import clean, count
 from boolab.types import Run
 
@@ -35,6 +36,8 @@ class Imported:
     renamed: list[str] = field(default_factory=list)
     """The ids of runs whose id another run had already."""
     seconds: float = 0.0
+    written: bool = False
+    """Whether there was a run, and so a file."""
 
     @property
     def skipped(self) -> list[FileRow]:
@@ -48,10 +51,10 @@ def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imp
     Args:
         logs: What `each_log` yields.
         out: The file, `.parquet` or `.jsonl`; it is not read, should it be among the logs. A run whose id is there
-            already is kept under another id.
+            already is kept under another id. Without a single run the file is left as it is.
 
     Returns:
-        The account.
+        The account, whose `written` says whether there was a run.
 
     Raises:
         SettingError: if the file's suffix is another one, or what writes it is not installed.
@@ -59,7 +62,12 @@ def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imp
     account = Imported()
     start = time.perf_counter()
     there = out.resolve()
-    save_runs(_taken((log for log in logs if Path(log[0].path).resolve() != there), account), out)
+    check_suffix(out)
+    runs = _taken((log for log in logs if Path(log[0].path).resolve() != there), account)
+    first = next(runs, None)
+    if first is not None:
+        save_runs(chain([first], runs), out)
+        account.written = True
     account.seconds = time.perf_counter() - start
     return account
 
@@ -100,7 +108,10 @@ def text(account: Imported, out: Path) -> str:
     if account.renamed:
         many, one = count(len(account.renamed), "run"), clean(account.renamed[0])
         lines += ["", f"{many} had the id of another and got a new one, such as {one}: if copies, they count twice."]
-    lines += ["", f"Wrote {out} ({size(out.stat().st_size)}). Next:", f"  boolab report {out} -o report.html"]
+    if account.written:
+        lines += ["", f"Wrote {out} ({size(out.stat().st_size)}). Next:", f"  boolab report {out} -o report.html"]
+    else:
+        lines += ["", f"There is no run in these logs: {out} was not written."]
     return "\n".join(lines)
 
 
@@ -137,7 +148,7 @@ def as_json(account: Imported, out: Path) -> str:
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "boolab": version("boolab"),
-        "out": str(out),
+        "out": str(out) if account.written else None,
         "seconds": round(account.seconds, 3),
         "runs": sum(row.runs for row in read),
         "steps": dict(account.steps),

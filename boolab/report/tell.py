@@ -98,7 +98,7 @@ def _axis(study: Study, axis: str) -> Iterator[str]:
 
 
 def _table(study: Study, axis: str, rows: Sequence[Row]) -> str:
-    head, cells = header(study, axis, rows), [cells_of(study, axis, row) for row in rows]
+    head, cells = header(study, axis, _rows_of(study, axis)), [cells_of(study, axis, row) for row in rows]
     marks = [_MARKS[row.mark] for row in rows]
     widths = [max(len(row[place]) for row in [head, *cells]) for place in range(len(head))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *cells]]
