@@ -338,10 +338,10 @@ _run_cost = _usage("cost")
 
 RUN_COLUMNS = [
     Column("run_id", TEXT, lambda run: run.run_id),
-    Column("agent", TEXT, lambda run: run.agent),
-    Column("model", TEXT, lambda run: run.model),
+    Column("agent", TEXT, lambda run: run.agent or None),
+    Column("model", TEXT, lambda run: run.model or None),
     Column("policy", TEXT, lambda run: run.policy),
-    Column("task", TEXT, lambda run: run.task),
+    Column("task", TEXT, lambda run: run.task or None),
     Column("source", TEXT, lambda run: run.source),
     Column("parent_run_id", TEXT, lambda run: run.parent_run_id),
     Column("seed", INT, lambda run: run.seed),

@@ -206,3 +206,8 @@ def test_frames_survive_a_concat_with_an_empty_one() -> None:
     for make, _ in MAKERS.values():
         both = pd.concat([make([]), make([SOME])])
         assert both.dtypes.tolist() == make([SOME]).dtypes.tolist()
+
+
+def test_an_agent_a_model_and_a_task_that_nobody_named_are_unknown() -> None:
+    run = replace(play(distinct(1)), agent="", model="", task="")
+    assert runs_df(run)[["agent", "model", "task"]].isna().all(axis=None)

@@ -79,8 +79,7 @@ def given(runs: list[Run]) -> Iterator[str]:
     frames: dict[str, pd.DataFrame] = {"runs": bl.runs_df(runs), "steps": bl.steps_df(runs), "calls": bl.calls_df(runs)}
     frames["calls"] = frames["calls"][~frames["calls"]["dropped"]]
     for frame, name in COLUMNS.values():
-        column = frames[frame][name]
-        known = column.notna() & (column != "") if str(column.dtype) == "string" else column.notna()
+        known = frames[frame][name].notna()
         yield WHOLE if known.all() else PART if known.any() else NONE
 
 
