@@ -41,7 +41,18 @@ VERSION: Final = 2
 _TOLD: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
 _STEP_FACTS: Final = frozenset(
-    ("turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "error", "would_stop")
+    (
+        "turn",
+        "start_ms",
+        "duration_ms",
+        "model_ms",
+        "ttft_ms",
+        "finish_reason",
+        "native_finish_reason",
+        "opaque",
+        "error",
+        "would_stop",
+    )
 )
 _RESULT_FACTS: Final = frozenset(("call", "call_id", "is_error", "parse_error", "duration_ms"))
 
@@ -188,6 +199,8 @@ def _step_row(run: Run, step: Step) -> dict[str, Any]:
         "model_ms": step.model_ms,
         "ttft_ms": response.ttft_ms,
         "finish_reason": response.finish_reason,
+        "native_finish_reason": response.native_finish_reason,
+        "opaque": response.opaque or None,
     }
     own |= {name: fact for name, fact in facts.items() if fact is not None}
     if step.error:
@@ -284,6 +297,8 @@ def _step(row: Mapping[str, Any], index: int) -> Step:
         _usage(mapping(row.get("metrics"))),
         _str(row, "reasoning_content", ""),
         _known_int(own, "ttft_ms"),
+        _known_str(own, "native_finish_reason"),
+        _str(own, "opaque", ""),
     )
     turn = _known_int(own, "turn")
     if turn is None:

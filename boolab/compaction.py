@@ -109,7 +109,7 @@ class Context(Sequence[Message]):
         2
     """
 
-    __slots__ = ("_head", "_history", "_start", "_tail")
+    __slots__ = ("__weakref__", "_head", "_history", "_start", "_tail")
 
     def __init__(
         self, head: Sequence[Message], history: Sequence[Message], start: int, tail: Sequence[Message] = ()
@@ -136,6 +136,16 @@ class Context(Sequence[Message]):
 
     def __len__(self) -> int:
         return len(self._head) + max(len(self._history) - self._start, 0) + len(self._tail)
+
+    @property
+    def growing(self) -> tuple[Sequence[Message], Sequence[Message]]:
+        """The part that stays the same list and grows from request to request, and the messages after it."""
+        if self._head or self._start:
+            return self, ()
+        if isinstance(self._history, Context):
+            inner, more = self._history.growing
+            return inner, (*more, *self._tail)
+        return self._history, self._tail
 
     @property
     def whole(self) -> Sequence[Message]:

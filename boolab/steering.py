@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final
 
 from boolab.compaction import Context
 from boolab.conversation import from_user
 from boolab.inbox import Inbox
+from boolab.models.base import Note
 from boolab.policy import Action, Guard, Policy
 from boolab.stop import Progress, StopRule
 from boolab.types import Message, Response, Step, ToolCall
 
 REMINDER: Final = "<system-reminder>\nMeanwhile the user wrote:\n{}\nMind it, and go on.\n</system-reminder>"
-
-
-class Note(Protocol):
-    """Puts an exceptional event on record: its kind, and facts."""
-
-    def __call__(self, kind: str, **payload: Any) -> None: ...  # noqa: ANN401 - facts of every kind
 
 
 class Steering:

@@ -142,7 +142,11 @@ def _step(step: Any) -> Iterator[str]:  # noqa: ANN401
 
 def _finish(response: Any) -> str:  # noqa: ANN401
     expected = "tool_calls" if response.tool_calls else "stop"
-    return "" if response.finish_reason in (None, expected) else f", ended by {response.finish_reason}"
+    if response.finish_reason in (None, expected):
+        return ""
+    native = response.native_finish_reason
+    own = f" ({_flat(native)})" if native not in (None, response.finish_reason) else ""
+    return f", ended by {response.finish_reason}{own}"
 
 
 def _result(result: Any) -> str:  # noqa: ANN401

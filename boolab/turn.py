@@ -133,7 +133,7 @@ class Turn:
         self.grace: Stop | None = None
         self.response: Response | None = None
         self.results: list[ToolResult | None] = []
-        self.partial: dict[str, str] = {}
+        self.partial: dict[str, list[str]] = {}
         self.on_event = setup.on_event
         self.error: str | None = None
         self.wrap_up: WrapUp | None = None
@@ -363,6 +363,7 @@ class Turn:
             self.agent.temperature,
             self.setup.seed,
             choice,  # type: ignore[arg-type] # one of its two values
+            self.note,
         )
         listens = self.on_event is not None or not self.clock.virtual
         return request, self._hear_delta if listens else None
@@ -382,8 +383,9 @@ class Turn:
 
     def _hear_delta(self, of: str, delta: str) -> None:
         """Pass a delta on, and keep it in case the response breaks."""
-        self.partial[of] = self.partial.get(of, "") + delta
-        self.tell(Event(self.now(), "delta", {"message": self.talk.next_message, "of": of, "text": delta}))
+        self.partial.setdefault(of, []).append(delta)
+        if self.on_event is not None:
+            self.tell(Event(self.now(), "delta", {"message": self.talk.next_message, "of": of, "text": delta}))
 
     def hear(self, response: Response) -> None:
         """Take in the response of the step that was begun."""
@@ -567,7 +569,9 @@ class Turn:
     def _break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> None:
         """Put a step on record that broke off: what had arrived is kept, calls without a result get an error result."""
         if self.response is None:
-            heard = Response(self.partial.get("text", ""), reasoning=self.partial.get("reasoning", ""))
+            heard = Response(
+                "".join(self.partial.get("text", ())), reasoning="".join(self.partial.get("reasoning", ()))
+            )
             self.hear(partial or heard)
         else:
             calls = self.response.tool_calls

@@ -74,7 +74,12 @@ class ToolResult(NamedTuple):
 
 
 class Response(NamedTuple):
-    """One model response, complete. `finish_reason` is the provider's word in boolab's vocabulary, or None."""
+    """One model response, complete.
+
+    `finish_reason` is the provider's word in boolab's vocabulary, or None; `native_finish_reason` is that word as it
+    came. `opaque` is what the provider wants to see again with this response, as JSON text: signatures of its
+    reasoning, of use to nobody else.
+    """
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -82,6 +87,8 @@ class Response(NamedTuple):
     usage: Usage = UNKNOWN_USAGE
     reasoning: str = ""
     ttft_ms: int | None = None
+    native_finish_reason: str | None = None
+    opaque: str = ""
 
     def __repr__(self) -> str:
         """One short line, whatever was said."""
@@ -164,9 +171,10 @@ class Text(NamedTuple):
 
 
 class Reasoning(NamedTuple):
-    """A part of the model's reasoning."""
+    """The model's reasoning, and what its provider wants to see again with it (see `Response.opaque`)."""
 
     text: str
+    opaque: str = ""
 
 
 class Sentinel(NamedTuple):
@@ -243,8 +251,8 @@ class WrapUp(NamedTuple):
 def response_message(step_number: int, started_at: int | None, response: Response) -> Message:
     """The assistant message of one step: part 0 is its `StepStart`, then reasoning, text and calls."""
     parts: list[Part] = [StepStart(step_number, started_at)]
-    if response.reasoning:
-        parts.append(Reasoning(response.reasoning))
+    if response.reasoning or response.opaque:
+        parts.append(Reasoning(response.reasoning, response.opaque))
     if response.text:
         parts.append(Text(response.text))
     parts += response.tool_calls

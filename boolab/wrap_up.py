@@ -134,6 +134,7 @@ async def _ask(turn: Turn, purpose: str, messages: Sequence[Message], question: 
         "summary" if purpose == "summary" else "compaction",
         turn.agent.temperature,
         turn.setup.seed,
+        note=turn.note,
     )
     response = await turn.model.respond(request)
     fault = what_is_wrong(response)

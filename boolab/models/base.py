@@ -19,6 +19,13 @@ from boolab.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
 
 _MOST = 2**63 - 1  # what a column of integers holds
 
+
+class Note(Protocol):
+    """Puts something exceptional on a run's record: the kind of event, and facts."""
+
+    def __call__(self, kind: str, **facts: Any) -> None: ...  # noqa: ANN401 - facts of every kind
+
+
 Emit: TypeAlias = Callable[[str, str], Any]
 """Receives `("text" | "reasoning" | "tool_call", delta)` while a response streams; None when nobody listens."""
 
@@ -28,7 +35,8 @@ class Request(NamedTuple):
 
     `messages` is the run's own growing list: read it, do not keep or change it. `tools` is empty when the model must
     answer in text; with `tool_choice` "none" it sees the tools and must answer in text all the same. `purpose` is
-    `step` inside the loop, `summary` for the wrap-up after it and `compaction` for a summary on the way.
+    `step` inside the loop, `summary` for the wrap-up after it and `compaction` for a summary on the way. `note` puts
+    on the run's record what happened while the model was asked, such as a retry; None where there is no record.
     """
 
     index: int  # type: ignore[assignment] # the word of the design; nobody needs tuple.index here
@@ -39,6 +47,7 @@ class Request(NamedTuple):
     temperature: float | None = None
     seed: int | None = None
     tool_choice: Literal["auto", "none"] = "auto"
+    note: Note | None = None
 
 
 @runtime_checkable
@@ -83,24 +92,32 @@ def what_is_wrong(response: object) -> str:
     """
     if type(response) is not Response:
         return f"it is a {type(response).__name__}, not a Response"
-    text: Any
-    calls: Any
-    text, calls, finish_reason, usage, reasoning, ttft_ms = response
+    text, calls, finish_reason, usage, reasoning, ttft_ms, native_finish_reason, opaque = response
     if type(text) is not str:
         return f"text is {text!r}, not a str"
-    if type(calls) is not tuple:
-        return f"tool_calls is a {type(calls).__name__}, not a tuple"
-    for call in calls:
-        if type(call) is not ToolCall or not (type(call[0]) is type(call[1]) is type(call[2]) is str):
-            return f"{call!r} is no ToolCall of three texts (arguments are the raw text)"
+    if wrong := _what_is_wrong_with_calls(calls):
+        return wrong
     if usage is not UNKNOWN_USAGE and not _is_usage(usage):
         return f"usage is {usage!r}, not a Usage of integers >= 0 or None"
     if finish_reason is not None and type(finish_reason) is not str:
         return f"finish_reason is {finish_reason!r}, not a str or None"
     if type(reasoning) is not str:
         return f"reasoning is {reasoning!r}, not a str"
+    if native_finish_reason is not None and type(native_finish_reason) is not str:
+        return f"native_finish_reason is {native_finish_reason!r}, not a str or None"
+    if type(opaque) is not str:
+        return f"opaque is {opaque!r}, not a str"
     if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= _MOST):
         return f"ttft_ms is {ttft_ms!r}, not an int >= 0 or None"
+    return ""
+
+
+def _what_is_wrong_with_calls(calls: object) -> str:
+    if type(calls) is not tuple:
+        return f"tool_calls is a {type(calls).__name__}, not a tuple"
+    for call in calls:
+        if type(call) is not ToolCall or not (type(call[0]) is type(call[1]) is type(call[2]) is str):
+            return f"{call!r} is no ToolCall of three texts (arguments are the raw text)"
     return ""
 
 

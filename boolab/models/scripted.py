@@ -427,12 +427,12 @@ def _numbered(item: _Compiled, index: int) -> Response:
     """The response with ids that no other response of the run has."""
     if not item.ids:
         return item.response
-    text, calls, finish_reason, usage, reasoning, ttft_ms = item.response
+    response = item.response
     numbered = [
         ToolCall(given or f"call_{index + 1}_{n}", call.name, call.arguments)
-        for n, (given, call) in enumerate(zip(item.ids, calls, strict=True), 1)
+        for n, (given, call) in enumerate(zip(item.ids, response.tool_calls, strict=True), 1)
     ]
-    return Response(text, tuple(numbered), finish_reason, usage, reasoning, ttft_ms)
+    return response._replace(tool_calls=tuple(numbered))
 
 
 def _ready(response: Response) -> _Compiled:

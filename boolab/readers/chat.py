@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from boolab.readers.drafts import Draft, finish_reason
+from boolab.finish_reasons import finish_reason
+from boolab.readers.drafts import Draft
 from boolab.readers.lines import (
     Damage,
     Head,

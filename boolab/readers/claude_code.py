@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from boolab.errors import RunFormatError
-from boolab.readers.drafts import Draft, Pairing, finish_reason, stop_at, unreadable
+from boolab.finish_reasons import finish_reason
+from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable
 from boolab.readers.lines import (
     Damage,
     Head,

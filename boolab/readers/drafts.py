@@ -14,24 +14,6 @@ from boolab.readers.lines import parse
 from boolab.types import UNKNOWN_USAGE, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 
 _WITHHELD: Final = re.compile(r"\s*[<\[(*]+\s*redacted\s*[>\])*]+\s*", re.IGNORECASE)
-_FINISH: Final = {
-    "content_filter": "content_filter",
-    "end_turn": "stop",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_output_tokens": "length",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "model_length": "length",
-    "refusal": "content_filter",
-    "safety": "content_filter",
-    "stop": "stop",
-    "stop_sequence": "stop",
-    "tool_call": "tool_calls",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "tooluse": "tool_calls",
-}
 
 
 class Draft:
@@ -122,18 +104,6 @@ class Pairing:
         elif not waiting:
             del self._open[call_id]
         return latest, place
-
-
-def finish_reason(word: object) -> str | None:
-    """A provider's word for why a response ended, in boolab's vocabulary; a word that is not known stays as it is.
-
-    Example:
-        >>> finish_reason("end_turn"), finish_reason("MAX_TOKENS"), finish_reason("pause"), finish_reason(None)
-        ('stop', 'length', 'pause', None)
-    """
-    if not isinstance(word, str) or not word:
-        return None
-    return _FINISH.get(word.lower().replace("-", "_"), word)
 
 
 def unreadable(arguments: str) -> bool:

@@ -45,8 +45,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.errors import RunFormatError
+from boolab.finish_reasons import finish_reason
 from boolab.readers.archives import Archive
-from boolab.readers.drafts import Draft, finish_reason, stop_at
+from boolab.readers.drafts import Draft, stop_at
 from boolab.readers.lines import (
     MAX_LINE,
     Damage,

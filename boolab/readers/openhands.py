@@ -40,7 +40,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.errors import RunFormatError
-from boolab.readers.drafts import Draft, finish_reason, stop_at
+from boolab.finish_reasons import finish_reason
+from boolab.readers.drafts import Draft, stop_at
 from boolab.readers.lines import (
     Damage,
     Head,

@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from boolab.errors import RunFormatError
-from boolab.readers.drafts import finish_reason, stop_at
+from boolab.finish_reasons import finish_reason
+from boolab.readers.drafts import stop_at
 from boolab.readers.lines import Damage, Head, Warn, items, json_values, mapping, micro, text, warn_reader, whole
 from boolab.readers.otel_spans import AGENT, CHAT, TOOL, Key, Said, Span, result_of, spans_of
 from boolab.readers.talk import Talk

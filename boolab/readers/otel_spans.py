@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from boolab.readers.drafts import finish_reason
+from boolab.finish_reasons import finish_reason
 from boolab.readers.lines import content_text, items, json_text, mapping, parse, text, time_ms
 from boolab.types import REDACTED
 

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.errors import RunFormatError
+from boolab.finish_reasons import finish_reason
 from boolab.readers.chat import usage_of
-from boolab.readers.drafts import finish_reason, stop_at
+from boolab.readers.drafts import stop_at
 from boolab.readers.lines import (
     Damage,
     Head,

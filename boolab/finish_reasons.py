@@ -1,0 +1,36 @@
+"""Finish reasons: why a model's response ended, in one vocabulary for all providers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_FINISH: Final = {
+    "content_filter": "content_filter",
+    "end_turn": "stop",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_output_tokens": "length",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "model_length": "length",
+    "refusal": "content_filter",
+    "safety": "content_filter",
+    "stop": "stop",
+    "stop_sequence": "stop",
+    "tool_call": "tool_calls",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "tooluse": "tool_calls",
+}
+
+
+def finish_reason(word: object) -> str | None:
+    """A provider's word for why a response ended, in boolab's vocabulary; a word that is not known stays as it is.
+
+    Example:
+        >>> finish_reason("end_turn"), finish_reason("MAX_TOKENS"), finish_reason("pause"), finish_reason(None)
+        ('stop', 'length', 'pause', None)
+    """
+    if not isinstance(word, str) or not word:
+        return None
+    return _FINISH.get(word.lower().replace("-", "_"), word)
