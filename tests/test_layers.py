@@ -25,6 +25,7 @@ LAYERS = {
         "models",
         "models.base",
         "models.growing",
+        "models.payload",
         "models.recorded",
         "models.scripted",
         "models.wire",
