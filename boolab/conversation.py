@@ -83,4 +83,4 @@ class Conversation:
         if number > len(self.steps):
             return len(self.history) - sum(before >= number for before in read)
         place = len(self.prompt) + sum(before < number for before in read)
-        return place + sum(1 + (len(step.results) > 0) for step in self.steps[: number - 1])
+        return place + sum(1 + (len(step.results) > 0) for step in self.steps[: number - 1] if not step.broke_off)

@@ -12,9 +12,10 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from boolab.errors import describe
+from boolab.errors import ModelError, describe
 from boolab.finish import is_done
 from boolab.gate import EXECUTE_ALL, judge, overruled
+from boolab.models.base import partial_of
 from boolab.tools import execute, execute_together
 from boolab.turn import Turn
 from boolab.types import Response, Run, Step, Stop, ToolCall
@@ -51,7 +52,6 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
             `run` is the record.
     """
     yielded = time.perf_counter()
-    chatty = log.isEnabledFor(logging.INFO)
     cancelled: asyncio.CancelledError | None = None
     stop: Stop | None = None
     try:
@@ -61,10 +61,10 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
                 yielded = time.perf_counter()
             if turn.context_limit is not None:
                 await compact(turn)
-            request, emit = turn.begin_step()
-            if chatty:
-                log.info("run %s: step_start %d", turn.run_id, request.index + 1)
-            response = await turn.model.respond(request, emit)
+            response = await ask(turn)
+            if response is None:
+                yield turn.talk.steps[-1]
+                continue
             turn.hear(response)
             verdict = await judge(turn, response) if turn.bounds.judging or turn.closing else EXECUTE_ALL
             if verdict.drops:
@@ -82,7 +82,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     except asyncio.CancelledError as interruption:
         if was_sent():
             cancelled = None if is_own(turn) else interruption
-            stop = turn.interrupt()
+            stop = turn.interrupt(partial_of(interruption))
         else:
             stop = turn.fail(interruption)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is data
@@ -93,6 +93,27 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     if cancelled is not None:
         cancelled.run = run  # type: ignore[attr-defined] # so that whoever catches it has the record
         raise cancelled
+
+
+async def ask(turn: Turn) -> Response | None:
+    """Ask the model for the next response.
+
+    Args:
+        turn: The turn, at a boundary.
+
+    Returns:
+        The response; None if it broke off and the policy has it asked for again: its step is on record then.
+    """
+    request, emit = turn.begin_step()
+    if log.isEnabledFor(logging.INFO):
+        log.info("run %s: step_start %d", turn.run_id, request.index + 1)
+    try:
+        return await turn.model.respond(request, emit)
+    except ModelError as error:
+        if not turn.asks_again_after(error):
+            raise
+        turn.break_step(describe(error), partial_of(error), counts=True)
+        return None
 
 
 async def tool_phase(turn: Turn, response: Response, places: Sequence[int] | None = None) -> ToolPhaseResult:

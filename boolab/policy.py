@@ -235,6 +235,9 @@ class Policy:
             (`fatal`); or the response is `rejected` whole, as one without calls.
         tool_failures: Whether the model is `told` of a tool's exception, or the run ends with an error: at any
             (`fatal`), or only at those that are no `ToolError` (`unexpected_fatal`).
+        broken_retries: How often in a row the model is asked again after a response that broke off in the middle (one
+            that failed before any output was tried again by the model itself). Its step stays on record, marked, paid
+            for and counted; nothing of it is sent again. 0: the run ends with the error.
         compaction: When the history is summarised; None is never.
         queued: What happens to messages of the user that arrive during a turn: they are `kept` for the next one, come
             in `plain` before the next step, or wrapped as a reminder (`reminder`; from step 2 on).
@@ -300,6 +303,7 @@ class Policy:
     execution: Literal["parallel", "sequence", "one_per_message", "exactly_one"] = "parallel"
     unknown_tools: Literal["told", "fatal", "rejected"] = "told"
     tool_failures: Literal["told", "unexpected_fatal", "fatal"] = "told"
+    broken_retries: int = 0
     compaction: Compaction | None = None
     queued: Literal["kept", "plain", "reminder"] = "plain"
     input_resets_cap: bool = False
@@ -324,9 +328,7 @@ class Policy:
                 if value not in ("tools", 0, "none", None):
                     msg = f"policy {self.name}: {name}={value!r} needs 'steps' in order"
                     raise SettingError(msg)
-        if self.continues is not None and (not is_whole(self.continues) or self.continues < 0):
-            msg = f"policy {self.name}: continues={self.continues!r}: expected an integer >= 0, or None for any number"
-            raise SettingError(msg)
+        _check_counts(self)
         if self.finish_batch == "until" and self.execution == "parallel":
             msg = f"policy {self.name}: finish_batch='until' needs calls in sequence: execution={self.execution!r}"
             raise SettingError(msg)
@@ -555,6 +557,16 @@ def check_setting(name: str, value: object) -> None:
     if not is_whole(value) or value < least:
         msg = f"{name}: {value!r} is not accepted; expected an integer >= {least}, or none for no limit"
         raise SettingError(msg)
+
+
+def _check_counts(policy: Policy) -> None:
+    for name, value, without in (
+        ("continues", policy.continues, ", or None for any number"),
+        ("broken_retries", policy.broken_retries, ""),
+    ):
+        if not (value is None and without) and (not is_whole(value) or value < 0):
+            msg = f"policy {policy.name}: {name}={value!r}: expected an integer >= 0{without}"
+            raise SettingError(msg)
 
 
 def _check_literals(value: Any, what: str) -> None:  # noqa: ANN401 - a Guard or a Policy

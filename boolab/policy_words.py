@@ -399,6 +399,9 @@ _TABLE: Final[Mapping[str, _Said]] = {
         {"model": "by the model, in one more request", "static": "a fixed text", "none": "none"},
     ),
     "static_summary": _Said("what happens after", "the fixed text", {}, lambda policy: policy.summary != "none"),
+    "broken_retries": _Said(
+        "execution", "a response that broke off is asked for again", {0: "never"}, form=lambda n: f"{n} times in a row"
+    ),
     "own_words": _Said("what happens after", "its own words for an end", form=_pairs),
     "queued": _Said(
         "the user's messages",

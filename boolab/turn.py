@@ -6,6 +6,7 @@ runs, or reach a tool that itself runs an agent.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Callable, Sequence
@@ -542,10 +543,20 @@ class Turn:
             return True
         return self.policy.finish_batch == "until" and finishes(self.policy, call, result)
 
+    def asks_again_after(self, error: ModelError) -> bool:
+        """Whether the policy has the model asked again after a response that broke off in the middle."""
+        heard = partial_of(error)
+        most = 0 if self.closing or not error.retryable else self.policy.broken_retries
+        aborted = self.setup.abort is not None and self.setup.abort.fired
+        if heard is None or aborted or not most or not (heard.text or heard.tool_calls or heard.reasoning):
+            return False
+        in_a_row = itertools.takewhile(lambda step: step.broke_off, reversed(self.talk.steps))
+        return sum(1 for _ in in_a_row) < most
+
     def interrupt(self, partial: Response | None = None) -> Stop:
         """The stop of an abort: a step that is under way is put on record as it stands."""
         if self.in_step:
-            self._break_step("aborted", partial)
+            self.break_step("aborted", partial)
         self.note("abort", what="aborted from outside")
         return self.end("aborted")
 
@@ -556,7 +567,7 @@ class Turn:
         self.error = describe(error)
         log.debug("run %s: where the failure came from", self.run_id, exc_info=error)
         if self.in_step:
-            self._break_step(self.error, partial_of(error), counts=self.closing and self.grace is None)
+            self.break_step(self.error, partial_of(error), counts=self.closing and self.grace is None)
         return self.grace or (self._limit_here() if self.closing else None) or self.end("error")
 
     def _limit_here(self) -> Stop | None:
@@ -566,7 +577,7 @@ class Turn:
         except UnknownCounter:
             return None
 
-    def _break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> None:
+    def break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> None:
         """Put a step on record that broke off: what had arrived is kept, calls without a result get an error result."""
         if self.response is None:
             heard = Response(
@@ -579,6 +590,7 @@ class Turn:
                 result or ToolResult(call.id, "aborted", is_error=True)
                 for call, result in zip(calls, self.results, strict=True)
             ]
+        self.talk.history.under_way = None
         self.end_step(counts=counts, error=why)
 
     def compact(self, compacted: Compacted) -> None:

@@ -120,6 +120,11 @@ class Step(NamedTuple):
         """The calls that the model asked for, that were paid for, and that nobody executed."""
         return tuple(c for c, r in zip(self.response.tool_calls, self.results, strict=True) if r is None)
 
+    @property
+    def broke_off(self) -> bool:
+        """Whether the response broke off in the middle: it is on record, and no part of what the model is sent."""
+        return bool(self.error) and not any(self.results)
+
     def __repr__(self) -> str:
         """One short line, whatever the tools gave."""
         failed = sum(result is not None and result.is_error is True for result in self.results)
@@ -276,7 +281,7 @@ class History(Sequence[Message]):
         steps: The steps; the list may grow.
         inputs: The messages that came in between steps, in order; the list may grow.
         missing: What stands for the result of a call that was dropped; by default nothing does. It is given where the
-            messages are for a model: no sentinels are among them then.
+            messages are for a model: no sentinels are among them then, and no responses that broke off.
 
     Example:
         >>> len(History([Message("user", (Text("Hello"),))], []))
@@ -304,10 +309,12 @@ class History(Sequence[Message]):
         for step in self._steps[self._seen :] if self._seen < len(self._steps) else ():
             if not self._shown:
                 self._take(step.index)
-                self._messages.append(response_message(step.index, step.start_ms, step.response))
-            answers = results_message(step.results if self._missing is None else self._all_results(step))
-            if answers is not None:
-                self._messages.append(answers)
+            if self._missing is None or not step.broke_off:
+                if not self._shown:
+                    self._messages.append(response_message(step.index, step.start_ms, step.response))
+                answers = results_message(step.results if self._missing is None else self._all_results(step))
+                if answers is not None:
+                    self._messages.append(answers)
             self._seen += 1
             self._shown = False
         if self.under_way is not None and self.under_way[0] > self._seen and not self._shown:

@@ -69,7 +69,8 @@ class RecordedModel:
             if self._run.stop_reason == "aborted":
                 msg = f"the recording was aborted in response {step.index}"
                 raise ScriptExhausted(msg)
-            raise ModelError(step.error, partial=step.response, recorded=step.error)
+            went_on = request.index + 1 < self._run.n_steps
+            raise ModelError(step.error, retryable=went_on, partial=step.response, recorded=step.error)
         if emit is not None:
             if step.response.reasoning:
                 emit("reasoning", step.response.reasoning)

@@ -372,14 +372,17 @@ def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:
     latest = ""
     asked = 0
     for message in messages:
-        if _is_response(message) and asked < index:
-            asked += 1
-            yield latest
+        start = message.parts[0] if message.role == "assistant" and message.parts else None
+        if isinstance(start, StepStart):
+            for _ in range(asked, min(start.step_number, index)):  # responses that broke off are not among the messages
+                yield latest
+            asked = start.step_number
         elif message.role == "tool":
             for part in message.parts:
                 if isinstance(part, ToolResult):
                     latest = part.content
-    yield latest
+    for _ in range(asked, index + 1):
+        yield latest
 
 
 async def _play(item: _Compiled, request: Request, emit: Emit | None) -> Response:

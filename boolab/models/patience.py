@@ -1,0 +1,92 @@
+"""Patience: how long to wait for a response, and for each part of it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import Self
+
+from boolab.errors import SettingError
+from boolab.transcript import duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long to wait, in seconds; `math.inf` for ever.
+
+    Attributes:
+        connect: For a connection.
+        first_token: From the request to the first output. What a server sends to keep the line open is none.
+        between: From one output to the next.
+        whole: For the whole response.
+
+    Raises:
+        SettingError: if a value is not a number above 0.
+    """
+
+    connect: float = 10
+    first_token: float = 300
+    between: float = 120
+    whole: float = 1800
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "first_token", "between", "whole"):
+            value: object = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                msg = f"timeouts: {name}={value!r}: expected seconds > 0 (math.inf to wait for ever)"
+                raise SettingError(msg)
+
+
+class Patience:
+    """Watches one response: `async with Patience(timeouts) as patience`, and tell it what comes.
+
+    Leaving the block ends the watch; `ran_out` then says what was waited for too long, or is empty.
+    """
+
+    FAREWELL_S = 1.0
+    """How long a server may take to end a stream in which it has said all."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._loop = asyncio.get_running_loop()
+        self._begin = self._loop.time()
+        self._waiting = f"no output within {_said(min(timeouts.first_token, timeouts.whole))}"
+        self._timeout = asyncio.timeout_at(self._due(self._begin + timeouts.first_token))
+        self.ran_out = ""
+
+    def _due(self, then: float) -> float | None:
+        due = min(then, self._begin + self._timeouts.whole)
+        return None if math.isinf(due) else due
+
+    def heard(self, *, output: bool, ended: bool) -> None:
+        """Something has come.
+
+        Args:
+            output: Whether it is output, or part of what follows some.
+            ended: Whether all has come, but for the end of the stream.
+        """
+        if ended or output:
+            self._waiting = ""
+            more = self.FAREWELL_S if ended else self._timeouts.between
+            self._timeout.reschedule(self._due(self._loop.time() + more))
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: object) -> bool:
+        try:
+            await self._timeout.__aexit__(*raised)  # type: ignore[arg-type] # what `async with` gives
+        except TimeoutError:
+            late = self._loop.time() - self._begin >= self._timeouts.whole
+            whole = f"the response was not complete within {_said(self._timeouts.whole)}"
+            self.ran_out = self._waiting or (
+                whole if late else f"no further output within {_said(self._timeouts.between)}"
+            )
+            return True
+        return False
+
+
+def _said(seconds: float) -> str:
+    return duration(round(seconds * 1000))

@@ -1,0 +1,145 @@
+"""A response that broke off in the middle: what its policy does, what is recorded, and what is sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from boolab import Policy, RecordedModel, ScriptedModel, SettingError, counterfactual, policies, run_sync, tool
+from boolab.abort import Abort
+from boolab.models.base import Emit, Request
+from boolab.types import Message, Response
+
+CUT = {
+    "text": "I look into the file.",
+    "error": {"reset": True, "after": 6},
+    "usage": {"input_tokens": 100, "output_tokens": 5},
+}
+LOOK = {"tool_calls": [{"name": "look"}], "usage": {"input_tokens": 120, "output_tokens": 9}}
+PLAIN = Policy(name="plain", source="this test", loop_style="while", doom_loop=None)
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "nothing"
+
+
+class Listening:
+    """A script that keeps what it was asked."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.script = ScriptedModel(items)
+        self.name = "listening"
+        self.virtual = True
+        self.sent: list[list[Message]] = []
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        self.sent.append([*request.messages])
+        return await self.script.respond(request, emit)
+
+
+def retrying(times: int) -> Policy:
+    return replace(PLAIN, broken_retries=times)
+
+
+def test_without_retries_the_run_ends_with_the_error_and_what_had_arrived() -> None:
+    run = run_sync(None, "Go", model=ScriptedModel([CUT, "Done."]), policy=PLAIN)
+    assert run.stop_reason == "error"
+    assert run.steps[0].response.text == "I look"
+    assert run.steps[0].broke_off
+
+
+def test_a_broken_response_is_asked_for_again_marked_paid_for_and_not_sent() -> None:
+    model = Listening([LOOK, CUT, "Done."])
+    run = run_sync(None, "Go", model=model, tools=[look], policy=retrying(1))
+    assert run.stop_reason == "finished"
+    assert [step.broke_off for step in run.steps] == [False, True, False]
+    assert "reset" in run.steps[1].error
+    assert run.steps[1].response.usage.input_tokens == 100
+    assert [message.text for message in run.messages if message.role == "assistant"] == ["", "I look", "Done."]
+    assert model.sent[2] == model.sent[1]
+
+
+@pytest.mark.parametrize(("times", "reason", "steps"), [(0, "error", 1), (1, "error", 2), (2, "finished", 3)])
+def test_it_is_asked_for_again_as_often_in_a_row_as_the_policy_says(times: int, reason: str, steps: int) -> None:
+    run = run_sync(None, "Go", model=ScriptedModel([CUT, CUT, "Done."]), policy=retrying(times))
+    assert (run.stop_reason, run.n_steps) == (reason, steps)
+
+
+def test_a_whole_response_in_between_makes_the_row_begin_anew() -> None:
+    run = run_sync(None, "Go", model=ScriptedModel([CUT, LOOK, CUT, "Done."]), tools=[look], policy=retrying(1))
+    assert (run.stop_reason, run.n_steps) == ("finished", 4)
+
+
+def test_a_broken_response_counts_as_a_step_and_its_tokens_are_spent() -> None:
+    endless = [{**CUT, "repeat": "forever"}]
+    capped = run_sync(None, "Go", model=ScriptedModel(endless), policy=replace(retrying(50), steps=7))
+    assert (capped.stop_reason, capped.n_steps, capped.stop_step) == ("step_cap", 7, 7)
+    spent = run_sync(None, "Go", model=ScriptedModel(endless), policy=replace(retrying(50), token_budget=300))
+    assert (spent.stop_reason, spent.n_steps) == ("token_budget", 3)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"text": "", "error": {"reset": True}},
+        {"text": "abc", "error": {"garbage": True, "after": 3}},
+        {"text": "abc", "error": {"status": 400, "after": 3}},
+    ],
+)
+def test_what_broke_before_output_or_would_break_again_is_not_asked_for_again(fault: dict[str, Any]) -> None:
+    run = run_sync(None, "Go", model=ScriptedModel([fault, "Done."]), policy=retrying(5))
+    assert (run.stop_reason, run.n_steps) == ("error", 1)
+
+
+def test_a_script_with_conditions_goes_on_after_a_broken_response() -> None:
+    items = [LOOK, {**CUT, "when": {"last_result": "nothing"}}, {"text": "Done.", "when": {"last_result": "nothing"}}]
+    run = run_sync(None, "Go", model=ScriptedModel(items), tools=[look], policy=retrying(1))
+    assert (run.stop_reason, run.text) == ("finished", "Done.")
+
+
+def test_an_abort_is_not_taken_for_a_broken_response() -> None:
+    abort = Abort()
+
+    class Breaking:
+        name = "breaking"
+        virtual = True
+
+        async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+            abort.abort()
+            return await ScriptedModel([CUT]).respond(request, emit)
+
+    run = run_sync(None, "Go", model=Breaking(), policy=retrying(5), abort=abort)
+    assert (run.stop_reason, run.n_steps) == ("aborted", 1)
+
+
+def test_the_record_replays_and_answers_other_caps() -> None:
+    run = run_sync(None, "Go", model=ScriptedModel([LOOK, CUT, CUT, LOOK, "Done."]), tools=[look], policy=retrying(2))
+    assert (run.stop_reason, run.n_steps) == ("finished", 5)
+    again = run_sync(None, "Go", model=RecordedModel(run), tools=[look], policy=retrying(2))
+    assert (again.steps, again.stop) == (run.steps, run.stop)
+    table = counterfactual([run], grid={"steps": [1, 2, 3, 4]})
+    assert len(table) == 4
+    for row in table.to_dict("records"):
+        capped = run_sync(None, "Go", model=RecordedModel(run), policy=replace(retrying(2), steps=row["step_cap"]))
+        assert (row["stop_step"], row["stop_reason"]) == (capped.stop_step, capped.stop_reason)
+
+
+def test_a_summary_is_not_asked_for_with_the_broken_text() -> None:
+    model = Listening([LOOK, CUT, LOOK])
+    run_sync(None, "Go", model=model, tools=[look], policy=replace(retrying(1), steps=2, summary="model"))
+    assert all("I look" not in message.text for message in model.sent[-1])
+
+
+@pytest.mark.parametrize("times", [-1, 1.5, None, True])
+def test_a_number_of_retries_that_is_none_is_refused(times: Any) -> None:
+    with pytest.raises(SettingError, match="broken_retries"):
+        replace(PLAIN, broken_retries=times)
+
+
+def test_every_preset_says_how_often_it_asks_again() -> None:
+    assert {policy.broken_retries for policy in policies.values()} == {0}
