@@ -44,8 +44,13 @@ if TYPE_CHECKING:
     from boolab.inbox import Inbox
     from boolab.labels import label
     from boolab.ledger import recording_df
+    from boolab.models.hosted import AnthropicModel, OpenAIModel
+    from boolab.models.patience import Timeouts
     from boolab.models.recorded import RecordedModel
+    from boolab.models.recording import record
+    from boolab.models.retry import Retry
     from boolab.models.scripted import ScriptedModel
+    from boolab.models.throttle import Throttle
     from boolab.plots import (
         plot_caps,
         plot_divergences,
@@ -88,12 +93,14 @@ __all__ = [
     "Abort",
     "Agent",
     "AgentFileError",
+    "AnthropicModel",
     "BoolabError",
     "Compaction",
     "Finding",
     "Guard",
     "Inbox",
     "ModelError",
+    "OpenAIModel",
     "Policy",
     "Question",
     "ReadWarning",
@@ -101,6 +108,7 @@ __all__ = [
     "Recommendation",
     "RecordedModel",
     "Response",
+    "Retry",
     "Run",
     "RunFormatError",
     "ScriptError",
@@ -109,6 +117,8 @@ __all__ = [
     "SettingError",
     "Step",
     "StopRule",
+    "Throttle",
+    "Timeouts",
     "ToolCall",
     "ToolContext",
     "ToolError",
@@ -154,6 +164,7 @@ __all__ = [
     "read_logs",
     "read_steps",
     "recommend",
+    "record",
     "recording_df",
     "repeating_actions",
     "resume",
@@ -216,8 +227,13 @@ _HOMES = {
     "frames": ("boundaries_df", "calls_df", "events_df", "runs_df", "steps_df"),
     "ledger": ("recording_df",),
     "labels": ("label",),
+    "models.hosted": ("AnthropicModel", "OpenAIModel"),
+    "models.patience": ("Timeouts",),
     "models.recorded": ("RecordedModel",),
+    "models.recording": ("record",),
+    "models.retry": ("Retry",),
     "models.scripted": ("ScriptedModel",),
+    "models.throttle": ("Throttle",),
     "plots": (
         "plot_caps",
         "plot_divergences",

@@ -100,7 +100,7 @@ class Messages:
         parts += (b',"messages":[', conversation.closed, last.closed, last.end(), b"]}")
         return b"".join(parts)
 
-    def decoder(self, emit: Emit | None = None) -> MessageDecoder:
+    def decoder(self, emit: Emit | None = None, prefix: str = "call") -> MessageDecoder:  # noqa: ARG002 - ids always come
         """What takes in the response to one request."""
         return MessageDecoder(emit)
 

@@ -56,6 +56,7 @@ class ChatStream:
         self.fault: Fault | None = None
         self.begun = False
         self.ended = False
+        self.cache_write_tokens: int | None = 0
         self._model = model
         self._emit = emit
         self._text = Pieces()
@@ -79,7 +80,7 @@ class ChatStream:
         if chunk is None:
             self._blame(Fault(f"an event of the stream cannot be parsed as a JSON object: {_excerpt(data)}"))
             return
-        self._take(chunk, event == "error", data)
+        self._take(chunk, data, is_error=event == "error")
 
     def feed_whole(self, body: bytes) -> None:
         """Take in a JSON body that came in place of a stream."""
@@ -87,8 +88,10 @@ class ChatStream:
         if chunk is None:
             self._blame(Fault(f"the response cannot be parsed as a JSON object: {_excerpt(body)}"))
             return
-        self._take(chunk, not chunk.get("choices"), body)
+        self._take(chunk, body)
         self.ended = True
+        if not chunk.get("choices"):
+            self._blame(Fault(_words_of(chunk) or f"the response is no chat completion: {_excerpt(body)}"))
 
     def close(self) -> Response | Fault:
         """The response, or why it is none."""
@@ -104,9 +107,7 @@ class ChatStream:
     def partial(self) -> Response:
         """All that has come so far."""
         reasoning = self._reasoning.text()
-        # The older `function_call` beside `tool_calls` is the same call told twice.
-        calls = self._calls if self._calls.begun else self._legacy
-        named = calls.named()
+        named = self._made.named()
         return Response(
             self._text.text(),
             tuple(call for call, _ in named),
@@ -117,18 +118,23 @@ class ChatStream:
             opaque=self._to_be_sent_again(reasoning, named),
         )
 
+    @property
+    def _made(self) -> CallsInTheMaking:
+        """The calls. The older `function_call` beside `tool_calls` is one of them told twice, as llama.cpp does."""
+        return self._calls if self._calls.begun else self._legacy
+
     def _missing(self) -> Fault | None:
         if not self.begun and self._finish is None:
             return Fault("the stream was empty: it held no output and no finish reason", retryable=True)
         if not self.ended and self._finish is None:
             return Fault("the stream was cut: it ended before a finish reason and before [DONE]", retryable=True)
-        nameless = self._calls.nameless()
+        nameless = self._made.nameless()
         return None if nameless is None else Fault(f"a tool call came without a name; its arguments: {nameless}")
 
     def _blame(self, fault: Fault) -> None:
         self.fault = self.fault or fault
 
-    def _take(self, chunk: dict[str, Any], is_error: bool, source: str | bytes) -> None:
+    def _take(self, chunk: dict[str, Any], source: str | bytes, *, is_error: bool = False) -> None:
         usage = usage_in(chunk)
         if usage is not None:
             # The last one wins, as vLLM and others count on from chunk to chunk; what it leaves out stays known.

@@ -31,11 +31,16 @@ class Decoder(Protocol):
         fault: What is wrong, once something is. Feeding goes on all the same, for the sake of the usage.
         begun: Whether any output has come: text, reasoning or a call.
         ended: Whether the provider has said all; what follows need not be read.
+        cache_write_tokens: How many input tokens were written to the provider's cache, for which it may charge more;
+            None where it is not known.
     """
 
     fault: Fault | None
     begun: bool
     ended: bool
+
+    @property
+    def cache_write_tokens(self) -> int | None: ...
 
     def feed(self, event: str, data: str) -> None:
         """Take in one server-sent event: its name (`message` where none was given), and its data."""
@@ -66,8 +71,13 @@ class Wire(Protocol):
         """The JSON body of a request for a stream. What an earlier request of the run held is not serialised again."""
         ...
 
-    def decoder(self, emit: Emit | None = None) -> Decoder:
-        """What takes in the response to one request, and tells `emit` as it grows."""
+    def decoder(self, emit: Emit | None = None, prefix: str = "call") -> Decoder:
+        """What takes in the response to one request, and tells `emit` as it grows.
+
+        Args:
+            emit: Told of the response as it grows.
+            prefix: How the ids begin of calls that the server sends without one; one for each request of a run.
+        """
         ...
 
     def error_text(self, body: bytes) -> str:

@@ -1,0 +1,235 @@
+"""`RemoteModel`: a model behind HTTP. What the two protocols share: attempts, patience, cost and silence about keys.
+
+A failure before any output is tried again, as far as `Retry` allows; each failed attempt is an event of the run. A
+stream that broke after output is not: the text was seen and paid for, so the response is raised as a `ModelError` with
+all that came as its `partial`, and the policy decides (`Policy.broken_retries`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import SecretStr
+
+from boolab.errors import ModelError, SettingError
+from boolab.models import prices
+from boolab.models.base import Emit, Request
+from boolab.models.http import Answer, Endpoint, checked_base_url
+from boolab.models.keys import Eraser, key_for, split_headers
+from boolab.models.patience import Patience, Timeouts
+from boolab.models.retry import Retry, retry_after
+from boolab.models.throttle import Throttle
+from boolab.models.wire import RETRYABLE, Decoder, Fault, Wire
+from boolab.types import Response
+
+_OPENING = 200
+
+
+class _Outcome(NamedTuple):
+    """What one attempt gave: a response, or a fault and what came before it."""
+
+    response: Response
+    fault: Fault | None = None
+    begun: bool = False
+    told: float | None = None
+
+
+class RemoteModel:
+    """A model behind HTTP; see `OpenAIModel` and `AnthropicModel`.
+
+    Args:
+        wire: The protocol, with the model and its parameters.
+        base_url: The address of the API.
+        headers: The protocol's own headers.
+        secrets: Headers that hold the key.
+        key: The key itself, to be taken out of whatever the server sends.
+        extra: The user's own headers.
+        retry: How failures are tried again.
+        timeouts: How long to wait.
+        throttle: A limit that this model shares with all its runs, and maybe with other models.
+        use_prices: Whether a cost that the server does not tell is looked up: None for "if the package is there".
+        context_window: How many tokens fit into a request; None if it is not known.
+        name: What records call the model.
+        model: What the server calls it.
+
+    Raises:
+        SettingError: if a value is not one that makes sense.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        model: str,
+        base_url: str,
+        headers: Mapping[str, str],
+        secrets: Mapping[str, SecretStr],
+        key: SecretStr | None,
+        extra: Mapping[str, str] | None,
+        retry: Retry,
+        timeouts: Timeouts,
+        throttle: Throttle | None,
+        use_prices: bool | None,
+        context_window: int | None,
+        name: str | None,
+    ) -> None:
+        _check(model, retry, timeouts, throttle, context_window)
+        if use_prices:
+            prices.require()
+        self.name = name or model
+        self.model = model
+        self.base_url = str(checked_base_url(base_url)).rstrip("/")
+        self.context_window = context_window
+        self._wire = wire
+        self._retry = retry
+        self._timeouts = timeouts
+        self._throttle = throttle or Throttle()
+        self._use_prices = use_prices is not False and prices.installed()
+        plain, hidden = split_headers(extra or {})
+        self._erase = Eraser([key, *hidden.values()])
+        url = f"{self.base_url}/{wire.path}"
+        self._endpoint = Endpoint(url, {**headers, **plain}, {**secrets, **hidden}, timeouts.connect)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} at {self.base_url}>"
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop; they are closed with the loop anyway."""
+        await self._endpoint.aclose()
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        """Ask the model: see `boolab.models.base.Model`."""
+        body = self._wire.body(request)
+        begin, attempt = request.clock.now(), 1
+        while True:
+            response, fault, begun, told = await self._attempt(body, request, emit)
+            if fault is None:
+                return response
+            wait = None
+            if fault.retryable and not begun:
+                spent = (request.clock.now() - begin) / 1000
+                wait = self._retry.wait(attempt, spent=spent, told=told, chance=random.random())  # noqa: S311
+            if wait is None:
+                raise self._error(fault, attempt, told, response)
+            if request.note is not None:
+                facts = {"attempt": attempt, "status": fault.status, "wait_ms": round(wait * 1000)}
+                request.note("retry", what=fault.message, **facts)
+            await request.clock.sleep(wait)
+            attempt += 1
+
+    def _error(self, fault: Fault, attempt: int, told: float | None, partial: Response) -> ModelError:
+        tries = f" (attempt {attempt} of {self._retry.attempts})" if attempt > 1 else ""
+        if fault.retryable and told is not None and attempt < self._retry.attempts:
+            tries = f" (the server asks to wait {told:,.10g} s, beyond the {self._retry.seconds:,.10g} s for retries)"
+        return ModelError(f"{fault.message}{tries}", status=fault.status, retryable=fault.retryable, partial=partial)
+
+    async def _attempt(self, body: bytes, request: Request, emit: Emit | None) -> _Outcome:
+        decoder = self._wire.decoder(None if emit is None else self._erasing(emit), f"call_{request.index + 1}")
+        try:
+            async with self._throttle.request() as waited:
+                if waited and request.note is not None:
+                    request.note("throttled", wait_ms=waited)
+                return await self._listen(body, request, decoder)
+        except asyncio.CancelledError as interruption:
+            interruption.partial = self._paid(decoder.partial(), decoder)  # type: ignore[attr-defined] # for the record
+            raise
+
+    async def _listen(self, body: bytes, request: Request, decoder: Decoder) -> _Outcome:
+        sent, first = request.clock.now(), None
+        answer = Answer()
+        async with Patience(self._timeouts) as patience:
+
+            def hear(event: str, data: str) -> None:
+                nonlocal first
+                if decoder.ended:
+                    return
+                decoder.feed(event, data)
+                patience.heard(output=decoder.begun and event != "ping", ended=decoder.ended)
+                if first is None and decoder.begun:
+                    first = request.clock.now() - sent
+
+            answer = await self._endpoint.post(body, hear)
+        fault = self._fault(answer, patience, decoder)
+        if fault is None:
+            if not answer.streamed and not decoder.ended:
+                decoder.feed_whole(answer.body)
+            closed = decoder.close()
+            if isinstance(closed, Response):
+                return _Outcome(self._paid(closed, decoder)._replace(ttft_ms=first))
+            fault = closed
+        partial = self._paid(decoder.partial(), decoder)._replace(ttft_ms=first)
+        return _Outcome(partial, self._without_keys(fault), decoder.begun, retry_after(answer.headers))
+
+    def _fault(self, answer: Answer, patience: Patience, decoder: Decoder) -> Fault | None:
+        """What kept the response from coming whole, as far as HTTP can tell."""
+        if decoder.ended or decoder.fault is not None:
+            return decoder.fault
+        if patience.ran_out:
+            return Fault(patience.ran_out, retryable=True)
+        if answer.broken:
+            return Fault(answer.broken, answer.worth_retrying, answer.status if not answer.streamed else None)
+        if answer.status is None or 200 <= answer.status < 300:  # noqa: PLR2004 - the successes
+            return None if answer.streamed else self._no_json(answer)
+        return self._refused(answer)
+
+    def _no_json(self, answer: Answer) -> Fault | None:
+        """What is wrong with a body in place of a stream, if it cannot be a response."""
+        if answer.body.lstrip()[:1] in (b"{", b"["):
+            return None
+        kind = answer.headers.get("content-type", "no content type")
+        what = f"{self._endpoint.url} answered with {kind} in place of a stream of events"
+        return Fault(f"{what}: {_opening(answer.body)}; is base_url right?", status=answer.status)
+
+    def _refused(self, answer: Answer) -> Fault:
+        status = answer.status or 0
+        if "location" in answer.headers:
+            msg = f"HTTP {status}: redirected to {answer.headers['location']}; redirects are not followed: set base_url"
+            return Fault(msg, status=status)
+        said = self._wire.error_text(answer.body) or _opening(answer.body)
+        spent = b"insufficient_quota" in answer.body  # a 429 that no waiting ends
+        retryable = status in RETRYABLE and not spent and answer.headers.get("x-should-retry") != "false"
+        return Fault(f"HTTP {status}: {said}" if said else f"HTTP {status}", retryable, status)
+
+    def _paid(self, response: Response, decoder: Decoder) -> Response:
+        """The response without keys, and with its cost, if that can be known."""
+        usage = response.usage
+        if usage.cost is None and self._use_prices:
+            written = decoder.cache_write_tokens
+            cost = prices.cost_of(usage, self.model, self.base_url, cache_write_tokens=written)
+            usage = usage._replace(cost=cost)
+        return self._erase(response._replace(usage=usage))
+
+    def _without_keys(self, fault: Fault) -> Fault:
+        return fault._replace(message=self._erase(fault.message))
+
+    def _erasing(self, emit: Emit) -> Emit:
+        return lambda of, delta: emit(of, self._erase(delta))
+
+
+def _opening(body: bytes) -> str:
+    """The first words of a body."""
+    return " ".join(body[: 4 * _OPENING].decode("utf-8", "replace").split())[:_OPENING]
+
+
+def key_for_url(base_url: str, api_key: str | SecretStr | None) -> SecretStr | None:
+    """The key for an API; see `boolab.models.keys.key_for`."""
+    return key_for(checked_base_url(base_url).host, api_key)
+
+
+def _check(model: Any, retry: Any, timeouts: Any, throttle: Any, context_window: Any) -> None:  # noqa: ANN401 - anything
+    if not isinstance(model, str) or not model:
+        msg = f"model={model!r}: expected the name by which the server knows the model"
+        raise SettingError(msg)
+    for name, value, kind in (("retry", retry, Retry), ("timeouts", timeouts, Timeouts)):
+        if not isinstance(value, kind):
+            msg = f"{name}={value!r}: expected a bl.{kind.__name__}"
+            raise SettingError(msg)
+    if throttle is not None and not isinstance(throttle, Throttle):
+        msg = f"throttle={throttle!r}: expected a bl.Throttle"
+        raise SettingError(msg)
+    if context_window is not None and (type(context_window) is not int or context_window < 1):
+        msg = f"context_window={context_window!r}: expected a number of tokens, or None"
+        raise SettingError(msg)

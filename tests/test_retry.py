@@ -1,0 +1,74 @@
+"""When a request is tried again, and what Retry-After means."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boolab.errors import SettingError
+from boolab.models.retry import Retry, retry_after
+
+seconds = st.floats(0, 1e6)
+
+
+retries = st.builds(Retry, attempts=st.integers(1, 20), seconds=seconds, first=seconds, most=seconds)
+
+
+@given(retries, st.integers(1, 200), seconds, st.none() | seconds, st.floats(0, 1))
+def test_a_wait_keeps_to_what_is_allowed(
+    retry: Retry, attempt: int, spent: float, told: float | None, chance: float
+) -> None:
+    wait = retry.wait(attempt, spent=spent, told=told, chance=chance)
+    if wait is None:
+        full = max(told or 0, min(retry.first * 2.0 ** (attempt - 1), retry.most))
+        assert attempt >= retry.attempts or spent + full > retry.seconds
+    else:
+        assert attempt < retry.attempts
+        assert spent + wait <= retry.seconds
+        assert wait >= (told or 0)
+        assert wait <= max(told or 0, retry.most)
+
+
+@given(st.floats(0, 1))
+def test_waits_double_up_to_the_most_and_at_most_half_of_each_is_left_to_chance(chance: float) -> None:
+    retry = Retry(attempts=10, first=1, most=8, seconds=1e6)
+    waits = [retry.wait(attempt, spent=0, told=None, chance=chance) or 0 for attempt in range(1, 10)]
+    assert all(full / 2 <= wait <= full for wait, full in zip(waits, [1, 2, 4, 8, 8, 8, 8, 8, 8], strict=True))
+
+
+@given(st.integers(0, 10**6))
+def test_a_date_means_the_seconds_from_the_servers_own_date(later: int) -> None:
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    headers = {"retry-after": format_datetime(now + timedelta(seconds=later), usegmt=True)}
+    assert retry_after(headers, now) == later
+    assert retry_after({**headers, "date": format_datetime(now, usegmt=True)}) == later
+
+
+def test_a_date_that_has_passed_is_no_wait() -> None:
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert retry_after({"retry-after": format_datetime(now - timedelta(days=1), usegmt=True)}, now) == 0
+
+
+@pytest.mark.parametrize("told", ["", "soon", "-3", "nan", "inf", "1e999", "Sun, 99 Nov 2026 10:00:00 GMT"])
+def test_what_is_neither_seconds_nor_a_date_is_passed_over(told: str) -> None:
+    assert retry_after({"retry-after": told}) is None
+    assert retry_after({"retry-after-ms": told}) is None
+
+
+def test_milliseconds_win_over_seconds() -> None:
+    assert retry_after({"retry-after": "9", "retry-after-ms": "250"}) == 0.25
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"attempts": 0}, {"attempts": True}, {"attempts": 2.0}, {"seconds": -1}, {"first": math.nan}, {"most": math.inf}],
+)
+def test_values_that_make_no_sense_are_refused_by_name(values: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=next(iter(values))):
+        Retry(**values)

@@ -1,0 +1,114 @@
+"""`Throttle`: requests at once, and requests per minute."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boolab.clock import VirtualClock
+from boolab.errors import SettingError
+from boolab.models.throttle import MINUTE_MS, Throttle
+
+
+@given(st.integers(1, 5), st.lists(st.integers(0, 40_000), max_size=40))
+def test_no_window_of_a_minute_holds_more_than_the_limit(limit: int, pauses: list[int]) -> None:
+    clock = VirtualClock()
+    throttle = Throttle(requests_per_minute=limit, clock=clock)
+    begun: list[int] = []
+
+    async def ask() -> None:
+        for pause in pauses:
+            await clock.sleep(pause / 1000)
+            came = clock.now()
+            async with throttle.request() as waited:
+                assert clock.now() - came == waited
+                begun.append(clock.now())
+
+    asyncio.run(ask())
+    assert len(begun) == len(pauses)
+    for start in begun:
+        assert sum(start <= other < start + MINUTE_MS for other in begun) <= limit
+
+
+def test_nobody_waits_while_the_minute_has_room() -> None:
+    clock = VirtualClock()
+    throttle = Throttle(requests_per_minute=3, clock=clock)
+
+    async def ask() -> list[int]:
+        waits = []
+        for _ in range(3):
+            async with throttle.request() as waited:
+                waits.append(waited)
+        return waits
+
+    assert asyncio.run(ask()) == [0, 0, 0]
+
+
+@given(st.integers(1, 4), st.integers(1, 20))
+def test_no_more_are_under_way_at_once_than_the_limit_and_as_many_as_it_allows(limit: int, tasks: int) -> None:
+    throttle = Throttle(concurrency=limit)
+    under_way = most = 0
+
+    async def ask() -> None:
+        nonlocal under_way, most
+        async with throttle.request():
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(ask() for _ in range(tasks)))
+
+    asyncio.run(all_of_them())
+    assert most == min(limit, tasks)
+
+
+def test_a_request_that_is_cancelled_gives_its_place_back() -> None:
+    throttle = Throttle(concurrency=1)
+
+    async def hold(held: asyncio.Event) -> None:
+        async with throttle.request():
+            held.set()
+            await asyncio.Event().wait()
+
+    async def try_it() -> int:
+        held = asyncio.Event()
+        task = asyncio.create_task(hold(held))
+        await held.wait()
+        task.cancel()
+        async with throttle.request() as waited:
+            return waited
+
+    assert asyncio.run(try_it()) >= 0
+
+
+def test_threads_with_loops_of_their_own_share_the_minute() -> None:
+    clock = VirtualClock()
+    throttle = Throttle(concurrency=2, requests_per_minute=4, clock=clock)
+    begun: list[int] = []
+
+    async def ask() -> None:
+        async with throttle.request():
+            begun.append(clock.now())
+
+    threads = [threading.Thread(target=lambda: asyncio.run(ask())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    asyncio.run(ask())
+    assert begun == [0, 0, 0, 0, MINUTE_MS]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "3"])
+def test_a_limit_that_is_no_whole_number_above_zero_is_refused(limit: Any) -> None:
+    with pytest.raises(SettingError, match="concurrency"):
+        Throttle(concurrency=limit)
+    with pytest.raises(SettingError, match="requests_per_minute"):
+        Throttle(requests_per_minute=limit)
