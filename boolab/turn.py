@@ -19,7 +19,7 @@ from boolab.bounds import Bounds
 from boolab.clock import VirtualClock, WallClock
 from boolab.conversation import Conversation, from_user
 from boolab.errors import ModelError, UnknownCounter, describe
-from boolab.events import start_event, step_events, stop_event
+from boolab.events import TOLD_AT_ONCE, start_event, step_events, stop_event
 from boolab.finish import ends_turn, finishes
 from boolab.models.base import Emit, Request, partial_of, what_is_wrong
 from boolab.presets import get_policy
@@ -365,6 +365,7 @@ class Turn:
             self.setup.seed,
             choice,  # type: ignore[arg-type] # one of its two values
             self.note,
+            self.run_id,
         )
         listens = self.on_event is not None or not self.clock.virtual
         return request, self._hear_delta if listens else None
@@ -609,9 +610,14 @@ class Turn:
         self.talk.send_summary(compacted)
 
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
-        """Record something exceptional. What happens inside a step is told after the step."""
+        """Record something exceptional. What happens inside a step is told after the step; waiting is told at once."""
         if kind == "fault":
             log.warning("run %s: %s", self.run_id, payload["what"])
+        if self.in_step and kind in TOLD_AT_ONCE:
+            number = len(self.talk.steps) + 1
+            self.events.append(Event(self.now(), kind, {"after_step": number, "step_number": number, **payload}))
+            self.tell(self.events[-1])
+            return
         self._notes.append(Event(self.now(), kind, payload))
         if not self.in_step:
             self._tell_notes()

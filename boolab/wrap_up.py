@@ -135,6 +135,7 @@ async def _ask(turn: Turn, purpose: str, messages: Sequence[Message], question: 
         turn.agent.temperature,
         turn.setup.seed,
         note=turn.note,
+        run_id=turn.run_id,
     )
     response = await turn.model.respond(request)
     fault = what_is_wrong(response)

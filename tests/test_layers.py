@@ -30,6 +30,7 @@ LAYERS = {
         "models.chat_stream",
         "models.chat_usage",
         "models.growing",
+        "models.hosted",
         "models.http",
         "models.keys",
         "models.openai",

@@ -37,6 +37,7 @@ class Request(NamedTuple):
     answer in text; with `tool_choice` "none" it sees the tools and must answer in text all the same. `purpose` is
     `step` inside the loop, `summary` for the wrap-up after it and `compaction` for a summary on the way. `note` puts
     on the run's record what happened while the model was asked, such as a retry; None where there is no record.
+    `run_id` tells the requests of concurrent runs apart; "" where they belong to none.
     """
 
     index: int  # type: ignore[assignment] # the word of the design; nobody needs tuple.index here
@@ -48,6 +49,7 @@ class Request(NamedTuple):
     seed: int | None = None
     tool_choice: Literal["auto", "none"] = "auto"
     note: Note | None = None
+    run_id: str = ""
 
 
 @runtime_checkable

@@ -1,25 +1,44 @@
-"""`RecordedModel`: plays the responses of a recorded run again, in order, with the results of its calls."""
+"""`RecordedModel`: says again what a model said, from a run or from a recording."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal
 
-from boolab.errors import ModelError, ScriptExhausted
+from boolab.errors import SettingError
 from boolab.models.base import Emit, Request
-from boolab.tools import FailedReply, ToolContext
-from boolab.types import Compacted, Response, Run, ToolCall, ToolResult, WrapUp
+from boolab.models.recording_file import read_recording
+from boolab.models.replay_file import ReplayByOrder, ReplayByRequest
+from boolab.models.replay_run import RunReplay
+from boolab.tools import ToolContext
+from boolab.types import Response, Run, ToolCall, ToolResult
 
 
 class RecordedModel:
-    """A model that says again what was said in a recorded run. No tool is executed: the results are recorded too.
+    """A model that says again what was said, from a run or from a recording that `record` made. It needs no network.
 
-    Under the same rules it gives the same run. Under looser ones it runs out (`ScriptExhausted`): a recording knows
-    only its own prefix. A run that was paused and resumed pauses again there, and its answer is given anew; so is that
-    to a run that its cap stopped. Summaries and compactions are recorded too, and the size of the model's context
-    window. Times are those of the recording, on a virtual clock.
+    Of a *run*: no tool is executed, since the results are recorded too. Under the same rules it gives the same run.
+    Under looser ones it runs out (`ScriptExhausted`): a run knows only its own prefix. A run that was paused and
+    resumed pauses again there, and its answer is given anew; so is that to a run that its cap stopped. Summaries and
+    compactions are recorded too.
+
+    Of a *recording*: what the model said, for any number of runs; tools are executed as in any run. A run gets the next
+    conversation that began with the same messages, in the order in which they were recorded; after the last, the first
+    again. Its n-th request of a purpose gets the n-th answer; the first request that is not the recorded one is noted
+    by an event `departed`. With `match="request"` each answer is that to exactly this request (messages, tools, tool
+    choice, temperature, seed and purpose), equal requests getting their answers in turn; any other request has none.
+    Failures of the model are raised again.
+
+    Times are those of the recording, on a virtual clock; so is the size of the model's context window.
 
     Args:
-        run: The recorded run.
+        recording: The recorded run, or the path of a recording; `~` is expanded.
+        match: How requests find their answers in a recording: by `order`, or by `request`. A run is played in order.
+
+    Raises:
+        RunFormatError: if the file is no recording, of a newer version, or damaged.
+        SettingError: if `match` is not one of its values.
 
     Example:
         >>> from boolab.runner import run_sync
@@ -31,114 +50,45 @@ class RecordedModel:
 
     virtual = True
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self.name = run.model
-        self.context_window = run.context_window
-        continued = [event.payload.get("after_step") for event in run.events if event.kind == "continued"]
-        self._wrap_ups = dict(zip(continued, run.earlier_wrap_ups, strict=False))
-        if run.wrap_up is not None:
-            self._wrap_ups[run.n_steps] = run.wrap_up
-        self._compactions = {compacted.before - 1: compacted for compacted in run.compactions if compacted.asked}
+    def __init__(self, recording: Run | str | Path, *, match: Literal["order", "request"] = "order") -> None:
+        self._replay = _replay_of(recording, match)
+        self.name: str = self._replay.name
+        self.context_window: int | None = self._replay.context_window
+        self.summarises: bool = self._replay.summarises
+        """Whether the recorded model was asked for a summary, or, of a recording, could be."""
+        self.compacts: bool = self._replay.compacts
+        """Likewise for compactions."""
+        self.reply: Callable[[ToolCall, ToolContext], Awaitable[ToolResult]] | None = (
+            self._replay.reply if isinstance(self._replay, RunReplay) else None
+        )
 
     def __repr__(self) -> str:
-        return f"<RecordedModel of {self._run!r}>"
-
-    @property
-    def summarises(self) -> bool:
-        """Whether the recorded run asked its model for a summary."""
-        return any(wrap_up.asked for wrap_up in self._wrap_ups.values())
-
-    @property
-    def compacts(self) -> bool:
-        """Whether the recorded run asked its model for a compaction."""
-        return bool(self._compactions)
+        return f"<RecordedModel of {self._replay!r}>"
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded response to this request: see `boolab.models.base.Model`."""
-        if request.purpose == "summary":
-            return await self._summary(request)
-        if request.purpose == "compaction":
-            return await self._compaction(request)
-        if request.index >= self._run.n_steps:
-            msg = f"the recording ends after {self._run.n_steps} responses ({self._run.stop_reason})"
-            raise ScriptExhausted(msg)
-        step = self._run.steps[request.index]
-        await request.clock.sleep((step.model_ms or 0) / 1000)
-        if step.error and not any(step.results):
-            if self._run.stop_reason == "aborted":
-                msg = f"the recording was aborted in response {step.index}"
-                raise ScriptExhausted(msg)
-            went_on = request.index + 1 < self._run.n_steps
-            raise ModelError(step.error, retryable=went_on, partial=step.response, recorded=step.error)
-        if emit is not None:
-            if step.response.reasoning:
-                emit("reasoning", step.response.reasoning)
-            if step.response.text:
-                emit("text", step.response.text)
-        return step.response
+        return await self._replay.respond(request, emit)
 
-    async def _summary(self, request: Request) -> Response:
-        wrap_up = self._wrap_ups.get(request.index)
-        if wrap_up is None or not wrap_up.asked:
-            msg = f"the recording holds no summary after {request.index} responses"
-            raise ScriptExhausted(msg)
-        await request.clock.sleep(self._pause_ms(request.index) / 1000)
-        return _said_again(wrap_up)
-
-    async def _compaction(self, request: Request) -> Response:
-        compacted = self._compactions.get(request.index)
-        if compacted is None:
-            msg = f"the recording holds no compaction after {request.index} responses"
-            raise ScriptExhausted(msg)
-        await request.clock.sleep((compacted.duration_ms or 0) / 1000)
-        return _said_again(compacted)
-
-    def _pause_ms(self, after: int) -> int:
-        """How long the recording took between a step and the next, or its end, apart from a compaction."""
-        run, steps = self._run, self._run.steps
-        end = (steps[after - 1].start_ms or 0) + (steps[after - 1].duration_ms or 0) if after else 0
-        then = run.duration_ms if after == len(steps) else steps[after].start_ms
-        compacted = self._compactions.get(after)
-        return (end if then is None else then) - end - ((compacted and compacted.duration_ms) or 0)
-
-    def replies_to(self, tool: str) -> bool:  # noqa: ARG002 - it holds a result for every call
-        """Whether the recording holds results for that tool."""
-        return True
+    def replies_to(self, tool: str) -> bool:  # noqa: ARG002 - a run holds a result for every call
+        """Whether there are recorded results for that tool: of a run, always."""
+        return self.reply is not None
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether a call of that tool received a result in the recording."""
-        return any(
-            call.name == tool and result is not None
-            for step in self._run.steps
-            for call, result in zip(step.response.tool_calls, step.results, strict=True)
-        )
-
-    def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult]:
-        """The recorded result of a call, found by its place: ids repeat in real logs."""
-        return self._give(call, context)
-
-    async def _give(self, call: ToolCall, context: ToolContext) -> ToolResult:
-        step = self._run.steps[context.step - 1]
-        result = step.results[context.call - 1] if context.call <= len(step.results) else None
-        if result is None:
-            return ToolResult(call.id, "This call has no result in the recording.", is_error=True, duration_ms=0)
-        if step.error and result.is_error and step.error.endswith(result.content) and self._run.stop_reason == "error":
-            raise FailedReply(result, step.error)
-        # One call takes all of the time, whether they run one after another or together: the next boundary sees it.
-        if context.call == _longest(step.results):
-            await context.sleep(((step.duration_ms or 0) - (step.model_ms or 0)) / 1000)
-        return result
+        """Whether a call of that tool received a result in the recorded run."""
+        return isinstance(self._replay, RunReplay) and self._replay.has_result_of(tool)
 
 
-def _longest(results: Sequence[ToolResult | None]) -> int:
-    """The number of the call that took longest, the first of them; times that nobody told are the shortest."""
-    times = [-2 if result is None else -1 if result.duration_ms is None else result.duration_ms for result in results]
-    return times.index(max(times)) + 1
-
-
-def _said_again(aside: WrapUp | Compacted) -> Response:
-    """What a request outside the steps gave, or its failure."""
-    if aside.broken or aside.response is None:
-        raise ModelError(aside.fault, partial=aside.response, recorded=aside.fault)
-    return aside.response
+def _replay_of(recording: object, match: object) -> RunReplay | ReplayByOrder | ReplayByRequest:
+    if match not in ("order", "request"):
+        msg = f"match={match!r} is not accepted: expected 'order' or 'request'"
+        raise SettingError(msg)
+    if isinstance(recording, Run):
+        if match == "request":
+            msg = "match='request' needs a recording (bl.record): a run is played in order"
+            raise SettingError(msg)
+        return RunReplay(recording)
+    if not isinstance(recording, str | Path):
+        msg = f"{recording!r} is neither a Run nor the path of a recording"
+        raise SettingError(msg)
+    read = read_recording(recording)
+    return ReplayByOrder(read) if match == "order" else ReplayByRequest(read)
