@@ -47,12 +47,16 @@ class Patience:
     FAREWELL_S = 1.0
     """How long a server may take to end a stream in which it has said all."""
 
+    EXACTNESS = 0.01
+    """By which part the wait between outputs may be too short: to set a timer costs as much as to parse a chunk."""
+
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._begin = self._loop.time()
         self._waiting = f"no output within {_said(min(timeouts.first_token, timeouts.whole))}"
         self._timeout = asyncio.timeout_at(self._due(self._begin + timeouts.first_token))
+        self._enough_until = self._begin
         self.ran_out = ""
 
     def _due(self, then: float) -> float | None:
@@ -66,10 +70,14 @@ class Patience:
             output: Whether it is output, or part of what follows some.
             ended: Whether all has come, but for the end of the stream.
         """
-        if ended or output:
+        if not (ended or output):
+            return
+        now = self._loop.time()
+        if ended or now >= self._enough_until:
             self._waiting = ""
             more = self.FAREWELL_S if ended else self._timeouts.between
-            self._timeout.reschedule(self._due(self._loop.time() + more))
+            self._timeout.reschedule(self._due(now + more))
+            self._enough_until = now + more * self.EXACTNESS
 
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
