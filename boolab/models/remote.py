@@ -116,7 +116,9 @@ class RemoteModel:
                 raise self._error(fault, attempt, told, response)
             if request.note is not None:
                 facts = {"attempt": attempt, "status": fault.status, "wait_ms": round(wait * 1000)}
-                request.note("retry", what=fault.message, **facts)
+                spent_on_it = {"input_tokens": response.usage.input_tokens, "cost": response.usage.cost}
+                known = {name: value for name, value in spent_on_it.items() if value is not None}
+                request.note("retry", what=fault.message, **facts, **known)
             await request.clock.sleep(wait)
             attempt += 1
 
