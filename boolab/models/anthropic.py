@@ -100,9 +100,9 @@ class Messages:
         parts += (b',"messages":[', conversation.closed, last.closed, last.end(), b"]}")
         return b"".join(parts)
 
-    def decoder(self, emit: Emit | None = None, prefix: str = "call") -> MessageDecoder:  # noqa: ARG002 - ids always come
+    def decoder(self, emit: Emit | None = None, prefix: str = "call") -> MessageDecoder:
         """What takes in the response to one request."""
-        return MessageDecoder(emit)
+        return MessageDecoder(emit, prefix)
 
     def error_text(self, body: bytes) -> str:
         """The API's own words in the body of an error; "" if there are none.

@@ -60,10 +60,10 @@ class _Block:
         """The name of the tool, if this is a call whose name is known."""
         return _word(self.raw.get("name")) if self.kind == "tool_use" else ""
 
-    def call(self, number: int) -> ToolCall:
+    def call(self, spare_id: str) -> ToolCall:
         """The call. A model that gives no arguments means none; before it is done, they are as they stand."""
         arguments = self.pieces.text() or self.given or ("{}" if self.done else "")
-        return ToolCall(_word(self.raw.get("id")) or f"call_{number}", self.name, arguments)
+        return ToolCall(_word(self.raw.get("id")) or spare_id, self.name, arguments)
 
     @property
     def opaque(self) -> Mapping[str, Any] | None:
@@ -83,6 +83,7 @@ class MessageDecoder:
 
     Args:
         emit: Receives text and reasoning as they come, and each call once it is complete.
+        prefix: How the ids begin of calls that come without one, as they may from servers that imitate the API.
 
     Attributes:
         cache_write_tokens: How many of the input tokens were written to the provider's cache: they cost more.
@@ -95,11 +96,12 @@ class MessageDecoder:
         ('Hi.', 'stop', (3, 2))
     """
 
-    def __init__(self, emit: Emit | None = None) -> None:
+    def __init__(self, emit: Emit | None = None, prefix: str = "call") -> None:
         self.fault: Fault | None = None
         self.begun = False
         self.ended = False
         self._emit = emit
+        self._prefix = prefix
         self._heard = False
         self._blocks: list[tuple[int, _Block]] = []
         self._open: dict[int, _Block] = {}
@@ -169,7 +171,7 @@ class MessageDecoder:
         opaque = [block.opaque for block in blocks if block.opaque is not None]
         return Response(
             "".join(block.pieces.text() for block in blocks if block.kind == "text"),
-            tuple(block.call(number) for number, block in enumerate(calls, 1)),
+            tuple(block.call(f"{self._prefix}_{number}") for number, block in enumerate(calls, 1)),
             finish_reason(self._native),
             self._usage(),
             "".join(block.pieces.text() for block in blocks if block.kind == "thinking"),
@@ -253,7 +255,7 @@ class MessageDecoder:
             return
         block.done = True
         if self._emit is not None and block.name:
-            call = block.call(1)
+            call = block.call("")
             self._emit("tool_call", f"{call.name} {call.arguments}")
 
     def _take_stop_reason(self, told: Mapping[str, Any]) -> None:
