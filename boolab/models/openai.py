@@ -161,7 +161,11 @@ def _assistant(message: Message, text: str, model: str) -> list[dict[str, Any]]:
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
     if not text and not calls:
         return []
-    told: dict[str, Any] = {"role": "assistant", "content": text or None}
+    # Calls without text go with "". The protocol has null, or nothing, in its place, but servers of local models refuse
+    # null (llama-cpp-python 0.3.36, lmstudio-ai/lmstudio-bug-tracker#261, mistralai/mistral-common#324), and a message
+    # without content fails in a template of llama-cpp-python. Known to refuse "": Bedrock behind some gateways
+    # (anomalyco/opencode#17395).
+    told: dict[str, Any] = {"role": "assistant", "content": text}
     extras: Mapping[str, Any] = {}
     for part in message.parts:
         if isinstance(part, Reasoning):
