@@ -613,6 +613,12 @@ def test_reasoning_beside_the_completion_is_added_only_where_the_total_says_so()
     assert used(others) == Usage(12, 400, reasoning_tokens=386)
 
 
+def test_tokens_written_to_the_cache_are_those_that_the_last_figures_tell_and_none_by_default() -> None:
+    written = {"prompt_tokens": 9, "prompt_tokens_details": {"cache_write_tokens": 7}}
+    assert fed([("message", HI)]).cache_write_tokens == 0
+    assert fed([("message", chunk(usage=written)), ("message", chunk(usage={}))]).cache_write_tokens == 7
+
+
 def test_usage_in_the_choice_counts() -> None:
     choice = {"index": 0, "delta": {}, "finish_reason": "stop", "usage": {"prompt_tokens": 5, "completion_tokens": 6}}
     assert heard(HI, json.dumps({"choices": [choice]})).usage == Usage(5, 6)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from boolab.finish_reasons import finish_reason
 from boolab.models.base import Emit
 from boolab.models.chat_calls import CallsInTheMaking, MalformedError, as_list, as_object
-from boolab.models.chat_usage import usage_in, usage_of
+from boolab.models.chat_usage import usage_of, written_in
 from boolab.models.payload import Pieces, dumped, figure, parsed_object
 from boolab.models.wire import RETRYABLE, Fault
 from boolab.types import UNKNOWN_USAGE, Response, ToolCall, Usage
@@ -135,13 +135,15 @@ class ChatStream:
         self.fault = self.fault or fault
 
     def _take(self, chunk: dict[str, Any], source: str | bytes, *, is_error: bool = False) -> None:
-        usage = usage_in(chunk)
-        if usage is not None:
+        places = _places(chunk)
+        usage = _first_in(places, "usage")
+        if isinstance(usage, dict):
             # The last one wins, as vLLM and others count on from chunk to chunk; what it leaves out stays known.
             both = zip(usage_of(usage), self._usage, strict=True)
             self._usage = Usage(*(old if new is None else new for new, old in both))
-        error = _error_in(chunk) or (chunk if is_error else None)
-        if error is not None:
+            self.cache_write_tokens = written_in(usage) or self.cache_write_tokens
+        error = _error_in(places) or (is_error and chunk)
+        if error:
             self._blame(_fault_of(error))
         try:
             for choice in as_list(chunk.get("choices")):
@@ -237,7 +239,7 @@ def error_text(body: bytes) -> str:
         ('No such model.', '')
     """
     chunk = _object_in(body)
-    return "" if chunk is None else _words_of(_error_in(chunk) or chunk)
+    return "" if chunk is None else _words_of(_error_in(_places(chunk)) or chunk)
 
 
 def _object_in(body: bytes) -> dict[str, Any] | None:
@@ -249,13 +251,25 @@ def _object_in(body: bytes) -> dict[str, Any] | None:
     return parsed_object(body)
 
 
-def _error_in(chunk: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """What an event says of an error: in itself, or with Groq in `x_groq`, with OpenRouter in a choice."""
-    if chunk.get("object") == "error":  # older versions of vLLM
-        return chunk
+def _places(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    """Where servers put what is no output: the event itself; with Groq its `x_groq`; with others the first choice."""
     choices = chunk.get("choices")
-    places = [chunk, chunk.get("x_groq"), *(choices[:1] if isinstance(choices, list) else ())]
-    return next((place["error"] for place in places if isinstance(place, dict) and place.get("error")), None)
+    inner = (chunk.get("x_groq"), choices[0] if isinstance(choices, list) and choices else None)
+    return [chunk, *[place for place in inner if isinstance(place, dict)]]
+
+
+def _first_in(places: list[dict[str, Any]], name: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The first value of that name that says something."""
+    for place in places:
+        value = place.get(name)
+        if value:
+            return value
+    return None
+
+
+def _error_in(places: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - any JSON value
+    """What an event says of an error; older versions of vLLM sent an `object` of that name."""
+    return places[0] if places[0].get("object") == "error" else _first_in(places, "error")
 
 
 def _fault_of(error: object) -> Fault:

@@ -11,22 +11,6 @@ from boolab.types import Usage
 _TICKS_PER_DOLLAR: Final = 10**10
 
 
-def usage_in(chunk: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The figures of usage in one event, None if there are none.
-
-    They stand in the event; with Groq also in its `x_groq`, with Moonshot in the choice.
-    """
-    places = [chunk, chunk.get("x_groq")]
-    choices = chunk.get("choices")
-    if isinstance(choices, list):
-        places += choices[:1]
-    for place in places:
-        usage = place.get("usage") if isinstance(place, dict) else None
-        if isinstance(usage, dict):
-            return usage
-    return None
-
-
 def usage_of(usage: Mapping[str, Any]) -> Usage:
     """Figures of usage as a `Usage`; what is not told, or is no figure, is None.
 
@@ -46,6 +30,16 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     if prompt is not None and made is not None and thought and usage.get("total_tokens") == prompt + made + thought:
         made = figure(made + thought)
     return Usage(prompt, made, cached, thought, _cost(usage))
+
+
+def written_in(usage: Mapping[str, Any]) -> int:
+    """How many of the prompt's tokens were written to the provider's cache: OpenAI and OpenRouter say so if any were.
+
+    Example:
+        >>> written_in({"prompt_tokens_details": {"cache_write_tokens": 7}}), written_in({})
+        (7, 0)
+    """
+    return figure(_details(usage, "prompt_tokens_details").get("cache_write_tokens")) or 0
 
 
 def _cost(usage: Mapping[str, Any]) -> int | None:
