@@ -38,11 +38,14 @@ CHAT_TEMPLATE = """\
 {{ tools | tojson }}<|im_end|>
 {% endif %}
 {% for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or '' }}{% if message.tool_calls %}{{ message.tool_calls | tojson }}{% endif %}<|im_end|>
+{{ message.content or '' }}{% for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}<|im_end|>
 {% endfor %}
 {% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
-"""ChatML with tools and tool calls as JSON; blocks take their line's end with them, as in Hugging Face's templates."""
+"""ChatML, with tools and calls as JSON; blocks take their line's end with them, as in Hugging Face's templates.
+
+The ids of calls are left out: servers draw them at random, and a seed would give another run each time.
+"""
 
 
 class Token(NamedTuple):
