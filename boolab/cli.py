@@ -1,12 +1,13 @@
 """The command `boolab`: one function for each subcommand, each of which returns the exit code.
 
 Exit codes: 0 for success, 1 for an error that boolab explains in one line, 2 for a command line that it does not
-understand, 130 for an interrupt from the keyboard.
+understand, 3 for a run that something stopped before it was done, 130 for an interrupt from the keyboard.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import textwrap
@@ -87,12 +88,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="boolab",
         description="Step caps, tool budgets and doom-loop thresholds for LLM agents, compared.",
         epilog="Start with 'boolab doctor': it finds your agents' logs. 'boolab COMMAND --help' says more, with "
-        "examples. Exit codes: 0 success, 1 error, 2 wrong usage, 130 interrupted.",
+        "examples. Exit codes: 0 success, 1 error, 2 wrong usage, 3 a run was stopped (boolab run), 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"boolab {version('boolab')}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_add_doctor, _add_import, _add_whatif, _add_report, _add_demo, _add_lab):
+    for add in (_add_doctor, _add_import, _add_whatif, _add_report, _add_run, _add_demo, _add_lab):
         add(commands)
     return parser
 
@@ -356,6 +357,85 @@ def _written(path: Path, write: Callable[[], _Result]) -> _Result:
         raise SettingError(f"{path}: {why}") from error
 
 
+# --- Running an agent -------------------------------------------------------------------------------------------------
+
+
+def _add_run(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "run",
+        _run,
+        "run an agent on a task, with a model behind an API or a script, and keep the record",
+        "Shows what the model says as it comes, its tool calls and what they gave. The tools only read, and only below "
+        "--root. Ctrl-C ends the run and keeps its record; a second one leaves at once, without it.",
+        """
+        AGENT is a name in an agents file, or an .md file that holds one agent; without it, or with -, the model runs
+        bare. Names are looked up in ./AGENTS.md, agents/AGENTS.md, and among the agents that come with boolab:
+        refactorer, architect, explorer, answerer, debugger, reviewer, planner, auditor, scout.
+
+        The key comes from the environment: from the variable that the provider's own tools read (OPENAI_API_KEY for
+        api.openai.com, ANTHROPIC_API_KEY for api.anthropic.com, OPENROUTER_API_KEY for openrouter.ai, ...), which is
+        sent to that host only; for any other server from the one that --key-env names. It is no option, because
+        anybody on the machine can read the options of a process.
+
+        examples:
+          boolab run explorer "Who calls the loop?" --model gpt-4.1-mini
+          boolab run "Say hello" --model claude-haiku-4-5 --max-cost 0.01
+          boolab run explorer "Who calls the loop?" --model qwen3 --base-url http://127.0.0.1:8080/v1 --steps 20
+          boolab run my_agent.md "Find the bug" --model m --base-url https://api.example.com/v1 --key-env MY_KEY
+          boolab run explorer "Look around" --model datasets/scripts/polling.yaml
+          boolab run explorer "Who calls the loop?" --model gpt-4.1-mini --record told.jsonl
+          boolab run explorer "Who calls the loop?" --model told.jsonl --steps 3
+
+        exit codes: 0 it finished; 1 it failed; 2 wrong usage; 3 a limit stopped it, or it waits for an answer;
+        130 Ctrl-C.
+        """,
+        "[AGENT] TASK --model MODEL",
+    )
+    parser.add_argument("agent", metavar="AGENT", nargs="?", help="who runs; - for a bare model")
+    parser.add_argument("task", metavar="TASK", help="what is asked")
+    parser.add_argument("--agents", metavar="PATH", help="the file, or the folder, in which to look for AGENT")
+    parser.add_argument("--root", metavar="FOLDER", default=".", help="the folder that the tools read "
+                        "(default: the current one)")  # fmt: skip
+    model = parser.add_argument_group("what answers")
+    model.add_argument("--model", metavar="MODEL", help="a name that the server knows; a script (.yaml), played in "
+                       "real time; or a recording (.jsonl) that --record made (default: the agent's own)")  # fmt: skip
+    model.add_argument("--base-url", metavar="URL", help="the server, such as http://127.0.0.1:8080/v1 (default: the "
+                       "provider's own)")  # fmt: skip
+    model.add_argument("--protocol", choices=("openai", "anthropic"), help="what it speaks (default: anthropic for "
+                       "names that begin with claude and for api.anthropic.com, else openai)")  # fmt: skip
+    model.add_argument("--key-env", metavar="NAME", help="the environment variable that holds the key")
+    model.add_argument("--temperature", metavar="T", type=float, help="the temperature")
+    model.add_argument("--seed", metavar="N", type=int, help="the seed, for servers that take one")
+    model.add_argument("--param", metavar="NAME=JSON", type=_parameter, action="append", default=[],
+                       help="a parameter of the request, passed on as it is; may be repeated")  # fmt: skip
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--policy", metavar="NAME", help="the harness whose rules hold (default: the agent's, or "
+                        "boocode)")  # fmt: skip
+    for option, what, least in (
+        ("steps", "answers of the model", 0),
+        ("budget", "tool calls", 0),
+        ("doom", "times the same call in a row", 2),
+    ):
+        limits.add_argument(f"--{option}", metavar="N", type=_limit(least), help=f"at most so many {what}; or none")
+    limits.add_argument("--max-cost", metavar="DOLLARS", type=_amount, help="stop once so much was spent")
+    limits.add_argument("--max-time", metavar="SECONDS", type=_amount, help="stop at the first step after so long")
+    told = parser.add_argument_group("what is kept and shown")
+    told.add_argument("-o", "--out", metavar="FILE", help="where the record goes: a new .jsonl or .parquet file "
+                      "(default: runs/START-AGENT.jsonl)")  # fmt: skip
+    told.add_argument("--record", metavar="FILE", help="write requests and responses to a new .jsonl file, to be "
+                      "played again as a MODEL")  # fmt: skip
+    how = told.add_mutually_exclusive_group()
+    how.add_argument("--quiet", action="store_true", help="print the last word alone")
+    how.add_argument("--json", action="store_true", help="print the events as JSON lines, and nothing else")
+
+
+def _run(args: argparse.Namespace) -> int:
+    from boolab.run_command import run_command  # noqa: PLC0415 - slow to import
+
+    return run_command(args)
+
+
 # --- Values of options: what they do not accept is wrong usage --------------------------------------------------------
 
 
@@ -386,6 +466,38 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of logs; accepted: 1 or more")
     return int(text)
+
+
+def _limit(least: int) -> Callable[[str], int | str]:
+    """How a limit of a run is read."""
+
+    def read(text: str) -> int | str:
+        if text == "none" or (text.isdecimal() and int(text) >= least):
+            return text if text == "none" else int(text)
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {least} or more, or none")
+
+    return read
+
+
+def _amount(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number, 0 or more")
+    return value
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=JSON, such as top_p=0.9")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        msg = f"{text!r}: {error}; a text needs quotes within quotes, such as '{name}=\"{value}\"'"
+        raise argparse.ArgumentTypeError(msg) from error
 
 
 def _share(text: str) -> float:

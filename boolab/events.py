@@ -14,9 +14,14 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `abort`, `fault`, `synthesis`       | what happened, in words; after_step                               |
 | `subagent`                          | run_id, agent, call_id; reason (None when it begins, and then all |
 |                                     | that follows is left out), steps, calls, charged; after_step      |
+| `retry`, `throttled`                | why the model's answer takes longer; step_number, if it was in a  |
+|                                     | step: they are told at once; after_step                           |
 | `input`, `reminder`                 | the user's message, as it was or wrapped; after_step              |
 | `nudge`, `continuation`             | what the policy told the model, in words; after_step              |
 | `extension`, `continued`            | the same, or what the user said, as a cap was no end; after_step  |
+| `branch`                            | run_id (of the run whose first steps these are), step; after_step |
+| `departed`                          | message (its number), role, recorded, came: what is not as it was |
+|                                     | recorded, or what, in words; after_step                           |
 | `grace`                             | why there is one more request; after_step                         |
 | `ask`                               | rule, value, allowed; at a call its call_id and tool; after_step  |
 | `block`, `stop_before_call`         | rule, value, call_id, tool; after_step                            |
@@ -31,9 +36,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from boolab.types import Event, Reasoning, Run, Step, StepStart, Text, ToolCall, response_message, results_message
+
+TOLD_AT_ONCE: Final = frozenset({"retry", "throttled"})
+"""What is told while a step is made, because it takes a while: `subagent` is likewise."""
 
 
 def start_event(message: int, step_number: int, started_at: int | None) -> Event:
@@ -89,12 +97,17 @@ def run_events(run: Run) -> list[Event]:
         message += came_in[step.index]
         events.append(start_event(message, step.index, step.start_ms))
         noted = _noted(run, step.index)
-        events.extend(event for event in noted if event.kind == "subagent")  # it was told of while the step was made
+        events.extend(event for event in noted if _was_told_within(event))
         events.extend(step_events(message, step))
-        events.extend(event for event in noted if event.kind != "subagent")
+        events.extend(event for event in noted if not _was_told_within(event))
         message += 1 if results_message(step.results) is None else 2
     events.append(stop_event(run))
     return events
+
+
+def _was_told_within(event: Event) -> bool:
+    """Whether an exceptional event was told while its step was made, and not after it."""
+    return event.kind == "subagent" or (event.kind in TOLD_AT_ONCE and "step_number" in event.payload)
 
 
 def _noted(run: Run, step: int) -> list[Event]:

@@ -134,7 +134,7 @@ def start(agent: Agent | None, task: Task, **options: Any) -> Live:  # noqa: ANN
         1 Hi.
         'finished'
     """
-    setup = _setup(agent, options)
+    setup = setup_of(agent, options)
     return Live(Turn(setup if setup.inbox is not None else setup._replace(inbox=Inbox()), task))
 
 
@@ -212,6 +212,11 @@ class Live:
     def progress(self) -> Progress:
         """The counters at the latest boundary, by name."""
         return self._turn.progress
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The limits that are in force, by counter, as the record has them."""
+        return self._turn.bounds.on_record()
 
     def send(self, text: str) -> None:
         """Leave a message of the user, from any thread; when it is let in is for the policy to say (see `Inbox`).
@@ -349,7 +354,12 @@ def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: () if name == "tools" and value is None else value for name, value in options.items()}
 
 
-def _setup(agent: Agent | None, options: Mapping[str, Any]) -> Setup:
+def setup_of(agent: Agent | None, options: Mapping[str, Any]) -> Setup:
+    """What a turn is run with, from the options of `run` by name.
+
+    Raises:
+        SettingError: if there is no option of that name.
+    """
     return Setup(agent)._replace(**_options(options))
 
 

@@ -20,10 +20,15 @@ _ELSEWHERE: Final = ("sentinel", "synthesis", "stop")
 """Events that the end of the text tells anyway."""
 _SAID: Final = ("input", "reminder", "nudge", "continuation", "extension", "continued")
 """Events that their messages tell."""
-_PLACES: Final = ("after_step", "call_id")
+_PLACES: Final = ("after_step", "call_id", "step_number")
 """Facts of events that are plain from where they stand."""
-_CONTROLS: Final = dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)), "�")
-"""What a log could do to a terminal."""
+_CONTROLS: Final = dict.fromkeys(
+    (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "�"
+)
+"""What a text could do to a terminal: control characters, and marks that change the direction of what follows.
+
+A half surrogate is none of them, but no terminal takes it: see `printable`.
+"""
 
 
 def transcript(run: Any) -> str:  # noqa: ANN401 - a Run, which prints itself through this
@@ -46,7 +51,7 @@ def _run(run: Any) -> Iterator[str]:  # noqa: ANN401
             happened.setdefault(after, []).append(event)
     many = len({step.turn for step in run.steps}) > 1
     turn = 0
-    yield from _events(happened.get(0, ()))
+    yield from happenings(happened.get(0, ()))
     for steps in _groups(run.steps, between, happened):
         opens = many and steps[0].turn != turn
         turn = steps[0].turn
@@ -57,11 +62,11 @@ def _run(run: Any) -> Iterator[str]:  # noqa: ANN401
         if len(steps) > 1:
             calls = "call" if len(steps[0].results) == 1 else "calls"
             yield f"    ⋮  the same {calls} {len(steps) - 1:,} times more, steps {steps[1].index}-{steps[-1].index}"
-        yield from _events(happened.get(steps[-1].index, ()))
+        yield from happenings(happened.get(steps[-1].index, ()))
     for before, messages in between.items():
         yield from _messages(messages, "", _kinds_at(before, kinds))
     yield ""
-    yield from _end(run)
+    yield from ending(run)
 
 
 def _header(run: Any) -> Iterator[str]:  # noqa: ANN401
@@ -77,23 +82,28 @@ def _header(run: Any) -> Iterator[str]:  # noqa: ANN401
         ("started", run.started_at and f"{run.started_at:%Y-%m-%d %H:%M:%S %Z}"),
     ]
     line = ""
-    for said in (_flat(f"{name} {value}") for name, value in facts if value not in (None, "")):
+    for said in (flat(f"{name} {value}") for name, value in facts if value not in (None, "")):
         if line and len(line) + len(said) + 3 > WIDTH:
-            yield _short(line)
+            yield short(line)
             line = ""
         line += f"   {said}" if line else said
-    yield _short(line)
-    if run.task and run.task not in (_flat(message.text) for message in run.prompt):
-        yield from _folded(f"task {run.task}", 2, "")
-    limits = [_limit(name, value) for name, value in run.limits.items()]
+    yield short(line)
+    if run.task and run.task not in (flat(message.text) for message in run.prompt):
+        yield from folded(f"task {run.task}", 2, "")
+    limits = [limit_in_words(name, value) for name, value in run.limits.items()]
     settings = [f"{name}={value}" for name, value in run.settings.items()]
     for name, values in (("limits", limits), ("settings", settings)):
         if values:
-            yield from _folded(f"{name} {', '.join(values)}", 2, "")
+            yield from folded(f"{name} {', '.join(values)}", 2, "")
 
 
-def _limit(name: str, value: int) -> str:
-    """A limit in the units that people use."""
+def limit_in_words(name: str, value: int) -> str:
+    """A limit in the units that people use.
+
+    Example:
+        >>> limit_in_words("steps", 20), limit_in_words("cost", 500_000), limit_in_words("elapsed", 90_000)
+        ('steps 20', 'cost $0.50', 'elapsed 90 s')
+    """
     if name == "cost":
         return f"cost ${value / 1_000_000:,.2f}"
     return f"elapsed {value / 1000:,.10g} s" if name == "elapsed" else f"{name} {value:,}"
@@ -121,7 +131,7 @@ def _message(message: Any, above: str | None, kinds: Mapping[str, str]) -> Itera
     mark = "  user │ " if message.role == "user" else f"{message.role:>6} │ "
     kind = kinds.get(message.text, "input")
     text = message.text if kind == "input" else f"[{kind}] {message.text}"
-    yield from _folded(text, _PROMPT, mark, f"{'│':>{len(mark) - 1}} ")
+    yield from folded(text, _PROMPT, mark, f"{'│':>{len(mark) - 1}} ")
 
 
 def _step(step: Any) -> Iterator[str]:  # noqa: ANN401
@@ -130,14 +140,14 @@ def _step(step: Any) -> Iterator[str]:  # noqa: ANN401
     took = "" if step.duration_ms is None else f", took {duration(step.duration_ms)}"
     yield f"{step.index:>3}.{when}{took}{', ' if when else '  '}{usage(response.usage)}{_finish(response)}"
     if response.reasoning:
-        yield from _folded(response.reasoning, _THOUGHTS, "     ~ ")
+        yield from folded(response.reasoning, _THOUGHTS, "     ~ ")
     if response.text:
-        yield from _folded(response.text, _LINES, "     ")
+        yield from folded(response.text, _LINES, "     ")
     for call, result in zip(response.tool_calls, step.results, strict=False):
-        yield _short(f"     -> {call.name} {_flat(call.arguments)}")
-        yield _short(f"     <- {_result(result)}")
+        yield short(f"     -> {flat(call.name)} {flat(call.arguments)}")
+        yield short(f"     <- {result_in_words(result)}")
     if step.error:
-        yield _short(f"     !! {_flat(step.error)}")
+        yield short(f"     !! {flat(step.error)}")
 
 
 def _finish(response: Any) -> str:  # noqa: ANN401
@@ -145,71 +155,84 @@ def _finish(response: Any) -> str:  # noqa: ANN401
     if response.finish_reason in (None, expected):
         return ""
     native = response.native_finish_reason
-    own = f" ({_flat(native)})" if native not in (None, response.finish_reason) else ""
+    own = f" ({flat(native)})" if native not in (None, response.finish_reason) else ""
     return f", ended by {response.finish_reason}{own}"
 
 
-def _result(result: Any) -> str:  # noqa: ANN401
+def result_in_words(result: Any) -> str:  # noqa: ANN401 - a ToolResult, or None
+    """What became of a call, on one line: whether it failed, how long it took, and how the result begins."""
     if result is None:
         return "dropped, never executed"
     status = {True: "error", False: "ok"}.get(result.is_error, "?")
     broken = ", arguments were no JSON" if result.parse_error else ""
     took = "" if result.duration_ms is None else f" in {duration(result.duration_ms)}"
-    shown = _flat(result.content)
-    return f"{status}{broken} {_count(len(result.content), 'char')}{took}{': ' + shown if shown else ''}"
+    shown = flat(result.content)
+    return f"{status}{broken} {count(len(result.content), 'char')}{took}{': ' + shown if shown else ''}"
 
 
-def _events(events: Iterable[Any]) -> Iterator[str]:
+def happenings(events: Iterable[Any], width: int = WIDTH) -> Iterator[str]:
+    """Exceptional events, a line each: retries, nudges, compactions, and how subagents ended."""
     for event in events:
         if event.kind == "subagent":
-            yield from _subagent(event.payload)
+            yield from _subagent(event.payload, width)
+            continue
+        if event.kind == "retry":
+            yield short(f"     ** {_retry(event.payload)}", width)
             continue
         said = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _PLACES)
-        yield _short(f"     ** {event.kind}{': ' if said else ''}{_flat(said)}")
+        yield short(f"     ** {event.kind}{': ' if said else ''}{flat(said)}", width)
 
 
-def _subagent(facts: Mapping[str, Any]) -> Iterator[str]:
+def _subagent(facts: Mapping[str, Any], width: int) -> Iterator[str]:
     """How a subagent ended; of its beginning nothing is told."""
     if facts["reason"] is not None:
-        made = f"{_count(facts['steps'], 'step')}, {_count(facts['calls'], 'call')}"
-        yield _short(f"     => subagent {_flat(facts['agent'])}: {facts['reason']}, {made}, run {facts['run_id']}")
+        made = f"{count(facts['steps'], 'step')}, {count(facts['calls'], 'call')}"
+        yield short(f"     => subagent {flat(facts['agent'])}: {facts['reason']}, {made}, run {facts['run_id']}", width)
+
+
+def _retry(facts: Mapping[str, Any]) -> str:
+    """An attempt that failed, and what followed; who wrote the event may have left out any of it."""
+    wait = facts.get("wait_ms")
+    again = f", again after {duration(wait)}" if isinstance(wait, int) else ""
+    return flat(f"attempt {facts.get('attempt', '?')} failed{again}: {facts.get('what', '?')}")
 
 
 def _fact(name: str, value: object) -> str:
     return str(value) if name == "what" else f"{name} {'?' if value is None else value}"
 
 
-def _end(run: Any) -> Iterator[str]:  # noqa: ANN401
+def ending(run: Any, width: int = WIDTH) -> Iterator[str]:  # noqa: ANN401 - a Run
+    """How a run ended, and its totals: the last lines of its transcript."""
     if run.wrap_up is not None:
         spent = usage(run.wrap_up.response.usage) if run.wrap_up.response is not None else "not asked"
         why = f" ({run.wrap_up.fault})" if run.wrap_up.fault else ""
         yield f"     wrap-up, {spent if run.wrap_up.asked else 'not asked'}{why}"
         if run.sentinel is None or run.wrap_up.text != run.sentinel.text:
-            yield from _folded(run.wrap_up.text, _LINES, "     ")
+            yield from folded(run.wrap_up.text, _LINES, "     ", width=width)
     if run.synthesis is not None:
         yield "     synthesis"
-        yield from _folded(run.synthesis, _LINES, "     ")
+        yield from folded(run.synthesis, _LINES, "     ", width=width)
     if run.sentinel is not None:
-        yield from _folded(run.sentinel.text, 2, f"     [{run.sentinel.kind}] ", "     ")
+        yield from folded(run.sentinel.text, 2, f"     [{run.sentinel.kind}] ", "     ", width=width)
     stop = run.stop
     rule = f" by {stop.rule}" if stop.rule else ""
     value = f", {stop.value:,} of {stop.threshold:,}" if None not in (stop.value, stop.threshold) else ""
     also = f", also {', '.join(stop.also_true)}" if stop.also_true else ""
-    yield f"━━ {stop.reason}{rule} at boundary {stop.step}{value}{also} ".ljust(WIDTH, "━")
+    yield f"━━ {stop.reason}{rule} at boundary {stop.step}{value}{also} ".ljust(width, "━")
     results = [result for step in run.steps for result in step.results]
     given = [result for result in results if result is not None]
     unknown = sum(result.is_error is None for result in given)
     counts = [
-        _count(len(run.steps), "step"),
-        _count(len(given), "call"),
-        _count(sum(result.is_error is True for result in given), "error") + (f" (? {unknown:,})" if unknown else ""),
+        count(len(run.steps), "step"),
+        count(len(given), "call"),
+        count(sum(result.is_error is True for result in given), "error") + (f" (? {unknown:,})" if unknown else ""),
         f"{len(results) - len(given):,} dropped" if len(given) < len(results) else "",
         usage(_total(run)),
         "time ?" if run.duration_ms is None else duration(run.duration_ms),
     ]
     yield "   " + "   ".join(part for part in counts if part)
     if run.error:
-        yield from _folded(run.error, 3, "   !! ")
+        yield from folded(run.error, 3, "   !! ", width=width)
 
 
 def _total(run: Any) -> Any:  # noqa: ANN401
@@ -256,7 +279,13 @@ def _number(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> count(1, "step"), count(1_200, "call")
+        ('1 step', '1,200 calls')
+    """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -289,28 +318,62 @@ def _face(step: Any) -> object:  # noqa: ANN401
     return calls, tuple(result and (result.is_error, result.content) for result in step.results)
 
 
-def _flat(text: str) -> str:
-    """A text on one line, without what could upset a terminal."""
-    return " ".join(text[: 20 * WIDTH].translate(_CONTROLS).split())
+def printable(text: str) -> str:
+    r"""A text that a terminal can be sent: without control characters other than tabs and ends of lines.
+
+    Example:
+        >>> printable("red: \x1b[31m\r\nend")
+        'red: �[31m\nend'
+    """
+    clean = text.replace("\r\n", "\n").translate(_CONTROLS)
+    return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
 
 
-def _short(line: str) -> str:
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+def flat(text: str) -> str:
+    r"""A text on one line, as far as anybody reads, without what could upset a terminal.
+
+    Example:
+        >>> flat("two\n  lines \x07")
+        'two lines �'
+    """
+    return " ".join(printable(" ".join(text[: 20 * WIDTH].split())).split())
 
 
-def _folded(text: str, most: int, first: str, rest: str | None = None) -> Iterator[str]:
-    """The first lines of a text, and how many more there are."""
+def short(line: str, width: int = WIDTH) -> str:
+    """A line that is no longer than that; where it was cut, it says so.
+
+    Example:
+        >>> short("a long line", 7)
+        'a long…'
+    """
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def folded(text: str, most: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
+    """The first lines of a text, and how many more there are.
+
+    Args:
+        text: The text.
+        most: How many lines are shown.
+        first: What the first line begins with.
+        rest: What the others begin with; by default as many spaces.
+        width: How long a line may be.
+
+    Example:
+        >>> list(folded("one two three", 1, "> ", width=7))
+        ['> one', '  … 2 more lines']
+    """
     rest = " " * len(first) if rest is None else rest
-    room = WIDTH - len(first)
+    room = max(width - len(first), 1)
     lines = [
         part
         for line in text[: 40 * WIDTH].splitlines()
         if line.strip()
-        for part in textwrap.wrap(line.translate(_CONTROLS), room, tabsize=4)
+        for part in textwrap.wrap(printable(line), room, tabsize=4)
     ]
     hidden = sum(1 for line in text[40 * WIDTH :].splitlines() if line.strip())
     shown = lines if len(lines) + hidden <= most + 1 else lines[:most]
     for number, line in enumerate(shown):
         yield (first if number == 0 else rest) + line
     if len(shown) < len(lines) + hidden:
-        yield f"{rest}… {_count(len(lines) + hidden - len(shown), 'more line')}"
+        yield f"{rest}… {count(len(lines) + hidden - len(shown), 'more line')}"

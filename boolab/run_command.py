@@ -1,0 +1,359 @@
+"""The command `boolab run`: one agent, one task, one model, told as it happens, with its record kept.
+
+Whatever ends the run, its record is written: a limit, a failure of the model, Ctrl-C (once), or that nobody reads the
+output any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import inspect
+import os
+import re
+import signal
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from boolab.abort import Abort
+from boolab.agents import Agent, AgentFileWarning, load_agents
+from boolab.data import data_path
+from boolab.errors import AgentFileError, SettingError
+from boolab.models.base import Model
+from boolab.presets import get_policy
+from boolab.report.live import Guarded, Opening, View, view_of
+from boolab.report.sheet import ERASE_BELOW, is_terminal
+from boolab.runner import Live, start
+from boolab.saving import check_suffix, save_runs
+from boolab.transcript import flat
+from boolab.types import Run
+from boolab.workspace import workspace_tools
+
+FINISHED: Final = 0
+FAILED: Final = 1
+STOPPED: Final = 3
+INTERRUPTED: Final = 130
+TICK_SECONDS: Final = 0.1
+"""How often the status line is drawn anew while nothing happens."""
+
+
+def run_command(args: Namespace) -> int:
+    """Run an agent as the command line says.
+
+    Args:
+        args: The arguments of `boolab run`.
+
+    Returns:
+        The exit code; see `exit_code`.
+
+    Raises:
+        SettingError: if something is missing or not accepted, before the model is asked.
+        BrokenPipeError: if nobody reads the output any more; the record is written all the same.
+    """
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", AgentFileWarning)
+        agent = agent_of(args)
+    for warning in said:
+        sys.stderr.write(f"boolab: {flat(str(warning.message))}\n")
+    model, where = model_of(args, agent)
+    if args.record is not None:
+        from boolab.models.recording import record  # noqa: PLC0415 - seldom needed
+
+        model = record(model, args.record)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # what a model says need not fit into the terminal's encoding
+    view = view_of(sys.stdout, sys.stderr, quiet=args.quiet, as_json=args.json)
+    return asyncio.run(_perform(args, agent, model, where, view))
+
+
+async def _perform(args: Namespace, agent: Agent | None, model: Model, where: str, shown: View) -> int:
+    abort = Abort()
+    view = Guarded(shown, abort.abort)
+    options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
+    live = start(agent, args.task, model=model, abort=abort, on_event=view.event, **options)
+    record = _new_record(args.out, agent)
+    policy = get_policy("boocode" if agent is None else agent.policy)
+    name = "" if agent is None else agent.name
+    opening = Opening(name, where, policy.name, str(args.root), args.task, live.limits, record)
+    with _interrupts(asyncio.get_running_loop(), abort, view, record), _kept(record):
+        view.begin(opening)
+        await _watch(live, view)
+        _save(live.run, record)
+    code = exit_code(live.run)
+    view.end(live.run, code)
+    if view.left:
+        raise BrokenPipeError
+    return code
+
+
+async def _watch(live: Live, view: View) -> None:
+    """Tell of each step, and of time that passes in between."""
+    clock = asyncio.create_task(_tick(view))
+    try:
+        async with live:
+            async for step in live:
+                view.step(step, live.progress)
+    finally:
+        clock.cancel()
+
+
+async def _tick(view: View) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        view.tick()
+
+
+def exit_code(run: Run) -> int:
+    """The exit code that tells how a run ended.
+
+    Args:
+        run: The run.
+
+    Returns:
+        0 if it finished, 1 if it failed, 130 if it was interrupted, and 3 if anything else stopped it first: a limit,
+        or that it waits for an answer.
+    """
+    if not run.censored:
+        return FINISHED
+    return {"error": FAILED, "aborted": INTERRUPTED}.get(run.stop_reason, STOPPED)
+
+
+# --- Who runs -------------------------------------------------------------------------------------------------------
+
+
+def agent_of(args: Namespace) -> Agent | None:
+    """The agent that the command line names, under the limits that it sets.
+
+    Args:
+        args: The arguments of `boolab run`.
+
+    Raises:
+        SettingError: if there is no such agent, or a limit is not one that its policy has.
+        AgentFileError: if its file cannot be read.
+    """
+    agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
+    policy = get_policy(args.policy or ("boocode" if agent is None else agent.policy))
+    asked: dict[str, Any] = {
+        name: None if value == "none" else value
+        for name, value in (("steps", args.steps), ("tool_budget", args.budget), ("doom_loop", args.doom))
+        if value is not None
+    }
+    for name in asked:
+        if name not in policy.order:
+            known = ", ".join(limit for limit in ("steps", "tool_budget", "doom_loop") if limit in policy.order)
+            msg = f"policy {policy.name} has no limit called {name}; it has: {known or 'none that can be set'}"
+            raise SettingError(msg)
+    changed = replace(policy, **_spending(args))
+    if agent is None:
+        if not asked and args.policy is None and args.temperature is None and changed == policy:
+            return None
+        # A bare model that somebody sets limits for: an agent without a name, with the budget of no agent.
+        agent = Agent("", policy=changed, tool_budget=policy.budget_no_agent)
+    temperature = agent.temperature if args.temperature is None else args.temperature
+    return replace(agent, policy=changed, temperature=temperature, **asked)
+
+
+def _spending(args: Namespace) -> dict[str, Any]:
+    """The limits on money and time, in the policy's words."""
+    given = {"cost_budget": args.max_cost, "time_budget": args.max_time}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _named(word: str, agents: str | None) -> Agent:
+    """The agent of that name, or in that file."""
+    if Path(word).suffix == ".md":
+        found = load_agents(word)
+        if len(found) > 1:
+            msg = f"{word} holds {len(found)} agents ({', '.join(found)}): name one, with --agents {word}"
+            raise SettingError(msg)
+        return next(iter(found.values()))
+    looked: dict[str, Mapping[str, Agent]] = {}
+    for path in _agent_files(agents):
+        try:
+            looked[str(path)] = load_agents(path)
+        except AgentFileError as error:
+            if agents is not None:
+                raise
+            # An AGENTS.md without agents is common: other tools keep their instructions there.
+            looked[f"{path} ({error.message})"] = {}
+            continue
+        if word in looked[str(path)]:
+            return looked[str(path)][word]
+    names = [name for found in looked.values() for name in found]
+    close = difflib.get_close_matches(word, names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in looked.items())
+    msg = f"there is no agent {word!r}{hint} Looked in {places}" if hint else f"there is no agent {word!r} in {places}"
+    raise SettingError(msg)
+
+
+def _agent_files(given: str | None) -> Iterator[Path]:
+    if given is not None:
+        yield Path(given)
+        return
+    for path in (Path("AGENTS.md"), Path("agents") / "AGENTS.md"):
+        if path.is_file():
+            yield path
+    yield data_path("agents")
+
+
+# --- What answers ---------------------------------------------------------------------------------------------------
+
+
+def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
+    """The model that the command line names, or its agent, and where it is in words.
+
+    Args:
+        args: The arguments of `boolab run`.
+        agent: The agent.
+
+    Raises:
+        SettingError: if there is none, or it cannot be had.
+        ScriptError: if a script cannot be read.
+    """
+    named = None if agent is None else agent.model
+    name = args.model or (named if isinstance(named, str) else None)
+    if name is None:
+        msg = "which model? --model NAME with --base-url URL asks a server, --model FILE.yaml plays a script"
+        raise SettingError(msg)
+    suffix = Path(name).suffix
+    if suffix not in (".yaml", ".yml", ".jsonl"):
+        return _remote(args, name)
+    if args.base_url or args.protocol or args.key_env or args.param:
+        msg = f"{name} is a file, which no server plays: leave out --base-url, --protocol, --key-env and --param"
+        raise SettingError(msg)
+    path = Path(name).expanduser()
+    if suffix == ".jsonl":
+        from boolab.models.recorded import RecordedModel  # noqa: PLC0415 - one of several
+
+        return RecordedModel(path), f"recording {name}"
+    from boolab.models.scripted import ScriptedModel  # noqa: PLC0415 - one of several
+
+    return ScriptedModel.load(path, realtime=True), f"script {name}"
+
+
+def protocol_of(name: str, base_url: str | None) -> str:
+    """The protocol that a model most likely speaks: Anthropic's for its own host and for names of its own models.
+
+    Args:
+        name: What the server calls the model.
+        base_url: The server; None for the provider's own.
+
+    Example:
+        >>> protocol_of("claude-haiku", None), protocol_of("anthropic/claude-haiku", "https://openrouter.ai/api/v1")
+        ('anthropic', 'openai')
+    """
+    own = name.startswith("claude") or urlsplit(base_url or "").hostname == "api.anthropic.com"
+    return "anthropic" if own else "openai"
+
+
+def _remote(args: Namespace, name: str) -> tuple[Model, str]:
+    key = None
+    if args.key_env is not None:
+        key = os.environ.get(args.key_env)
+        if not key:
+            msg = f"--key-env {args.key_env}: there is no such environment variable, or it is empty"
+            raise SettingError(msg)
+    from boolab.models.hosted import AnthropicModel, OpenAIModel  # noqa: PLC0415 - slow to import
+
+    protocol = args.protocol or protocol_of(name, args.base_url)
+    kind = AnthropicModel if protocol == "anthropic" else OpenAIModel
+    parameters = dict(args.param)
+    own = parameters.keys() & inspect.signature(kind).parameters.keys()
+    if own:
+        msg = f"--param {min(own)}: that is no parameter of a request"
+        raise SettingError(msg)
+    model = kind(name, base_url=args.base_url, api_key=key, **parameters)
+    return model, f"{name} at {model.base_url}"
+
+
+# --- Where the record goes, and what Ctrl-C does --------------------------------------------------------------------
+
+
+def _new_record(given: str | None, agent: Agent | None) -> Path:
+    """A file for the record, made now, so that nothing is paid for whose record could not be written."""
+    if given is not None:
+        path = Path(given).expanduser()
+        check_suffix(path)
+        return _new_file(path)
+    who = re.sub(r"[^\w.-]+", "-", agent.name if agent is not None else "").strip("-.") or "model"
+    stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{who}"
+    number = 1
+    while True:
+        path = Path("runs") / f"{stem}{f'-{number}' if number > 1 else ''}.jsonl"
+        if not path.exists():
+            return _new_file(path)
+        number += 1
+
+
+def _new_file(path: Path) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("xb").close()
+    except FileExistsError as error:
+        msg = f"{path} exists, and is not overwritten: choose another name"
+        raise SettingError(msg) from error
+    except OSError as error:
+        msg = f"{path}: {error.strerror}"
+        raise SettingError(msg) from error
+    return path
+
+
+def _save(run: Run, record: Path) -> None:
+    try:
+        save_runs(run, record)
+    except OSError as error:
+        msg = f"the record cannot be written to {record}: {error.strerror}"
+        raise SettingError(msg) from error
+
+
+@contextmanager
+def _kept(record: Path) -> Iterator[None]:
+    """Leave no empty file behind if something of our own fails."""
+    try:
+        yield
+    except BaseException:
+        _discard(record)
+        raise
+
+
+def _discard(record: Path) -> None:
+    if record.exists() and not record.stat().st_size:
+        record.unlink()
+
+
+@contextmanager
+def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, record: Path) -> Iterator[None]:
+    """Let the first Ctrl-C end the run in its own way, and the second leave at once."""
+
+    def stop() -> None:
+        view.interrupt()
+        abort.abort()
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        # Nothing is written and no lock is taken in here: the main thread may be in the middle of either.
+        if not interrupted:
+            interrupted.append(True)
+            loop.call_soon_threadsafe(stop)
+            return
+        _discard(record)
+        os.write(sys.stderr.fileno(), farewell)
+        os._exit(INTERRUPTED)
+
+    interrupted: list[bool] = []
+    farewell = f"{ERASE_BELOW if is_terminal(sys.stderr) else ''}\nboolab: left without a record\n".encode()
+    before: Callable[[int, FrameType | None], Any] | int | None = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
