@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from boolab.abort import Abort
     from boolab.agents import Agent, load_agents
+    from boolab.branching import branch
     from boolab.compaction import Compaction
     from boolab.compare import compare_policies
     from boolab.counterfactuals import counterfactual
@@ -126,6 +127,7 @@ __all__ = [
     "Usage",
     "alternating_actions",
     "boundaries_df",
+    "branch",
     "calls_df",
     "chanting",
     "compare_policies",
@@ -196,6 +198,7 @@ _HOMES = {
     "presets": ("dynamic_turns", "fixed_turns", "policies"),
     "abort": ("Abort",),
     "agents": ("Agent", "load_agents"),
+    "branching": ("branch",),
     "counterfactuals": ("counterfactual",),
     "detector_rules": (
         "alternating_actions",

@@ -300,6 +300,11 @@ def _usage(name: str) -> Callable[[Run], int | None]:
     return total
 
 
+def _branch(fact: str) -> Callable[[Run], Any]:
+    """Where a run was branched off last: the other run's id, or the step; None if it was not."""
+    return lambda run: next((event.payload[fact] for event in reversed(run.events) if event.kind == "branch"), None)
+
+
 def _wrapup_tokens(run: Run) -> int | None:
     return known_sum(amount for usage in run.outside for amount in (usage.input_tokens, usage.output_tokens))
 
@@ -336,6 +341,8 @@ RUN_COLUMNS = [
     Column("task", TEXT, lambda run: run.task or None),
     Column("source", TEXT, lambda run: run.source),
     Column("parent_run_id", TEXT, lambda run: run.parent_run_id),
+    Column("branched_from", TEXT, _branch("run_id")),
+    Column("branched_at", INT, _branch("step")),
     Column("seed", INT, lambda run: run.seed),
     Column("started_at", TIME, lambda run: run.started_at),
     Column("n_turns", INT, lambda run: len(list(turns_of(run)))),
@@ -370,6 +377,7 @@ STEP_COLUMNS = [
     Column("duration_ms", INT, lambda row: row.step.duration_ms),
     Column("ttft_ms", INT, lambda row: row.step.response.ttft_ms),
     Column("finish_reason", TEXT, lambda row: row.step.response.finish_reason),
+    Column("native_finish_reason", TEXT, lambda row: row.step.response.native_finish_reason),
     Column("n_tool_calls", INT, lambda row: sum(result is not None for result in row.step.results)),
     Column("n_errors", INT, lambda row: _errors([row.step])),
     Column("input_tokens", INT, lambda row: row.step.response.usage.input_tokens),

@@ -20,7 +20,7 @@ from boolab.clock import VirtualClock, WallClock
 from boolab.conversation import Conversation, from_user
 from boolab.errors import ModelError, UnknownCounter, describe
 from boolab.events import TOLD_AT_ONCE, start_event, step_events, stop_event
-from boolab.finish import ends_turn, finishes
+from boolab.finish import ends_turn, finishes, is_done
 from boolab.models.base import Emit, Request, partial_of, what_is_wrong
 from boolab.presets import get_policy
 from boolab.setup import Setup, Task, check_setup, model_of, offered_tools, prompt_of
@@ -55,7 +55,7 @@ class Turn:
         setup: What it is run with.
         task: The user's message, or a list of messages.
         paused: A run to go on with: a paused one with its last results answered, or one that a cap stopped.
-        answer: What the user says to a run that a cap stopped.
+        answer: What the user says to a run that a cap stopped, or where another is taken up.
         parent: The turn whose tool starts this one.
         charged: Whether the parent's budgets pay for it too.
 
@@ -168,15 +168,22 @@ class Turn:
             self.steering.says.clear()
             self.steering.retrace(self.bounds.call_guards, step.response, self.progress, self.talk.steps)
             self.talk.add(step)
-            self.progress.complete(step.response, step.results, None if elapsed is None else elapsed - self.turn_ms)
+            if answer is None and step is run.steps[-1] and not any(step.results) and not self.ended_with(step):
+                self.idle()
+            if self.grace is None:
+                self.progress.complete(step.response, step.results, None if elapsed is None else elapsed - self.turn_ms)
             self._charge_again([event for event in charged if event.payload["after_step"] == step.index])
             self.steering.nudge(self.bounds.nudging, self.progress)
         self.talk.next_message += len(run.inputs)
         self._send_what_was_sent()
-        for _ in range(times_continued(run.events)):
+        most = self.policy.continues if self.bounds.own else 0
+        times = times_continued(run.events)
+        for _ in range(times if most is None else min(times, most)):
             self._extend()
-        if answer is not None:
+        if answer is not None and run.stop.reason == "step_cap":
             self._continue(run, answer)
+        elif answer is not None:
+            self._hear(answer)
 
     def _beyond_the_cap(self, run: Run) -> set[int]:
         """The steps that came after a cap and before the run went on: nothing of them counted."""
@@ -198,6 +205,14 @@ class Turn:
         if run.sentinel is not None:
             self.talk.put(Message("sentinel", (run.sentinel,)))
         self.say("continued", answer)
+
+    def _hear(self, message: Message) -> None:
+        """Let the user speak at the boundary: after a final answer in a new turn, and where the policy has it so."""
+        steps = self.talk.steps
+        if steps and (self.policy.input_resets_cap or self.ended_with(steps[-1])):
+            self._open_turn(self.number + 1, self.boundary_ms)
+            self.steering.says.clear()
+        self.steering.says.append(("input", message.text))
 
     def _send_what_was_sent(self) -> None:
         """Take up the compactions of a run that ended: the latest summary stands for what it sums up."""
@@ -512,6 +527,14 @@ class Turn:
         if self.bounds.text_only:
             return True
         return ends_turn(self.policy, response, input_waits=self.steering.input_waits())
+
+    def ended_with(self, step: Step) -> bool:
+        """Whether a step on record is one that ends a turn, by the policy's finish guard or as the last one granted."""
+        if step.broke_off:
+            return False
+        was_last = any(event.kind == "grace" and event.payload["after_step"] == step.index - 1 for event in self.events)
+        done = self.ends_by_calls and is_done(self.policy, step.response.tool_calls, step.results)
+        return was_last or done or self.is_final(step.response)
 
     def unknown_tools(self, calls: Sequence[ToolCall]) -> list[str]:
         """The names among calls that stand for no tool, and to which the model brings no results of its own."""

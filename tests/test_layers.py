@@ -69,6 +69,7 @@ LAYERS = {
     },
     3: {
         "bounds",
+        "branching",
         "conversation",
         "counterfactuals",
         "finish",

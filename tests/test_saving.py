@@ -69,14 +69,15 @@ calls = st.builds(ToolCall, text, text, text)
 results = st.builds(ToolResult, text, text, st.none() | st.booleans(), st.booleans(), count)
 sentinels = st.builds(Sentinel, text, text)
 responses = st.builds(
-    Response, text, st.lists(calls, max_size=3).map(tuple), st.none() | text, usages, text, count
+    Response, text, st.lists(calls, max_size=3).map(tuple), st.none() | text, usages, text, count, st.none() | text,
+    text,
 )  # fmt: skip
 wrap_ups = st.builds(WrapUp, text, st.none() | responses, text, st.booleans())
 compactions = st.builds(
     Compacted, st.integers(1, 9), st.integers(1, 9), text, st.integers(0, 99), st.none() | responses, text,
     st.booleans(), count,
 )  # fmt: skip
-parts = st.builds(StepStart, st.integers(1, 99), count) | st.builds(Text, text) | st.builds(Reasoning, text)
+parts = st.builds(StepStart, st.integers(1, 99), count) | st.builds(Text, text) | st.builds(Reasoning, text, text)
 messages = st.builds(
     Message,
     st.sampled_from(["system", "user", "assistant", "tool", "sentinel"]),
