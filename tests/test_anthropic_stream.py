@@ -250,6 +250,27 @@ def test_an_index_that_comes_again_opens_another_block() -> None:
     assert closed.tool_calls == (ToolCall("a", "look", "{}"), ToolCall("b", "look", '{"what": 1}'))
 
 
+def test_a_block_ends_where_another_of_its_index_begins() -> None:
+    told: list[str] = []
+    closed = fed(
+        [*call(0, "look")[:-1], *text(0, "Hi."), end("max_tokens")], lambda of, said: told.append(said)
+    ).close()
+    assert isinstance(closed, Response)
+    assert closed.tool_calls == (ToolCall("toolu_0", "look", "{}"),)
+    assert told == ["look {}", "Hi."]
+
+
+def test_a_delta_of_another_type_than_its_block_is_passed_over() -> None:
+    stray = [delta(0, type="text_delta", text="stray"), delta(0, type="thinking_delta", thinking="stray")]
+    closed = response([call(0, "look")[0], *stray, stop(0), end("tool_use")])
+    assert closed == Response("", (ToolCall("toolu_0", "look", "{}"),), "tool_calls", native_finish_reason="tool_use")
+
+
+def test_the_first_fault_is_the_one_that_is_told() -> None:
+    overload = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    assert fault([overload, "{"]).status == 529
+
+
 def test_servers_that_leave_indices_starts_or_stops_out_are_understood() -> None:
     said: Any = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hi."}}
     assert response([said, said, end()]).text == "Hi.Hi."
@@ -558,12 +579,10 @@ def test_no_body_in_place_of_a_stream_raises(answer: bytes) -> None:
     Messages("m", {}).error_text(answer)
 
 
-@pytest.mark.parametrize("depth", [300, 900, 100_000])
-def test_deep_nesting_is_no_danger(depth: int) -> None:
-    deep = '{"a":' * depth + "1" + "}" * depth
-    decoder = MessageDecoder()
-    decoder.feed(
-        "x", f'{{"type":"content_block_start","content_block":{{"type":"tool_use","name":"f","input":{deep}}}}}'
-    )
-    decoder.feed_whole(deep.encode())
-    assert what_is_wrong(decoder.partial()) == ""
+def test_deep_nesting_is_no_danger() -> None:
+    for depth in (100, *range(150, 1050, 10), *range(900, 1000), 100_000):  # around all limits of parsers and of Python
+        deep = '{"a":' * depth + "1" + "}" * depth
+        decoder, call_of_it = MessageDecoder(), f'{{"type":"tool_use","name":"f","input":{deep}}}'
+        decoder.feed("content_block_start", f'{{"content_block":{call_of_it}}}')
+        decoder.feed_whole(deep.encode())
+        assert what_is_wrong(decoder.partial()) == ""

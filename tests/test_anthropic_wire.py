@@ -424,6 +424,22 @@ def test_a_body_from_cached_pieces_is_the_one_that_is_made_anew(data: st.DataObj
                 assert refused(json.loads(body)["messages"]) == []
 
 
+def test_what_belongs_to_one_request_leaves_nothing_behind() -> None:
+    answer = results(ToolResult("a", "seen"))
+    for prompt, tail in (
+        ([system("Be good.")], (system("Be brief."), user("Go"))),
+        ([user("Go")], (user("On"), assistant(Text("Well."), ToolCall("a", "look", "{}")), answer)),
+        ([user("Go"), assistant(ToolCall("a", "look", "{}"))], (answer, user("On"))),
+        ([user("Go"), assistant(ToolCall("a", "look", "{}")), user("Hurry")], (answer,)),
+    ):
+        history, wire = History(prompt, []), Messages("m", {})
+        alone = wire.body(asked(history))
+        with_tail = wire.body(asked(Context((), history, 0, tail)))
+        assert wire.body(asked(Context((), history, 0, tail))) == with_tail
+        assert wire.body(asked(history)) == alone
+        assert refused(json.loads(with_tail)["messages"]) == []
+
+
 def test_a_step_serialises_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Message] = []
     steps: list[Step] = []

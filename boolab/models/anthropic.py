@@ -207,7 +207,7 @@ class _Conversation:
                 thinking, self._last_text = [], part.text
             elif isinstance(part, ToolCall):
                 self._blocks += (*thinking, self._call_block(part))
-                thinking, self._last_text = [], ""
+                thinking = []
 
     def _add_input(self, message: Message) -> None:
         for part in message.parts:
