@@ -276,6 +276,15 @@ def test_several_calls_without_index_and_id_in_one_delta_are_several_calls() -> 
     assert calls(chunk({"tool_calls": entries})) == [("call_1", "look", '{"x":1}'), ("call_2", "write", '{"x":1}')]
 
 
+def test_a_name_without_index_and_id_begins_a_call_though_the_last_one_has_no_arguments() -> None:
+    assert len(calls(call(None, None, "look", ""), call(None, None, "look", ""))) == 2
+
+
+def test_another_name_after_arguments_begins_another_call_at_the_same_index() -> None:
+    pieces = [call(0, None, "look", '{"cut'), call(0, None, "write", "{}")]
+    assert calls(*pieces) == [("call_1", "look", '{"cut'), ("call_2", "write", "{}")]
+
+
 def test_another_id_with_a_name_at_the_same_index_is_another_call() -> None:
     pieces = [call(0, "a", "look", ""), call(0, None, None, "{}"), call(0, "b", "look", ""), call(0, None, None, "{}")]
     assert calls(*pieces) == [("a", "look", "{}"), ("b", "look", "{}")]
@@ -345,8 +354,9 @@ def test_only_the_first_choice_is_read() -> None:
     assert (response.text, response.finish_reason) == ("Hi.", "stop")
 
 
-def test_reasoning_under_two_names_is_heard_once() -> None:
-    assert heard(chunk({"reasoning": "Hm.", "reasoning_content": "Hm."}), HI, STOP).reasoning == "Hm."
+@pytest.mark.parametrize(("content", "other"), [("Hm.", "Hm."), ("Hm.", ""), ("", "Hm.")])
+def test_reasoning_under_two_names_is_heard_once(content: str, other: str) -> None:
+    assert heard(chunk({"reasoning": other, "reasoning_content": content}), HI, STOP).reasoning == "Hm."
 
 
 def test_half_surrogates_in_two_deltas_are_one_character_in_text_arguments_and_what_is_emitted() -> None:
@@ -915,7 +925,8 @@ def test_reasoning_details_go_back_in_place_of_the_text_each_block_in_one_piece(
     pieces = [
         chunk({"reasoning": "a", "reasoning_details": [block(0, text="a", signature=None)]}),
         chunk({"reasoning": "b", "reasoning_details": [block(0, text="b")]}),
-        chunk({"reasoning_details": [block(0, text="", signature="s"), block(1, text="c", signature="t")]}),
+        chunk({"reasoning_details": [block(0, text="", signature="s"), block(0, text="", signature=None)]}),
+        chunk({"reasoning_details": [block(1, text="c", signature="t")]}),
         chunk({"reasoning_details": [secret, secret]}),
     ]
     message = echoed(*pieces, LOOK)
@@ -1026,6 +1037,10 @@ def test_each_body_of_a_run_is_the_one_that_is_written_without_anything_remember
         assert told["messages"] == list(plain(messages))
         assert len(told.get("tools", ())) == len(tools)
         assert body == ChatCompletions("m", {"top_p": 0.5}).body(request(list(messages), tools))
+
+
+def test_messages_behind_an_empty_history_are_sent_alone() -> None:
+    assert sent(Context((), Watched(), 0, [USER]))["messages"] == [{"role": "user", "content": "Hello"}]
 
 
 class Watched(Sequence[Message]):
