@@ -209,9 +209,11 @@ class Turn:
     def _hear(self, message: Message) -> None:
         """Let the user speak at the boundary: after a final answer in a new turn, and where the policy has it so."""
         steps = self.talk.steps
-        if steps and (self.policy.input_resets_cap or self.ended_with(steps[-1])):
-            self._open_turn(self.number + 1, self.boundary_ms)
+        ended = bool(steps) and self.ended_with(steps[-1])
+        if ended:
             self.steering.says.clear()
+        if ended or (steps and self.policy.input_resets_cap):
+            self._open_turn(self.number + 1, self.boundary_ms)
         self.steering.says.append(("input", message.text))
 
     def _send_what_was_sent(self) -> None:
