@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 from nbclient import NotebookClient
 
 from boolab.data import checkout
+from tests.model_protocols import CHAT, Said
+from tests.model_server import PATIENCE_S, ModelServer, stream
 
 pytestmark = [
     # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
@@ -42,6 +47,7 @@ def test_there_are_notebooks() -> None:
         "02_caps_budgets_doom_loops",
         "03_your_own_logs",
         "04_harnesses",
+        "06_real_models",
     ]
 
 
@@ -126,3 +132,59 @@ print(
     printed = notebook.cells[-1].outputs[0]["text"].strip()
     assert printed == "finished [1, 2, 3] 3 [3, 10, 364] [(3, 2), (4, 3), (4, 3)] 3"
     assert images(notebook) == 4
+
+
+SETTINGS = ("BOOLAB_MODEL", "BOOLAB_BASE_URL", "BOOLAB_PROTOCOL", "BOOLAB_KEY_VARIABLE")
+"""What 06 takes from the environment."""
+COMPARED = """
+print(
+    table["steps"].astype(int).tolist(), int(table["finished"].sum()), agreed.round(2).values.tolist(), same,
+    lost.error.partition(":")[0], [branch.steps[0] == run.steps[0] for branch in branches.values()],
+    branches["by hand"].n_steps, server.pid,
+)
+"""
+
+
+def test_06_compares_a_double_a_script_and_a_model_of_ones_own_and_shows_no_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "sk-canary-of-the-notebook"
+    found = Said("I would have to look.")
+    with ModelServer(reply=lambda _: stream(*CHAT.events(found))) as own:
+        values = ("mine", own.url + CHAT.root, "openai", "KEY_OF_MINE")
+        for name, value in (*zip(SETTINGS, values, strict=True), ("KEY_OF_MINE", key)):
+            monkeypatch.setenv(name, value)
+        notebook = execute(NOTEBOOKS[4], COMPARED)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    told, _, server = printed.rpartition(" ")
+    agreed = [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    assert told == f"[2, 2, 1, 3] 12 {agreed} True ScriptExhausted [True, True, True, True] 3"
+    assert images(notebook) == 1
+    assert {CHAT.key_in(asked) for asked in own.asked} == {key}
+    assert key not in nbformat.writes(notebook)
+    assert has_ended(int(server))
+
+
+def has_ended(process: int) -> bool:
+    """Wait until a process that is no child of this one has ended."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], PATIENCE_S)[0])
+    finally:
+        os.close(handle)
+
+
+def test_06_says_what_to_install_if_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "llmock", None)
+    first, second, *_ = (
+        cell.source for cell in nbformat.read(NOTEBOOKS[4], as_version=4).cells if cell.cell_type == "code"
+    )
+    namespace: dict[str, Any] = {}
+    exec(first, namespace)  # noqa: S102 - the project's own notebook
+    with pytest.raises(SystemExit, match="install the double: pip install llmock"):
+        exec(second, namespace)  # noqa: S102
