@@ -77,7 +77,8 @@ async def branch(
         msg = f"step {at} ended its turn: pass message=..., what the user says then, or branch at an earlier step"
         raise SettingError(msg)
     turn.note("branch", run_id=run.run_id, step=at)
-    return replace(await drive(turn), task=run.task)  # a log may know its task by another name than its prompt
+    record = await drive(turn)
+    return replace(record, task=run.task or record.task)  # a log may know its task by another name than its prompt
 
 
 def _check(run: object, at: object, message: object) -> None:

@@ -211,3 +211,9 @@ def test_frames_survive_a_concat_with_an_empty_one() -> None:
 def test_an_agent_a_model_and_a_task_that_nobody_named_are_unknown() -> None:
     run = replace(play(distinct(1)), agent="", model="", task="")
     assert runs_df(run)[["agent", "model", "task"]].isna().all(axis=None)
+
+
+def test_the_providers_own_finish_word_stands_beside_boolabs() -> None:
+    frame = steps_df(play([Response("x", finish_reason="stop", native_finish_reason="end_turn"), "y"]))
+    assert frame[["finish_reason", "native_finish_reason"]].values.tolist() == [["stop", "end_turn"]]
+    assert steps_df(play(["y"]))["native_finish_reason"].isna().all()

@@ -30,6 +30,8 @@ from boolab.presets import policies
 from boolab.runner import resume, run, run_sync
 from boolab.types import Event, Message, Response, Run, Text, ToolCall, Usage
 from tests.helpers import TOOLS, call, distinct, play, steps
+from tests.model_protocols import Said, Speaks, both, go
+from tests.model_server import CLOSE, ModelServer, stream
 from tests.test_properties import FREE, NEVER, scripts
 
 MATCHES: tuple[Literal["order"], Literal["request"]] = ("order", "request")
@@ -558,3 +560,17 @@ def test_an_exception_that_is_no_model_error_comes_back_as_the_record_had_it(tmp
     assert first.error == again.error == "KeyError: 'x'"
     with pytest.raises(ModelError, match="KeyError: 'x'"):
         asyncio.run(RecordedModel(path).respond(Request(0, first.prompt, (), VirtualClock())))
+
+
+@both
+def test_a_real_model_is_recorded_and_played_without_its_server(tmp_path: Path, speaks: Speaks) -> None:
+    path = tmp_path / "a.jsonl"
+    looking = Said("I look. ", [("call_1", "look", '{"what": "the sea"}')], reasoning="Hm.", usage=(20, 7))
+    events = [list(speaks.events(said)) for said in (looking, looking, Said("Done."))]
+    with ModelServer(stream(*events[0]), [*stream(*events[1])[:-4], CLOSE]) as server:
+        first = go(record(speaks.model(server.url), path))
+    assert [step.broke_off for step in first.steps] == [False, True]
+    for match in MATCHES:
+        again = go(RecordedModel(path, match=match))
+        assert [step.response for step in again.steps] == [step.response for step in first.steps]
+        assert (again.stop, again.error) == (first.stop, first.error)
