@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test fuzz lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
+.PHONY: demo test fuzz soak lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -26,6 +26,9 @@ test: $(READY) ## run the tests
 
 fuzz: $(READY) ## damage each sample log a hundred times in each way
 	$(BIN)/python -m pytest --quiet --numprocesses 2 tests/readers/test_damage.py --damage 100
+
+soak: $(READY) ## play 1,000 seeded runs on a server that fails in all the ways we know
+	$(BIN)/python -m pytest --quiet tests/test_faults.py --soak 1000
 
 lab: $(READY) ## open the notebooks in JupyterLab
 	$(BIN)/boolab lab

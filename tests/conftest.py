@@ -1,9 +1,32 @@
-"""Options of the test-suite."""
+"""Options of the test-suite, and the canary in its environment."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from tests.canary import CANARY, Listening, files_with, sing
+
+OUT = Path(__file__).parent.parent / "out"
+
+sing()  # before any test module is imported: one might look at the environment as it is
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--damage", type=int, default=10, help="how often each sample log is cut, and how often changed")
+    parser.addoption("--soak", type=int, default=100, help="how many seeded runs the fault-injecting server gets")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """After the last test, no file that a test wrote and no line that was logged holds the key of the environment."""
+    written = tmp_path_factory.getbasetemp()
+    listening = Listening(CANARY)
+    logging.getLogger().addHandler(listening)
+    yield
+    logging.getLogger().removeHandler(listening)
+    assert listening.sung_by == []
+    assert files_with(CANARY, [written, OUT]) == []

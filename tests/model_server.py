@@ -79,9 +79,10 @@ RESET: Final = End.RESET
 
 
 class Forever(NamedTuple):
-    """The same bytes again and again, until the client has had enough."""
+    """The same bytes again and again, until the client has had enough: as fast as it reads, or with pauses between."""
 
     piece: bytes
+    pause_s: float = 0
 
 
 class Latency(NamedTuple):
@@ -123,7 +124,7 @@ def stream(*acts: Act, headers: Mapping[str, str] | None = None, end: Iterable[A
 
 
 def _chunked(act: Act) -> Act:
-    return Forever(chunk(act.piece)) if isinstance(act, Forever) else act
+    return act._replace(piece=chunk(act.piece)) if isinstance(act, Forever) else act
 
 
 @dataclass
@@ -324,11 +325,12 @@ class _Connection(asyncio.Protocol):
         elif isinstance(act, Forever):
             while True:
                 await self._write(act.piece)
-                await asyncio.sleep(0)
+                await asyncio.sleep(act.pause_s)
 
     async def _write(self, data: bytes) -> None:
         await self._writable.wait()
-        self.transport.write(data)
+        if not self.transport.is_closing():
+            self.transport.write(data)
 
 
 @contextlib.contextmanager
