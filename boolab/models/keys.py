@@ -114,7 +114,8 @@ class Eraser:
     """Takes secrets out of what a server sent: some send them back, in the text of an error or in an answer.
 
     Args:
-        secrets: The secrets; those shorter than 8 characters are taken for placeholders and left alone.
+        secrets: The secrets; each word of them is one. Words shorter than 8 characters are left alone: they are
+            placeholders, or what stands before a key in a header ("Bearer").
 
     Example:
         >>> Eraser([SecretStr("sk-canary-1234")])("Incorrect API key provided: sk-canary-1234.")
@@ -122,8 +123,8 @@ class Eraser:
     """
 
     def __init__(self, secrets: Iterable[SecretStr | None]) -> None:
-        given = [one for one in secrets if one is not None and len(one.get_secret_value()) >= _SHORTEST]
-        self._secrets = tuple(given)
+        words = (word for one in secrets if one is not None for word in one.get_secret_value().split())
+        self._secrets = tuple(SecretStr(word) for word in words if len(word) >= _SHORTEST)
 
     def __call__(self, given: _T) -> _T:
         """The text, or the response, without the secrets."""
