@@ -388,7 +388,7 @@ def _add_run(commands: Commands) -> None:
           boolab run explorer "Who calls the loop?" --model told.jsonl --steps 3
 
         exit codes: 0 it finished; 1 it failed; 2 wrong usage; 3 a limit stopped it, or it waits for an answer;
-        130 Ctrl-C.
+        130 Ctrl-C; 143 and 129, likewise with its record, a kill and a closed terminal.
         """,
         "[AGENT] TASK --model MODEL",
     )
@@ -418,7 +418,8 @@ def _add_run(commands: Commands) -> None:
         ("doom", "times the same call in a row", 2),
     ):
         limits.add_argument(f"--{option}", metavar="N", type=_limit(least), help=f"at most so many {what}; or none")
-    limits.add_argument("--max-cost", metavar="DOLLARS", type=_amount, help="stop once so much was spent")
+    limits.add_argument("--max-cost", metavar="DOLLARS", type=_amount, help="stop once so much was spent; a "
+                        "cost that nobody tells is an error")  # fmt: skip
     limits.add_argument("--max-time", metavar="SECONDS", type=_amount, help="stop at the first step after so long")
     told = parser.add_argument_group("what is kept and shown")
     told.add_argument("-o", "--out", metavar="FILE", help="where the record goes: a new .jsonl or .parquet file "

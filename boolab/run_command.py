@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import itertools
 import os
 import re
 import signal
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -42,6 +43,10 @@ FINISHED: Final = 0
 FAILED: Final = 1
 STOPPED: Final = 3
 INTERRUPTED: Final = 130
+_SIGNALLED: Final = 128
+"""What a shell adds to the number of the signal that ended a process."""
+_ENDINGS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Ctrl-C, a polite kill, and a terminal that was closed: a run that was paid for keeps its record through all three."""
 TICK_SECONDS: Final = 0.1
 """How often the status line is drawn anew while nothing happens."""
 
@@ -85,13 +90,13 @@ async def _perform(args: Namespace, agent: Agent | None, model: Model, where: st
     policy = get_policy("boocode" if agent is None else agent.policy)
     name = "" if agent is None else agent.name
     opening = Opening(name, where, policy.name, str(args.root), args.task, live.limits, record)
-    with _interrupts(asyncio.get_running_loop(), abort, view, record), _kept(record):
+    with _interrupts(asyncio.get_running_loop(), abort, view, record) as came, _kept(record):
         view.begin(opening)
         await _watch(live, view)
         _save(live.run, record)
-    code = exit_code(live.run)
+    code = _SIGNALLED + came[0] if came and live.run.stop_reason == "aborted" else exit_code(live.run)
     view.end(live.run, code)
-    if view.left:
+    if view.left and not came:
         raise BrokenPipeError
     return code
 
@@ -141,6 +146,9 @@ def agent_of(args: Namespace) -> Agent | None:
         SettingError: if there is no such agent, or a limit is not one that its policy has.
         AgentFileError: if its file cannot be read.
     """
+    if args.agent is None and args.task in _known(args.agents):
+        msg = f"{args.task!r} is an agent: what is its task? (boolab run - {args.task} asks a bare model just that)"
+        raise SettingError(msg)
     agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
     policy = get_policy(args.policy or ("boocode" if agent is None else agent.policy))
     asked: dict[str, Any] = {
@@ -166,7 +174,9 @@ def agent_of(args: Namespace) -> Agent | None:
 def _spending(args: Namespace) -> dict[str, Any]:
     """The limits on money and time, in the policy's words."""
     given = {"cost_budget": args.max_cost, "time_budget": args.max_time}
-    return {name: value for name, value in given.items() if value is not None}
+    spending = {name: value for name, value in given.items() if value is not None}
+    # A limit on a cost that nobody tells would limit nothing: the run then ends with an error that says so.
+    return spending | ({} if args.max_cost is None else {"on_unknown": "error"})
 
 
 def _named(word: str, agents: str | None) -> Agent:
@@ -177,6 +187,25 @@ def _named(word: str, agents: str | None) -> Agent:
             msg = f"{word} holds {len(found)} agents ({', '.join(found)}): name one, with --agents {word}"
             raise SettingError(msg)
         return next(iter(found.values()))
+    looked = _looked_through(agents)
+    for there in looked.values():
+        if word in there:
+            return there[word]
+    names = [name for found in looked.values() for name in found]
+    close = difflib.get_close_matches(word, names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in looked.items())
+    msg = f"there is no agent {word!r}{hint} Looked in {places}"
+    raise SettingError(msg)
+
+
+def _known(agents: str | None) -> set[str]:
+    """The names of all agents that can be named."""
+    return {name for found in _looked_through(agents).values() for name in found}
+
+
+def _looked_through(agents: str | None) -> dict[str, Mapping[str, Agent]]:
+    """The agents of each place in which names are looked up, in order."""
     looked: dict[str, Mapping[str, Agent]] = {}
     for path in _agent_files(agents):
         try:
@@ -186,15 +215,7 @@ def _named(word: str, agents: str | None) -> Agent:
                 raise
             # An AGENTS.md without agents is common: other tools keep their instructions there.
             looked[f"{path} ({error.message})"] = {}
-            continue
-        if word in looked[str(path)]:
-            return looked[str(path)][word]
-    names = [name for found in looked.values() for name in found]
-    close = difflib.get_close_matches(word, names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in looked.items())
-    msg = f"there is no agent {word!r}{hint} Looked in {places}" if hint else f"there is no agent {word!r} in {places}"
-    raise SettingError(msg)
+    return looked
 
 
 def _agent_files(given: str | None) -> Iterator[Path]:
@@ -285,28 +306,27 @@ def _new_record(given: str | None, agent: Agent | None) -> Path:
     if given is not None:
         path = Path(given).expanduser()
         check_suffix(path)
-        return _new_file(path)
+        if not _is_made(path):
+            msg = f"{path} exists, and is not overwritten: choose another name"
+            raise SettingError(msg)
+        return path
     who = re.sub(r"[^\w.-]+", "-", agent.name if agent is not None else "").strip("-.") or "model"
     stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{who}"
-    number = 1
-    while True:
-        path = Path("runs") / f"{stem}{f'-{number}' if number > 1 else ''}.jsonl"
-        if not path.exists():
-            return _new_file(path)
-        number += 1
+    names = itertools.chain((stem,), (f"{stem}-{number}" for number in itertools.count(2)))
+    return next(path for name in names if _is_made(path := Path("runs") / f"{name}.jsonl"))
 
 
-def _new_file(path: Path) -> Path:
+def _is_made(path: Path) -> bool:
+    """Make an empty file; False if there is one of that name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("xb").close()
-    except FileExistsError as error:
-        msg = f"{path} exists, and is not overwritten: choose another name"
-        raise SettingError(msg) from error
     except OSError as error:
+        if isinstance(error, FileExistsError) and path.parent.is_dir():
+            return False
         msg = f"{path}: {error.strerror}"
         raise SettingError(msg) from error
-    return path
+    return True
 
 
 def _save(run: Run, record: Path) -> None:
@@ -333,27 +353,34 @@ def _discard(record: Path) -> None:
 
 
 @contextmanager
-def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, record: Path) -> Iterator[None]:
-    """Let the first Ctrl-C end the run in its own way, and the second leave at once."""
+def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, record: Path) -> Iterator[list[int]]:
+    """Let the first Ctrl-C, or whatever else asks the process to go, end the run in its own way; the second at once.
+
+    Yields:
+        The signals that came.
+    """
 
     def stop() -> None:
         view.interrupt()
         abort.abort()
 
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         # Nothing is written and no lock is taken in here: the main thread may be in the middle of either.
-        if not interrupted:
-            interrupted.append(True)
+        came.append(number)
+        if len(came) == 1:
             loop.call_soon_threadsafe(stop)
             return
         _discard(record)
-        os.write(sys.stderr.fileno(), farewell)
-        os._exit(INTERRUPTED)
+        with suppress(OSError):  # the terminal may be gone
+            os.write(sys.stderr.fileno(), farewell)
+        os._exit(_SIGNALLED + number)
 
-    interrupted: list[bool] = []
+    came: list[int] = []
     farewell = f"{ERASE_BELOW if is_terminal(sys.stderr) else ''}\nboolab: left without a record\n".encode()
-    before: Callable[[int, FrameType | None], Any] | int | None = signal.signal(signal.SIGINT, interrupt)
+    heeded = [number for number in _ENDINGS if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heeded}  # nohup has it ignore that of a terminal
     try:
-        yield
+        yield came
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

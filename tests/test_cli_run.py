@@ -97,6 +97,12 @@ class Terminal:
         _, status = os.waitpid(self.process, 0)
         return self._screen.text, os.waitstatus_to_exitcode(status)
 
+    def hang_up(self) -> int:
+        """Close the terminal; the exit code."""
+        os.close(self._end)
+        _, status = os.waitpid(self.process, 0)
+        return os.waitstatus_to_exitcode(status)
+
     def _read(self) -> bool:
         try:
             output = os.read(self._end, 1 << 16)
@@ -153,6 +159,38 @@ def test_an_interrupt_ends_the_run_and_keeps_its_record(folder: Path, options: t
     assert the_record().stop_reason == "aborted"
     assert "Traceback" not in stdout + stderr
     assert ("aborted" in stderr) == bool(options)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_kill_or_a_closed_terminal_keeps_the_record_too(folder: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(command("go", "--model", "slow.yaml", "--json"), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "step_start" in process.stdout.readline()
+    process.send_signal(number)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + number
+    assert the_record().stop_reason == "aborted"
+
+
+def test_under_nohup_a_closed_terminal_changes_nothing(folder: Path) -> None:
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    nohup = [sys.executable, "-c", ignoring, *command("go", "--model", "slow.yaml", "--json")]
+    process = subprocess.Popen(nohup, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "step_start" in process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_run_whose_terminal_is_gone_keeps_its_record(folder: Path) -> None:
+    terminal = Terminal(*command("go", "--model", "slow.yaml"))
+    terminal.read_until("answering")
+    assert terminal.hang_up() != 0
+    assert the_record().stop_reason == "aborted"
 
 
 STUBBORN = """
@@ -275,10 +313,17 @@ def test_no_color_leaves_a_terminal_plain(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_a_limit_is_exit_code_3_and_stands_on_the_record(folder: Path) -> None:
+    Path("script.yaml").write_text(SCRIPT.replace("Let me look.", "Let me look.\n  usage: {cost_usd: 0.01}"))
     arguments = ("explorer", "go", "--model", "script.yaml", "--steps", "1", "--budget", "none", "--doom", "4")
     done = ran(*arguments, "--max-cost", "0.5", "--max-time", "60", "--quiet", code=3)
     assert done.stderr.startswith("boolab: the run ended with step_cap after 1 step by max_steps(1); its record is ")
     assert the_record().limits == {"steps": 1, "repeat_streak": 4, "cost": 500_000, "elapsed": 60_000}
+
+
+def test_a_limit_on_a_cost_that_nobody_tells_is_an_error_and_no_promise(folder: Path) -> None:
+    done = ran("explorer", "go", "--model", "script.yaml", "--max-cost", "0.5", "--quiet", code=1)
+    assert "UnknownCounter" in done.stderr
+    assert the_record().n_steps == 1
 
 
 @pytest.mark.parametrize(
@@ -307,7 +352,7 @@ OPTIONS = {
 
 
 def given(**options: Any) -> Namespace:
-    return Namespace(**OPTIONS | options)
+    return Namespace(**OPTIONS | {"task": "go"} | options)
 
 
 def agent_file(path: str, *names: str) -> None:
@@ -332,10 +377,15 @@ def test_an_agent_is_looked_up_here_then_below_then_among_those_that_come_with_b
     assert prompt("mine") == "I am mine in agents/AGENTS.md."
     agent_file("one.md", "other")
     assert prompt("one.md") == "I am other in one.md."
-    with pytest.raises(bl.SettingError, match=r"no agent 'explorr'; did you mean 'explorer'\? Looked in AGENTS.md"):
+    with pytest.raises(
+        bl.SettingError, match=r"no agent 'explorr'; did you mean 'explorer'\? Looked in AGENTS.md: explorer; "
+    ):
         prompt("explorr")
     with pytest.raises(bl.SettingError, match="holds 2 agents"):
         prompt("agents/AGENTS.md")
+    with pytest.raises(bl.SettingError, match="'mine' is an agent: what is its task?"):
+        agent_of(given(task="mine"))
+    assert agent_of(given(agent="-", task="mine")) is None
     with pytest.raises(bl.AgentFileError, match="nowhere"):
         agent_of(given(agent="explorer", agents="nowhere"))
 

@@ -88,7 +88,7 @@ def view_of(stream: TextIO, errors: TextIO, *, quiet: bool = False, as_json: boo
 
 
 class Guarded:
-    """A view on a stream whose reader may leave: the run is then told to nobody, and ends.
+    """A view on a stream whose reader may leave, by closing a pipe or a terminal: the run ends then, told to nobody.
 
     Args:
         view: The view.
@@ -129,7 +129,7 @@ class Guarded:
             return
         try:
             tell(*what)
-        except BrokenPipeError:
+        except OSError:  # a pipe that was closed, or a terminal
             self.left = True
             self._leave()
 
