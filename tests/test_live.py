@@ -93,6 +93,10 @@ def test_indented_code_keeps_its_indentation() -> None:
     )
 
 
+def test_what_stands_before_the_first_word_is_left_out() -> None:
+    assert written(["\n\n", "   Here.  "]) == "before\n  1. Here.\nafter\n"
+
+
 def test_a_word_that_is_longer_than_a_line_is_cut() -> None:
     assert (
         written(["see ", "x" * 60]) == f"before\n  1. see\n     {'x' * 24}\n     {'x' * 24}\n     {'x' * 12}\nafter\n"
@@ -226,7 +230,7 @@ def test_nothing_that_a_model_or_a_tool_says_upsets_the_terminal() -> None:
 
 def test_what_breaks_is_told_with_its_reason_and_what_had_come() -> None:
     text = story_of(bl.ScriptedModel([{"text": "Half a sentence", "error": {"status": 503, "after": 6}}]))
-    assert "  1. Half a\n" in text
+    assert "  1. Half a\n     0 ms, tokens ?\n" in text
     assert "━━ error at boundary 0 ━" in text
     assert "   !! ModelError: HTTP 503 after 6 characters" in text
 
@@ -291,3 +295,20 @@ def test_a_retry_is_told_while_it_is_waited_for_and_at_the_same_place_of_the_rec
     assert [event.kind for event in heard] == ["step_start", "retry", "delta", "text", "stop"]
     assert run_events(run) == [event for event in heard if event.kind != "delta"]
     assert "     ** attempt 1 failed, again after 1.5 s: HTTP 503" in str(run)
+
+
+def test_a_story_tells_a_retry_before_the_answer_that_it_led_to_and_a_nudge_after_the_step() -> None:
+    sheet = Sheet(io.StringIO(), terminal=False)
+    story = Story(sheet, now=lambda: 0.0)
+    story.event(Event(0, "step_start", {"step_number": 1, "started_at": 0}))
+    story.event(Event(0, "nudge", {"after_step": 1, "what": "Enough."}))
+    story.event(Event(0, "retry", {"attempt": 1, "wait_ms": 500, "what": "HTTP 503"}))
+    story.event(Event(0, "delta", {"of": "text", "text": "Here. "}))
+    story.step(play(["Here."]).steps[0], {})
+    stream: Any = sheet.stream
+    assert [line for line in stream.getvalue().splitlines() if line] == [
+        "     ** attempt 1 failed, again after 500 ms: HTTP 503",
+        "  1. Here.",
+        "     0 ms, tokens ?",
+        "     ** nudge: Enough.",
+    ]

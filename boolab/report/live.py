@@ -376,7 +376,7 @@ class Lines(_Machine):
 
     def _write(self, row: Mapping[str, object]) -> None:
         # Escaped to ASCII: what a model says may hold what no terminal, and no UTF-8, takes.
-        self._stream.write(json.dumps(row, default=str).replace("\x7f", "\\u007f") + "\n")
+        self._stream.write(json.dumps(row, default=str) + "\n")
         self._stream.flush()
 
 
