@@ -364,7 +364,7 @@ def folded(text: str, most: int, first: str, rest: str | None = None, width: int
         ['> one', '  … 2 more lines']
     """
     rest = " " * len(first) if rest is None else rest
-    room = max(width - len(first), 1)
+    room = max(width - max(len(first), len(rest)), 1)
     lines = [
         part
         for line in text[: 40 * WIDTH].splitlines()

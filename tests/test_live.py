@@ -302,12 +302,14 @@ def test_a_story_tells_a_retry_before_the_answer_that_it_led_to_and_a_nudge_afte
     story = Story(sheet, now=lambda: 0.0)
     story.event(Event(0, "step_start", {"step_number": 1, "started_at": 0}))
     story.event(Event(0, "nudge", {"after_step": 1, "what": "Enough."}))
-    story.event(Event(0, "retry", {"attempt": 1, "wait_ms": 500, "what": "HTTP 503"}))
+    story.event(Event(0, "retry", {"attempt": 1, "wait_ms": 500, "what": f"HTTP 503 {'busy ' * 30}"}))
     story.event(Event(0, "delta", {"of": "text", "text": "Here. "}))
     story.step(play(["Here."]).steps[0], {})
     stream: Any = sheet.stream
     assert [line for line in stream.getvalue().splitlines() if line] == [
-        "     ** attempt 1 failed, again after 500 ms: HTTP 503",
+        "     ** attempt 1 failed, again after 500 ms: HTTP 503 busy busy busy busy busy busy busy busy",
+        "        busy busy busy busy busy busy busy busy busy busy busy busy busy busy busy busy busy busy",
+        "        busy busy busy busy",
         "  1. Here.",
         "     0 ms, tokens ?",
         "     ** nudge: Enough.",

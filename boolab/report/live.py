@@ -30,6 +30,7 @@ from boolab.transcript import (
 from boolab.types import Event, Run, Step, Usage
 
 _INDENT: Final = " " * 5
+_EVENT_CHARS: Final = 500
 _AT_ONCE: Final = TOLD_AT_ONCE | {"subagent"}
 """What is told in the middle of a step; all else that is exceptional is told after the step."""
 _ELSEWHERE: Final = frozenset(
@@ -225,8 +226,9 @@ class Story:
 
     def _happen(self, event: Event) -> None:
         self._open = ""
-        for line in happenings([event], self._sheet.room):
-            self._sheet.line(line, "yellow")
+        for line in happenings([event], _EVENT_CHARS):
+            for part in folded(line.removeprefix(_INDENT), 3, _INDENT, f"{_INDENT}   ", self._sheet.room):
+                self._sheet.line(part, "yellow")
         if event.kind == "retry":
             self._do("waiting for another attempt")
 
@@ -282,8 +284,11 @@ class Story:
         for event in held:
             self._happen(event)
         sheet.line("")
+        style = ""
         for line in ending(run, sheet.room):
-            sheet.line(line, "bold" if line.startswith("━") else "red" if line.startswith("   !!") else "")
+            if not (style == "red" and line.startswith("      ")):  # a failure in more than one line
+                style = "bold" if line.startswith("━") else "red" if line.startswith("   !!") else ""
+            sheet.line(line, style)
         if run.stop_reason == "paused":
             sheet.line("   It waits for an answer: bl.resume(run, answer, ...) goes on with it.")
         name = shlex.quote(str(self._record))
@@ -305,7 +310,7 @@ def status_line(
 
     Example:
         >>> status_line(3, {"tool_calls": 4, "cost": 4_000}, {"steps": 20, "cost": 500_000}, 12.3, "thinking 2 s")
-        'step 3 of 20 · thinking 2 s · 4 calls · tokens 0 in, 0 out · $0.0040 of $0.50 · 12 s'
+        'step 3 of 20 · thinking 2 s · $0.0040 of $0.50 · 4 calls · tokens 0 in, 0 out · 12 s'
     """
     cost, tokens = progress.get("cost", 0), Usage(progress.get("input_tokens", 0), progress.get("output_tokens", 0))
     spent = ("$?" if cost is None else f"${cost / 1_000_000:.4f}") if cost != 0 or "cost" in limits else ""
@@ -313,9 +318,9 @@ def status_line(
     parts = [
         f"step {step}{_of(limits, 'steps')}",
         doing,
+        f"{spent} of ${limits['cost'] / 1_000_000:,.2f}" if "cost" in limits else spent,
         f"{progress.get('tool_calls') or 0}{_of(limits, 'tool_calls')} calls",
         usage(tokens) + _of(limits, "tokens"),
-        f"{spent} of ${limits['cost'] / 1_000_000:,.2f}" if "cost" in limits else spent,
         f"{int(seconds)} s{time_limit}",
     ]
     return " · ".join(part for part in parts if part)
