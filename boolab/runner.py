@@ -303,6 +303,7 @@ class _Portal(threading.Thread):
 
     def run(self) -> None:
         self.loop.run_forever()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())  # with them, the connections of real models close
         self.loop.close()
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is data
                 response, fault, broken = partial_of(error), describe(error), True
             except asyncio.CancelledError as interruption:
-                fault, broken = "aborted", True
+                response, fault, broken = partial_of(interruption), "aborted", True
                 cancelled = None if not was_sent() or is_own(turn) else interruption
         static = f"{where} {turn.policy.static_summary}".rstrip()
         turn.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)

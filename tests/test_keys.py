@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import traceback
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from boolab.errors import SettingError
@@ -74,3 +79,39 @@ def test_an_eraser_takes_a_key_out_of_every_part_of_a_response() -> None:
 
 def test_the_placeholders_of_local_servers_are_words_like_any_other() -> None:
     assert Eraser([SecretStr("ollama"), None])("I run ollama.") == "I run ollama."
+
+
+KEYS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=8)
+
+
+@given(KEYS, st.sampled_from(["'", '"', "\\", ""]))
+def test_a_key_of_any_letters_is_taken_out(key: str, beside: str) -> None:
+    """Quotes and backslashes too, which stand otherwise in a representation."""
+    said = f"{beside} {key} {beside}"
+    erased = Eraser([SecretStr(key)])(Response(said, (ToolCall("a", "b", said),)))
+    assert erased.text == erased.tool_calls[0].arguments == f"{beside} <key> {beside}"
+
+
+FORMS: list[Callable[[str], str]] = [
+    json.dumps,
+    lambda key: json.dumps(key).replace("/", r"\/"),
+    lambda key: quote(key, ""),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_is_taken_out_as_it_stands_in_json_and_in_a_url(form: Callable[[str], str]) -> None:
+    key = 'sk-canary/0123+45="67"\\%{}'
+    erase = Eraser([SecretStr(key)])
+    assert "canary" not in erase(f"at {form(key)}.")
+    assert b"canary" not in erase(f"at {form(key)}.".encode())
+
+
+def test_nothing_is_left_of_a_key_that_begins_as_another_does() -> None:
+    for keys in ([CANARY, f"{CANARY}-of-mine"], [f"{CANARY}-of-mine", CANARY]):
+        assert Eraser(map(SecretStr, keys))(f"It is {CANARY}-of-mine.") == "It is <key>."
+
+
+def test_space_around_a_header_is_no_part_of_it() -> None:
+    plain, hidden = split_headers({"X-Title": " my study ", "X-Key": f" {CANARY} "})
+    assert (plain["X-Title"], hidden["X-Key"].get_secret_value()) == ("my study", CANARY)

@@ -55,7 +55,11 @@ def test_a_date_that_has_passed_is_no_wait() -> None:
     assert retry_after({"retry-after": format_datetime(now - timedelta(days=1), usegmt=True)}, now) == 0
 
 
-@pytest.mark.parametrize("told", ["", "soon", "-3", "nan", "inf", "1e999", "Sun, 99 Nov 2026 10:00:00 GMT"])
+TOO_LARGE = ["Fri, 31 Dec 99999999999999999999 23:59:59 GMT", "Fri, 31 Dec 2026 23:59:59 +99999999999999"]
+"""Dates of numbers that no integer of C holds."""
+
+
+@pytest.mark.parametrize("told", ["", "soon", "-3", "nan", "inf", "1e999", "Sun, 99 Nov 2026 10:00:00 GMT", *TOO_LARGE])
 def test_what_is_neither_seconds_nor_a_date_is_passed_over(told: str) -> None:
     assert retry_after({"retry-after": told}) is None
     assert retry_after({"retry-after-ms": told}) is None
@@ -72,3 +76,10 @@ def test_milliseconds_win_over_seconds() -> None:
 def test_values_that_make_no_sense_are_refused_by_name(values: dict[str, Any]) -> None:
     with pytest.raises(SettingError, match=next(iter(values))):
         Retry(**values)
+
+
+@given(st.text(st.sampled_from("0123456789 :+-,.;aeFriJanDecGMT"), max_size=60))
+def test_no_header_is_an_exception(told: str) -> None:
+    for header in (told, f"Fri, 31 Dec {told}", f"Fri, 31 Dec 2026 23:59:59 {told}"):
+        wait = retry_after({"retry-after": header, "retry-after-ms": told, "date": header})
+        assert wait is None or 0 <= wait < math.inf

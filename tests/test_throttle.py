@@ -15,6 +15,31 @@ from boolab.errors import SettingError
 from boolab.models.throttle import MINUTE_MS, Throttle
 
 
+class StandingClock(VirtualClock):
+    """A clock whose sleepers wait until somebody moves it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sleeping: list[tuple[int, asyncio.Event]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.Event()
+        self._sleeping.append((self.now() + round(seconds * 1000), woken))
+        await woken.wait()
+
+    async def move(self, ms: int) -> None:
+        """Move it on, and stop wherever somebody wakes."""
+        end = self.now() + ms
+        for then, woken in sorted(self._sleeping, key=lambda sleeper: sleeper[0]):
+            if then <= end:
+                self._now = max(self._now, then)
+                woken.set()
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+        self._sleeping = [sleeper for sleeper in self._sleeping if not sleeper[1].is_set()]
+        self._now = end
+
+
 @given(st.integers(1, 5), st.lists(st.integers(0, 40_000), max_size=40))
 def test_no_window_of_a_minute_holds_more_than_the_limit(limit: int, pauses: list[int]) -> None:
     clock = VirtualClock()
@@ -86,6 +111,47 @@ def test_a_request_that_is_cancelled_gives_its_place_back() -> None:
             return waited
 
     assert asyncio.run(try_it()) >= 0
+
+
+@given(st.integers(1, 4), st.lists(st.tuples(st.integers(0, 30_000), st.booleans()), max_size=40))
+def test_a_request_that_is_cancelled_as_it_waits_leaves_its_place_in_the_minute_to_others(
+    limit: int, came: list[tuple[int, bool]]
+) -> None:
+    """Whoever gives up counts for nothing: no window is too full, and who comes later does not wait for the gone."""
+    clock = StandingClock()
+    throttle = Throttle(requests_per_minute=limit, clock=clock)
+    begun: list[int] = []
+
+    async def ask() -> None:
+        async with throttle.request():
+            begun.append(clock.now())
+
+    async def come_and_go() -> int:
+        tasks = []
+        for pause, gives_up in came:
+            await clock.move(pause)
+            tasks.append((asyncio.create_task(ask()), gives_up))
+            await asyncio.sleep(0)
+        for task, gives_up in tasks:
+            if gives_up:
+                task.cancel()
+        await asyncio.sleep(0)
+        await clock.move(0)
+        stayed = [task for task, _ in tasks if not task.cancelled()]
+        if all(task.done() for task in stayed):  # then there is nobody to wait for, but those who have begun
+            free = sorted(begun)[-limit] + MINUTE_MS if len(begun) >= limit else 0
+            last = asyncio.create_task(ask())
+            await asyncio.sleep(0)
+            await clock.move(max(free - clock.now(), 0))
+            assert last.done()
+        while not all(task.done() for task in stayed):
+            await clock.move(MINUTE_MS)
+        return len(stayed)
+
+    stayed = asyncio.run(come_and_go())
+    assert len(begun) >= stayed
+    for start in begun:
+        assert sum(start <= other < start + MINUTE_MS for other in begun) <= limit
 
 
 def test_threads_with_loops_of_their_own_share_the_minute() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing
@@ -24,6 +25,8 @@ from boolab.errors import SettingError
 MOST_BYTES: Final = 64 * 2**20
 """The longest response that is read: a server that never ends must not fill the memory."""
 MOST_OF_AN_ERROR: Final = 64 * 2**10
+
+_LAST_PORT: Final = 65_535
 
 Hear = Callable[[str, str], None]
 """Receives one server-sent event: its name, and its data."""
@@ -67,9 +70,14 @@ class Endpoint:
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self.url = httpx.URL(url)
-        self._headers = {"user-agent": f"boolab/{version('boolab')}", "content-type": "application/json", **headers}
+        own = {
+            "user-agent": f"boolab/{version('boolab')}",
+            "content-type": "application/json",
+            "accept-encoding": "identity",  # what is compressed comes late, and may be a thousand times as long
+        }
+        self._headers = own | {name.lower(): value for name, value in headers.items()}
         self._auth = _Auth(self.url, secrets)
-        self._timeout = httpx.Timeout(None, connect=connect)
+        self._timeout = httpx.Timeout(None, connect=None if math.isinf(connect) else connect)
         self._most_bytes = most_bytes
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
 
@@ -91,17 +99,21 @@ class Endpoint:
             client = await self._client()
             async with client.stream("POST", self.url, content=body, headers=self._headers, auth=self._auth) as answer:
                 status, headers = answer.status_code, {name.lower(): value for name, value in answer.headers.items()}
-                kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-                streamed = answer.is_success and kind in ("text/event-stream", "")
-                if not streamed:
-                    most = self._most_bytes if answer.is_success else MOST_OF_AN_ERROR
-                    return Answer(status, headers, await _read(answer, most))
-                await _listen(answer, hear, self._most_bytes)
+                if not answer.is_success:
+                    return Answer(status, headers, await _beginning(_pieces(answer)))
+                async with aclosing(_counted(answer, self._most_bytes)) as pieces:
+                    first = await _first_words(pieces)
+                    streamed = _is_stream(headers, first)
+                    if not streamed:
+                        return Answer(status, headers, first + b"".join([piece async for piece in pieces]))
+                    await _listen(first, pieces, hear)
         except _TooLongError:
             broken = f"the response is longer than {self._most_bytes:,} bytes"
             return Answer(status, headers, b"", streamed, broken, worth_retrying=False)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             return Answer(status, headers, b"", streamed, self._told(error), _may_pass(error))
+        except BaseException as error:  # noqa: BLE001 - a cancellation, and what nobody expects
+            raise error.with_traceback(None)  # noqa: B904 - where it comes from, the headers are local variables
         return Answer(status, headers, b"", streamed)
 
     def _told(self, error: Exception) -> str:
@@ -116,6 +128,7 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         known = self._clients.get(loop)
         if known is None:
+            self._forget_closed_loops()
             client = httpx.AsyncClient(
                 verify=_tls(),
                 timeout=self._timeout,
@@ -125,6 +138,12 @@ class Endpoint:
             known = self._clients[loop] = _Client(client, closing)
             await anext(closing)
         return known.client
+
+    def _forget_closed_loops(self) -> None:
+        """A client's generator holds its loop, so that neither would ever be freed."""
+        for loop in (known() for known in self._clients.keyrefs()):
+            if loop is not None and loop.is_closed():
+                self._clients.pop(loop, None)
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -174,56 +193,69 @@ class _TooLongError(Exception):
     """A response is longer than what is read."""
 
 
-class _Counted(httpx.AsyncByteStream):
-    """The bytes of a response, up to a length."""
-
-    def __init__(self, stream: httpx.AsyncByteStream, most: int) -> None:
-        self._stream = stream
-        self._left = most
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._stream:
-            self._left -= len(piece)
-            if self._left < 0:
+async def _counted(answer: httpx.Response, most: int) -> AsyncGenerator[bytes, None]:
+    """The bytes of a response, up to a length, as they are once they are unpacked."""
+    async with aclosing(_pieces(answer)) as pieces:
+        async for piece in pieces:
+            most -= len(piece)
+            if most < 0:
                 raise _TooLongError
             yield piece
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+
+async def _first_words(pieces: AsyncGenerator[bytes, None]) -> bytes:
+    """The bytes up to the first that are more than space."""
+    first = b""
+    async for piece in pieces:
+        first += piece
+        if not piece.isspace():
+            break
+    return first
 
 
-async def _listen(answer: httpx.Response, hear: Hear, most: int) -> None:
-    answer.encoding = "utf-8"  # the standard knows no other for streams of events, whatever the header says
-    answer.headers["content-type"] = "text/event-stream"  # it may be missing, which httpx-sse does not forgive
-    answer.stream = _Counted(_stream(answer), most)
-    async with aclosing(EventSource(answer).aiter_sse()) as events:
+def _is_stream(headers: Mapping[str, str], first: bytes) -> bool:
+    """Whether an answer is a stream of events: by its type, unless it begins as no stream does, but JSON."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in ("text/event-stream", "") and first.lstrip()[:1] not in (b"{", b"[")
+
+
+class _Body(httpx.AsyncByteStream):
+    """A stream of which the beginning was read already."""
+
+    def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None]) -> None:
+        self._first = first
+        self._rest = rest
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._first
+        async for piece in self._rest:
+            yield piece
+
+
+async def _listen(first: bytes, rest: AsyncGenerator[bytes, None], hear: Hear) -> None:
+    # The server's type may be missing or name a charset. The standard knows UTF-8 alone, which may begin with a mark.
+    body = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Body(first, rest))
+    body.encoding = "utf-8-sig"
+    async with aclosing(EventSource(body).aiter_sse()) as events:
         async for event in events:
             if event.data:  # without any, it is an id or a retry
                 hear(event.event, event.data)
 
 
-async def _read(answer: httpx.Response, most: int) -> bytes:
-    """A body; of an error's, the beginning."""
-    pieces, size = [], 0
-    async with aclosing(_pieces(answer)) as body:
-        async for piece in body:
-            pieces.append(piece)
-            size += len(piece)
-            if size > most:
-                if answer.is_success:
-                    raise _TooLongError
+async def _beginning(body: AsyncGenerator[bytes, None]) -> bytes:
+    """As much of an error as is read."""
+    read = b""
+    async with aclosing(body) as pieces:
+        async for piece in pieces:
+            read += piece
+            if len(read) > MOST_OF_AN_ERROR:
                 break
-    return b"".join(pieces)[:most]
+    return read[:MOST_OF_AN_ERROR]
 
 
 def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
     pieces: Any = answer.aiter_bytes()  # a generator, though its type does not say so
     return pieces  # type: ignore[no-any-return]
-
-
-def _stream(answer: httpx.Response) -> httpx.AsyncByteStream:
-    assert isinstance(answer.stream, httpx.AsyncByteStream)  # noqa: S101 - of an asynchronous client
-    return answer.stream
 
 
 def _may_pass(error: Exception) -> bool:
@@ -249,13 +281,14 @@ def checked_base_url(base_url: object) -> httpx.URL:
         raise SettingError(msg)
     try:
         url = httpx.URL(base_url)
-    except httpx.InvalidURL as error:
+        host = url.host
+    except (httpx.InvalidURL, UnicodeError) as error:
         msg = f"base_url: {error}; {expected}"
         raise SettingError(msg) from None
     if url.userinfo or url.query or url.fragment:
         msg = f"base_url holds a user, a query or a fragment; {expected}, with the key in api_key="
         raise SettingError(msg)
-    if url.scheme not in ("http", "https") or not url.host:
+    if url.scheme not in ("http", "https") or not host or (url.port or 0) > _LAST_PORT:
         msg = f"base_url={base_url!r}: {expected}"
         raise SettingError(msg)
     return url

@@ -7,10 +7,12 @@ other, so that pointing a model at another server never hands that server a key 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
+from urllib.parse import quote
 
 from pydantic import SecretStr
 
@@ -36,7 +38,7 @@ _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LINE: Final = re.compile(r"[\x20-\x7e]*")
 _SECRET: Final = re.compile("key|auth|token|secret|cookie|password|signature", re.IGNORECASE)
-_T = TypeVar("_T", str, Response)
+_T = TypeVar("_T", str, bytes, Response)
 
 
 def key_for(host: str, api_key: str | SecretStr | None) -> SecretStr | None:
@@ -104,9 +106,9 @@ def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
             msg = f"headers: {name!r}: expected the name of a header, and a text of one line in ASCII"
             raise SettingError(msg)
         if _SECRET.search(name):
-            hidden[name] = SecretStr(value)
+            hidden[name] = SecretStr(value.strip())
         else:
-            plain[name] = value
+            plain[name] = value.strip()
     return plain, hidden
 
 
@@ -114,8 +116,8 @@ class Eraser:
     """Takes secrets out of what a server sent: some send them back, in the text of an error or in an answer.
 
     Args:
-        secrets: The secrets; each word of them is one. Words shorter than 8 characters are left alone: they are
-            placeholders, or what stands before a key in a header ("Bearer").
+        secrets: The secrets; each word of them is one, as it is and as it stands in JSON or in a URL. Words shorter
+            than 8 characters are left alone: they are placeholders, or what stands before a key in a header ("Bearer").
 
     Example:
         >>> Eraser([SecretStr("sk-canary-1234")])("Incorrect API key provided: sk-canary-1234.")
@@ -124,15 +126,19 @@ class Eraser:
 
     def __init__(self, secrets: Iterable[SecretStr | None]) -> None:
         words = (word for one in secrets if one is not None for word in one.get_secret_value().split())
-        self._secrets = tuple(SecretStr(word) for word in words if len(word) >= _SHORTEST)
+        forms = {form for word in words if len(word) >= _SHORTEST for form in _forms(word)}
+        # The longest first: what is left of a secret that begins with another one would still be most of it.
+        self._secrets = tuple(SecretStr(form) for form in sorted(forms, key=len, reverse=True))
 
     def __call__(self, given: _T) -> _T:
-        """The text, or the response, without the secrets."""
+        """The text, the bytes or the response, without the secrets."""
         if isinstance(given, str):
             for one in self._secrets:
                 given = given.replace(one.get_secret_value(), "<key>")
             return given
-        if not any(one.get_secret_value() in str(tuple(given)) for one in self._secrets):
+        if isinstance(given, bytes):
+            for one in self._secrets:
+                given = given.replace(one.get_secret_value().encode(), b"<key>")
             return given
         return given._replace(
             text=self(given.text),
@@ -142,3 +148,9 @@ class Eraser:
             finish_reason=given.finish_reason and self(given.finish_reason),
             native_finish_reason=given.native_finish_reason and self(given.native_finish_reason),
         )
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    """A word as it is, in JSON (some servers escape the slash there), and in a URL."""
+    in_json = json.dumps(word)[1:-1]
+    return word, in_json, in_json.replace("/", r"\/"), quote(word, safe="")

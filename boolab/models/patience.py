@@ -54,7 +54,8 @@ class Patience:
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._begin = self._loop.time()
-        self._waiting = f"no output within {_said(min(timeouts.first_token, timeouts.whole))}"
+        self._heard = False
+        self._allowed = timeouts.first_token
         self._timeout = asyncio.timeout_at(self._due(self._begin + timeouts.first_token))
         self._enough_until = self._begin
         self.ran_out = ""
@@ -74,10 +75,10 @@ class Patience:
             return
         now = self._loop.time()
         if ended or now >= self._enough_until:
-            self._waiting = ""
-            more = self.FAREWELL_S if ended else self._timeouts.between
-            self._timeout.reschedule(self._due(now + more))
-            self._enough_until = now + more * self.EXACTNESS
+            self._heard = True
+            self._allowed = self.FAREWELL_S if ended else self._timeouts.between
+            self._timeout.reschedule(self._due(now + self._allowed))
+            self._enough_until = now + self._allowed * self.EXACTNESS
 
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
@@ -87,13 +88,15 @@ class Patience:
         try:
             await self._timeout.__aexit__(*raised)  # type: ignore[arg-type] # what `async with` gives
         except TimeoutError:
-            late = self._loop.time() - self._begin >= self._timeouts.whole
-            whole = f"the response was not complete within {_said(self._timeouts.whole)}"
-            self.ran_out = self._waiting or (
-                whole if late else f"no further output within {_said(self._timeouts.between)}"
-            )
+            self.ran_out = self._what_ran_out()
             return True
         return False
+
+    def _what_ran_out(self) -> str:
+        whole = self._timeouts.whole
+        if self._heard and self._loop.time() - self._begin >= whole:
+            return f"the response was not complete within {_said(whole)}"
+        return f"no {'further ' if self._heard else ''}output within {_said(min(self._allowed, whole))}"
 
 
 def _said(seconds: float) -> str:

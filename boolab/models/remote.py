@@ -26,6 +26,8 @@ from boolab.models.wire import RETRYABLE, Decoder, Fault, Wire
 from boolab.types import Response
 
 _OPENING = 200
+_LONGEST = 1000
+"""How many characters of a server's words an error repeats."""
 
 
 class _Outcome(NamedTuple):
@@ -116,7 +118,12 @@ class RemoteModel:
                 raise self._error(fault, attempt, told, response)
             if request.note is not None:
                 facts = {"attempt": attempt, "status": fault.status, "wait_ms": round(wait * 1000)}
-                spent_on_it = {"input_tokens": response.usage.input_tokens, "cost": response.usage.cost}
+                usage = response.usage
+                spent_on_it = {
+                    "input_tokens": usage.input_tokens,
+                    "output_tokens": usage.output_tokens,
+                    "cost": usage.cost,
+                }
                 known = {name: value for name, value in spent_on_it.items() if value is not None}
                 request.note("retry", what=fault.message, **facts, **known)
             await request.clock.sleep(wait)
@@ -148,12 +155,14 @@ class RemoteModel:
                 nonlocal first
                 if decoder.ended:
                     return
-                decoder.feed(event, data)
+                decoder.feed(event, self._erase(data))
                 patience.heard(output=decoder.begun and event != "ping", ended=decoder.ended)
                 if first is None and decoder.begun:
                     first = request.clock.now() - sent
 
             answer = await self._endpoint.post(body, hear)
+            # Before anything is cut short: half a key can no longer be told from other text.
+            answer = answer._replace(body=self._erase(answer.body))
         fault = self._fault(answer, patience, decoder)
         if fault is None:
             if not answer.streamed and not decoder.ended:
@@ -205,7 +214,8 @@ class RemoteModel:
         return self._erase(response._replace(usage=usage))
 
     def _without_keys(self, fault: Fault) -> Fault:
-        return fault._replace(message=self._erase(fault.message))
+        message = self._erase(fault.message)
+        return fault._replace(message=message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…")
 
     def _erasing(self, emit: Emit) -> Emit:
         return lambda of, delta: emit(of, self._erase(delta))

@@ -102,6 +102,6 @@ def _number(text: str) -> float | None:
 def _date(text: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the second for years and zones that no integer of C holds
         return None
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from bisect import bisect_right, insort
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final
@@ -55,7 +55,8 @@ class Throttle:
         self.requests_per_minute = requests_per_minute
         self._clock = clock or WallClock()
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-        self._begun: deque[int] = deque(maxlen=requests_per_minute)
+        self._begun: list[int] = []
+        """When requests begin, in order: those of the last minute, and those that wait."""
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -66,9 +67,14 @@ class Throttle:
         """The time of one request: waits until it may begin, and gives how long that took, in ms."""
         asked = self._clock.now()
         async with self._place():
-            wait = self._reserve()
-            if wait:
-                await self._clock.sleep(wait / 1000)
+            start = self._reserve()
+            wait = start - self._clock.now()
+            if wait > 0:
+                try:
+                    await self._clock.sleep(wait / 1000)
+                except BaseException:
+                    self._give_back(start)
+                    raise
             yield self._clock.now() - asked
 
     def _place(self) -> AbstractAsyncContextManager[Any]:
@@ -76,15 +82,23 @@ class Throttle:
             return nullcontext()
         loop = asyncio.get_running_loop()
         with self._lock:
+            for closed in [one for one in self._places if one.is_closed()]:
+                del self._places[closed]  # a semaphore holds its loop, so that neither would ever be freed
             return self._places.setdefault(loop, asyncio.Semaphore(self.concurrency))
 
     def _reserve(self) -> int:
-        """Take the next place in the minute, and say how far off it is, in ms."""
-        if self.requests_per_minute is None:
-            return 0
+        """Take the next place in the minute: when it begins, in ms of the clock."""
+        now, most = self._clock.now(), self.requests_per_minute
+        if most is None:
+            return now
         with self._lock:
-            now = self._clock.now()
-            full = len(self._begun) == self.requests_per_minute
-            start = max(now, self._begun[0] + MINUTE_MS) if full else now
-            self._begun.append(start)
-        return start - now
+            del self._begun[: bisect_right(self._begun, now - MINUTE_MS)]
+            start = now if len(self._begun) < most else max(now, self._begun[-most] + MINUTE_MS)
+            insort(self._begun, start)
+        return start
+
+    def _give_back(self, start: int) -> None:
+        """Leave a place in the minute to others, as nothing was sent."""
+        if self.requests_per_minute is not None:
+            with self._lock:
+                self._begun.remove(start)
