@@ -395,6 +395,15 @@ def test_a_stream_that_broke_after_output_is_kept_as_far_as_it_came_and_not_aske
     assert retries(run) == []
 
 
+@pytest.mark.parametrize(("reason", "stop"), [(None, "error"), ("stop", "finished")])
+def test_a_last_word_without_a_reason_is_none_where_the_connection_then_broke(reason: str | None, stop: str) -> None:
+    """So llama.cpp ends a response when it is told to stop: with [DONE], and a reset."""
+    chunk = {"choices": [{"index": 0, "delta": {"content": "I was about to"}, "finish_reason": reason}]}
+    with ModelServer([*stream(sse(chunk), b"data: [DONE]\n\n", end=()), RESET]) as server:
+        run = go(CHAT.model(server.url), clock=VirtualClock())
+    assert (run.stop_reason, run.steps[0].response.text) == (stop, "I was about to")
+
+
 @both
 def test_a_broken_response_is_kept_when_nobody_listens(speaks: Speaks) -> None:
     answer = stream(speaks.opening((30, 4)), speaks.text("Half of it"), speaks.error_event("Worker died."))

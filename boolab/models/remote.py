@@ -176,8 +176,11 @@ class RemoteModel:
 
     def _fault(self, answer: Answer, patience: Patience, decoder: Decoder) -> Fault | None:
         """What kept the response from coming whole, as far as HTTP can tell."""
-        if decoder.ended or decoder.fault is not None:
+        if decoder.fault is not None:
             return decoder.fault
+        # A server that is told to stop says [DONE] without a reason, and breaks the connection (llama.cpp does).
+        if decoder.ended and (not answer.broken or decoder.partial().native_finish_reason is not None):
+            return None
         if patience.ran_out:
             return Fault(patience.ran_out, retryable=True)
         if answer.broken:
