@@ -10,11 +10,11 @@ import asyncio
 import functools
 import math
 import ssl
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 import httpx
 from httpx_sse import EventSource
@@ -79,7 +79,7 @@ class Endpoint:
         self._auth = _Auth(self.url, secrets)
         self._timeout = httpx.Timeout(None, connect=None if math.isinf(connect) else connect)
         self._most_bytes = most_bytes
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = weakref.WeakKeyDictionary()
 
     async def post(self, body: bytes, hear: Hear) -> Answer:
         """Post a body, and listen to the answer until it ends.
@@ -135,7 +135,10 @@ class Endpoint:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )
             closing = _close_with_the_loop(client)
-            known = self._clients[loop] = _Client(client, closing)
+            # A model that is collected in a circle would take the open connections along: they are held from outside.
+            held = weakref.finalize(self, _let_go, closing)
+            held.atexit = False
+            known = self._clients[loop] = _Client(client, closing, held)
             await anext(closing)
         return known.client
 
@@ -143,18 +146,24 @@ class Endpoint:
         """A client's generator holds its loop, so that neither would ever be freed."""
         for loop in (known() for known in self._clients.keyrefs()):
             if loop is not None and loop.is_closed():
-                self._clients.pop(loop, None)
+                self._clients.pop(loop).held.detach()
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
         known = self._clients.pop(asyncio.get_running_loop(), None)
         if known is not None:
+            known.held.detach()
             await known.closing.aclose()
 
 
 class _Client(NamedTuple):
     client: httpx.AsyncClient
     closing: AsyncGenerator[None, None]
+    held: weakref.finalize[..., Any]
+
+
+def _let_go(_closing: AsyncGenerator[None, None]) -> None:
+    """Nothing: its event loop closes a generator that nobody holds any more."""
 
 
 async def _close_with_the_loop(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
