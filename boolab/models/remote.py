@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple
 
 from pydantic import SecretStr
 
 from boolab.errors import ModelError, SettingError
-from boolab.models import prices
+from boolab.models import prices as price_table
 from boolab.models.base import Emit, Request
 from boolab.models.http import Answer, Endpoint, checked_base_url
 from boolab.models.keys import Eraser, key_for, split_headers
@@ -25,8 +25,10 @@ from boolab.models.throttle import Throttle
 from boolab.models.wire import RETRYABLE, Decoder, Fault, Wire
 from boolab.types import Response
 
-_OPENING = 200
-_LONGEST = 1000
+_RETRY: Final = Retry()
+_TIMEOUTS: Final = Timeouts()
+_OPENING: Final = 200
+_LONGEST: Final = 1000
 """How many characters of a server's words an error repeats."""
 
 
@@ -39,61 +41,79 @@ class _Outcome(NamedTuple):
     told: float | None = None
 
 
+class Protocol(NamedTuple):
+    """What is particular to one protocol: where it is at home, how it is written, and how it carries a key."""
+
+    home: str
+    wire: Callable[[str, Mapping[str, Any]], Wire]
+    authorize: Callable[[str], Mapping[str, str]]
+    headers: Mapping[str, str] = {}
+
+
 class RemoteModel:
-    """A model behind HTTP; see `OpenAIModel` and `AnthropicModel`.
+    """A model behind HTTP: what `OpenAIModel` and `AnthropicModel` are made of, with their arguments.
 
     Args:
-        wire: The protocol, with the model and its parameters.
-        base_url: The address of the API.
-        headers: The protocol's own headers.
-        secrets: Headers that hold the key.
-        key: The key itself, to be taken out of whatever the server sends.
-        extra: The user's own headers.
-        retry: How failures are tried again.
-        timeouts: How long to wait.
-        throttle: A limit that this model shares with all its runs, and maybe with other models.
-        use_prices: Whether a cost that the server does not tell is looked up: None for "if the package is there".
-        context_window: How many tokens fit into a request; None if it is not known.
-        name: What records call the model.
-        model: What the server calls it.
+        model: What the server calls the model.
+        base_url: The address of the API, without the last part of the path (`/chat/completions`, `/messages`); by
+            default that of the provider whose protocol it is.
+        api_key: The key. By default it is that of the environment, if the host is one that has a variable
+            (`OPENAI_API_KEY` for api.openai.com, `ANTHROPIC_API_KEY` for api.anthropic.com, `OPENROUTER_API_KEY` for
+            openrouter.ai, ...), and none for any other host. It is sent to that host only, and is in no record, repr,
+            log or exception.
+        headers: Further headers. The values of those whose names speak of a key, a token or the like are kept as the
+            key is.
+        retry: How a request is tried again that failed before any output.
+        timeouts: How long to wait for a connection, for the first output, between outputs, and for all.
+        throttle: A limit on requests at once and per minute. All runs share it, and all models that hold the same.
+        prices: Whether a cost that the server does not tell is looked up in the package genai-prices: True, False, or
+            None for "if it is installed". A price is known only for providers that the package knows by `base_url`.
+        context_window: How many tokens fit into a request, so that policies can compact; None if it is not known.
+        name: What records call the model; by default what the server calls it.
+        **parameters: Whatever else goes into the body of each request, as it is; None takes away what is sent by
+            default.
 
     Raises:
-        SettingError: if a value is not one that makes sense.
+        SettingError: if a value is not one that makes sense, or the key of a known provider is missing.
     """
+
+    protocol: ClassVar[Protocol]
 
     def __init__(
         self,
-        wire: Wire,
-        *,
         model: str,
-        base_url: str,
-        headers: Mapping[str, str],
-        secrets: Mapping[str, SecretStr],
-        key: SecretStr | None,
-        extra: Mapping[str, str] | None,
-        retry: Retry,
-        timeouts: Timeouts,
-        throttle: Throttle | None,
-        use_prices: bool | None,
-        context_window: int | None,
-        name: str | None,
+        *,
+        base_url: str | None = None,
+        api_key: str | SecretStr | None = None,
+        headers: Mapping[str, str] | None = None,
+        retry: Retry = _RETRY,
+        timeouts: Timeouts = _TIMEOUTS,
+        throttle: Throttle | None = None,
+        prices: bool | None = None,
+        context_window: int | None = None,
+        name: str | None = None,
+        **parameters: Any,  # noqa: ANN401 - any JSON value
     ) -> None:
         _check(model, retry, timeouts, throttle, context_window)
-        if use_prices:
-            prices.require()
+        if prices:
+            price_table.require()
+        url = checked_base_url(self.protocol.home if base_url is None else base_url)
+        key = key_for(url.host, api_key)
         self.name = name or model
         self.model = model
-        self.base_url = str(checked_base_url(base_url)).rstrip("/")
+        self.base_url = str(url).rstrip("/")
         self.context_window = context_window
-        self._wire = wire
+        self._wire = self.protocol.wire(model, parameters)
         self._retry = retry
         self._timeouts = timeouts
         self._throttle = throttle or Throttle()
-        self._use_prices = use_prices is not False and prices.installed()
-        plain, hidden = split_headers(extra or {})
+        self._use_prices = prices is not False and price_table.installed()
+        plain, hidden = split_headers(headers or {})
         self._erase = Eraser([key, *hidden.values()])
-        url = f"{self.base_url}/{wire.path}"
-        self._endpoint = Endpoint(url, {**headers, **plain}, {**secrets, **hidden}, timeouts.connect)
+        carried = {} if key is None else self.protocol.authorize(key.get_secret_value())
+        hidden = {**{header: SecretStr(value) for header, value in carried.items()}, **hidden}
+        where = f"{self.base_url}/{self._wire.path}"
+        self._endpoint = Endpoint(where, {**self.protocol.headers, **plain}, hidden, timeouts.connect)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} at {self.base_url}>"
@@ -212,7 +232,7 @@ class RemoteModel:
         usage = response.usage
         if usage.cost is None and self._use_prices:
             written = decoder.cache_write_tokens
-            cost = prices.cost_of(usage, self.model, self.base_url, cache_write_tokens=written)
+            cost = price_table.cost_of(usage, self.model, self.base_url, cache_write_tokens=written)
             usage = usage._replace(cost=cost)
         return self._erase(response._replace(usage=usage))
 
@@ -227,11 +247,6 @@ class RemoteModel:
 def _opening(body: bytes) -> str:
     """The first words of a body."""
     return " ".join(body[: 4 * _OPENING].decode("utf-8", "replace").split())[:_OPENING]
-
-
-def key_for_url(base_url: str, api_key: str | SecretStr | None) -> SecretStr | None:
-    """The key for an API; see `boolab.models.keys.key_for`."""
-    return key_for(checked_base_url(base_url).host, api_key)
 
 
 def _check(model: Any, retry: Any, timeouts: Any, throttle: Any, context_window: Any) -> None:  # noqa: ANN401 - anything
