@@ -170,10 +170,13 @@ def _free(value: Any) -> Any:  # noqa: ANN401 - any value of a record
     if isinstance(value, list):
         return [_free(item) for item in value]
     if isinstance(value, dict):
-        if value.keys() == {_TUPLE}:
-            return tuple(_free(item) for item in value[_TUPLE])
-        if value.keys() == {_PAIRS}:
-            return {_free(key): _free(item) for key, item in value[_PAIRS]}
+        try:
+            if value.keys() == {_TUPLE}:
+                return tuple(_free(item) for item in value[_TUPLE])
+            if value.keys() == {_PAIRS}:
+                return {_free(key): _free(item) for key, item in value[_PAIRS]}
+        except TypeError as error:
+            raise ValueError(f"{value!r:.80} stands for nothing: {error}") from None
         return {key: _free(item) for key, item in value.items()}
     return value
 

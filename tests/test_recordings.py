@@ -6,6 +6,9 @@ import asyncio
 import json
 import os
 import re
+import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -490,6 +493,10 @@ def test_a_header_that_is_cut_is_no_recording(tmp_path: Path) -> None:
         (lambda lines: [*lines[:3], lines[3].replace('"response"', '"reply"')], 4, "is not a Exchange"),
         (lambda lines: [*lines[:3], re.sub(r',"response":.*', "}", lines[3])], 4, "an exchange without response"),
         (lambda lines: [*lines[:3], "[" * 100_000], 4, "not JSON: "),
+        (lambda lines: [*lines[:2], '{"kind": []}'], 3, "kind [] is not one of message, tools, exchange"),
+        (lambda lines: [*lines[:3], following_itself(lines[2])], 4, "is there already"),
+        (lambda lines: [*lines[:3], lines[3].replace('"ms":0', '"ms":-1')], 4, "ms: -1 is no time of a request"),
+        (lambda lines: [*lines[:3], lines[3].replace('"ms":0', f'"ms":{10**400}')], 4, "ms: 1000"),
     ],
 )  # fmt: skip
 def test_a_damaged_recording_is_refused_with_path_and_line(
@@ -503,6 +510,56 @@ def test_a_damaged_recording_is_refused_with_path_and_line(
         RecordedModel(path)
     assert (caught.value.path, caught.value.line) == (str(path), line)
     assert message in caught.value.message
+
+
+def following_itself(line: str) -> str:
+    row = json.loads(line)
+    return json.dumps(row | {"after": row["id"]})
+
+
+WRONG: tuple[Any, ...] = (
+    None, True, 0, -1, 10**30, 10**400, 0.5, "", "x", "\ud800", [], {}, [[1]], {"a": 1},
+    {"$pairs": 1}, {"$pairs": [1]}, {"$pairs": [[[1], 2]]}, {"$tuple": 1},
+)  # fmt: skip
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """All places in a JSON value."""
+    yield place
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*place, key))
+
+
+def put(value: Any, place: tuple[Any, ...], other: Any) -> Any:
+    """A JSON value with another in that place."""
+    if not place:
+        return other
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = put(copy[place[0]], place[1:], other)
+    return copy
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_whatever_stands_in_a_recording_it_is_refused_or_played(data: Any) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.jsonl"
+        first = {"tool_calls": [call()], "reasoning": "Hm.", "latency_ms": 5, "usage": {"input_tokens": 1}}
+        recorded(path, [first, {"text": "one two", "error": {"status": 503, "after": 3}}], seed=3)
+        lines = rows(path)
+        number = data.draw(st.integers(0, len(lines) - 1))
+        place = data.draw(st.sampled_from([*places(lines[number])]))
+        lines[number] = put(lines[number], place, data.draw(st.sampled_from(WRONG)))
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        try:
+            model = RecordedModel(path, match=data.draw(st.sampled_from(MATCHES)))
+        except RunFormatError:
+            return
+        for seed in (3, None):
+            ended = play(model, seed=seed)
+            assert ended.stop_reason in ("error", "finished", "step_cap")
+            failure = (ended.error or "").partition(":")[0]
+            assert failure in ("", "ScriptExhausted", "ModelError") or failure in map(str, WRONG), ended.error
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -574,3 +631,34 @@ def test_a_real_model_is_recorded_and_played_without_its_server(tmp_path: Path, 
         again = go(RecordedModel(path, match=match))
         assert [step.response for step in again.steps] == [step.response for step in first.steps]
         assert (again.stop, again.error) == (first.stop, first.error)
+
+
+def test_runs_of_several_threads_leave_a_whole_recording(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    model = record(ScriptedModel(distinct(6)), path)
+    together = threading.Barrier(8)
+
+    def work() -> None:
+        together.wait()
+        for n in range(10):
+            asyncio.run(run(None, f"Task {n}", model=model, tools=TOOLS))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # the threads change places as often as they can
+    try:
+        for thread in threads:
+            thread.start()
+    finally:
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
+    recording = read_recording(path)
+    assert len(recording.exchanges) == 8 * 10 * 7
+    assert len({exchange.conversation for exchange in recording.exchanges}) == 8 * 10
+
+
+@pytest.mark.parametrize("path", [5, None, b"a.jsonl"])
+def test_what_is_no_path_cannot_be_recorded_to(path: Any) -> None:
+    with pytest.raises(SettingError, match="expected the path of the new file"):
+        record(ScriptedModel([]), path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -21,9 +22,9 @@ _KINDS: Final = {line: kind for kind, line in LINES.items()}
 def record(model: Model, path: str | Path) -> Model:
     """A model that writes down what it is asked and what it says, and is otherwise the one that was given.
 
-    One recording takes any number of runs, at the same time or one after another. A line is in the file as soon as it
-    is written. If writing fails, the runs go on, and each has an event `fault` that says so. Results that a model
-    brings for its own tool calls are not written.
+    One recording takes any number of runs, at the same time, in any thread, or one after another. A line is in the file
+    as soon as it is written. If writing fails, the runs go on, and each has an event `fault` that says so. Results that
+    a model brings for its own tool calls are not written.
 
     Args:
         model: Any model.
@@ -33,7 +34,7 @@ def record(model: Model, path: str | Path) -> Model:
         The model, recorded.
 
     Raises:
-        SettingError: if it is no model, the file is there already, or it cannot be made.
+        SettingError: if it is no model or no path, the file is there already, or it cannot be made.
 
     Example:
         >>> from boolab.models.recorded import RecordedModel
@@ -50,6 +51,10 @@ def record(model: Model, path: str | Path) -> Model:
     if isinstance(given, type) or not isinstance(given, Model) or not isinstance(given.name, str):
         msg = f"model={model!r} is no model: expected a `name` and `async def respond(request, emit=None)`"
         raise SettingError(msg)
+    where: object = path
+    if not isinstance(where, str | Path):
+        msg = f"path={path!r}: expected the path of the new file"
+        raise SettingError(msg)
     return _Recorder(model, Path(path).expanduser())
 
 
@@ -61,6 +66,8 @@ class _Recorder:
         self._model = model
         self._path = path
         self._pen = _Pen(path)
+        self._lock = threading.Lock()
+        """What a line refers to must be written before it, also where runs of several threads share the model."""
         self._chain = Chain(self._write_message)
         self._offers = Offers()
         self._written: set[str] = {offer_of(()).id}
@@ -87,7 +94,9 @@ class _Recorder:
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The model's response: see `boolab.models.base.Model`."""
-        exchange, start = self._begin(request), request.clock.now()
+        with self._lock:
+            exchange = self._begin(request)
+        start = request.clock.now()
         try:
             response = await self._model.respond(request, emit)
             fault = what_is_wrong(response)
@@ -103,7 +112,8 @@ class _Recorder:
             exchange = exchange._replace(cancelled=True, response=partial_of(error))
             raise
         finally:
-            self._write(exchange._replace(ms=request.clock.now() - start))
+            with self._lock:
+                self._write(exchange._replace(ms=request.clock.now() - start))
             self._tell(request)
         return response
 

@@ -35,6 +35,9 @@ from boolab.types import Message, Response, StepStart, ToolResult
 VERSION: Final = 1
 """The version of the format that is written, and the newest that is read."""
 
+_LONGEST: Final = 2**53
+"""The most milliseconds that a request can have taken: so that seconds are exact, and sums fit a column of integers."""
+
 FIRST: Final = ""
 """The id of what stands before the first message."""
 
@@ -278,7 +281,7 @@ def _header(path: Path, first: tuple[int, Any] | None) -> Header:
 def _take(recording: Recording, row: object) -> None:
     """Put a line into its place."""
     kind = row.get("kind") if isinstance(row, dict) else None
-    if not isinstance(row, dict) or kind not in LINES:
+    if not isinstance(row, dict) or not isinstance(kind, str) or kind not in LINES:
         msg = f"kind {kind!r:.80} is not one of {', '.join(LINES)}"
         raise ValueError(msg)
     line = decode(LINES[kind], {name: value for name, value in row.items() if name != "kind"})
@@ -289,10 +292,15 @@ def _take(recording: Recording, row: object) -> None:
         msg = f"the {kind} follows message {line.after!r:.80}, which is not there"
         raise ValueError(msg)
     if isinstance(line, Said):
-        recording.messages[line.id] = line
+        if recording.messages.setdefault(line.id, line) is not line or line.id == FIRST:
+            msg = f"message {line.id!r:.80} is there already"  # and could come after itself
+            raise ValueError(msg)
         return
     if line.tools and line.tools not in recording.offers:
         msg = f"the tools {line.tools!r:.80} are not there"
+        raise ValueError(msg)
+    if not 0 <= line.ms <= _LONGEST:
+        msg = f"ms: {line.ms!r:.80} is no time of a request in milliseconds"
         raise ValueError(msg)
     if line.response is None and line.failure is None and not line.cancelled:
         msg = "an exchange without response, failure or cancellation"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from boolab.errors import ModelError, ScriptExhausted
@@ -81,7 +82,7 @@ class ReplayByOrder(_Replay):
         self._by_beginning: defaultdict[str, list[_Conversation]] = defaultdict(list)
         for _, conversation in sorted(conversations.items()):
             self._by_beginning[conversation.beginning].append(conversation)
-        self._given: defaultdict[str, int] = defaultdict(int)
+        self._given: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
         self._runs: dict[str, _Playing] = {}
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
@@ -114,9 +115,7 @@ class ReplayByOrder(_Replay):
                 raise self._exhausted(f"no conversation begins with this request: {self._beyond(request)}")
             beginning = known[0]
         alike = self._by_beginning[beginning]
-        conversation = alike[self._given[beginning] % len(alike)]
-        self._given[beginning] += 1
-        return _Playing(conversation)
+        return _Playing(alike[next(self._given[beginning]) % len(alike)])
 
     def _departure(self, answer: Exchange, asked: Asked, request: Request) -> dict[str, Any]:
         """What is first different in a request from the recorded one."""
@@ -139,7 +138,7 @@ class ReplayByRequest(_Replay):
         for exchange in recording.exchanges:
             if not exchange.cancelled:
                 self._answers[_asked_in(exchange)].append(exchange)
-        self._given: defaultdict[Hashable, int] = defaultdict(int)
+        self._given: defaultdict[Hashable, Iterator[int]] = defaultdict(itertools.count)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The answer to this request."""
@@ -147,9 +146,7 @@ class ReplayByRequest(_Replay):
         answers = self._answers.get(asked)
         if answers is None:
             raise self._exhausted(f"this request is not in it: {self._why(request, asked)}")
-        answer = answers[self._given[asked] % len(answers)]
-        self._given[asked] += 1
-        return await _give(answer, request, emit)
+        return await _give(answers[next(self._given[asked]) % len(answers)], request, emit)
 
     def _why(self, request: Request, asked: Asked) -> str:
         """Why it is not: of the requests after the same messages the first is named, if there is one."""
