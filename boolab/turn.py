@@ -168,7 +168,8 @@ class Turn:
             self.steering.says.clear()
             self.steering.retrace(self.bounds.call_guards, step.response, self.progress, self.talk.steps)
             self.talk.add(step)
-            if answer is None and step is run.steps[-1] and not any(step.results) and not self.ended_with(step):
+            unanswered = answer is None and step is run.steps[-1] and not any(step.results) and not step.broke_off
+            if unanswered and not self.ended_with(step):
                 self.idle()
             if self.grace is None:
                 self.progress.complete(step.response, step.results, None if elapsed is None else elapsed - self.turn_ms)

@@ -109,8 +109,24 @@ def test_under_the_same_rules_and_script_a_branch_is_the_run_that_was_not_distur
         stopped_after_tools = first.stop_step == in_turn and any(first.steps[-1].results)
         assert first.stop_reason in ("finished", "paused", "error") or not stopped_after_tools
         return
-    assert since(again) == since(first)
+    if at < first.n_steps or not ended_by_a_call(first):
+        assert since(again) == since(first)
     assert again.run_id != first.run_id
+
+
+def ended_by_a_call(run: Run) -> bool:
+    """Whether a guard ended the run at a call of its last step: after that step, no rule is asked again."""
+    kinds = ("ask", "stop_before_call")
+    return any(
+        e.kind in kinds and "call_id" in e.payload and e.payload["after_step"] == run.n_steps for e in run.events
+    )
+
+
+def test_after_a_step_whose_call_a_guard_refused_for_good_a_branch_goes_on() -> None:
+    first = play([{"tool_calls": [letter("A")]}] * 9, policy="roo")
+    assert (first.stop_reason, ended_by_a_call(first)) == ("doom_loop", True)
+    again = branched(first, first.n_steps, Told(lambda messages: "Enough."), policy="naive")
+    assert (again.text, again.steps[: first.n_steps]) == ("Enough.", first.steps)
 
 
 RULES: dict[str, Any] = {

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from boolab import Policy, RecordedModel, ScriptedModel, SettingError, counterfactual, policies, run_sync, tool
 from boolab.abort import Abort
+from boolab.agents import Agent
+from boolab.compaction import Compaction
+from boolab.errors import ModelError
 from boolab.models.base import Emit, Request
+from boolab.runner import resume
 from boolab.types import Message, Response
+from tests import test_counterfactual_presets as presets
+from tests.helpers import QUIET, play
+from tests.test_branch import NUDGING, PROMPTING, branched, ended_by_a_call, since
+from tests.test_counterfactuals import row_of
+from tests.test_properties import NEVER, same, scripts
 
 CUT = {
     "text": "I look into the file.",
@@ -143,3 +155,116 @@ def test_a_number_of_retries_that_is_none_is_refused(times: Any) -> None:
 
 def test_every_preset_says_how_often_it_asks_again() -> None:
     assert {policy.broken_retries for policy in policies.values()} == {0}
+
+
+# Any script under any preset, with responses that break in the middle, with and without calls in them.
+
+OWN = {"quiet": QUIET, "nudging": NUDGING, "prompting": PROMPTING}
+GOING_ON = [name for name, policy in policies.items() if policy.continues != 0 and policy.continues_by != "loop"]
+SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class Breaking:
+    """A script some of whose responses break in the middle."""
+
+    name = "breaking"
+    virtual = True
+
+    def __init__(self, items: Sequence[Any], breaks: dict[int, str], summary: str | None = None) -> None:
+        self._script = ScriptedModel(items, summary=summary)
+        self._breaks = breaks
+        self.summarises = self._script.summarises
+        self.compacts = self._script.compacts
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        response = await self._script.respond(request, emit)
+        came = self._breaks.get(request.index) if request.purpose == "step" else None
+        if came is None:
+            return response
+        calls = response.tool_calls if came == "calls" else ()
+        partial = response._replace(text=response.text or "I", tool_calls=calls, finish_reason=None)
+        raise ModelError("cut", retryable=True, partial=partial)
+
+
+BREAKS = st.dictionaries(st.integers(0, 10), st.sampled_from(["text", "calls"]), max_size=5)
+
+
+def drawn(data: Any, name: str) -> tuple[Breaking, dict[str, Any]]:
+    """A model that breaks, and the options of a run."""
+    script = data.draw(scripts())
+    if data.draw(st.booleans()):
+        script.insert(data.draw(st.integers(0, len(script))), {"text": "so", "finish_reason": "length"})
+    policy = replace(OWN.get(name) or policies[name], broken_retries=data.draw(st.integers(0, 3)))
+    limits: dict[str, Any] = {
+        "steps": data.draw(st.sampled_from([None, 1, 2, 3, 5])),
+        "tool_budget": data.draw(st.sampled_from([None, 1, 3, 6])),
+        "doom_loop": data.draw(st.sampled_from([None, 2, 3])),
+    }
+    if data.draw(st.booleans()):
+        limits["compaction"] = Compaction(at_tokens=data.draw(st.integers(1, 60)), keep_steps=1)
+    return Breaking(script, data.draw(BREAKS), "So far."), {"policy": policy, **limits}
+
+
+@pytest.mark.parametrize("name", [*OWN, *policies])
+def test_a_run_with_broken_responses_is_played_again_and_branched_as_it_was(name: str) -> None:
+    @SOME
+    @given(st.data())
+    def holds(data: Any) -> None:
+        model, options = drawn(data, name)
+        first = play(model, **options)
+        assert same(play(RecordedModel(first), **options)) == same(first)
+        at = data.draw(st.integers(0, first.n_steps))
+        try:
+            again = branched(first, at, model, **options)
+        except SettingError:
+            assert at == first.n_steps
+            return
+        if at < first.n_steps or not ended_by_a_call(first):
+            assert since(again) == since(first)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", GOING_ON)
+def test_a_run_that_goes_on_after_its_cap_remembers_its_broken_responses(name: str) -> None:
+    @SOME
+    @given(st.data())
+    def holds(data: Any) -> None:
+        model, options = drawn(data, name)
+        first = play(model, **options)
+        if first.stop_reason != "step_cap":
+            return
+        went_on = asyncio.run(resume(first, "Go on."))
+        assert went_on.steps[: first.n_steps] == first.steps
+        at = data.draw(st.integers(first.n_steps + 1, max(went_on.n_steps, first.n_steps + 1)))
+        if at < went_on.n_steps:
+            assert since(branched(went_on, at, model, **options)) == since(went_on)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", presets.ANSWERED)
+def test_a_preset_stops_a_recording_with_broken_responses_where_the_live_loop_does(name: str) -> None:
+    preset = replace(policies[name], summary="none", broken_retries=50)
+
+    @SOME
+    @given(st.data())
+    def holds(data: Any) -> None:
+        agent = Agent("tester", tools=presets.TOOLBOX, policy=preset)
+        recording = play(Breaking(data.draw(presets.scripts()), data.draw(BREAKS)), agent=agent, stop=NEVER)
+        policy, grid = data.draw(presets.asked(recording, preset))
+        row = row_of(counterfactual(recording, policy=policy, grid=grid))
+        if row["outcome"] == "not_identified":
+            assert not preset.unseen
+        else:
+            presets.assert_as_live(row, recording, presets.live(recording, policy, grid))
+
+    holds()
+
+
+def test_a_run_whose_last_step_broke_and_whose_cap_then_stopped_it_is_played_again() -> None:
+    run = run_sync(None, "Go", model=ScriptedModel([LOOK, CUT, "Done."]), tools=[look], policy=retrying(1))
+    capped = run_sync(None, "Go", model=RecordedModel(run), policy=replace(retrying(1), steps=2))
+    assert (capped.stop_reason, capped.n_steps) == ("step_cap", 2)
+    again = run_sync(None, "Go", model=RecordedModel(capped), policy=replace(retrying(1), steps=2))
+    assert (again.stop, again.steps) == (capped.stop, capped.steps)

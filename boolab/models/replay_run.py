@@ -55,7 +55,7 @@ class RunReplay:
             if self._run.stop_reason == "aborted":
                 msg = f"the recording was aborted in response {step.index}"
                 raise ScriptExhausted(msg)
-            went_on = request.index + 1 < self._run.n_steps
+            went_on = request.index + 1 < self._run.n_steps or step.error != self._run.error
             raise ModelError(step.error, retryable=went_on, partial=step.response, recorded=step.error)
         if emit is not None:
             if step.response.reasoning:
