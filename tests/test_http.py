@@ -11,8 +11,10 @@ import subprocess
 import sys
 import warnings
 import weakref
+from collections.abc import Iterator
 from types import TracebackType
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -20,12 +22,27 @@ import boolab as bl
 from boolab.abort import Abort
 from boolab.clock import VirtualClock
 from boolab.errors import SettingError
+from boolab.models import http
 from boolab.models.base import Emit, Model, Request
 from boolab.models.http import Answer, Endpoint, checked_base_url
+from boolab.models.patience import Patience
 from boolab.types import Event, Message, Response, Text, Usage
 from tests.helpers import look
 from tests.model_protocols import CHAT, MESSAGES, Said, Speaks, both, sse
-from tests.model_server import PATIENCE_S, Act, Forever, Gate, ModelServer, closed_port, head, stream, whole
+from tests.model_server import (
+    END,
+    PATIENCE_S,
+    Act,
+    Forever,
+    Gate,
+    Latency,
+    ModelServer,
+    chunk,
+    closed_port,
+    head,
+    stream,
+    whole,
+)
 
 KEY = "sk-canary-0123456789-abcdefghijklmnopqrstuvwxyz"
 DONE = Said("All done.")
@@ -129,6 +146,24 @@ def test_a_stream_may_begin_with_anything_that_is_no_event(speaks: Speaks, space
     with ModelServer(stream(*([space] if space else []), *speaks.events(DONE))) as server:
         response = ask(speaks.model(server.url, retry=ONCE))
     assert (response.text, response.usage) == ("All done.", Usage(10, 5))
+
+
+@both
+def test_a_whole_response_may_begin_with_space_that_keeps_the_line_open(speaks: Speaks) -> None:
+    """DeepSeek sends blank lines until it has the answer."""
+    body = json.dumps(speaks.whole(DONE)).encode()
+    with ModelServer(stream(b"\n", Latency(0.03), b"\n\n", Latency(0.03), body)) as server:
+        assert ask(speaks.model(server.url, retry=ONCE)).text == "All done."
+
+
+@both
+def test_what_follows_the_last_event_is_not_waited_for_however_much_comes(
+    speaks: Speaks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Patience, "FAREWELL_S", 0.1)
+    answer = stream(*speaks.events(DONE), Forever(speaks.text("and on "), 0.01), end=())
+    with ModelServer(answer) as server:
+        assert ask(speaks.model(server.url, retry=ONCE)).text == "All done."
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
@@ -260,6 +295,17 @@ def test_a_key_is_taken_out_before_the_words_of_an_error_are_cut_short(speaks: S
 
 
 @both
+def test_a_key_in_the_escapes_of_json_is_not_emitted(speaks: Speaks) -> None:
+    heard: list[str] = []
+    event = speaks.text(KEY).replace(KEY.encode(), "".join(f"\\u{ord(letter):04x}" for letter in KEY).encode())
+    assert KEY.encode() not in event
+    with ModelServer(stream(speaks.opening((3, 1)), event, *speaks.closing((3, 1)))) as server:
+        model = speaks.model(server.url, api_key=KEY)
+        response = asyncio.run(model.respond(asking(), lambda _of, delta: heard.append(delta)))
+    assert (response.text, "".join(heard)) == ("<key>", "<key>")
+
+
+@both
 def test_the_words_of_an_error_are_not_repeated_without_end(speaks: Speaks) -> None:
     with ModelServer(whole(speaks.error("x" * 50_000), 400)) as server:
         assert len(fault(speaks.model(server.url))) < 2_000
@@ -295,8 +341,11 @@ def test_a_cancellation_at_any_moment_shows_no_key_to_who_shows_locals(speaks: S
             return True, frames_with(KEY, error)
         return False, []
 
-    with ModelServer(reply=lambda _: [Gate()]) as server:
+    all_cancelled = Gate()
+    with ModelServer(reply=lambda _: [all_cancelled, *stream(*speaks.events(DONE))]) as server:
         results = [asyncio.run(cancel_after(turns, server.url)) for turns in range(1, 30)]
+        all_cancelled.open()
+        ask(speaks.model(server.url))  # the server has then taken those connections too that were cancelled at once
     assert all(cancelled for cancelled, _ in results)
     assert [frames for _, frames in results if frames] == []
 
@@ -306,9 +355,12 @@ def test_what_nobody_expects_shows_no_key_either(monkeypatch: pytest.MonkeyPatch
         raise ZeroDivisionError
 
     monkeypatch.setattr("httpcore._async.http11.AsyncHTTP11Connection._send_event", fail)
-    with ModelServer() as server, pytest.raises(ZeroDivisionError) as caught:
+    with ModelServer(stream(*CHAT.events(DONE))) as server:
         endpoint = Endpoint(server.url, {}, {"x-api-key": SecretStr(KEY)}, 5)
-        asyncio.run(endpoint.post(b"{}", lambda *_: None))
+        with pytest.raises(ZeroDivisionError) as caught:
+            asyncio.run(endpoint.post(b"{}", lambda *_: None))
+        monkeypatch.undo()
+        ask(CHAT.model(server.url))  # the server has then taken the connection before, too
     assert frames_with(KEY, caught.value) == []
 
 
@@ -427,6 +479,83 @@ def test_what_came_of_a_summary_before_it_was_aborted_is_on_record(speaks: Speak
     assert (run.wrap_up.fault, run.wrap_up.broken) == ("aborted", True)
     assert run.wrap_up.response is not None
     assert (run.wrap_up.response.text, run.wrap_up.response.usage.input_tokens) == ("Half of it", 77)
+
+
+def test_the_beginning_of_an_error_is_enough() -> None:
+    """A page of an error that never ends is not read for as long as one is patient."""
+    endless: list[Act] = [head(500, {"Content-Type": "text/html"}), Forever(b"x" * 1000)]
+    got, _ = post(endless, 100_000)
+    assert (got.status, len(got.body), got.broken) == (500, 2**16, "")
+
+
+@pytest.mark.parametrize("url", ["http://a@127.0.0.1/v1", "http://127.0.0.1/v1?key=k", "http://127.0.0.1/v1#k"])
+def test_an_address_holds_nothing_but_the_place(url: str) -> None:
+    with pytest.raises(SettingError, match="holds a user, a query or a fragment"):
+        checked_base_url(url)
+
+
+def test_a_quota_that_is_used_up_is_not_asked_for_again() -> None:
+    body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
+    with ModelServer(whole(body, 429)) as server:
+        assert "exceeded your current quota" in fault(CHAT.model(server.url))
+
+
+@both
+def test_a_server_may_say_that_another_attempt_is_of_no_use(speaks: Speaks) -> None:
+    with ModelServer(whole(speaks.error("No."), 500, {"x-should-retry": "false"})) as server:
+        assert "No." in fault(speaks.model(server.url))
+
+
+@both
+def test_the_first_token_is_the_first_output_not_the_first_event(speaks: Speaks) -> None:
+    clock = VirtualClock()
+
+    def reply(_asked: object) -> Iterator[Act]:
+        yield from stream(speaks.opening((30, 4)), end=())
+        yield opened
+        yield chunk(speaks.text("Hi."))
+        yield from [chunk(event) for event in speaks.closing((30, 4))]
+        yield END
+
+    opened = Gate()
+
+    async def ask_slowly(url: str) -> Response:
+        await clock.sleep(3)  # a later step of a run
+        request = asking()._replace(clock=clock)
+        task = asyncio.ensure_future(speaks.model(url).respond(request))
+        await asyncio.to_thread(server.wait_for, 1)
+        await asyncio.sleep(0.05)  # the opening has come
+        await clock.sleep(7)
+        opened.open()
+        return await task
+
+    with ModelServer(reply=reply) as server:
+        response = asyncio.run(asyncio.wait_for(ask_slowly(server.url), PATIENCE_S))
+    assert (response.text, response.ttft_ms) == ("Hi.", 7000)
+
+
+def test_a_certificate_that_nobody_trusts_is_not_tried_again() -> None:
+    error = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1006)"
+    assert not http._may_pass(httpx.ConnectError(error))
+    assert http._may_pass(httpx.ConnectError("[SSL] record layer failure"))
+
+
+def test_as_many_connections_as_are_asked_for_are_open_at_once() -> None:
+    """Httpx's own limit is 100."""
+    everyone = Gate()
+
+    def reply(_asked: object) -> list[Act]:
+        if server.under_way == 150:
+            everyone.open()
+        return [everyone, *stream(*CHAT.events(DONE))]
+
+    async def ask_together(model: Model) -> list[Response]:
+        return await asyncio.gather(*(model.respond(asking()) for _ in range(150)))
+
+    with ModelServer(reply=reply) as server:
+        model = CHAT.model(server.url)
+        responses = asyncio.run(asyncio.wait_for(ask_together(model), PATIENCE_S))
+    assert {response.text for response in responses} == {"All done."}
 
 
 def test_a_refused_connection_is_no_answer() -> None:

@@ -83,3 +83,7 @@ def test_no_header_is_an_exception(told: str) -> None:
     for header in (told, f"Fri, 31 Dec {told}", f"Fri, 31 Dec 2026 23:59:59 {told}"):
         wait = retry_after({"retry-after": header, "retry-after-ms": told, "date": header})
         assert wait is None or 0 <= wait < math.inf
+
+
+def test_what_the_server_asks_for_does_not_make_a_wait_shorter() -> None:
+    assert Retry(first=8).wait(1, spent=0, told=0.1, chance=0) == 8
