@@ -57,12 +57,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: after `--help` and `--version`, and with code 2 for arguments that are not understood.
     """
+    _open_what_is_closed()
     parser = _parser()
     args = parser.parse_args(argv)
     if args.run is None:
         parser.print_help(sys.stderr)
         return 2
     return _exit_code(args.run, args)
+
+
+def _open_what_is_closed() -> None:
+    """Tell nobody what would go to a stream that whoever started the command has closed, as some daemons do."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
 def _exit_code(command: Command, args: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from boolab.abort import Abort
 from boolab.agents import Agent, AgentFileWarning, load_agents
 from boolab.data import data_path
-from boolab.errors import AgentFileError, SettingError
+from boolab.errors import AgentFileError, BoolabError, SettingError
 from boolab.models.base import Model
 from boolab.presets import get_policy
 from boolab.report.live import Guarded, Opening, View, view_of
@@ -84,13 +84,11 @@ def run_command(args: Namespace) -> int:
 async def _perform(args: Namespace, agent: Agent | None, model: Model, where: str, shown: View) -> int:
     abort = Abort()
     view = Guarded(shown, abort.abort)
-    options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
-    live = start(agent, args.task, model=model, abort=abort, on_event=view.event, **options)
-    record = _new_record(args.out, agent)
+    live, record = _prepared(args, agent, model, abort, view)
     policy = get_policy("boocode" if agent is None else agent.policy)
     name = "" if agent is None else agent.name
     opening = Opening(name, where, policy.name, str(args.root), args.task, live.limits, record)
-    with _interrupts(asyncio.get_running_loop(), abort, view, record) as came, _kept(record):
+    with _kept(record), _interrupts(asyncio.get_running_loop(), abort, view, record) as came:
         view.begin(opening)
         await _watch(live, view)
         _save(live.run, record)
@@ -99,6 +97,18 @@ async def _perform(args: Namespace, agent: Agent | None, model: Model, where: st
     if view.left and not came:
         raise BrokenPipeError
     return code
+
+
+def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: View) -> tuple[Live, Path]:
+    """The run, and the file for its record; where either cannot be had, no recording without a request is left."""
+    try:
+        options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
+        live = start(agent, args.task, model=model, abort=abort, on_event=view.event, **options)
+        return live, _new_record(args.out, agent)
+    except BoolabError:
+        if args.record is not None:
+            Path(args.record).expanduser().unlink()
+        raise
 
 
 async def _watch(live: Live, view: View) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -471,6 +472,28 @@ def test_what_it_does_not_understand_is_wrong_usage(
     with refused(capsys, why), pytest.raises(SystemExit) as left:
         main(["run", "go", "--model", "m", *arguments])
     assert left.value.code == 2
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("options", [(), ("--quiet",), ("--json",)])
+def test_a_stream_that_was_closed_before_changes_nothing_else(
+    folder: Path, stream: str, options: tuple[str, ...]
+) -> None:
+    number = {"stdout": 1, "stderr": 2}[stream]
+    closing = f"exec {shlex.join(command('-', 'Go', '--model', 'script.yaml', *options))} {number}>&-"
+    done = subprocess.run(["/bin/sh", "-c", closing], capture_output=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert the_record().text == "It is in a.py."
+
+
+@pytest.mark.parametrize("wrong", [("--out", "there.jsonl"), ("--root", "nowhere")])
+def test_a_run_that_cannot_begin_leaves_no_recording(
+    folder: Path, wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("there.jsonl").touch()
+    assert main(["run", "-", "Go", "--model", "script.yaml", "--record", "new.jsonl", *wrong]) == 1
+    assert wrong[1] in capsys.readouterr().err
+    assert not Path("new.jsonl").exists()
 
 
 def test_a_record_is_never_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
