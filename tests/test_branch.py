@@ -31,7 +31,7 @@ from boolab.runner import resume, run_sync
 from boolab.saving import save_runs
 from boolab.stop import StopRule, doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.subagents import family, task_tool
-from boolab.types import Message, Response, Run
+from boolab.types import Event, Message, Response, Run
 from tests.helpers import QUIET, TOOLS, call, distinct, letter, play
 from tests.test_properties import FREE, NEVER, scripts
 from tests.walk import Counters
@@ -256,6 +256,25 @@ def test_messages_that_came_in_after_the_kept_steps_are_not_kept() -> None:
     again = branched(first, 2, distinct(3))
     assert [given.before for given in again.inputs] == [2]
     assert [e.payload["after_step"] for e in again.events if e.kind == "input"] == [1]
+
+
+def test_events_of_the_kept_steps_are_kept_and_those_at_the_boundary_after_them_are_not() -> None:
+    kept = (
+        Event(0, "retry", {"after_step": 2, "step_number": 2}),
+        Event(0, "departed", {"after_step": 2}),
+        Event(0, "ask", {"after_step": 2, "call_id": "c"}),
+    )
+    gone = (Event(0, "ask", {"after_step": 2, "rule": "max_steps(2)"}), Event(0, "compaction", {"after_step": 2}))
+    again = branched(replace(play(distinct(3)), events=(*kept, *gone)), 2, distinct(3))
+    assert since(again).events == kept
+
+
+def test_a_branch_begins_when_the_longest_of_the_kept_steps_had_ended() -> None:
+    first = play(distinct(3))
+    one, two, *rest = first.steps  # as in logs of agents that work on two things at once
+    overlapping = (one._replace(duration_ms=500), two._replace(start_ms=100, duration_ms=10), *rest)
+    again = branched(replace(first, steps=overlapping), 2, distinct(3))
+    assert again.steps[2].start_ms == 500
 
 
 # Where no branch can begin.

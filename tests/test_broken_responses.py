@@ -126,7 +126,7 @@ def test_an_abort_is_not_taken_for_a_broken_response() -> None:
             return await ScriptedModel([CUT]).respond(request, emit)
 
     run = run_sync(None, "Go", model=Breaking(), policy=retrying(5), abort=abort)
-    assert (run.stop_reason, run.n_steps) == ("aborted", 1)
+    assert (run.stop_reason, run.n_steps, run.steps[0].error) == ("aborted", 1, "aborted")
 
 
 def test_the_record_replays_and_answers_other_caps() -> None:

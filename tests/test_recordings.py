@@ -31,7 +31,7 @@ from boolab.models.recording_file import Chain, read_recording
 from boolab.models.scripted import ScriptedModel
 from boolab.presets import policies
 from boolab.runner import resume, run, run_sync
-from boolab.types import Event, Message, Response, Run, Text, ToolCall, Usage
+from boolab.types import Event, Message, Response, Run, Text, ToolCall, ToolResult, Usage
 from tests.helpers import TOOLS, call, distinct, play, steps
 from tests.model_protocols import Said, Speaks, both, go
 from tests.model_server import CLOSE, ModelServer, stream
@@ -495,6 +495,7 @@ def test_a_header_that_is_cut_is_no_recording(tmp_path: Path) -> None:
         (lambda lines: [*lines[:3], "[" * 100_000], 4, "not JSON: "),
         (lambda lines: [*lines[:2], '{"kind": []}'], 3, "kind [] is not one of message, tools, exchange"),
         (lambda lines: [*lines[:3], following_itself(lines[2])], 4, "is there already"),
+        (lambda lines: [*lines[:3], '{"kind":"message","id":"","message":{"role":"user","parts":[]}}'], 4, "''"),
         (lambda lines: [*lines[:3], lines[3].replace('"ms":0', '"ms":-1')], 4, "ms: -1 is no time of a request"),
         (lambda lines: [*lines[:3], lines[3].replace('"ms":0', f'"ms":{10**400}')], 4, "ms: 1000"),
     ],
@@ -662,3 +663,55 @@ def test_runs_of_several_threads_leave_a_whole_recording(tmp_path: Path) -> None
 def test_what_is_no_path_cannot_be_recorded_to(path: Any) -> None:
     with pytest.raises(SettingError, match="expected the path of the new file"):
         record(ScriptedModel([]), path)
+
+
+def test_what_a_cancelled_request_brought_is_written(tmp_path: Path) -> None:
+    def answer(request: Request, emit: Emit | None) -> Response:
+        error = asyncio.CancelledError()
+        error.partial = Response("One")  # type: ignore[attr-defined] # as real models do
+        raise error
+
+    path = tmp_path / "a.jsonl"
+    recorded(path, Answering(answer))
+    (exchange,) = read_recording(path).exchanges
+    assert (exchange.cancelled, exchange.response) == (True, Response("One"))
+
+
+def test_how_long_a_tool_took_changes_no_conversation() -> None:
+    chain = Chain()
+    slow, fast = (Message("tool", (ToolResult("1", "seen", duration_ms=ms),)) for ms in (900, 1))
+    assert chain([slow]) == chain([fast])
+
+
+def test_conversations_are_played_as_they_began_and_not_as_they_ended(tmp_path: Path) -> None:
+    async def both_runs() -> None:
+        gate = asyncio.Event()
+
+        async def late(request: Request, emit: Emit | None = None) -> Response:
+            await gate.wait()
+            return Response("began first")
+
+        async def early(request: Request, emit: Emit | None = None) -> Response:
+            gate.set()
+            return Response("ended first")
+
+        answers = iter((late, early))
+        inner = Answering(None)
+        inner.respond = lambda request, emit=None: next(answers)(request, emit)  # type: ignore[method-assign]
+        both = record(inner, tmp_path / "c.jsonl")
+        await asyncio.gather(run(None, "Go", model=both), run(None, "Go", model=both))
+
+    asyncio.run(both_runs())
+    player = RecordedModel(tmp_path / "c.jsonl")
+    assert [play(player).text for _ in "12"] == ["began first", "ended first"]
+
+
+def test_calls_of_a_response_that_broke_are_not_told_as_complete(tmp_path: Path) -> None:
+    def answer(request: Request, emit: Emit | None) -> Response:
+        raise ModelError("cut", partial=Response("I", (ToolCall("1", "look", '{"wh'),)))
+
+    path, told = tmp_path / "a.jsonl", []
+    recorded(path, Answering(answer))
+    play(RecordedModel(path), on_event=lambda event: told.append((event.kind, event.payload.get("of"))))
+    assert ("delta", "text") in told
+    assert ("delta", "tool_call") not in told
