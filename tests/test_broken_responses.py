@@ -123,10 +123,16 @@ def test_an_abort_is_not_taken_for_a_broken_response() -> None:
 
         async def respond(self, request: Request, emit: Emit | None = None) -> Response:
             abort.abort()
-            return await ScriptedModel([CUT]).respond(request, emit)
+            raise ModelError("cut", retryable=True, partial=Response("I"))  # before the loop hears of the abort
 
     run = run_sync(None, "Go", model=Breaking(), policy=retrying(5), abort=abort)
     assert (run.stop_reason, run.n_steps, run.steps[0].error) == ("aborted", 1, "aborted")
+
+
+def test_the_last_step_that_a_cap_leaves_is_not_asked_for_again() -> None:
+    policy = replace(retrying(5), steps=2, last_step="no_tools")
+    run = run_sync(None, "Go", model=ScriptedModel([LOOK, CUT, "Done."]), tools=[look], policy=policy)
+    assert (run.stop_reason, run.n_steps, run.error) == ("step_cap", 2, run.steps[1].error)
 
 
 def test_the_record_replays_and_answers_other_caps() -> None:
