@@ -12,7 +12,7 @@ import math
 import ssl
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,11 @@ from boolab.errors import SettingError
 
 MOST_BYTES: Final = 64 * 2**20
 """The longest response that is read: a server that never ends must not fill the memory."""
+REQUESTS_PER_CLIENT: Final = 32
+"""How many requests a client has under way at most; see `_Clients`."""
+_KEPT_S: Final = 60.0
+"""How long a connection is kept for the next step: tools take their time."""
+_LINGER_S: Final = 1.0
 MOST_OF_AN_ERROR: Final = 64 * 2**10
 
 _LAST_PORT: Final = 65_535
@@ -51,7 +56,7 @@ class Endpoint:
     """Where requests are posted, and the secrets that go along: to this place and, since redirects are not followed,
     to no other.
 
-    One client serves each event loop, because connections belong to a loop; it is closed when the loop is.
+    Each event loop has clients of its own, because connections belong to a loop; they are closed when the loop is.
 
     Args:
         url: The whole URL.
@@ -79,14 +84,16 @@ class Endpoint:
         self._auth = _Auth(self.url, secrets)
         self._timeout = httpx.Timeout(None, connect=None if math.isinf(connect) else connect)
         self._most_bytes = most_bytes
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = weakref.WeakKeyDictionary()
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = weakref.WeakKeyDictionary()
 
-    async def post(self, body: bytes, hear: Hear) -> Answer:
+    async def post(self, body: bytes, hear: Hear, over: Callable[[], None] = lambda: None) -> Answer:
         """Post a body, and listen to the answer until it ends.
 
         Args:
             body: JSON.
             hear: Is told each event of an answer that is a stream of them.
+            over: Is told when all of the answer has been read. What follows is the pool's own work, which closes other
+                connections too and should not be cut short.
 
         Returns:
             What became of it.
@@ -96,8 +103,12 @@ class Endpoint:
         """
         status, headers, streamed = None, {}, False
         try:
-            client = await self._client()
-            async with client.stream("POST", self.url, content=body, headers=self._headers, auth=self._auth) as answer:
+            clients = await self._clients_here()
+            async with (
+                clients.room() as client,
+                client.stream("POST", self.url, content=body, headers=self._headers, auth=self._auth) as answer,
+            ):
+                answer.stream = _Watched(answer.stream, over)
                 status, headers = answer.status_code, {name.lower(): value for name, value in answer.headers.items()}
                 if not answer.is_success:
                     return Answer(status, headers, await _beginning(_pieces(answer)))
@@ -124,23 +135,19 @@ class Endpoint:
             return f"cannot connect to {where} ({what})"
         return f"the connection to {where} broke ({what})"
 
-    async def _client(self) -> httpx.AsyncClient:
+    async def _clients_here(self) -> _Clients:
         loop = asyncio.get_running_loop()
         known = self._clients.get(loop)
         if known is None:
             self._forget_closed_loops()
-            client = httpx.AsyncClient(
-                verify=_tls(),
-                timeout=self._timeout,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            )
-            closing = _close_with_the_loop(client)
+            clients = _Clients(self._timeout)
+            closing = _close_with_the_loop(clients)
             # A model that is collected in a circle would take the open connections along: they are held from outside.
-            held = weakref.finalize(self, _let_go, closing)
+            held = weakref.finalize(self, _let_go, loop, closing)
             held.atexit = False
-            known = self._clients[loop] = _Client(client, closing, held)
+            known = self._clients[loop] = _Opened(clients, closing, held)
             await anext(closing)
-        return known.client
+        return known.clients
 
     def _forget_closed_loops(self) -> None:
         """A client's generator holds its loop, so that neither would ever be freed."""
@@ -156,22 +163,64 @@ class Endpoint:
             await known.closing.aclose()
 
 
-class _Client(NamedTuple):
-    client: httpx.AsyncClient
+class _Clients:
+    """The clients of one event loop.
+
+    The pool of a client looks at all of its connections whenever a request begins or ends: with a thousand at once that
+    would be most of the work. So each client has few requests under way, and there are more clients where need be.
+    """
+
+    def __init__(self, timeout: httpx.Timeout) -> None:
+        self._timeout = timeout
+        self._clients: list[httpx.AsyncClient] = []
+        self._under_way: list[int] = []
+
+    @asynccontextmanager
+    async def room(self) -> AsyncIterator[httpx.AsyncClient]:
+        """A client for one request: the first that has room."""
+        place = next((n for n, busy in enumerate(self._under_way) if busy < REQUESTS_PER_CLIENT), len(self._clients))
+        if place == len(self._clients):
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEPT_S)
+            self._clients.append(httpx.AsyncClient(verify=_tls(), timeout=self._timeout, limits=limits))
+            self._under_way.append(0)
+        self._under_way[place] += 1
+        try:
+            yield self._clients[place]
+        finally:
+            self._under_way[place] -= 1
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for client in self._clients:
+            await client.aclose()
+
+
+class _Opened(NamedTuple):
+    clients: _Clients
     closing: AsyncGenerator[None, None]
     held: weakref.finalize[..., Any]
 
 
-def _let_go(_closing: AsyncGenerator[None, None]) -> None:
-    """Nothing: its event loop closes a generator that nobody holds any more."""
+def _let_go(loop: asyncio.AbstractEventLoop, closing: AsyncGenerator[None, None]) -> None:
+    """Drop a generator, but not at once.
+
+    A loop that ends closes the generators that are left, and waits for it. A loop that goes on closes those that nobody
+    holds, and does not wait: if it ended meanwhile, connections would be left open.
+    """
+    with suppress(RuntimeError):  # the loop is closed, and has closed them
+        loop.call_soon_threadsafe(loop.call_later, _LINGER_S, _drop, closing)
 
 
-async def _close_with_the_loop(client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
-    """Close a client when its event loop shuts down: a loop closes the generators that were begun in it."""
+def _drop(_closing: AsyncGenerator[None, None]) -> None:
+    """Nothing: whoever calls this held it."""
+
+
+async def _close_with_the_loop(clients: _Clients) -> AsyncGenerator[None, None]:
+    """Close clients when their event loop shuts down: a loop closes the generators that were begun in it."""
     try:
         yield
     finally:
-        await client.aclose()
+        await clients.aclose()
 
 
 @functools.cache
@@ -196,6 +245,22 @@ class _Auth(httpx.Auth):
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
+
+
+class _Watched(httpx.AsyncByteStream):
+    """The stream of a response, which tells when it is read to its end."""
+
+    def __init__(self, stream: Any, over: Callable[[], None]) -> None:  # noqa: ANN401 - of either kind, by its type
+        self._stream = stream
+        self._over = over
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            yield piece
+        self._over()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class _TooLongError(Exception):

@@ -80,6 +80,10 @@ class Patience:
             self._timeout.reschedule(self._due(now + self._allowed))
             self._enough_until = now + self._allowed * self.EXACTNESS
 
+    def over(self) -> None:
+        """The stream has ended: there is nothing more to wait for."""
+        self._timeout.reschedule(None)
+
     async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
         return self

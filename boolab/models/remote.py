@@ -180,7 +180,7 @@ class RemoteModel:
                 if first is None and decoder.begun:
                     first = request.clock.now() - sent
 
-            answer = await self._endpoint.post(body, hear)
+            answer = await self._endpoint.post(body, hear, patience.over)
             # Before anything is cut short: half a key can no longer be told from other text.
             answer = answer._replace(body=self._erase(answer.body))
         fault = self._fault(answer, patience, decoder)
