@@ -12,12 +12,12 @@ from httpx_sse import EventSource
 
 from boolab.models.wire import Decoder
 
-BODIES = Path(__file__).parent / "data" / "sse"
+BODIES = Path(__file__).parent / "sse"
 D = TypeVar("D", bound=Decoder)
 
 
 def body(name: str) -> bytes:
-    """A body of tests/data/sse, byte for byte."""
+    """A body of tests/sse, byte for byte."""
     return (BODIES / name).read_bytes()
 
 

@@ -81,7 +81,7 @@ PROMPTING = replace(QUIET, name="prompting", finish=("reason_stop",), idle_promp
 OWN: dict[str, Policy] = {"quiet": QUIET, "nudging": NUDGING, "prompting": PROMPTING}
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_under_the_same_rules_and_script_a_branch_is_the_run_that_was_not_disturbed(data: Any) -> None:
     script = data.draw(scripts(pauses=True))

@@ -167,7 +167,7 @@ def test_every_preset_says_how_often_it_asks_again() -> None:
 
 OWN = {"quiet": QUIET, "nudging": NUDGING, "prompting": PROMPTING}
 GOING_ON = [name for name, policy in policies.items() if policy.continues != 0 and policy.continues_by != "loop"]
-SOME = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class Breaking:

@@ -40,7 +40,7 @@ from boolab.types import (
 )
 from tests.helpers import TOOLS
 
-BODIES = Path(__file__).parent / "data" / "sse"
+BODIES = Path(__file__).parent / "sse"
 WIRE: Wire = ChatCompletions("m", {})
 
 
