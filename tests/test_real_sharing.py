@@ -245,9 +245,7 @@ def test_an_abort_at_any_delta_leaves_no_connection_open_once_the_model_is_gone(
         return (await going(speaks.model(server.url), abort=abort, on_event=watch, clock=clock)).stop_reason
 
     async def abort_everywhere(server: ModelServer) -> list[str]:
-        reasons = []
-        for place in range(1, 18):
-            reasons.append(await abort_at(server, place))
+        reasons = [await abort_at(server, place) for place in range(1, 18)]
         gc.collect()  # while the loop still runs: what is dropped in it is another case than what is dropped after it
         return reasons
 
