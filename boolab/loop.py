@@ -61,9 +61,11 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
                 yielded = time.perf_counter()
             if turn.context_limit is not None:
                 await compact(turn)
-            response = await ask(turn)
-            if response is None:
-                yield turn.talk.steps[-1]
+            request, emit = turn.begin_step()
+            try:
+                response = await turn.model.respond(request, emit)
+            except ModelError as error:
+                yield turn.break_off(error)
                 continue
             turn.hear(response)
             verdict = await judge(turn, response) if turn.bounds.judging or turn.closing else EXECUTE_ALL
@@ -93,27 +95,6 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     if cancelled is not None:
         cancelled.run = run  # type: ignore[attr-defined] # so that whoever catches it has the record
         raise cancelled
-
-
-async def ask(turn: Turn) -> Response | None:
-    """Ask the model for the next response.
-
-    Args:
-        turn: The turn, at a boundary.
-
-    Returns:
-        The response; None if it broke off and the policy has it asked for again: its step is on record then.
-    """
-    request, emit = turn.begin_step()
-    if log.isEnabledFor(logging.INFO):
-        log.info("run %s: step_start %d", turn.run_id, request.index + 1)
-    try:
-        return await turn.model.respond(request, emit)
-    except ModelError as error:
-        if not turn.asks_again_after(error):
-            raise
-        turn.break_step(describe(error), partial_of(error), counts=True)
-        return None
 
 
 async def tool_phase(turn: Turn, response: Response, places: Sequence[int] | None = None) -> ToolPhaseResult:

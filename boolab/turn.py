@@ -130,6 +130,7 @@ class Turn:
         self.boundary_ms = self.now()
         self.heard_ms = self.boundary_ms
         self.in_step = False
+        self._chatty = log.isEnabledFor(logging.INFO)
         self.closing = False
         self.grace: Stop | None = None
         self.response: Response | None = None
@@ -368,6 +369,8 @@ class Turn:
         self.results = []
         self.partial = {}
         index = len(self.talk.steps)
+        if self._chatty:
+            log.info("run %s: step_start %d", self.run_id, index + 1)
         if self.on_event is not None:
             self.tell(start_event(self.talk.next_message, index + 1, self.boundary_ms))
         messages, tools, choice = self.talk.sent, self.offered, "auto"
@@ -570,8 +573,17 @@ class Turn:
             return True
         return self.policy.finish_batch == "until" and finishes(self.policy, call, result)
 
-    def asks_again_after(self, error: ModelError) -> bool:
-        """Whether the policy has the model asked again after a response that broke off in the middle."""
+    def break_off(self, error: ModelError) -> Step:
+        """Put a step on record whose response broke off, if the policy has the model asked again after it.
+
+        Raises:
+            ModelError: the failure itself, if it has not.
+        """
+        if not self._asks_again_after(error):
+            raise error
+        return self.break_step(describe(error), partial_of(error), counts=True)
+
+    def _asks_again_after(self, error: ModelError) -> bool:
         heard = partial_of(error)
         most = 0 if self.closing or not error.retryable else self.policy.broken_retries
         aborted = self.setup.abort is not None and self.setup.abort.fired
@@ -604,7 +616,7 @@ class Turn:
         except UnknownCounter:
             return None
 
-    def break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> None:
+    def break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> Step:
         """Put a step on record that broke off: what had arrived is kept, calls without a result get an error result."""
         if self.response is None:
             heard = Response(
@@ -618,7 +630,7 @@ class Turn:
                 for call, result in zip(calls, self.results, strict=True)
             ]
         self.talk.history.under_way = None
-        self.end_step(counts=counts, error=why)
+        return self.end_step(counts=counts, error=why)
 
     def compact(self, compacted: Compacted) -> None:
         """Take down what a compaction did, and send its summary from now on in place of what it sums up."""
