@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from boolab.errors import SettingError
+from boolab.models.hosted import OpenAIModel
 from boolab.models.keys import VARIABLES, Eraser, key_for, secret, split_headers
 from boolab.types import Response, ToolCall, Usage
 
@@ -37,6 +38,13 @@ def test_a_missing_key_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("OPENAI_API_KEY", " ")
     with pytest.raises(SettingError, match=r"api\.openai\.com: set the environment variable OPENAI_API_KEY, or pass"):
         key_for("api.openai.com", None)
+
+
+def test_a_key_of_the_environment_travels_encrypted_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+    with pytest.raises(SettingError, match="asked over https") as caught:
+        OpenAIModel("m", base_url="http://api.openai.com/v1")
+    assert CANARY not in str(caught.value)
 
 
 def test_the_newline_at_the_end_of_a_key_file_is_no_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,12 +41,13 @@ _SECRET: Final = re.compile("key|auth|token|secret|cookie|password|signature", r
 _T = TypeVar("_T", str, bytes, Response)
 
 
-def key_for(host: str, api_key: str | SecretStr | None) -> SecretStr | None:
+def key_for(host: str, api_key: str | SecretStr | None, *, encrypted: bool = True) -> SecretStr | None:
     """The key to send to a host: the one given, else that of the environment, if the host is one that has a variable.
 
     Args:
         host: The host.
         api_key: The key, if one was given.
+        encrypted: Whether it would travel over https. A key of the environment travels in no other way.
 
     Returns:
         The key; None for a host of one's own without a key.
@@ -63,6 +64,9 @@ def key_for(host: str, api_key: str | SecretStr | None) -> SecretStr | None:
     variable = VARIABLES.get(host)
     if variable is None:
         return None
+    if not encrypted:
+        msg = f"{host} is asked over https: with http, anybody on the way could read the key of {variable}"
+        raise SettingError(msg)
     value = os.environ.get(variable, "").strip()
     if not value:
         msg = f"no key for {host}: set the environment variable {variable}, or pass api_key=..."

@@ -98,7 +98,7 @@ class RemoteModel:
         if prices:
             price_table.require()
         url = checked_base_url(self.protocol.home if base_url is None else base_url)
-        key = key_for(url.host, api_key)
+        key = key_for(url.host, api_key, encrypted=url.scheme == "https")
         self.name = name or model
         self.model = model
         self.base_url = str(url).rstrip("/")
