@@ -17,6 +17,7 @@ import pytest
 import boolab as bl
 from boolab.abort import Abort
 from boolab.clock import VirtualClock
+from boolab.models.base import Model
 from boolab.models.recorded import RecordedModel
 from boolab.types import Event, Run, StopReason
 from tests.helpers import QUIET, TOOLS
@@ -196,9 +197,10 @@ class Server:
         return plan.said[place] if "tools" in asked.json else Said("In short: all done.")
 
 
-async def play(server: ModelServer, plan: Plan) -> Run:
-    """One run, by its plan."""
+async def play(server: ModelServer, plan: Plan, models: list[Model]) -> Run:
+    """One run, by its plan. Its model goes to the others: one that is dropped as its loop ends is closed too late."""
     model = plan.speaks.model(f"{server.url}/{plan.seed}", timeouts=PATIENCE, retry=bl.Retry(attempts=3, seconds=120))
+    models.append(model)
     abort, deltas = Abort(), 0
 
     def watch(event: Event) -> None:
@@ -251,12 +253,13 @@ def played(request: pytest.FixtureRequest) -> list[tuple[Plan, Run]]:
     plans = [plan_of(seed) for seed in range(request.config.getoption("--soak"))]
     waiting = iter(plans)
     runs: dict[int, Run] = {}
+    models: list[Model] = []
     faults = Server()
     faults.plans = {plan.seed: plan for plan in plans}
 
     async def work(server: ModelServer) -> None:
         for plan in waiting:
-            runs[plan.seed] = await play(server, plan)
+            runs[plan.seed] = await play(server, plan, models)
 
     async def work_together(server: ModelServer) -> None:
         async with asyncio.TaskGroup() as group:

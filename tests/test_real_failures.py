@@ -405,6 +405,15 @@ def test_a_last_word_without_a_reason_is_none_where_the_connection_then_broke(re
 
 
 @both
+def test_a_response_is_whole_once_its_reason_has_come_whatever_becomes_of_the_connection(speaks: Speaks) -> None:
+    *events, last = speaks.events(DONE)
+    with ModelServer([*stream(*events, end=()), CLOSE]) as server:
+        run = go(speaks.model(server.url), clock=VirtualClock())
+    assert last
+    assert (run.stop_reason, run.text, run.steps[0].response.finish_reason) == ("finished", "All done.", "stop")
+
+
+@both
 def test_a_broken_response_is_kept_when_nobody_listens(speaks: Speaks) -> None:
     answer = stream(speaks.opening((30, 4)), speaks.text("Half of it"), speaks.error_event("Worker died."))
     with ModelServer(answer) as server:

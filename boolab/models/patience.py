@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Self
+
+import anyio
 
 from boolab.errors import SettingError
 from boolab.transcript import duration
@@ -39,9 +42,11 @@ class Timeouts:
 
 
 class Patience:
-    """Watches one response: `async with Patience(timeouts) as patience`, and tell it what comes.
+    """Watches one response: `with Patience(timeouts) as patience`, and tell it what comes.
 
-    Leaving the block ends the watch; `ran_out` then says what was waited for too long, or is empty.
+    Leaving the block ends the watch; `ran_out` then says what was waited for too long, or is empty. The scope is
+    anyio's, as httpx's own are: what httpx closes meanwhile, connections of other requests among them, it closes to the
+    end, as `asyncio.timeout` would not let it.
     """
 
     FAREWELL_S = 1.0
@@ -56,13 +61,12 @@ class Patience:
         self._begin = self._loop.time()
         self._heard = False
         self._allowed = timeouts.first_token
-        self._timeout = asyncio.timeout_at(self._due(self._begin + timeouts.first_token))
+        self._scope = anyio.CancelScope(deadline=self._due(self._begin + timeouts.first_token))
         self._enough_until = self._begin
         self.ran_out = ""
 
-    def _due(self, then: float) -> float | None:
-        due = min(then, self._begin + self._timeouts.whole)
-        return None if math.isinf(due) else due
+    def _due(self, then: float) -> float:
+        return min(then, self._begin + self._timeouts.whole)
 
     def heard(self, *, output: bool, ended: bool) -> None:
         """Something has come.
@@ -77,24 +81,24 @@ class Patience:
         if ended or now >= self._enough_until:
             self._heard = True
             self._allowed = self.FAREWELL_S if ended else self._timeouts.between
-            self._timeout.reschedule(self._due(now + self._allowed))
+            self._scope.deadline = self._due(now + self._allowed)
             self._enough_until = now + self._allowed * self.EXACTNESS
 
     def over(self) -> None:
         """The stream has ended: there is nothing more to wait for."""
-        self._timeout.reschedule(None)
+        self._scope.deadline = math.inf
 
-    async def __aenter__(self) -> Self:
-        await self._timeout.__aenter__()
+    def __enter__(self) -> Self:
+        self._scope.__enter__()
         return self
 
-    async def __aexit__(self, *raised: object) -> bool:
-        try:
-            await self._timeout.__aexit__(*raised)  # type: ignore[arg-type] # what `async with` gives
-        except TimeoutError:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        swallowed = self._scope.__exit__(kind, error, trace)
+        if self._scope.cancelled_caught:
             self.ran_out = self._what_ran_out()
-            return True
-        return False
+        return swallowed
 
     def _what_ran_out(self) -> str:
         whole = self._timeouts.whole

@@ -169,7 +169,7 @@ class RemoteModel:
     async def _listen(self, body: bytes, request: Request, decoder: Decoder) -> _Outcome:
         sent, first = request.clock.now(), None
         answer = Answer()
-        async with Patience(self._timeouts) as patience:
+        with Patience(self._timeouts) as patience:
 
             def hear(event: str, data: str) -> None:
                 nonlocal first
@@ -198,8 +198,9 @@ class RemoteModel:
         """What kept the response from coming whole, as far as HTTP can tell."""
         if decoder.fault is not None:
             return decoder.fault
-        # A server that is told to stop says [DONE] without a reason, and breaks the connection (llama.cpp does).
-        if decoder.ended and (not answer.broken or decoder.partial().native_finish_reason is not None):
+        # With the reason for its end a response is whole, whatever then happens to the connection. A last word alone is
+        # not enough: llama.cpp, told to stop, says [DONE] without a reason and breaks the connection.
+        if decoder.partial().native_finish_reason is not None or (decoder.ended and not answer.broken):
             return None
         if patience.ran_out:
             return Fault(patience.ran_out, retryable=True)
