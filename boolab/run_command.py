@@ -135,11 +135,13 @@ def exit_code(run: Run) -> int:
         run: The run.
 
     Returns:
-        0 if it finished, 1 if it failed, 130 if it was interrupted, and 3 if anything else stopped it first: a limit,
-        or that it waits for an answer.
+        0 if it finished, 1 if it failed, 130 if it or its summary was interrupted, and 3 if anything else stopped it
+        first: a limit, or that it waits for an answer.
     """
     if not run.censored:
         return FINISHED
+    if run.wrap_up is not None and run.wrap_up.fault == "aborted":
+        return INTERRUPTED
     return {"error": FAILED, "aborted": INTERRUPTED}.get(run.stop_reason, STOPPED)
 
 

@@ -121,6 +121,9 @@ def model_of(setup: Setup, agent: Agent) -> Model:
     """
     model = agent.model if setup.model is None else setup.model
     if model is None or isinstance(model, str):
+        if setup.model is not None:
+            msg = f"model={model!r} is a name: pass the model itself, such as bl.OpenAIModel({model!r})"
+            raise SettingError(msg)
         named = f" names the model {model!r}, but" if model else " has no model and"
         msg = f"agent {agent.name!r}{named} none was given: pass model=..., such as bl.ScriptedModel([...])"
         raise SettingError(msg)

@@ -96,6 +96,10 @@ async def sweep(
     if not isinstance(repeats, int) or repeats < 1:
         msg = f"repeats={repeats!r}: expected an integer >= 1"
         raise SettingError(msg)
+    models: object = model
+    if models is not None and not (isinstance(models, Mapping) or hasattr(models, "respond") or callable(models)):
+        msg = f"model={model!r}: expected a model, models by name ({{'small': model, ...}}), or a function of a cell"
+        raise SettingError(msg)
     cells = list(plan(agents, tasks, model, grid, repeats))
     specs = as_tools(tools or ())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,13 @@ sing()  # before any test module is imported: one might look at the environment 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--damage", type=int, default=10, help="how often each sample log is cut, and how often changed")
     parser.addoption("--soak", type=int, default=100, help="how many seeded runs the fault-injecting server gets")
+
+
+def pytest_configure() -> None:
+    """Let programs that the tests start hear of signals, also where the tests themselves run in the background."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -427,7 +427,7 @@ def test_by_request_settings_that_differ_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorded(path, ["Hi."], seed=1)
     again = play(RecordedModel(path, match="request"), seed=2, agent=Agent("a", temperature=0.5))
-    expected = "after the same messages it was asked with other tools, temperature, seed"
+    expected = "after the same messages it was asked with other tools, temperature None, not 0.5, seed 1, not 2"
     assert again.error == f"ScriptExhausted: {path}: this request is not in it: {expected}"
 
 

@@ -131,8 +131,10 @@ class Endpoint:
         """What broke a connection, in words."""
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         where = f"{self.url.scheme}://{self.url.netloc.decode('ascii')}"
+        if "WRONG_VERSION_NUMBER" in what:
+            return f"{where} does not speak https: is it http://...?"
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            return f"cannot connect to {where} ({what})"
+            return f"cannot connect to {where}: is the server running there? ({what})"
         return f"the connection to {where} broke ({what})"
 
     async def _clients_here(self) -> _Clients:
@@ -336,7 +338,8 @@ def _may_pass(error: Exception) -> bool:
     """Whether what broke a connection may be gone at the next attempt."""
     if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
         return False
-    return isinstance(error, httpx.TransportError) and "CERTIFICATE_VERIFY_FAILED" not in str(error)
+    hopeless = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
+    return isinstance(error, httpx.TransportError) and not any(word in str(error) for word in hopeless)
 
 
 def checked_base_url(base_url: object) -> httpx.URL:

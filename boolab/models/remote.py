@@ -8,6 +8,8 @@ all that came as its `partial`, and the policy decides (`Policy.broken_retries`)
 from __future__ import annotations
 
 import asyncio
+import difflib
+import inspect
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
@@ -27,6 +29,8 @@ from boolab.types import Response
 
 _RETRY: Final = Retry()
 _TIMEOUTS: Final = Timeouts()
+_NOTICED_MS: Final = 10
+"""Shorter waits for a throttle are not worth an event."""
 _OPENING: Final = 200
 _LONGEST: Final = 1000
 """How many characters of a server's words an error repeats."""
@@ -103,7 +107,11 @@ class RemoteModel:
         self.model = model
         self.base_url = str(url).rstrip("/")
         self.context_window = context_window
+        _check_names(parameters)
         self._wire = self.protocol.wire(model, parameters)
+        if self.base_url.endswith(f"/{self._wire.path}"):
+            msg = f"base_url={self.base_url!r}: expected the address without /{self._wire.path}, which is added to it"
+            raise SettingError(msg)
         self._retry = retry
         self._timeouts = timeouts
         self._throttle = throttle or Throttle()
@@ -159,7 +167,7 @@ class RemoteModel:
         decoder = self._wire.decoder(None if emit is None else self._erasing(emit), f"call_{request.index + 1}")
         try:
             async with self._throttle.request() as waited:
-                if waited and request.note is not None:
+                if waited >= _NOTICED_MS and request.note is not None:
                     request.note("throttled", wait_ms=waited)
                 return await self._listen(body, request, decoder)
         except asyncio.CancelledError as interruption:
@@ -224,6 +232,8 @@ class RemoteModel:
             msg = f"HTTP {status}: redirected to {answer.headers['location']}; redirects are not followed: set base_url"
             return Fault(msg, status=status)
         said = self._wire.error_text(answer.body) or _opening(answer.body)
+        if status in (404, 405):
+            said = f"{said or 'not found'} (asked at {self._endpoint.url}: is base_url right?)"
         spent = b"insufficient_quota" in answer.body  # a 429 that no waiting ends
         retryable = status in RETRYABLE and not spent and answer.headers.get("x-should-retry") != "false"
         return Fault(f"HTTP {status}: {said}" if said else f"HTTP {status}", retryable, status)
@@ -248,6 +258,16 @@ class RemoteModel:
 def _opening(body: bytes) -> str:
     """The first words of a body."""
     return " ".join(body[: 4 * _OPENING].decode("utf-8", "replace").split())[:_OPENING]
+
+
+def _check_names(parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters that are likely meant for boolab: a server might pass over them without a word."""
+    own = [name for name in inspect.signature(RemoteModel).parameters if name not in ("model", "name", "parameters")]
+    for name in parameters:
+        meant = difflib.get_close_matches(name.replace("apikey", "api_key"), own, n=1, cutoff=0.65)
+        if meant or name == "key":
+            msg = f"parameter {name!r}: did you mean {meant[0] if meant else 'api_key'}=...?"
+            raise SettingError(msg)
 
 
 def _check(model: Any, retry: Any, timeouts: Any, throttle: Any, context_window: Any) -> None:  # noqa: ANN401 - anything

@@ -156,8 +156,10 @@ class ReplayByRequest(_Replay):
         if alike.cancelled:
             return "it was cancelled"
         recorded = _asked_in(alike)
-        names = [name for name, one, other in zip(Asked._fields, recorded, asked, strict=True) if one != other]
-        return f"after the same messages it was asked with other {', '.join(names)}"
+        differ = zip(Asked._fields, recorded, asked, strict=True)
+        other = [(name, one, now) for name, one, now in differ if one != now]
+        told = ", ".join("other tools" if name == "tools" else f"{name} {one}, not {now}" for name, one, now in other)
+        return f"after the same messages it was asked with {told}"
 
 
 class _Conversation(NamedTuple):
