@@ -80,7 +80,7 @@ def _acts(guard: Guard) -> bool:
 def _acts_at_call(guard: Guard, step: Step, progress: Progress, last_tool: str | None) -> bool:
     """Whether a guard would have held back, refused or asked about a call of the step, or spoken of it."""
     calls = step.response.tool_calls
-    if step.error and not any(step.results):
+    if step.broke_off:
         return False  # the response never came
     for call, ahead in zip(calls, progress.ahead(step.response, calls), strict=True):
         count = ahead.get(guard.watch.name)

@@ -581,7 +581,7 @@ class Turn:
         """
         if not self._asks_again_after(error):
             raise error
-        return self.break_step(describe(error), partial_of(error), counts=True)
+        return self._break_step(describe(error), partial_of(error), counts=True)
 
     def _asks_again_after(self, error: ModelError) -> bool:
         heard = partial_of(error)
@@ -595,7 +595,7 @@ class Turn:
     def interrupt(self, partial: Response | None = None) -> Stop:
         """The stop of an abort: a step that is under way is put on record as it stands."""
         if self.in_step:
-            self.break_step("aborted", partial)
+            self._break_step("aborted", partial)
         self.note("abort", what="aborted from outside")
         return self.end("aborted")
 
@@ -606,7 +606,7 @@ class Turn:
         self.error = describe(error)
         log.debug("run %s: where the failure came from", self.run_id, exc_info=error)
         if self.in_step:
-            self.break_step(self.error, partial_of(error), counts=self.closing and self.grace is None)
+            self._break_step(self.error, partial_of(error), counts=self.closing and self.grace is None)
         return self.grace or (self._limit_here() if self.closing else None) or self.end("error")
 
     def _limit_here(self) -> Stop | None:
@@ -616,7 +616,7 @@ class Turn:
         except UnknownCounter:
             return None
 
-    def break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> Step:
+    def _break_step(self, why: str, partial: Response | None, *, counts: bool = False) -> Step:
         """Put a step on record that broke off: what had arrived is kept, calls without a result get an error result."""
         if self.response is None:
             heard = Response(

@@ -51,7 +51,7 @@ class RunReplay:
             raise ScriptExhausted(msg)
         step = self._run.steps[request.index]
         await request.clock.sleep((step.model_ms or 0) / 1000)
-        if step.error and not any(step.results):
+        if step.broke_off:
             if self._run.stop_reason == "aborted":
                 msg = f"the recording was aborted in response {step.index}"
                 raise ScriptExhausted(msg)
