@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ScriptError,
         ScriptExhausted,
         SettingError,
+        StoreError,
         ToolError,
         UnknownCounter,
     )
@@ -118,6 +119,7 @@ __all__ = [
     "SettingError",
     "Step",
     "StopRule",
+    "StoreError",
     "Throttle",
     "Timeouts",
     "ToolCall",
@@ -224,6 +226,7 @@ _HOMES = {
         "ScriptError",
         "ScriptExhausted",
         "SettingError",
+        "StoreError",
         "ToolError",
         "UnknownCounter",
     ),

@@ -6,6 +6,7 @@ BoolabError
 ├── AgentFileError        an agent file cannot be read                         (path, line)
 ├── ScriptError           a script cannot be read                              (path, line)
 ├── RunFormatError        a log of runs cannot be read                         (path, line)
+├── StoreError            a store of runs cannot be read or written               (path)
 ├── ScriptExhausted       a scripted or recorded model was asked once too often
 ├── ModelError            a model failed to respond                            (status, retryable, partial)
 ├── ToolError             a tool's own way to say, in one clean sentence, why it failed
@@ -55,6 +56,10 @@ class ScriptError(_FileError):
 
 class RunFormatError(_FileError):
     """A log cannot be read as runs. `path` and `line` say where."""
+
+
+class StoreError(_FileError):
+    """A store of runs cannot be read or written. What was committed before stays as it is. `path` says where."""
 
 
 class ReadWarning(UserWarning):

@@ -347,7 +347,7 @@ _portal_lock = threading.Lock()
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
-    known = set(Setup._fields) - {"agent", "settings", "model_name"}
+    known = set(Setup._fields) - {"agent", "settings", "model_name", "run_id"}
     unknown = sorted(set(options) - known)
     if unknown:
         msg = f"unknown option {unknown[0]!r}; accepted: {', '.join(sorted(known))}"

@@ -58,6 +58,7 @@ class Setup(NamedTuple):
     compaction: Compaction | None = None
     settings: Mapping[str, Any] = {}
     model_name: str | None = None
+    run_id: str | None = None
 
 
 def check_setup(setup: Setup) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -210,6 +211,7 @@ async def _run(caller: Turn, setup: Setup, prompt: str, context: ToolContext, bu
         seed=shared.seed,
         settings=shared.settings,
         model_name=shared.model_name if setup.model is caller.model else None,
+        run_id=None if shared.run_id is None else _id_below(caller.run_id, context),
     )
     who = repr(setup.agent.name if setup.agent is not None else "")
     try:
@@ -227,6 +229,11 @@ async def _run(caller: Turn, setup: Setup, prompt: str, context: ToolContext, bu
     if run.stop_reason not in ("finished", "synthesis"):
         raise ToolError(_told(who, run))
     return _answer(run, child.policy.finish_tools) or f"The subagent {who} finished without a word."
+
+
+def _id_below(run_id: str, context: ToolContext) -> str:
+    """The id of the run that a call starts, where its caller's was given: the same wherever and whenever it runs."""
+    return blake2b(f"{run_id} {context.step} {context.call}".encode(), digest_size=16).hexdigest()
 
 
 def _answer(run: Run, finish_tools: Sequence[str]) -> str:

@@ -103,7 +103,7 @@ class Turn:
         self.rewording = rewords or self.policy.idle == "grace"
         self.minding = bool(self.bounds.nudging or self.bounds.shadow or setup.inbox is not None)
 
-        self.run_id = uuid.uuid4().hex if paused is None else paused.run_id
+        self.run_id = (setup.run_id or uuid.uuid4().hex) if paused is None else paused.run_id
         self.parent_run_id = None if paused is None else paused.parent_run_id
         if parent is not None:
             self.parent_run_id = parent.run_id
@@ -685,7 +685,26 @@ class Turn:
 
     def close(self, stop: Stop) -> Run:
         """The record of the turn."""
-        run = Run(
+        run = self._record(stop)
+        score = self.setup.score or getattr(self.model, "score", None)
+        if score is not None:
+            try:
+                run = replace(run, success=_as_success(score(run)))
+            except Exception as error:  # noqa: BLE001 - a score's failure must not lose the run
+                self.note("fault", what=f"the score failed: {describe(error)}")
+                run = replace(run, events=tuple(self.events))
+        self.run = run
+        self.execution = self.execution._replace(caller=None)  # or turn and tools would hold each other until collected
+        if self.on_event is not None:
+            self.tell(stop_event(run))
+        return run
+
+    def so_far(self) -> Run:
+        """The record as it stands, of a turn that is under way."""
+        return self._record(self.end("aborted"))
+
+    def _record(self, stop: Stop) -> Run:
+        return Run(
             run_id=self.run_id,
             agent=self.agent.name,
             model=self.setup.model_name or self.model.name,
@@ -713,17 +732,6 @@ class Turn:
             subagents=(*self.earlier_subagents, *(child.run for child in self.subagents if child.run is not None)),
             continuation=self.setup if stop.reason in ("paused", "step_cap") else None,
         )
-        if self.setup.score is not None:
-            try:
-                run = replace(run, success=_as_success(self.setup.score(run)))
-            except Exception as error:  # noqa: BLE001 - a score's failure must not lose the run
-                self.note("fault", what=f"the score failed: {describe(error)}")
-                run = replace(run, events=tuple(self.events))
-        self.run = run
-        self.execution = self.execution._replace(caller=None)  # or turn and tools would hold each other until collected
-        if self.on_event is not None:
-            self.tell(stop_event(run))
-        return run
 
 
 ENDS: Final[dict[str, StopReason]] = {"paused": "paused", "synthesis_done": "synthesis", "finished": "finished"}

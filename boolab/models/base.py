@@ -61,6 +61,7 @@ class Model(Protocol):
     - `virtual` (False): the model's time is virtual, so the run's clock is too.
     - `summarises` (True): whether it can be asked for a summary at a limit.
     - `compacts` (True): whether it can be asked for a summary when its history is compacted.
+    - `score` (None): a function from a run to whether it was a success, for runs whose user gave none.
     - `context_window` (None): how many tokens fit into a request.
     - `reply` (None): a `boolab.tools.Reply` for models that bring the results of their own calls.
     - `replies_to` (None): whether it holds results for the tool of that name, so that nothing else need provide it.
