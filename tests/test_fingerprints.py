@@ -1,0 +1,143 @@
+"""Fingerprints see what can change a run, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.fingerprints import digest, fingerprint
+
+BASE = "K = 3\ndef helper(x):\n    return x * K\ndef f(x, n=2):\n    'Do it.'\n    return helper(x) + n\n"
+
+
+def made(source: str) -> Any:
+    scope: dict[str, Any] = {"__name__": "somewhere"}
+    exec(compile(source, "<source>", "exec"), scope)  # noqa: S102 - source of our own
+    return scope["f"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        BASE.replace("+ n", "- n"),
+        BASE.replace("n=2", "n=3"),
+        BASE.replace("'Do it.'", "'Do that.'"),
+        BASE.replace("x * K", "x + K"),
+        BASE.replace("K = 3", "K = 4"),
+        BASE.replace("(x, n=2)", "(x, n=2, m=1)"),
+        BASE.replace("def f", "async def f"),
+    ],
+)
+def test_a_change_of_a_function_or_of_what_it_uses_in_its_module_is_seen(changed: str) -> None:
+    assert fingerprint(made(BASE)) != fingerprint(made(changed))
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        BASE,
+        "\n\n# a comment\n" + BASE,
+        BASE.replace("helper(x) + n", "helper( x )  +  n  # sum"),
+        BASE + "def g():\n    return 1\nUNUSED = 2\n",
+    ],
+)
+def test_comments_layout_and_what_is_not_used_are_no_change(same: str) -> None:
+    assert fingerprint(made(BASE)) == fingerprint(made(same))
+
+
+def test_what_a_function_closes_over_is_seen_but_its_counters_and_logs_are_not() -> None:
+    def make(limit: int) -> tuple[Any, Any]:
+        count, log = 0, []
+
+        def f() -> int:
+            nonlocal count
+            count += 1
+            log.append(count)
+            return limit
+
+        return f, fingerprint(f)
+
+    (one, before), (_, other) = make(1), make(2)
+    one()
+    assert fingerprint(one) == before != other
+
+
+class Model:
+    """A model as users write them."""
+
+    name = "mine"
+
+    def __init__(self, temperature: float, options: dict[str, int]) -> None:
+        self.temperature = temperature
+        self.options = options
+        self.asked = 0
+        self.seen: list[Any] = []
+        self._cache: dict[int, int] = {}
+
+    async def respond(self, request: Any, emit: Any = None) -> bl.Response:
+        self.asked += 1
+        self.seen.append(request.index)
+        self._cache[request.index] = 1
+        return bl.Response("Done.")
+
+
+def test_an_objects_settings_are_seen_but_what_it_changes_as_it_goes_is_not() -> None:
+    model = Model(0.5, {"top_k": 3})
+    before = fingerprint(model)
+    bl.run_sync(None, "Go", model=model)
+    assert model.asked == 1
+    assert fingerprint(model) == before == fingerprint(Model(0.5, {"top_k": 3}))
+    assert len({before, fingerprint(Model(0.6, {"top_k": 3})), fingerprint(Model(0.5, {"top_k": 4}))}) == 3
+
+
+def test_an_object_may_say_itself_what_it_is() -> None:
+    class Opaque:
+        def __init__(self, fingerprint: str, rest: int) -> None:
+            self.fingerprint = fingerprint
+            self.rest = rest
+
+    assert fingerprint(Opaque("a", 1)) == fingerprint(Opaque("a", 2)) != fingerprint(Opaque("b", 1))
+
+
+def test_kinds_and_cuts_are_told_apart() -> None:
+    values: list[Any] = [
+        1, True, 1.0, "1", b"1", None, (), [], {}, (1,), [1], {1: 1}, {1: 2}, {1}, (1, 2), (2, 1), ("a", "bc"),
+        ("ab", "c"), re.compile("a"), re.compile("a", re.IGNORECASE), Path("a"), "a", functools.partial(int, 1), len, int,
+    ]  # fmt: skip
+    assert len({fingerprint(value) for value in values}) == len(values)
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+    assert digest(["a", "bc"]) != digest(["ab", "c"])
+
+
+def test_what_holds_itself_has_a_fingerprint() -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    assert fingerprint(ring) == fingerprint(ring)
+
+
+def test_policies_and_agents_differ_in_all_that_they_are_made_of() -> None:
+    assert len({fingerprint(policy) for policy in bl.policies.values()}) == len(bl.policies)
+    agent = bl.Agent("a", prompt="Look.")
+    changes: list[dict[str, Any]] = [{"prompt": "Find."}, {"steps": 3}, {"temperature": 0.5}, {"description": "x"}]
+    assert len({fingerprint(agent), *(fingerprint(replace(agent, **change)) for change in changes)}) == 5
+
+
+def test_another_process_finds_the_same() -> None:
+    code = (
+        "import boolab as bl; from boolab.fingerprints import fingerprint as f; "
+        "print(f(bl.policies['roo']), f({'b', 'a', 'c'}), f(lambda x, y=(1, 2): {x} | {'q', 'r', 's'}))"
+    )
+    commands = [[sys.executable, "-c", code]] * 2
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
+        for command, seed in zip(commands, ("1", "2"), strict=True)
+    )
+    assert first == second
