@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         AgentFileError,
         BoolabError,
         ModelError,
+        ProfileError,
         ReadWarning,
         RunFormatError,
         ScriptError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from boolab.ledger import recording_df
     from boolab.models.hosted import AnthropicModel, OpenAIModel
     from boolab.models.patience import Timeouts
+    from boolab.models.profile import Profile
     from boolab.models.recorded import RecordedModel
     from boolab.models.recording import record
     from boolab.models.retry import Retry
@@ -104,6 +106,8 @@ __all__ = [
     "ModelError",
     "OpenAIModel",
     "Policy",
+    "Profile",
+    "ProfileError",
     "Question",
     "ReadWarning",
     "Reading",
@@ -221,6 +225,7 @@ _HOMES = {
         "AgentFileError",
         "BoolabError",
         "ModelError",
+        "ProfileError",
         "ReadWarning",
         "RunFormatError",
         "ScriptError",
@@ -235,6 +240,7 @@ _HOMES = {
     "labels": ("label",),
     "models.hosted": ("AnthropicModel", "OpenAIModel"),
     "models.patience": ("Timeouts",),
+    "models.profile": ("Profile",),
     "models.recorded": ("RecordedModel",),
     "models.recording": ("record",),
     "models.retry": ("Retry",),

@@ -5,10 +5,12 @@ BoolabError
 ├── SettingError          a value passed to boolab is not one that it accepts (also a ValueError)
 ├── AgentFileError        an agent file cannot be read                         (path, line)
 ├── ScriptError           a script cannot be read                              (path, line)
+├── ProfileError          a profile of a simulated agent cannot be read        (path, line)
 ├── RunFormatError        a log of runs cannot be read                         (path, line)
 ├── StoreError            a store of runs cannot be read or written               (path)
 ├── ScriptExhausted       a scripted or recorded model was asked once too often
 ├── ModelError            a model failed to respond                            (status, retryable, partial)
+├── WorkerDied            a worker vanished before its piece of work was done
 ├── ToolError             a tool's own way to say, in one clean sentence, why it failed
 └── UnknownCounter        a stop rule hangs on a counter whose value the run does not know
 ```
@@ -54,6 +56,10 @@ class ScriptError(_FileError):
     """A script for a `ScriptedModel` cannot be read. `path` and `line` say where, if it came from a file."""
 
 
+class ProfileError(_FileError):
+    """A profile for a `SimulatedModel` cannot be read. `path` and `line` say where, if it came from a file."""
+
+
 class RunFormatError(_FileError):
     """A log cannot be read as runs. `path` and `line` say where."""
 
@@ -95,6 +101,10 @@ class ModelError(BoolabError):
         self.retryable = retryable
         self.partial = partial
         self.recorded = recorded
+
+
+class WorkerDied(BoolabError):
+    """The process, or the machine, that worked on a piece of a sweep or of a counterfactual was gone before the end."""
 
 
 def describe(error: BaseException) -> str:

@@ -37,6 +37,7 @@ LAYERS = {
         "models.patience",
         "models.payload",
         "models.prices",
+        "models.profile",
         "models.recorded",
         "models.recording",
         "models.recording_file",
