@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StoreError,
         ToolError,
         UnknownCounter,
+        WorkerDied,
     )
     from boolab.frames import boundaries_df, calls_df, events_df, runs_df, steps_df
     from boolab.inbox import Inbox
@@ -131,6 +132,7 @@ __all__ = [
     "ToolError",
     "UnknownCounter",
     "Usage",
+    "WorkerDied",
     "alternating_actions",
     "boundaries_df",
     "branch",
@@ -234,6 +236,7 @@ _HOMES = {
         "StoreError",
         "ToolError",
         "UnknownCounter",
+        "WorkerDied",
     ),
     "frames": ("boundaries_df", "calls_df", "events_df", "runs_df", "steps_df"),
     "ledger": ("recording_df",),

@@ -6,6 +6,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,3 +39,12 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     logging.getLogger().removeHandler(listening)
     assert listening.sung_by == []
     assert files_with(CANARY, [written, OUT]) == []
+
+
+@pytest.fixture(scope="session")
+def dask_client() -> Iterator[Any]:
+    """A client of a Dask cluster of two processes on this machine."""
+    from tests.cluster import local_cluster  # noqa: PLC0415 - slow to import
+
+    with local_cluster() as client:
+        yield client

@@ -1,0 +1,220 @@
+"""Where work is done that is cut into pieces: in processes, by any executor, or on the many machines of a Dask cluster.
+
+A piece is a function of boolab's, which workers know by its name, and arguments that can be pickled. Its result comes
+back to the driver. A worker may die at any time: its pieces then raise `WorkerDied`, and the driver may have them done
+again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import Executor as FuturesExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
+
+from boolab.errors import SettingError, WorkerDied
+from boolab.processes import ProcessPool
+
+if TYPE_CHECKING:
+    import distributed
+
+T = TypeVar("T")
+
+Executor: TypeAlias = "Literal['processes'] | FuturesExecutor | distributed.Client"
+"""`"processes"`: processes of this machine, one for each core. Any `concurrent.futures.Executor`. Or a client of a Dask
+cluster."""
+
+ATTEMPTS: Final = 4
+"""How often a piece is begun before it is given up: one that takes its worker along would do so for ever."""
+
+_EXPECTED: Final = "expected 'processes', a concurrent.futures executor, or a distributed.Client"
+
+
+class Pool(Protocol):
+    """Workers that take pieces of work."""
+
+    @property
+    def size(self) -> int:
+        """How many pieces are worked on at once. Clusters grow and shrink: it is asked for anew each time."""
+        ...
+
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:  # noqa: ANN401 - whatever it takes
+        """Have a function called by a worker.
+
+        Args:
+            function: A function that workers can import.
+            *args: What it is called with.
+
+        Returns:
+            A future of what it returns or raises. It raises `WorkerDied` if the worker vanished before.
+        """
+        ...
+
+
+@contextmanager
+def open_pool(executor: Executor) -> Iterator[Pool]:
+    """The workers of an executor. Whatever they have not done at the end of the block is given up.
+
+    Args:
+        executor: `"processes"`, whose processes end with the block; or the user's own executor or client, which stays
+            open.
+
+    Yields:
+        The workers.
+
+    Raises:
+        SettingError: if it is none of these, or a client that cannot be waited for.
+
+    Example:
+        >>> with open_pool("processes") as pool:
+        ...     pool.submit(divmod, 7, 2).result()
+        (3, 1)
+    """
+    given: object = executor
+    if given == "processes":
+        processes = ProcessPool()
+        try:
+            yield processes
+        finally:
+            processes.close()
+        return
+    pool = _UsersPool(_client_executor(given), _size_of(given))
+    try:
+        yield pool
+    finally:
+        pool.give_up()
+
+
+def in_order(pool: Pool, function: Callable[..., T], pieces: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """What a function returns for each piece, in order. Pieces of workers that died are done again.
+
+    Only a few pieces more than there are workers are under way at once, so that there may be more of them, and of their
+    results, than fit into memory.
+
+    Args:
+        pool: The workers.
+        function: A function that workers can import.
+        pieces: Its arguments, for each piece.
+
+    Yields:
+        What it returned.
+
+    Raises:
+        WorkerDied: if the worker of a piece died four times in a row.
+
+    Example:
+        >>> with open_pool("processes") as pool:
+        ...     list(in_order(pool, divmod, [(n, 2) for n in range(3)]))
+        [(0, 0), (0, 1), (1, 0)]
+    """
+    waiting = iter(pieces)
+    ahead: deque[tuple[tuple[Any, ...], Future[T]]] = deque()
+    while True:
+        for piece in itertools.islice(waiting, max(0, 2 * pool.size - len(ahead))):
+            ahead.append((piece, pool.submit(function, *piece)))
+        if not ahead:
+            return
+        yield _done(pool, function, *ahead.popleft())
+
+
+def _done(pool: Pool, function: Callable[..., T], piece: tuple[Any, ...], future: Future[T]) -> T:
+    for _ in range(1, ATTEMPTS):
+        try:
+            return future.result()
+        except WorkerDied:
+            future = pool.submit(function, *piece)
+    return future.result()
+
+
+class _UsersPool:
+    """Workers that belong to somebody else."""
+
+    def __init__(self, executor: FuturesExecutor, size: Callable[[], int]) -> None:
+        self._executor = executor
+        self._size = size
+        self._under_way: set[Future[Any]] = set()
+
+    @property
+    def size(self) -> int:
+        return max(1, self._size())
+
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:  # noqa: ANN401 - whatever it takes
+        told: Future[T] = Future()
+        try:
+            done = self._executor.submit(function, *args)
+        except BrokenExecutor as error:
+            told.set_exception(_death(error))
+            return told
+        self._under_way.add(told)
+        told.add_done_callback(self._under_way.discard)
+        told.add_done_callback(lambda _: done.cancel())  # of what is done already it is none
+        done.add_done_callback(lambda _: _tell(done, told))
+        return told
+
+    def give_up(self) -> None:
+        for future in list(self._under_way):
+            future.cancel()
+
+
+def _tell(done: Future[T], told: Future[T]) -> None:
+    """Hand on what became of a piece."""
+    if not told.set_running_or_notify_cancel():
+        return
+    if done.cancelled():
+        told.set_exception(WorkerDied("the piece of work was given up: is the cluster still there?"))
+        return
+    error = done.exception()
+    if error is None:
+        told.set_result(done.result())
+    else:
+        told.set_exception(_death(error) if _is_death(error) else error)
+
+
+def _is_death(error: BaseException) -> bool:
+    """Whether an error says that a worker died."""
+    distributed = sys.modules.get("distributed")
+    return isinstance(error, BrokenExecutor if distributed is None else (BrokenExecutor, distributed.KilledWorker))
+
+
+def _death(error: BaseException) -> WorkerDied:
+    return WorkerDied(f"a worker died before its piece of work was done ({type(error).__name__}: {error})")
+
+
+def _client_executor(given: object) -> FuturesExecutor:
+    """The executor itself, or that of a client."""
+    if isinstance(given, FuturesExecutor):
+        return given
+    distributed = sys.modules.get("distributed")
+    if distributed is None or not isinstance(given, distributed.Client):
+        raise SettingError(f"executor={given!r}: {_EXPECTED}{_hint(given)}")
+    if given.asynchronous:
+        msg = (
+            f"executor={given!r}: this client is asynchronous, and waits in the event loop that it should not hold up: "
+            "make it without asynchronous=True"
+        )
+        raise SettingError(msg)
+    if given.status != "running":
+        raise SettingError(f"executor={given!r}: this client is {given.status}: expected one that is connected")
+    # A piece is no pure function: with the same arguments it may be asked for twice, and is to be done twice then.
+    executor: FuturesExecutor = given.get_executor(pure=False)
+    return executor
+
+
+def _hint(given: object) -> str:
+    if isinstance(given, str) and "://" in given:
+        return f": distributed.Client({given!r}) (pip install 'boolab[engine]')"
+    if hasattr(given, "get_client"):
+        return ": cluster.get_client()"
+    return " (of Dask: pip install 'boolab[engine]')"
+
+
+def _size_of(given: Any) -> Callable[[], int]:  # noqa: ANN401 - one of the executors
+    if hasattr(given, "nthreads"):
+        return lambda: sum(given.nthreads().values())
+    # Those of the standard library, loky's and mpi4py's all have it; there is no public way to ask.
+    return lambda: getattr(given, "_max_workers", None) or os.cpu_count() or 1
