@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
 import logging
 import pickle
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import boolab as bl
@@ -25,6 +27,8 @@ from boolab.abort import Abort
 from boolab.clock import VirtualClock
 from boolab.models.base import Model, Request
 from boolab.models.recorded import RecordedModel
+from boolab.models.remote import RemoteModel
+from boolab.processes import ProcessPool
 from boolab.types import Event, Message, Run, Text
 from tests.canary import CANARY
 from tests.helpers import QUIET
@@ -179,11 +183,44 @@ def test_a_model_shows_no_key(speaks: Speaks, how: str) -> None:
 
 @both
 @given
-def test_a_model_that_is_pickled_or_turned_into_json_by_mistake_shows_no_key(speaks: Speaks, how: str) -> None:
+def test_a_model_that_was_given_a_key_is_not_pickled_and_shows_none_in_json(speaks: Speaks, how: str) -> None:
     model = GIVEN[how](speaks, "http://127.0.0.1:9")
-    with contextlib.suppress(Exception):  # it need not be possible
-        assert CANARY.encode() not in pickle.dumps(model)
+    for dumps in (pickle.dumps, cloudpickle.dumps, copy.deepcopy):
+        with pytest.raises(bl.SettingError, match="was given a secret.*pass model= as a function of a cell") as caught:
+            dumps([model])
+        assert CANARY not in everything_below(caught.value)
     assert CANARY not in json.dumps(model, default=repr)
+
+
+@pytest.mark.parametrize("kind", [bl.OpenAIModel, bl.AnthropicModel])
+def test_a_pickled_model_takes_the_key_of_the_place_that_it_comes_to(
+    kind: type[RemoteModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    throttle = bl.Throttle(3, 50)
+    settings: dict[str, Any] = {
+        "headers": {"X-Title": "mine"},
+        "retry": bl.Retry(attempts=2),
+        "timeouts": bl.Timeouts(whole=9),
+    }
+    model = kind("m", throttle=throttle, context_window=9, name="mine", prices=False, temperature=0.5, **settings)
+    data = pickle.dumps(model)
+    assert CANARY.encode() not in data
+    variable = f"{kind.__name__.removesuffix('Model').upper()}_API_KEY"
+    monkeypatch.setenv(variable, "sk-of-the-worker")
+    there = pickle.loads(data)
+    carried = [secret.get_secret_value() for secret in there._endpoint._auth._secrets.values()]
+    assert [word.rpartition(" ")[2] for word in carried] == ["sk-of-the-worker"]
+    assert there._settings | {"throttle": None} == model._settings | {"throttle": None}
+    assert (repr(there), there.name, there.context_window) == (repr(model), "mine", 9)
+    monkeypatch.delenv(variable)
+    with pytest.raises(bl.SettingError, match=f"set the environment variable {variable}"):
+        pickle.loads(data)
+
+
+def test_a_model_works_in_another_process() -> None:
+    with ModelServer(said(CHAT)) as server, contextlib.closing(ProcessPool(1)) as pool:
+        model = CHAT.model(server.url, api_key=None)
+        assert pool.submit(bl.run_sync, None, "go", model=model).result().text == DONE.text
 
 
 WRONG: dict[str, dict[str, Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 from typing import Any
 
@@ -178,3 +179,11 @@ def test_a_limit_that_is_no_whole_number_above_zero_is_refused(limit: Any) -> No
         Throttle(concurrency=limit)
     with pytest.raises(SettingError, match="requests_per_minute"):
         Throttle(requests_per_minute=limit)
+
+
+def test_all_copies_that_a_process_gets_of_one_throttle_are_the_same() -> None:
+    throttle, other = Throttle(3, 50), Throttle(3, 50)
+    copies = [pickle.loads(pickle.dumps(one)) for one in (throttle, throttle, pickle.loads(pickle.dumps(throttle)))]
+    assert {id(copy) for copy in copies} == {id(copies[0])}
+    assert copies[0] is not pickle.loads(pickle.dumps(other))
+    assert repr(copies[0]) == repr(throttle)

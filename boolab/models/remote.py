@@ -3,12 +3,16 @@
 A failure before any output is tried again, as far as `Retry` allows; each failed attempt is an event of the run. A
 stream that broke after output is not: the text was seen and paid for, so the response is raised as a `ModelError` with
 all that came as its `partial`, and the policy decides (`Policy.broken_retries`).
+
+A model can be pickled, to work in another process, but never with a key: one that took its key from the environment
+takes it from the environment again, where it is unpickled; one that was given a key refuses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import difflib
+import functools
 import inspect
 import random
 from collections.abc import Callable, Mapping
@@ -17,10 +21,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 from pydantic import SecretStr
 
 from boolab.errors import ModelError, SettingError
+from boolab.fingerprints import fingerprint
 from boolab.models import prices as price_table
 from boolab.models.base import Emit, Request
 from boolab.models.http import Answer, Endpoint, checked_base_url
-from boolab.models.keys import Eraser, key_for, split_headers
+from boolab.models.keys import VARIABLES, Eraser, key_for, split_headers
 from boolab.models.patience import Patience, Timeouts
 from boolab.models.retry import Retry, retry_after
 from boolab.models.throttle import Throttle
@@ -117,6 +122,18 @@ class RemoteModel:
         self._throttle = throttle or Throttle()
         self._use_prices = prices is not False and price_table.installed()
         plain, hidden = split_headers(headers or {})
+        self._given = ["api_key"] * (api_key is not None) + [f"the header {name}" for name in hidden]
+        self._settings = {
+            "base_url": base_url,
+            "headers": plain,
+            "retry": retry,
+            "timeouts": timeouts,
+            "throttle": self._throttle,
+            "prices": prices,
+            "context_window": context_window,
+            "name": name,
+            **parameters,
+        }
         self._erase = Eraser([key, *hidden.values()])
         carried = {} if key is None else self.protocol.authorize(key.get_secret_value())
         hidden = {**{header: SecretStr(value) for header, value in carried.items()}, **hidden}
@@ -125,6 +142,24 @@ class RemoteModel:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} at {self.base_url}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what is asked of whom, without any key: see `boolab.fingerprints`."""
+        waiting = ("retry", "timeouts", "throttle", "prices")
+        asked = {name: value for name, value in self._settings.items() if name not in waiting}
+        return fingerprint((type(self).__name__, self.model, self.base_url, asked))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._given:
+            variable = VARIABLES.get(self._endpoint.url.host)
+            msg = (
+                f"{self!r} was given a secret ({', '.join(self._given)}), which is not sent to other processes: "
+                f"{f'leave it out and set {variable} where the workers run, or ' if variable else ''}"
+                "pass model= as a function of a cell, which makes the model on the worker"
+            )
+            raise SettingError(msg)
+        return functools.partial(type(self), **self._settings), (self.model,)
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; they are closed with the loop anyway."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from bisect import bisect_right, insort
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from boolab.clock import Clock, WallClock
@@ -21,6 +23,10 @@ class Throttle:
 
     Requests per minute hold in every window of 60 seconds, in all threads and event loops of the process together. The
     limit on requests at once is one for each event loop.
+
+    Where it is pickled it goes to another process, which counts for itself and keeps real time: with four worker
+    processes, four times as many requests may begin in a minute. All copies that one process gets of one throttle are
+    the same.
 
     Args:
         concurrency: How many requests may be under way at once; None for any number.
@@ -54,10 +60,14 @@ class Throttle:
         self.concurrency = concurrency
         self.requests_per_minute = requests_per_minute
         self._clock = clock or WallClock()
+        self._id = uuid4().hex
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._begun: list[int] = []
         """When requests begin, in order: those of the last minute, and those that wait."""
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copy, (self._id, self.concurrency, self.requests_per_minute)
 
     def __repr__(self) -> str:
         return f"Throttle(concurrency={self.concurrency}, requests_per_minute={self.requests_per_minute})"
@@ -105,3 +115,11 @@ class Throttle:
         if self.requests_per_minute is not None:
             with self._lock:
                 self._begun.remove(start)
+
+
+@functools.lru_cache(maxsize=256)
+def _copy(original: str, concurrency: int | None, requests_per_minute: int | None) -> Throttle:
+    """This process's one copy of a throttle of another: pieces of work bring it along one after the other."""
+    throttle = Throttle(concurrency, requests_per_minute)
+    throttle._id = original  # noqa: SLF001 - a copy of a copy is one of the same
+    return throttle
