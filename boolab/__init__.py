@@ -89,7 +89,7 @@ if TYPE_CHECKING:
         tool_budget,
     )
     from boolab.subagents import family, task_tool
-    from boolab.sweeps import sweep
+    from boolab.sweeps.sweep import sweep
     from boolab.tables import read_steps
     from boolab.tools import ToolContext, tool
     from boolab.types import Response, Run, Step, ToolCall, Usage
@@ -271,7 +271,7 @@ _HOMES = {
     "stats.survival": ("survival",),
     "stop": ("StopRule", "doom_loop", "error_streak", "max_cost", "max_steps", "max_time", "max_tokens", "tool_budget"),
     "subagents": ("family", "task_tool"),
-    "sweeps": ("sweep",),
+    "sweeps.sweep": ("sweep",),
     "tables": ("read_steps",),
     "tools": ("ToolContext", "tool"),
     "types": ("Response", "Run", "Step", "ToolCall", "Usage"),

@@ -39,7 +39,7 @@ from boolab.stop import (
     max_tokens,
     tool_budget,
 )
-from boolab.sweeps import sweep
+from boolab.sweeps.sweep import sweep
 from boolab.tools import ToolSpec
 from boolab.types import MICRO, Run, StopReason
 from boolab.workspace import workspace_tools

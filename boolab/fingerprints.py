@@ -115,20 +115,18 @@ class _Reader:
                 yield from self.parts(value[key])
 
     def _function(self, function: FunctionType) -> Iterator[str]:
-        yield f"function {function.__name__}"
-        if _is_foreign(function):
-            yield _name(function)
-            return
-        code = function.__code__
-        yield from self._code(code)
+        code, rebound = function.__code__, _rebound(function.__code__)
+        own = not _is_foreign(function)
+        yield f"function {function.__name__ if own else _name(function)}"
+        if own:
+            yield from self._code(code)
         yield from self.parts((function.__defaults__, function.__kwdefaults__))
-        rebound = _rebound(code)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             if name not in rebound:
                 yield name
                 yield from self._setting(_content(cell))
         for name in sorted(_names(code) - rebound):
-            if name in function.__globals__:
+            if own and name in function.__globals__:
                 yield from self._used(name, function.__globals__[name], function.__module__)
 
     def _used(self, name: str, value: Any, module: str) -> Iterator[str]:  # noqa: ANN401 - as above

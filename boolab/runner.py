@@ -266,14 +266,23 @@ class Live:
             abort.detach()
 
 
-async def drive(turn: Turn) -> Run:
-    """Run a prepared turn to its end."""
+async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) -> Run:
+    """Run a prepared turn to its end.
+
+    Args:
+        turn: The turn.
+        after_step: Called with it after each step.
+
+    Returns:
+        The record.
+    """
     abort = turn.setup.abort
     if abort is not None:
         abort.attach()
     try:
         async for _ in loop(turn):
-            pass
+            if after_step is not None:
+                after_step(turn)
     finally:
         if abort is not None:
             abort.detach()

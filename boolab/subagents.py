@@ -80,7 +80,7 @@ def task_tool(
     if not isinstance(named, str) or not named:
         msg = f"name={name!r} cannot be a tool's name: expected a text such as 'task'"
         raise SettingError(msg)
-    given = as_tools(tools or ())
+    given = tuple(as_tools(tools or ()))
 
     def setup(agent: Agent, depth: int, fallback: Model | None) -> Setup:
         named = any(getattr(t, "name", t) == name for t in agent.tools)

@@ -16,7 +16,7 @@ from boolab.errors import ModelError
 from boolab.events import run_events
 from boolab.models.scripted import ScriptedModel
 from boolab.runner import run, start
-from boolab.sweeps import sweep
+from boolab.sweeps.sweep import sweep
 from boolab.tools import tool
 from boolab.types import Event, Response, Run, ToolCall
 from tests.helpers import QUIET, TOOLS, call, distinct, play, steps

@@ -17,7 +17,7 @@ from boolab.models.scripted import ScriptedModel
 from boolab.policy import DEFAULT
 from boolab.runner import resume, run_sync
 from boolab.stop import doom_loop, error_streak, max_cost, max_time, max_tokens
-from boolab.sweeps import sweep
+from boolab.sweeps.sweep import sweep
 from boolab.types import Run, ToolResult
 from boolab.workspace import BUILT_IN
 

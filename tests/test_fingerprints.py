@@ -110,7 +110,8 @@ def test_an_object_may_say_itself_what_it_is() -> None:
 def test_kinds_and_cuts_are_told_apart() -> None:
     values: list[Any] = [
         1, True, 1.0, "1", b"1", None, (), [], {}, (1,), [1], {1: 1}, {1: 2}, {1}, (1, 2), (2, 1), ("a", "bc"),
-        ("ab", "c"), re.compile("a"), re.compile("a", re.IGNORECASE), Path("a"), "a", functools.partial(int, 1), len, int,
+        ("ab", "c"), re.compile("a"), re.compile("a", re.IGNORECASE), Path("a"), "a", functools.partial(int, 1), len,
+        int,
     ]  # fmt: skip
     assert len({fingerprint(value) for value in values}) == len(values)
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
@@ -128,6 +129,32 @@ def test_policies_and_agents_differ_in_all_that_they_are_made_of() -> None:
     agent = bl.Agent("a", prompt="Look.")
     changes: list[dict[str, Any]] = [{"prompt": "Find."}, {"steps": 3}, {"temperature": 0.5}, {"description": "x"}]
     assert len({fingerprint(agent), *(fingerprint(replace(agent, **change)) for change in changes)}) == 5
+
+
+def test_tools_that_look_like_their_neighbours_are_told_apart_by_what_they_hold() -> None:
+    def scout(text: str) -> bl.Agent:
+        return bl.Agent("scout", model=bl.ScriptedModel([text]))
+
+    one, same, other = bl.task_tool(scout("Here.")), bl.task_tool(scout("Here.")), bl.task_tool(scout("There."))
+    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
+
+
+def test_models_are_what_they_will_say() -> None:
+    scripts = [bl.ScriptedModel(["a", "b"]), bl.ScriptedModel(["a", "c"]), bl.ScriptedModel(["a"], summary="b")]
+    assert fingerprint(scripts[0]) == fingerprint(bl.ScriptedModel(["a", "b"]))
+    runs = [bl.run_sync(None, "Go", model=script) for script in scripts[:2]]
+    local = "http://127.0.0.1:1/v1"
+    models: list[Any] = [
+        *scripts,
+        *map(bl.RecordedModel, runs),
+        bl.OpenAIModel("a", base_url=local),
+        bl.OpenAIModel("b", base_url=local),
+        bl.OpenAIModel("a", base_url=local, top_p=0.5),
+        bl.OpenAIModel("a", base_url=local + "/other"),
+    ]
+    assert len({fingerprint(model) for model in models}) == len(models)
+    patient = bl.OpenAIModel("a", base_url=local, retry=bl.Retry(attempts=9), api_key="secret")
+    assert fingerprint(patient) == fingerprint(bl.OpenAIModel("a", base_url=local))
 
 
 def test_another_process_finds_the_same() -> None:

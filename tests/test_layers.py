@@ -132,6 +132,12 @@ LAYERS = {
         "stats.survival",
         "stats.units",
         "sweeps",
+        "sweeps.cells",
+        "sweeps.derive",
+        "sweeps.handing",
+        "sweeps.job",
+        "sweeps.progress",
+        "sweeps.sweep",
     },
     5: {
         "cli",

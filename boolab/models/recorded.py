@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
+from boolab.codec import dumps, run_fields
 from boolab.errors import SettingError
+from boolab.fingerprints import digest
 from boolab.models.base import Emit, Request
 from boolab.models.recording_file import read_recording
 from boolab.models.replay_file import ReplayByOrder, ReplayByRequest
@@ -51,6 +54,7 @@ class RecordedModel:
     virtual = True
 
     def __init__(self, recording: Run | str | Path, *, match: Literal["order", "request"] = "order") -> None:
+        self._recording = recording
         self._replay = _replay_of(recording, match)
         self.name: str = self._replay.name
         self.context_window: int | None = self._replay.context_window
@@ -64,6 +68,13 @@ class RecordedModel:
 
     def __repr__(self) -> str:
         return f"<RecordedModel of {self._replay!r}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what was recorded: see `boolab.fingerprints`."""
+        what = self._recording
+        told = dumps(run_fields(what)) if isinstance(what, Run) else Path(what).expanduser().read_bytes()
+        return digest([type(self._replay).__name__, blake2b(told, digest_size=16).hexdigest()])
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded response to this request: see `boolab.models.base.Model`."""

@@ -1,0 +1,280 @@
+"""The cells of a sweep, what they are called, and what they are made of.
+
+A cell has two names. Its `key` is a digest of what one calls it by: agent, task, model, policy, settings, repeat. The
+id of its run is a digest of what it is made of as well, as far as `boolab.fingerprints` sees it: so a run that is there
+under that id need not be made again, and a cell that was changed since has another one.
+
+The seed depends on the agent, the task, the model and the repeat alone: all settings see the same randomness, so that
+what two of them differ in is due to them ("common random numbers", Law, Simulation Modeling and Analysis, 11.2).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from boolab.agents import Agent
+from boolab.errors import SettingError
+from boolab.fingerprints import digest, fingerprint
+from boolab.models.base import Model
+from boolab.policy import DEFAULT, SETTINGS, Policy
+from boolab.presets import get_policy
+from boolab.stop import is_whole
+from boolab.types import Run
+
+AXES: Final = (*SETTINGS, "policy", "temperature")
+
+Agents: TypeAlias = Agent | Iterable[Agent] | Mapping[str, Agent]
+Models: TypeAlias = Model | Mapping[str, Model] | Callable[["Cell"], Model]
+Variant: TypeAlias = tuple[Policy, Mapping[str, Any]]
+"""A policy, and the axes of the grid, None where it has no such setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run to be made. `settings` holds the axes of the grid, None where the cell's policy has no such setting."""
+
+    agent: Agent
+    task: str
+    model_name: str | None
+    policy: Policy
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    repeat: int = 0
+
+    @property
+    def seed(self) -> int:
+        """A seed that depends on who works on what for the how manieth time: not on the settings, nor on the place."""
+        return int(digest([self.agent.name, self.task, repr(self.model_name), str(self.repeat)])[:12], 16)
+
+    @property
+    def key(self) -> str:
+        """A digest of what one calls the cell by."""
+        settings = (part for name, value in self.settings.items() for part in (name, repr(value_on_record(value))))
+        names = (self.agent.name, self.task, repr(self.model_name), self.policy.name, str(self.repeat))
+        return digest([*names, *settings])
+
+    @property
+    def set_agent(self) -> Agent:
+        """The agent with the cell's policy and settings."""
+        values: dict[str, Any] = {
+            name: value
+            for name, value in self.settings.items()
+            if name == "temperature" or (name in SETTINGS and name in self.policy.order)
+        }
+        absent = dict.fromkeys((name for name in SETTINGS if name not in self.policy.order), DEFAULT)
+        return replace(self.agent, policy=self.policy, **absent | values)
+
+    def __str__(self) -> str:
+        model = "" if self.model_name is None else f", model {self.model_name!r}"
+        settings = ", ".join(f"{name}={value_on_record(value)!r}" for name, value in self.settings.items())
+        return f"agent {self.agent.name!r} under {self.policy}{model}{f' with {settings}' if settings else ''}"
+
+
+class Planned(NamedTuple):
+    """A cell with its place in the plan and the id of its run."""
+
+    place: int
+    cell: Cell
+    run_id: str
+
+
+class Piece(NamedTuple):
+    """The first cell is run, unless `base` is its run already; the others follow from it, as far as they do."""
+
+    cells: tuple[Planned, ...]
+    base: Run | None = None
+
+
+class Plan:
+    """The cells of a sweep in their order. They are made anew for each pass, and never all in memory at once.
+
+    Args:
+        agents: An agent, agents, or what `load_agents` gives.
+        tasks: The tasks.
+        model: A model, models by name, a function of a cell, or None.
+        grid: Values by axis.
+        repeats: How often each cell runs.
+
+    Raises:
+        SettingError: if one of them is not accepted.
+
+    Example:
+        >>> plan = Plan(Agent("a"), ["one", "two"], None, {"steps": [5, 10]}, 3)
+        >>> len(plan), [cell.settings["steps"] for cell in plan][:4]
+        (12, [5, 5, 5, 10])
+    """
+
+    def __init__(
+        self,
+        agents: Agents,
+        tasks: str | Sequence[str],
+        model: Models | None,
+        grid: Mapping[str, Iterable[Any]] | None,
+        repeats: int = 1,
+    ) -> None:
+        if not is_whole(repeats) or repeats < 1:
+            msg = f"repeats={repeats!r}: expected an integer >= 1"
+            raise SettingError(msg)
+        _check_model(model)
+        self._variants = _variants(_agents(agents), _axes(grid or {}))
+        self._tasks = _tasks(tasks)
+        self._names: list[str | None] = [*model] if isinstance(model, Mapping) else [None]
+        self._repeats = int(repeats)
+
+    def __len__(self) -> int:
+        variants = sum(len(variants) for _, variants in self._variants)
+        return variants * len(self._tasks) * len(self._names) * self._repeats
+
+    def __iter__(self) -> Iterator[Cell]:
+        for block in self.blocks():
+            yield from block
+
+    def blocks(self) -> Iterator[Iterator[Cell]]:
+        """The cells of each agent with each task and model."""
+        for agent, variants in self._variants:
+            for task, name in itertools.product(self._tasks, self._names):
+                yield (
+                    Cell(agent, task, name, policy, settings, repeat)
+                    for policy, settings in variants
+                    for repeat in range(self._repeats)
+                )
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the plan is made of, as JSON values."""
+        grid: dict[str, dict[str, Any]] = {}
+        for _, variants in self._variants:
+            for _, settings in variants:
+                for axis, value in settings.items():
+                    grid.setdefault(axis, {}).setdefault(_distinct(value), value_on_record(value))
+        return {
+            "agents": [agent.name for agent, _ in self._variants],
+            "tasks": self._tasks,
+            "models": [name for name in self._names if name is not None],
+            "grid": {axis: list(distinct.values()) for axis, distinct in grid.items()},
+            "repeats": self._repeats,
+        }
+
+
+class Identities:
+    """The ids of cells' runs. What many cells share is looked at once.
+
+    Args:
+        rest: What all cells share: tools, score, and the like.
+        model: Who answers, as it was given to the sweep.
+    """
+
+    def __init__(self, rest: object, model: Models | None) -> None:
+        self._rest = fingerprint(rest)
+        self._made = model is not None and not isinstance(model, Mapping) and not hasattr(model, "respond")
+        self._known: dict[int, tuple[object, str]] = {}
+
+    def run_id(self, cell: Cell, model: Model | None) -> str:
+        """The id of a cell's run.
+
+        Args:
+            cell: The cell.
+            model: What answers in it; None for the agent's own model.
+        """
+        answers = fingerprint(model) if self._made else self._of(model)
+        return digest([cell.key, self._rest, self._of(cell.agent), self._of(cell.policy), answers])
+
+    def _of(self, value: object) -> str:
+        known = self._known.get(id(value))
+        if known is None or known[0] is not value:
+            known = self._known[id(value)] = (value, fingerprint(value))
+        return known[1]
+
+
+def value_on_record(value: object) -> Any:  # noqa: ANN401 - whatever stands in a grid
+    """A value of an axis as records have it: policies by name."""
+    return str(value) if isinstance(value, Policy) else value
+
+
+def _agents(given: Agents) -> list[Agent]:
+    each: Any = given.values() if isinstance(given, Mapping) else given
+    listed: list[Any] = list(each) if isinstance(each, Iterable) and not isinstance(each, str) else [each]
+    names = set()
+    for agent in listed:
+        if not isinstance(agent, Agent):
+            msg = f"agents: {agent!r} is no agent; expected a bl.Agent, a list of them, or what load_agents gives"
+            raise SettingError(msg)
+        if agent.name in names:
+            msg = f"agents: two are called {agent.name!r}, and no table could tell their runs apart: rename one"
+            raise SettingError(msg)
+        names.add(agent.name)
+    return listed
+
+
+def _tasks(given: str | Sequence[str]) -> list[str]:
+    questions: list[Any] = [given] if isinstance(given, str) else list(given)
+    for question in questions:
+        if not isinstance(question, str):
+            msg = f"tasks: {question!r} is not accepted; expected a text, or texts"
+            raise SettingError(msg)
+    return list(dict.fromkeys(questions))
+
+
+def _check_model(model: object) -> None:
+    if model is not None and not (isinstance(model, Mapping) or hasattr(model, "respond") or callable(model)):
+        msg = f"model={model!r}: expected a model, models by name ({{'small': model, ...}}), or a function of a cell"
+        raise SettingError(msg)
+
+
+def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> list[tuple[Agent, list[Variant]]]:
+    """What each agent is run under: those that an agent's policy makes equal are one."""
+    named: dict[str, Policy] = {}
+    found = []
+    for agent in agents:
+        variants: dict[tuple[Any, ...], Variant] = {}
+        for values in itertools.product(*axes.values()):
+            asked = dict(zip(axes, values, strict=True))
+            policy = get_policy(asked.get("policy", agent.policy))
+            if named.setdefault(policy.name, policy) != policy:
+                msg = (
+                    f"policy: two different ones are called {policy.name!r}, and no table could tell their runs apart: "
+                    "rename one with dataclasses.replace(policy, name=...)"
+                )
+                raise SettingError(msg)
+            settings = {
+                axis: None if axis in SETTINGS and axis not in policy.order else value for axis, value in asked.items()
+            }
+            variants.setdefault((policy.name, *(map(_distinct, settings.values()))), (policy, settings))
+        found.append((agent, list(variants.values())))
+    return found
+
+
+def _distinct(value: object) -> str:
+    """Something by which values are told apart."""
+    return repr(value_on_record(value))
+
+
+def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
+    """The values of a grid, checked."""
+    axes: dict[str, list[Any]] = {}
+    for name, given in grid.items():
+        if name not in AXES:
+            msg = f"grid: there is no axis {name!r}; axes: {', '.join(AXES)}"
+            raise SettingError(msg)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            msg = f"grid: {name}={given!r} is no list of values"
+            raise SettingError(msg)
+        axes[name] = [int(value) if is_whole(value) else value for value in given]
+        if not axes[name]:
+            msg = f"grid: {name} has no values; leave the axis out to keep the agents' own settings"
+            raise SettingError(msg)
+        if DEFAULT in axes[name]:
+            msg = f"grid: DEFAULT is no value of {name!r}; leave the axis out to keep the agents' own settings"
+            raise SettingError(msg)
+    return axes
+
+
+def model_of_cell(cell: Cell, model: Models | None) -> Model | None:
+    """What answers in a cell; None for the agent's own model."""
+    if isinstance(model, Mapping):
+        return model[cell.model_name or ""]
+    if model is None or hasattr(model, "respond"):
+        return cast("Model | None", model)
+    return model(cell)

@@ -1,0 +1,96 @@
+"""Handing pieces of a sweep to workers, and taking in what they made; workers may die over it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from boolab.errors import WorkerDied
+from boolab.executors import Pool
+from boolab.sweeps.cells import Piece
+from boolab.sweeps.job import Job, lost, packed, work
+from boolab.types import Run
+
+if TYPE_CHECKING:
+    from boolab.store.records import Record
+
+Came: TypeAlias = "Callable[[int, Run | Sequence[Record], str], None]"
+"""Takes in what a worker made: the cell's place, its run or its rows, and why the run stopped."""
+
+Results: TypeAlias = "list[tuple[int, Run | Sequence[Record], str]]"
+
+_DEATHS: Final = 3
+"""How many workers a cell may take along before it is given up."""
+
+
+class Handing:
+    """Hands chunks of pieces to workers.
+
+    The pieces of a worker that died are done again, one at a time and nothing beside them: so that the one that kills
+    its worker is found out, and no other pays for it. A cell that kills three is an `error`.
+
+    Args:
+        job: What all cells have in common.
+        pool: The workers.
+        came: Takes in what they made.
+        rows: Whether runs are wanted as rows for a store.
+        chunk: How many pieces are handed out together.
+        ahead: How many chunks are handed out at once.
+    """
+
+    def __init__(self, job: Job, pool: Pool, came: Came, *, rows: bool, chunk: int, ahead: int) -> None:
+        self._job = job
+        self._pool = pool
+        self._came = came
+        self._rows = rows
+        self._chunk = chunk
+        self._ahead = ahead
+
+    async def all(self, pieces: Iterator[Piece]) -> None:
+        """Have all pieces done."""
+        under_way: dict[asyncio.Future[Results], Sequence[Piece]] = {}
+        suspects: list[Piece] = []
+        try:
+            while True:
+                while len(under_way) < self._ahead and not suspects:
+                    chunk = list(itertools.islice(pieces, self._chunk))
+                    if not chunk:
+                        break
+                    under_way[self._handed(chunk)] = chunk
+                if not under_way:
+                    break
+                done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                for future in done:
+                    chunk = list(under_way.pop(future))
+                    try:
+                        self._take(future.result())
+                    except WorkerDied:
+                        suspects += chunk
+                if not under_way:
+                    for piece in suspects:
+                        await self._alone(piece)
+                    suspects = []
+        finally:
+            for future in under_way:
+                future.cancel()
+
+    def _handed(self, chunk: Sequence[Piece]) -> asyncio.Future[Results]:
+        return asyncio.wrap_future(self._pool.submit(work, packed(self._job, chunk), self._rows))
+
+    def _take(self, results: Results) -> None:
+        for place, what, reason in results:
+            self._came(place, what, reason)
+
+    async def _alone(self, piece: Piece) -> None:
+        for _ in range(_DEATHS):
+            try:
+                self._take(await self._handed([piece]))
+            except WorkerDied as error:
+                why = error
+            else:
+                return
+        for planned in piece.cells if piece.base is None else piece.cells[1:]:
+            run = lost(self._job, planned, why)
+            self._came(planned.place, run, run.stop_reason)

@@ -1,0 +1,139 @@
+"""What is done for one piece of a sweep, wherever it is done: in the driver, in another process, on another machine.
+
+A piece is one cell that is run, and those cells that follow from its run (see `boolab.sweeps.derive`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import cloudpickle
+
+from boolab.runner import drive
+from boolab.setup import Score, Setup
+from boolab.sweeps.cells import Cell, Models, Piece, Planned, model_of_cell, value_on_record
+from boolab.sweeps.derive import derived
+from boolab.tools import ToolSpec
+from boolab.turn import Turn
+from boolab.types import Run
+
+if TYPE_CHECKING:
+    from boolab.store.records import Record
+
+
+AfterStep: TypeAlias = Callable[[Planned, Turn], object]
+
+
+class Done(NamedTuple):
+    """What became of a cell: its run, and its rows for a store, if they were asked for."""
+
+    planned: Planned
+    run: Run
+    base: Run | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all cells of a sweep have in common."""
+
+    model: Models | None
+    tools: tuple[ToolSpec, ...]
+    root: str | Path | None
+    score: Score | None
+
+    def setup(self, cell: Cell, run_id: str | None = None) -> Setup:
+        """What a cell is run with."""
+        return Setup(
+            cell.set_agent,
+            model_of_cell(cell, self.model),
+            self.tools,
+            self.root,
+            cell.policy,
+            score=self.score,
+            seed=cell.seed,
+            settings={name: value_on_record(value) for name, value in cell.settings.items()},
+            model_name=cell.model_name,
+            run_id=run_id,
+        )
+
+    def turn(self, cell: Cell, run_id: str | None = None) -> Turn:
+        """The prepared turn of a cell.
+
+        Raises:
+            SettingError: if the cell is not acceptable.
+        """
+        return Turn(self.setup(cell, run_id), cell.task)
+
+
+async def run_piece(job: Job, piece: Piece, after_step: AfterStep | None = None) -> AsyncIterator[Done]:
+    """Make the runs of a piece.
+
+    Args:
+        job: What all cells have in common.
+        piece: The piece.
+        after_step: Called with the cell and its turn after each step of those that are run.
+
+    Yields:
+        Each cell with its run; of those that were cut from another one, with that one.
+    """
+    first, *others = piece.cells
+
+    async def run(planned: Planned, turn: Turn) -> Run:
+        return await drive(turn, None if after_step is None else functools.partial(after_step, planned))
+
+    turn = job.turn(first.cell, first.run_id)
+    base = piece.base
+    if base is None:
+        base = await run(first, turn)
+        yield Done(first, base)
+    async for planned, cut in derived(turn, base, others, job.setup):
+        if cut is None:
+            yield Done(planned, await run(planned, job.turn(planned.cell, planned.run_id)))
+        else:
+            yield Done(planned, cut, base)
+
+
+def packed(job: Job, pieces: Sequence[Piece]) -> bytes:
+    """Work for another process. Functions that no other process could import, such as a notebook's, go along."""
+    return bytes(cloudpickle.dumps((job, tuple(pieces))))
+
+
+def work(load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], str]]:
+    """Make the runs of some pieces in an event loop of their own: what other processes do.
+
+    Args:
+        load: What `packed` gave.
+        rows: Whether runs are wanted as rows for a store.
+
+    Returns:
+        For each cell its place in the plan, its run or its rows, and why the run stopped.
+    """
+    job, pieces = cloudpickle.loads(load)
+    return asyncio.run(_run_all(job, pieces, _rows if rows else lambda one: one.run))
+
+
+async def _run_all(
+    job: Job, pieces: Sequence[Piece], taken: Callable[[Done], Run | Sequence[Record]]
+) -> list[tuple[int, Run | Sequence[Record], str]]:
+    async def some(piece: Piece) -> list[tuple[int, Run | Sequence[Record], str]]:
+        return [(one.planned.place, taken(one), one.run.stop_reason) async for one in run_piece(job, piece)]
+
+    return [done for some_done in await asyncio.gather(*map(some, pieces)) for done in some_done]
+
+
+def _rows(one: Done) -> Sequence[Record]:
+    from boolab.store.records import records_of  # noqa: PLC0415 - imports sqlite3
+
+    return records_of(one.run, one.base)
+
+
+def lost(job: Job, planned: Planned, error: Exception) -> Run:
+    """The record of a cell that nobody could run: it ends with that error before its first step."""
+    turn = job.turn(planned.cell, planned.run_id)
+    run = turn.close(turn.fail(error))
+    return replace(run, duration_ms=None, success=None)

@@ -1,0 +1,56 @@
+"""What one sees of a sweep under way: cells done, the rate, the time left, and why runs have stopped so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import TracebackType
+from typing import Any, Self
+
+_SHOWN = 4
+
+
+class Progress:
+    """A progress bar, in a notebook or in a terminal.
+
+    Args:
+        total: How many cells there are.
+        reasons: The stop reasons of those that were done before.
+        show: Whether it is to be seen.
+    """
+
+    def __init__(self, total: int, reasons: Counter[str], *, show: bool) -> None:
+        from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
+
+        self.done = reasons.total()
+        self.total = total
+        self._reasons = reasons
+        # Its monitor thread would outlive the sweep, and a bar redraws often enough by itself.
+        self._bar: Any = tqdm(total=total, initial=self.done, unit="run", disable=not show, desc="sweep", smoothing=0.1)
+        self._tell()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tell(refresh=True)
+        self._bar.close()
+
+    def add(self, reason: str) -> None:
+        """One more cell is done.
+
+        Args:
+            reason: Why its run stopped.
+        """
+        self.done += 1
+        self._reasons[reason] += 1
+        if not self._bar.disable:
+            self._tell()
+            self._bar.update()
+
+    def _tell(self, *, refresh: bool = False) -> None:
+        common = self._reasons.most_common()
+        told = [f"{number:,} {reason}" for reason, number in common[:_SHOWN]]
+        rest = sum(number for _, number in common[_SHOWN:])
+        self._bar.set_postfix_str(", ".join([*told, *([f"{rest:,} others"] if rest else [])]), refresh=refresh)

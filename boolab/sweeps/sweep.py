@@ -1,0 +1,373 @@
+"""The driver of a sweep: it plans, hands out, collects, and alone writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, overload
+
+from boolab.errors import SettingError
+from boolab.executors import Executor, open_pool
+from boolab.fingerprints import fingerprint
+from boolab.setup import Score
+from boolab.subagents import family
+from boolab.sweeps.cells import Agents, Cell, Identities, Models, Piece, Plan, Planned, model_of_cell
+from boolab.sweeps.derive import groups
+from boolab.sweeps.handing import Handing
+from boolab.sweeps.job import Done, Job, run_piece
+from boolab.sweeps.progress import Progress
+from boolab.tools import ToolSpec, as_tools
+from boolab.turn import Turn
+from boolab.types import Run
+
+if TYPE_CHECKING:
+    from boolab.store.records import Record
+    from boolab.store.stored import StoredRuns
+    from boolab.store.writer import Store
+
+AT_ONCE: Final = 16
+"""How many runs are under way at once in one event loop, unless it is said otherwise."""
+_CHUNK: Final = 32
+_AHEAD: Final = 2
+
+
+@overload
+async def sweep(
+    agents: Agents,
+    tasks: str | Sequence[str],
+    model: Models | None = None,
+    *,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    repeats: int = 1,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+    root: str | Path | None = None,
+    score: Score | None = None,
+    concurrency: int | None = None,
+    store: None = None,
+    executor: Executor | None = None,
+    derive: bool = False,
+    again: Collection[str] = (),
+    progress: bool = True,
+) -> list[Run]: ...
+@overload
+async def sweep(
+    agents: Agents,
+    tasks: str | Sequence[str],
+    model: Models | None = None,
+    *,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    repeats: int = 1,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+    root: str | Path | None = None,
+    score: Score | None = None,
+    concurrency: int | None = None,
+    store: str | Path,
+    executor: Executor | None = None,
+    derive: bool = False,
+    again: Collection[str] = (),
+    progress: bool = True,
+) -> StoredRuns: ...
+async def sweep(
+    agents: Agents,
+    tasks: str | Sequence[str],
+    model: Models | None = None,
+    *,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    repeats: int = 1,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+    root: str | Path | None = None,
+    score: Score | None = None,
+    concurrency: int | None = None,
+    store: str | Path | None = None,
+    executor: Executor | None = None,
+    derive: bool = False,
+    again: Collection[str] = (),
+    progress: bool = True,
+) -> list[Run] | StoredRuns:
+    """Run every agent on every task, with every model, under every setting.
+
+    All cells are checked before the first one runs. A setting that a cell's policy does not have is None there, and
+    cells that thereby become equal run once. A run that fails is a row with stop reason `error`, not the end.
+
+    A cell gives the same run wherever and in whatever order it is executed. Its seed depends on the agent, the task,
+    the model and the repeat, not on the settings: what differs between two settings is due to them.
+
+    With a `store` nothing that is done is lost: an interrupt from the keyboard, cancelling the task or a crash keeps
+    it, and the same call goes on from there. Runs of real models are written down step by step, others in batches. A
+    cell that was changed since (its agent, policy, model, tools, score or root, as `boolab.fingerprints` sees them)
+    runs again, and its new run takes the old one's place.
+
+    Args:
+        agents: An agent, agents, or what `load_agents` gives.
+        tasks: The tasks.
+        model: A model, models by name, or a function from a `Cell` to a model (called once to check the cell and once
+            to run it, there where it runs); the agents' own if left out.
+        grid: Values by axis: `steps`, `tool_budget`, `doom_loop`, `policy`, `temperature`.
+        repeats: How often each cell runs, each time with another seed.
+        tools: As for `run`.
+        root: As for `run`.
+        score: As for `run`; a simulated model brings its own.
+        concurrency: How many runs are under way at once: 16 by default. With an executor: how many pieces are handed
+            out at once, by default two for each worker.
+        store: The file that holds the runs; it is made if it is not there.
+        executor: Where to run: `"processes"` (one for each core), any `concurrent.futures` executor, or the client of a
+            Dask cluster; by default in this event loop. Results come back here, and only whole runs do.
+        derive: Run only the loosest setting of steps, tool budget and doom loop under those policies that never tell
+            the model of them, and cut the others' runs from it. The runs are the same, as far as a model's answers
+            depend on nothing but its requests: that of a real model is asked once where it would be asked often.
+        again: Stop reasons, such as `("error",)`: cells whose run in the store ended so are run again.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The runs in the order of the cells, each followed by those of its subagents; `Run.settings` holds the axes. With
+        a store, they are read from it when they are looked at.
+
+    Raises:
+        SettingError: if a cell is not acceptable; then nothing was run.
+        StoreError: if the store cannot be read or written; what was committed stays.
+        WorkerDied: if the workers of the user's own executor are gone for good.
+
+    Example:
+        >>> from boolab.agents import Agent
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> stuck = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
+        >>> runs = asyncio.run(sweep(Agent("a"), "go", stuck, grid={"doom_loop": [2, 5, None]}, progress=False))
+        >>> [run.n_steps for run in runs]
+        [2, 5, 50]
+    """
+    plan = Plan(agents, tasks, model, grid, repeats)
+    job = Job(model, tuple(as_tools(tools or ())), root, score)
+    if isinstance(again, str):
+        msg = f"again={again!r}: expected stop reasons, such as again=({again!r},)"
+        raise SettingError(msg)
+    if concurrency is not None and (not isinstance(concurrency, int) or concurrency < 1):
+        msg = f"concurrency={concurrency!r}: expected an integer >= 1"
+        raise SettingError(msg)
+    names = _Names.of(plan, job)
+    if store is None:
+        kept = _Kept(len(plan))
+        with Progress(len(plan), Counter(), show=progress) as bar:
+            try:
+                await _work_through(_pieces(plan, names, job, derive=derive), job, kept, bar, executor, concurrency)
+            except asyncio.CancelledError as interruption:
+                interruption.runs = kept.runs  # type: ignore[attr-defined] # so that whoever catches it has them
+                raise
+        return kept.runs
+    from boolab.store.stored import stored_runs  # noqa: PLC0415 - imports sqlite3
+    from boolab.store.writer import Store  # noqa: PLC0415 - imports sqlite3
+
+    with Store(store) as opened:
+        number = opened.begin_sweep(names, plan.about)
+        before = bytearray(len(plan))
+        reasons: Counter[str] = Counter()
+        for place, reason in opened.finished(number, again):
+            before[place] = 1
+            reasons[reason] += 1
+        written = _Written(opened, names)
+        with Progress(len(plan), reasons, show=progress) as bar:
+            pieces = _pieces(plan, names, job, before, opened, derive=derive)
+            await _work_through(pieces, job, written, bar, executor, concurrency)
+        opened.end_sweep(number)
+    return stored_runs(store, sweep=number)
+
+
+class _Names:
+    """The keys of all cells and the ids of their runs, packed: 32 bytes for each cell."""
+
+    def __init__(self) -> None:
+        self._packed = bytearray()
+
+    @classmethod
+    def of(cls, plan: Plan, job: Job) -> _Names:
+        """Check all cells, and name them.
+
+        Raises:
+            SettingError: if a cell is not acceptable.
+        """
+        names = cls()
+        identities = Identities((job.tools, job.score, str(job.root)), job.model)
+        fixed = job.model is None or isinstance(job.model, Mapping) or hasattr(job.model, "respond")
+        checked: set[object] = set()
+        for cell in plan:
+            model = model_of_cell(cell, job.model)
+            together = (cell.agent.name, cell.model_name, cell.policy.name)
+            try:
+                if not fixed or together not in checked:
+                    Turn(job.setup(cell)._replace(model=model), cell.task)
+                elif id(cell.settings) not in checked:
+                    _ = cell.set_agent  # its settings are checked when it is made
+            except SettingError as error:
+                msg = f"{cell}: {error}"
+                raise SettingError(msg) from error
+            checked |= {together, id(cell.settings)}
+            names._packed += bytes.fromhex(cell.key + identities.run_id(cell, model))
+        return names
+
+    def __len__(self) -> int:
+        return len(self._packed) // 32
+
+    def __getitem__(self, place: int) -> tuple[str, str]:
+        """A cell's key, and the id of its run."""
+        key = self._packed[32 * place : 32 * place + 16].hex()
+        return key, self._packed[32 * place + 16 : 32 * place + 32].hex()
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return map(self.__getitem__, range(len(self)))
+
+
+def _pieces(
+    plan: Plan,
+    names: _Names,
+    job: Job,
+    before: Sequence[int] | None = None,
+    store: Store | None = None,
+    *,
+    derive: bool,
+) -> Iterator[Piece]:
+    """What is left to do of a plan."""
+    left = before is None or not all(before)
+    place = 0
+    for block in plan.blocks() if left else ():
+        cells = [Planned(place + n, cell, names[place + n][1]) for n, cell in enumerate(block)]
+        place += len(cells)
+        for group in groups(cells, _telling(job)) if derive else ([planned] for planned in cells):
+            first, *others = group
+            todo = [planned for planned in others if before is None or not before[planned.place]]
+            if before is None or not before[first.place]:
+                yield Piece((first, *todo))
+            elif todo:
+                assert store is not None  # noqa: S101 - something was done before
+                yield Piece((first, *todo), store.run(first.run_id))
+
+
+def _telling(job: Job) -> Callable[[Cell], object]:
+    """What tells the models of cells apart: a function of the cell may make another one for each setting."""
+    model = job.model
+    if model is None or isinstance(model, Mapping) or hasattr(model, "respond"):
+        return lambda _cell: None
+    return lambda cell: fingerprint(model_of_cell(cell, model))
+
+
+class _Sink(Protocol):
+    """Where runs go."""
+
+    rows: bool
+    """Whether it wants those of other processes as rows."""
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        """A run under way has made a step."""
+
+    def done(self, one: Done) -> None:
+        """A run is done."""
+
+    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+        """A run that was made elsewhere is here."""
+
+    def broke_off(self, planned: Planned, run: Run) -> None:
+        """A run was interrupted."""
+
+
+class _Kept:
+    """Keeps the runs in memory."""
+
+    rows = False
+
+    def __init__(self, total: int) -> None:
+        self._runs: list[Run | None] = [None] * total
+
+    @property
+    def runs(self) -> list[Run]:
+        """Those that are done, in the order of the cells, each with those of its subagents."""
+        return family(run for run in self._runs if run is not None)
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        """Nothing is kept of it yet."""
+
+    def done(self, one: Done) -> None:
+        self._runs[one.planned.place] = one.run
+
+    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+        self._runs[place] = cast("Run", what)
+
+    def broke_off(self, planned: Planned, run: Run) -> None:
+        """Nothing is kept of it."""
+
+
+class _Written:
+    """Writes the runs into a store."""
+
+    rows = True
+
+    def __init__(self, store: Store, names: _Names) -> None:
+        from boolab.store.records import records_of  # noqa: PLC0415 - imports sqlite3
+
+        self._store = store
+        self._names = names
+        self._records_of = records_of
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        if not turn.clock.virtual:
+            self._store.step(turn.so_far(), self._names[planned.place][0])
+
+    def done(self, one: Done) -> None:
+        key = self._names[one.planned.place][0]
+        if one.base is None and one.run.started_at is not None:
+            self._store.finish(one.run, key)
+        else:
+            self._store.put(self._records_of(one.run, one.base), key)
+
+    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+        records = self._records_of(what) if isinstance(what, Run) else what
+        self._store.put(records, self._names[place][0])
+
+    def broke_off(self, planned: Planned, run: Run) -> None:
+        if run.started_at is not None:
+            self._store.finish(run, self._names[planned.place][0], state="interrupted")
+
+
+async def _work_through(
+    pieces: Iterator[Piece],
+    job: Job,
+    sink: _Sink,
+    bar: Progress,
+    executor: Executor | None,
+    concurrency: int | None,
+) -> None:
+    """Have all pieces done, and their runs taken down."""
+    if executor is None:
+        await _here(pieces, job, sink, bar, concurrency or AT_ONCE)
+        return
+
+    def came(place: int, what: Run | Sequence[Record], reason: str) -> None:
+        sink.came(place, what)
+        bar.add(reason)
+
+    with open_pool(executor) as pool:
+        ahead = concurrency or _AHEAD * pool.size
+        chunk = max(1, min(_CHUNK, (bar.total - bar.done) // (2 * ahead)))
+        await Handing(job, pool, came, rows=sink.rows, chunk=chunk, ahead=ahead).all(pieces)
+
+
+async def _here(pieces: Iterator[Piece], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
+    """Work through the pieces in this event loop."""
+
+    async def do_some() -> None:
+        for piece in pieces:
+            try:
+                async for one in run_piece(job, piece, sink.step):
+                    sink.done(one)
+                    bar.add(one.run.stop_reason)
+            except asyncio.CancelledError as interruption:
+                run = getattr(interruption, "run", None)
+                if isinstance(run, Run):
+                    sink.broke_off(next(planned for planned in piece.cells if planned.run_id == run.run_id), run)
+                raise
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, bar.total - bar.done)):
+                group.create_task(do_some())
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
