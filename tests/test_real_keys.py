@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import functools
 import json
 import logging
 import pickle
@@ -207,20 +208,20 @@ def test_a_pickled_model_takes_the_key_of_the_place_that_it_comes_to(
     assert CANARY.encode() not in data
     variable = f"{kind.__name__.removesuffix('Model').upper()}_API_KEY"
     monkeypatch.setenv(variable, "sk-of-the-worker")
-    there = pickle.loads(data)
+    there = pickle.loads(data)  # noqa: S301 - our own
     carried = [secret.get_secret_value() for secret in there._endpoint._auth._secrets.values()]
     assert [word.rpartition(" ")[2] for word in carried] == ["sk-of-the-worker"]
     assert there._settings | {"throttle": None} == model._settings | {"throttle": None}
     assert (repr(there), there.name, there.context_window) == (repr(model), "mine", 9)
     monkeypatch.delenv(variable)
     with pytest.raises(bl.SettingError, match=f"set the environment variable {variable}"):
-        pickle.loads(data)
+        pickle.loads(data)  # noqa: S301 - our own
 
 
 def test_a_model_works_in_another_process() -> None:
     with ModelServer(said(CHAT)) as server, contextlib.closing(ProcessPool(1)) as pool:
         model = CHAT.model(server.url, api_key=None)
-        assert pool.submit(bl.run_sync, None, "go", model=model).result().text == DONE.text
+        assert pool.submit(functools.partial(bl.run_sync, None, "go", model=model)).result().text == DONE.text
 
 
 WRONG: dict[str, dict[str, Any]] = {

@@ -181,9 +181,13 @@ def test_a_limit_that_is_no_whole_number_above_zero_is_refused(limit: Any) -> No
         Throttle(requests_per_minute=limit)
 
 
+def copy_of(throttle: Throttle) -> Any:
+    return pickle.loads(pickle.dumps(throttle))  # noqa: S301 - our own
+
+
 def test_all_copies_that_a_process_gets_of_one_throttle_are_the_same() -> None:
     throttle, other = Throttle(3, 50), Throttle(3, 50)
-    copies = [pickle.loads(pickle.dumps(one)) for one in (throttle, throttle, pickle.loads(pickle.dumps(throttle)))]
+    copies = [copy_of(one) for one in (throttle, throttle, copy_of(throttle))]
     assert {id(copy) for copy in copies} == {id(copies[0])}
-    assert copies[0] is not pickle.loads(pickle.dumps(other))
+    assert copies[0] is not copy_of(other)
     assert repr(copies[0]) == repr(throttle)
