@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from boolab.models.recording import record
     from boolab.models.retry import Retry
     from boolab.models.scripted import ScriptedModel
+    from boolab.models.simulated import SimulatedModel
     from boolab.models.throttle import Throttle
     from boolab.plots import (
         plot_caps,
@@ -122,6 +123,7 @@ __all__ = [
     "ScriptExhausted",
     "ScriptedModel",
     "SettingError",
+    "SimulatedModel",
     "Step",
     "StopRule",
     "StoreError",
@@ -248,6 +250,7 @@ _HOMES = {
     "models.recording": ("record",),
     "models.retry": ("Retry",),
     "models.scripted": ("ScriptedModel",),
+    "models.simulated": ("SimulatedModel",),
     "models.throttle": ("Throttle",),
     "plots": (
         "plot_caps",

@@ -87,12 +87,16 @@ class VirtualClock:
         return self._now
 
     async def sleep(self, seconds: float) -> None:
-        then = self._now + _milliseconds(seconds)
+        self.advance(_milliseconds(seconds))
+        await asyncio.sleep(0)
+
+    def advance(self, milliseconds: int) -> None:
+        """Move on without giving way to anybody else; `TimeoutError` at the deadline."""
+        then = self._now + milliseconds
         if self._deadline is not None and then > self._deadline:
             self._now = self._deadline
             raise TimeoutError
         self._now = then
-        await asyncio.sleep(0)
 
     def fork(self, timeout: float | None = None) -> VirtualClock:
         return VirtualClock(self._now, None if timeout is None else self._now + _milliseconds(timeout))

@@ -141,6 +141,8 @@ def model_of(setup: Setup, agent: Agent) -> Model:
 def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
     """The tools of a turn by name: the agent's own, and those that its names stand for.
 
+    Where neither the agent nor the run has any, those that the model brings itself are offered (`own_tools`).
+
     Raises:
         SettingError: if a name stands for nothing, or for two tools.
     """
@@ -151,7 +153,8 @@ def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
             msg = f"tools: two tools are called {spec.name!r}"
             raise SettingError(msg)
     if not agent.tools:
-        return given
+        model = agent.model if setup.model is None else setup.model
+        return given or {name: open_tool(name) for name in getattr(model, "own_tools", ())}
     built_in = PAUSE_TOOLS if setup.root is None else PAUSE_TOOLS | workspace_tools(setup.root)
     offered: dict[str, ToolSpec] = {}
     for tool in agent.tools:

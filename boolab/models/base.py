@@ -66,6 +66,7 @@ class Model(Protocol):
     - `reply` (None): a `boolab.tools.Reply` for models that bring the results of their own calls.
     - `replies_to` (None): whether it holds results for the tool of that name, so that nothing else need provide it.
     - `has_result_of` (`replies_to`): whether it holds one result of that tool at least; if not, the tool is unknown.
+    - `own_tools` (()): names of tools whose results it brings, offered to it where neither agent nor run has any tools.
     """
 
     @property
