@@ -3,7 +3,8 @@
 A function is its code: what its source says, without comments and layout, with its defaults, what it closes over, and
 the functions, classes and constants of its own module that it uses, and theirs. An object is its class and its
 settings: its public attributes, but not those that its methods rebind as they go, nor lists and sets, which are how
-counters and logs look. An object may say itself what it is: by an attribute `fingerprint`, a text.
+counters and logs look. An object may say itself what it is: its attribute `fingerprint` is looked at
+in its place.
 
 What is not seen: the code of other packages, what is reached through a module (`helpers.parse`) or a private attribute,
 files, environment variables, servers, and models behind an API that change under the same name. The bytecode of a
@@ -44,22 +45,17 @@ def fingerprint(value: object) -> str:
         >>> fingerprint(fetch) == fingerprint(fetch), fingerprint(fetch) == fingerprint(lambda n=4: n)
         (True, False)
     """
-    return digest(_Reader().parts(value))
+    return digest(*_Reader().parts(value))
 
 
-def digest(parts: Iterable[str]) -> str:
-    """One digest of texts, which no other cut of the same characters has.
+def digest(*parts: object) -> str:
+    """A digest of plain data: texts, numbers, None, and tuples of these.
 
     Example:
-        >>> digest(["a", "bc"]) == digest(["ab", "c"])
+        >>> digest("a", "bc") == digest("ab", "c")
         False
     """
-    whole = blake2b(digest_size=_SIZE)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        whole.update(b"%d:" % len(data))
-        whole.update(data)
-    return whole.hexdigest()
+    return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=_SIZE).hexdigest()
 
 
 class _Reader:
@@ -87,8 +83,9 @@ class _Reader:
 
     def _compound(self, value: Any) -> Iterator[str]:  # noqa: ANN401 - as above
         own = None if isinstance(value, type) else getattr(value, "fingerprint", None)
-        if isinstance(own, str):
-            yield f"{_name(type(value))} {own}"
+        if own is not None and not callable(own):
+            yield f"{_name(type(value))} is"
+            yield from self.parts(own)
         elif isinstance(value, tuple | list | set | frozenset | Mapping):
             yield from self._container(value)
         elif isinstance(value, FunctionType):
@@ -109,7 +106,7 @@ class _Reader:
             for item in value:
                 yield from self.parts(item)
             return
-        for key in sorted(value, key=lambda key: digest(_Reader().parts(key))):
+        for key in sorted(value, key=lambda key: digest(*_Reader().parts(key))):
             yield from self.parts(key)
             if isinstance(value, Mapping):
                 yield from self.parts(value[key])

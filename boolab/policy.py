@@ -399,8 +399,7 @@ class Policy:
     @property
     def precedence(self) -> tuple[str, ...]:
         """The names of all limits, in the order in which they are asked: `order`, and what follows it."""
-        further = tuple(name for name in _FURTHER if name not in self.order)
-        return (*self.order, *further, *(() if "steps" in self.order else ("steps",)))
+        return _precedence(self.order)
 
     def limit(self, name: str, value: int | None, place: LimitCheck) -> tuple[StopRule, ...]:
         """The rules of one limit that are asked at one place: what `rule` and `response_rule` are made of.
@@ -415,7 +414,7 @@ class Policy:
             >>> policy.limit("steps", 3, "boundary"), [str(rule) for rule in policy.limit("steps", 3, "response")]
             ((), ['max_responses(3)'])
         """
-        return tuple(_limit(self, name, value, place))
+        return _limit(self, name, value, place)
 
     @property
     def seen(self) -> tuple[str, ...]:
@@ -471,6 +470,12 @@ class Policy:
         return self.name
 
 
+@functools.cache
+def _precedence(order: tuple[str, ...]) -> tuple[str, ...]:
+    further = tuple(name for name in _FURTHER if name not in order)
+    return (*order, *further, *(() if "steps" in order else ("steps",)))
+
+
 @functools.lru_cache(maxsize=1024)
 def _rule(policy: Policy, settings: tuple[tuple[str, int], ...], place: LimitCheck) -> StopRule | None:
     """The rule of settings in order of precedence. Kept, because a sweep asks for the same few again and again."""
@@ -481,8 +486,13 @@ def _rule(policy: Policy, settings: tuple[tuple[str, int], ...], place: LimitChe
     return rules[0] if rules else None
 
 
-def _limit(policy: Policy, name: str, value: int | None, place: LimitCheck) -> Iterator[StopRule]:
-    """The rules of one limit that are asked at that place."""
+@functools.lru_cache(maxsize=4096)
+def _limit(policy: Policy, name: str, value: int | None, place: LimitCheck) -> tuple[StopRule, ...]:
+    """The rules of one limit that are asked at that place. Kept likewise: a grid has many settings of few values."""
+    return tuple(_limits(policy, name, value, place))
+
+
+def _limits(policy: Policy, name: str, value: int | None, place: LimitCheck) -> Iterator[StopRule]:
     if name == "steps":
         yield from _cap(policy, value, place)
     elif name == "tool_budget" and value is not None:

@@ -22,7 +22,6 @@ from typing_extensions import TypedDict
 
 from boolab.clock import Clock
 from boolab.errors import SettingError, ToolError, describe
-from boolab.fingerprints import fingerprint
 from boolab.types import Message, ToolCall, ToolResult
 
 TIMED_OUT: Final = "did not finish within"
@@ -67,10 +66,10 @@ class ToolSpec:
     needs_care: bool = field(default=False, repr=False)
 
     @property
-    def fingerprint(self) -> str:
-        """A digest of what the tool is: see `boolab.fingerprints`."""
-        what = (self.name, self.description, self.parameters, self.read_only, self.pauses, self.timeout, self.in_thread)
-        return fingerprint((what, self.function))
+    def fingerprint(self) -> tuple[object, ...]:
+        """What the tool is made of: see `boolab.fingerprints`."""
+        kinds = (self.read_only, self.pauses, self.timeout, self.in_thread)
+        return (self.name, self.description, self.parameters, kinds, self.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the function takes and gives
         return self.function(*args, **kwargs)

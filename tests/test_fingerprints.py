@@ -115,7 +115,7 @@ def test_kinds_and_cuts_are_told_apart() -> None:
     ]  # fmt: skip
     assert len({fingerprint(value) for value in values}) == len(values)
     assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
-    assert digest(["a", "bc"]) != digest(["ab", "c"])
+    assert digest("a", "bc") != digest("ab", "c")
 
 
 def test_what_holds_itself_has_a_fingerprint() -> None:

@@ -9,7 +9,6 @@ from typing import Literal
 
 from boolab.codec import dumps, run_fields
 from boolab.errors import SettingError
-from boolab.fingerprints import digest
 from boolab.models.base import Emit, Request
 from boolab.models.recording_file import read_recording
 from boolab.models.replay_file import ReplayByOrder, ReplayByRequest
@@ -70,11 +69,11 @@ class RecordedModel:
         return f"<RecordedModel of {self._replay!r}>"
 
     @property
-    def fingerprint(self) -> str:
-        """A digest of what was recorded: see `boolab.fingerprints`."""
+    def fingerprint(self) -> tuple[object, ...]:
+        """What was recorded: see `boolab.fingerprints`."""
         what = self._recording
         told = dumps(run_fields(what)) if isinstance(what, Run) else Path(what).expanduser().read_bytes()
-        return digest([type(self._replay).__name__, blake2b(told, digest_size=16).hexdigest()])
+        return (type(self._replay).__name__, blake2b(told, digest_size=16).digest())
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded response to this request: see `boolab.models.base.Model`."""

@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 from pydantic import SecretStr
 
 from boolab.errors import ModelError, SettingError
-from boolab.fingerprints import fingerprint
 from boolab.models import prices as price_table
 from boolab.models.base import Emit, Request
 from boolab.models.http import Answer, Endpoint, checked_base_url
@@ -144,11 +143,11 @@ class RemoteModel:
         return f"<{type(self).__name__} {self.name} at {self.base_url}>"
 
     @property
-    def fingerprint(self) -> str:
-        """A digest of what is asked of whom, without any key: see `boolab.fingerprints`."""
+    def fingerprint(self) -> tuple[object, ...]:
+        """What is asked of whom, without any key: see `boolab.fingerprints`."""
         waiting = ("retry", "timeouts", "throttle", "prices")
         asked = {name: value for name, value in self._settings.items() if name not in waiting}
-        return fingerprint((type(self).__name__, self.model, self.base_url, asked))
+        return (self.model, self.base_url, asked)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._given:

@@ -53,7 +53,6 @@ from pydantic import (
 from boolab.compaction import Context
 from boolab.documents import Document, DocumentError, read_yaml
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
-from boolab.fingerprints import fingerprint
 from boolab.models.base import Emit, Request
 from boolab.tools import ToolContext
 from boolab.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
@@ -273,10 +272,10 @@ class ScriptedModel:
         self.reply = self._reply if script.tools else None
 
     @property
-    def fingerprint(self) -> str:
-        """A digest of the script: see `boolab.fingerprints`."""
+    def fingerprint(self) -> tuple[object, ...]:
+        """What the script is made of: see `boolab.fingerprints`."""
         aside = (self._summary, self._compaction, self.context_window, self._results)
-        return fingerprint((self.name, self._next, self._items, *aside))
+        return (self.name, self._next, self._items, *aside)
 
     def __len__(self) -> int:
         """How many responses the script holds, repetitions included; `FOREVER` if it never ends."""

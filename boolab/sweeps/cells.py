@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from boolab.agents import Agent
@@ -28,47 +28,58 @@ AXES: Final = (*SETTINGS, "policy", "temperature")
 
 Agents: TypeAlias = Agent | Iterable[Agent] | Mapping[str, Agent]
 Models: TypeAlias = Model | Mapping[str, Model] | Callable[["Cell"], Model]
-Variant: TypeAlias = tuple[Policy, Mapping[str, Any]]
-"""A policy, and the axes of the grid, None where it has no such setting."""
+
+
+class Variant(NamedTuple):
+    """What an agent is run under: a policy, the axes of the grid, and the agent with these."""
+
+    policy: Policy
+    settings: Mapping[str, Any]
+    agent: Agent
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run to be made. `settings` holds the axes of the grid, None where the cell's policy has no such setting."""
+    """One run to be made.
+
+    Attributes:
+        agent: Who runs, as given.
+        task: The task.
+        model_name: The model's name, where there are several.
+        variant: The policy and the settings.
+        repeat: For the how manieth time, from 0.
+    """
 
     agent: Agent
     task: str
     model_name: str | None
-    policy: Policy
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    variant: Variant
     repeat: int = 0
+
+    @property
+    def policy(self) -> Policy:
+        """The policy."""
+        return self.variant.policy
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The axes of the grid, policies by name; None where the policy has no such setting."""
+        return self.variant.settings
 
     @property
     def seed(self) -> int:
         """A seed that depends on who works on what for the how manieth time: not on the settings, nor on the place."""
-        return int(digest([self.agent.name, self.task, repr(self.model_name), str(self.repeat)])[:12], 16)
+        return int(digest(self.agent.name, self.task, self.model_name, self.repeat)[:12], 16)
 
     @property
     def key(self) -> str:
         """A digest of what one calls the cell by."""
-        settings = (part for name, value in self.settings.items() for part in (name, repr(value_on_record(value))))
-        names = (self.agent.name, self.task, repr(self.model_name), self.policy.name, str(self.repeat))
-        return digest([*names, *settings])
-
-    @property
-    def set_agent(self) -> Agent:
-        """The agent with the cell's policy and settings."""
-        values: dict[str, Any] = {
-            name: value
-            for name, value in self.settings.items()
-            if name == "temperature" or (name in SETTINGS and name in self.policy.order)
-        }
-        absent = dict.fromkeys((name for name in SETTINGS if name not in self.policy.order), DEFAULT)
-        return replace(self.agent, policy=self.policy, **absent | values)
+        settings = tuple(self.settings.items())
+        return digest(self.agent.name, self.task, self.model_name, self.policy.name, settings, self.repeat)
 
     def __str__(self) -> str:
         model = "" if self.model_name is None else f", model {self.model_name!r}"
-        settings = ", ".join(f"{name}={value_on_record(value)!r}" for name, value in self.settings.items())
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"agent {self.agent.name!r} under {self.policy}{model}{f' with {settings}' if settings else ''}"
 
 
@@ -136,9 +147,7 @@ class Plan:
         for agent, variants in self._variants:
             for task, name in itertools.product(self._tasks, self._names):
                 yield (
-                    Cell(agent, task, name, policy, settings, repeat)
-                    for policy, settings in variants
-                    for repeat in range(self._repeats)
+                    Cell(agent, task, name, variant, repeat) for variant in variants for repeat in range(self._repeats)
                 )
 
     @property
@@ -146,9 +155,9 @@ class Plan:
         """What the plan is made of, as JSON values."""
         grid: dict[str, dict[str, Any]] = {}
         for _, variants in self._variants:
-            for _, settings in variants:
-                for axis, value in settings.items():
-                    grid.setdefault(axis, {}).setdefault(_distinct(value), value_on_record(value))
+            for variant in variants:
+                for axis, value in variant.settings.items():
+                    grid.setdefault(axis, {}).setdefault(repr(value), value)
         return {
             "agents": [agent.name for agent, _ in self._variants],
             "tasks": self._tasks,
@@ -179,18 +188,13 @@ class Identities:
             model: What answers in it; None for the agent's own model.
         """
         answers = fingerprint(model) if self._made else self._of(model)
-        return digest([cell.key, self._rest, self._of(cell.agent), self._of(cell.policy), answers])
+        return digest(cell.key, self._rest, self._of(cell.agent), self._of(cell.policy), answers)
 
     def _of(self, value: object) -> str:
         known = self._known.get(id(value))
         if known is None or known[0] is not value:
             known = self._known[id(value)] = (value, fingerprint(value))
         return known[1]
-
-
-def value_on_record(value: object) -> Any:  # noqa: ANN401 - whatever stands in a grid
-    """A value of an axis as records have it: policies by name."""
-    return str(value) if isinstance(value, Policy) else value
 
 
 def _agents(given: Agents) -> list[Agent]:
@@ -228,7 +232,7 @@ def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> lis
     named: dict[str, Policy] = {}
     found = []
     for agent in agents:
-        variants: dict[tuple[Any, ...], Variant] = {}
+        variants: dict[tuple[str, ...], Variant] = {}
         for values in itertools.product(*axes.values()):
             asked = dict(zip(axes, values, strict=True))
             policy = get_policy(asked.get("policy", agent.policy))
@@ -239,16 +243,38 @@ def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> lis
                 )
                 raise SettingError(msg)
             settings = {
-                axis: None if axis in SETTINGS and axis not in policy.order else value for axis, value in asked.items()
+                axis: policy.name
+                if axis == "policy"
+                else None
+                if axis in SETTINGS and axis not in policy.order
+                else value
+                for axis, value in asked.items()
             }
-            variants.setdefault((policy.name, *(map(_distinct, settings.values()))), (policy, settings))
+            variant = (policy.name, *map(repr, settings.values()))
+            if variant not in variants:
+                variants[variant] = Variant(policy, settings, _under(agent, policy, settings))
         found.append((agent, list(variants.values())))
     return found
 
 
-def _distinct(value: object) -> str:
-    """Something by which values are told apart."""
-    return repr(value_on_record(value))
+def _under(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
+    """An agent with a policy and settings.
+
+    Raises:
+        SettingError: if they are not acceptable.
+    """
+    values: dict[str, Any] = {
+        name: value
+        for name, value in settings.items()
+        if name == "temperature" or (name in SETTINGS and name in policy.order)
+    }
+    absent = dict.fromkeys((name for name in SETTINGS if name not in policy.order), DEFAULT)
+    try:
+        return replace(agent, policy=policy, **absent | values)
+    except SettingError as error:
+        told = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        msg = f"agent {agent.name!r} under {policy}{f' with {told}' if told else ''}: {error}"
+        raise SettingError(msg) from error
 
 
 def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:

@@ -16,7 +16,7 @@ import cloudpickle
 
 from boolab.runner import drive
 from boolab.setup import Score, Setup
-from boolab.sweeps.cells import Cell, Models, Piece, Planned, model_of_cell, value_on_record
+from boolab.sweeps.cells import Cell, Models, Piece, Planned, model_of_cell
 from boolab.sweeps.derive import derived
 from boolab.tools import ToolSpec
 from boolab.turn import Turn
@@ -49,14 +49,14 @@ class Job:
     def setup(self, cell: Cell, run_id: str | None = None) -> Setup:
         """What a cell is run with."""
         return Setup(
-            cell.set_agent,
+            cell.variant.agent,
             model_of_cell(cell, self.model),
             self.tools,
             self.root,
             cell.policy,
             score=self.score,
             seed=cell.seed,
-            settings={name: value_on_record(value) for name, value in cell.settings.items()},
+            settings=dict(cell.settings),
             model_name=cell.model_name,
             run_id=run_id,
         )

@@ -196,12 +196,10 @@ class _Names:
             try:
                 if not fixed or together not in checked:
                     Turn(job.setup(cell)._replace(model=model), cell.task)
-                elif id(cell.settings) not in checked:
-                    _ = cell.set_agent  # its settings are checked when it is made
             except SettingError as error:
                 msg = f"{cell}: {error}"
                 raise SettingError(msg) from error
-            checked |= {together, id(cell.settings)}
+            checked.add(together)
             names._packed += bytes.fromhex(cell.key + identities.run_id(cell, model))
         return names
 

@@ -1,0 +1,147 @@
+"""Runs that are cut from a looser setting's run are those that running them gives."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.sweeps.cells import Plan, Planned
+from boolab.sweeps.derive import groups, is_plain
+from boolab.sweeps.sweep import sweep
+from tests.helpers import TOOLS
+
+AGENT = bl.Agent("worker", tools=TOOLS)
+
+
+class Counting:
+    """Passes requests on to a model and counts them."""
+
+    virtual = True
+
+    def __init__(self, model: bl.ScriptedModel) -> None:
+        self.name = model.name
+        self.summarises = model.summarises
+        self.model = model
+        self.asked = 0
+
+    async def respond(self, request: Any, emit: Any = None) -> bl.Response:
+        self.asked += 1
+        return await self.model.respond(request, emit)
+
+
+def script(chance: random.Random) -> bl.ScriptedModel:
+    """A model that calls, repeats itself, fails, and says what it used, or not."""
+    told = chance.random() < 0.7
+    items: list[dict[str, Any]] = []
+    for _ in range(chance.randint(1, 12)):
+        calls = [
+            {"name": chance.choice(["look", "fail", "nobody"]), "arguments": {"n": chance.randint(1, 2)}}
+            for _ in range(chance.choice([1, 1, 1, 2, 3]))
+        ]
+        item: dict[str, Any] = {"tool_calls": calls, "repeat": chance.choice([1, 1, 1, 2, 5]), "latency_ms": 3}
+        if told:
+            item["usage"] = {"input_tokens": chance.randint(1, 50), "output_tokens": 2, "cost_usd": 0.01}
+        items.append(item)
+    if chance.random() < 0.3:
+        items.append({"text": "Well", "error": {"status": 500, "after": 2}})
+    summary = "In short." if chance.random() < 0.5 else None
+    return bl.ScriptedModel([*items, "Done."], summary=summary)
+
+
+def grid(chance: random.Random, policies: list[str]) -> dict[str, list[Any]]:
+    values = {
+        "steps": [1, 2, 3, 5, 8, 13, None],
+        "tool_budget": [1, 2, 4, 9, 15, None],
+        "doom_loop": [2, 3, 4, 6, None],
+        "policy": policies,
+    }
+    return {
+        axis: chance.sample(values[axis], min(len(values[axis]), 3))
+        for axis in chance.sample([*values], chance.randint(2, 4))
+    }
+
+
+def fussy(run: bl.Run) -> bool:
+    """A score that depends on the settings too, and fails at times."""
+    if run.n_steps == 4:
+        msg = "four"
+        raise ValueError(msg)
+    return (run.n_steps + (run.settings.get("steps") or 0)) % 2 == 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_derived_runs_are_those_that_running_every_cell_gives(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    options: dict[str, Any] = {
+        "grid": grid(chance, chance.sample([*bl.policies], 4)),
+        "repeats": 2,
+        "score": chance.choice([None, fussy]),
+        "progress": False,
+    }
+    models = {"one": script(chance), "other": script(chance)}
+    plainly = asyncio.run(sweep(AGENT, ["go", "run"], models, **options))
+    derived = asyncio.run(sweep(AGENT, ["go", "run"], models, derive=True, **options))
+    assert derived == plainly
+    for frame in (bl.runs_df, bl.steps_df, bl.calls_df, bl.events_df):
+        assert frame(derived).equals(frame(plainly))
+
+
+def test_the_model_is_asked_for_the_loosest_setting_alone() -> None:
+    values = {"steps": [2, 4, 8], "tool_budget": [3, 6, None], "doom_loop": [2, 9]}
+    calls = [{"tool_calls": [{"name": "look", "arguments": {"n": n}}]} for n in range(20)]
+    model = Counting(bl.ScriptedModel([*calls, "Done."]))
+    runs = asyncio.run(sweep(AGENT, "go", model, grid=values, derive=True, progress=False))
+    assert len(runs) == 18
+    assert model.asked == 8
+    asyncio.run(sweep(AGENT, "go", model, grid=values, progress=False))
+    assert model.asked == 8 + sum(run.n_steps for run in runs)
+
+
+def test_the_summary_of_a_cut_run_is_asked_of_the_model_with_its_own_messages() -> None:
+    class Sums(Counting):
+        async def respond(self, request: Any, emit: Any = None) -> bl.Response:
+            if request.purpose == "summary":
+                return bl.Response(f"{len(request.messages)} messages at {request.index}")
+            return await super().respond(request, emit)
+
+    calls = [{"tool_calls": [{"name": "look", "arguments": {"n": n}}], "latency_ms": 5} for n in range(20)]
+    model = Sums(bl.ScriptedModel([*calls, "Done."], summary="unused"))
+    options: dict[str, Any] = {"grid": {"steps": [2, 4, 8]}, "progress": False}
+    plainly = asyncio.run(sweep(AGENT, "go", model, **options))
+    derived = asyncio.run(sweep(AGENT, "go", model, derive=True, **options))
+    assert derived == plainly
+    assert len({run.text for run in derived}) == 3
+
+
+def test_what_a_policy_tells_its_model_is_never_cut() -> None:
+    spoken = [name for name, policy in bl.policies.items() if policy.last_step != "tools" or policy.reminder != "none"]
+    assert len(spoken) > 3
+    assert not any(is_plain(bl.policies[name]) for name in spoken)
+    plan = Plan(AGENT, "go", None, {"steps": [3, 5], "policy": spoken})
+    cells = [Planned(place, cell, str(place)) for place, cell in enumerate(plan)]
+    assert [len(group) for group in groups(cells, lambda _: None)] == [1] * len(cells)
+
+
+def test_a_function_of_the_cell_that_makes_other_models_for_other_settings_is_run_for_each() -> None:
+    def model(cell: Any) -> bl.ScriptedModel:
+        call = {"tool_calls": [{"name": "look", "arguments": {"cap": cell.settings["steps"]}}], "repeat": 9}
+        return bl.ScriptedModel([call, "Done."])
+
+    options: dict[str, Any] = {"grid": {"steps": [2, 4], "doom_loop": [3, None]}, "progress": False}
+    plainly = asyncio.run(sweep(AGENT, "go", model, **options))
+    assert asyncio.run(sweep(AGENT, "go", model, derive=True, **options)) == plainly
+    assert plainly[0].steps[0] != plainly[-1].steps[0]
+
+
+def test_subagents_keep_a_cell_from_being_cut() -> None:
+    scout = bl.Agent("scout", model=bl.ScriptedModel(["Here."]))
+    asks = {"tool_calls": [{"name": "task", "arguments": {"agent": "scout", "prompt": "Where?"}}]}
+    options: dict[str, Any] = {"grid": {"steps": [1, 2, 3]}, "tools": [bl.task_tool(scout)], "progress": False}
+    model = bl.ScriptedModel([asks, asks, "Done."])
+    plainly = asyncio.run(sweep(bl.Agent("lead"), "go", model, **options))
+    assert asyncio.run(sweep(bl.Agent("lead"), "go", model, derive=True, **options)) == plainly
+    assert len({run.run_id for run in plainly}) == len(plainly) == 3 + 1 + 2 + 2
