@@ -84,6 +84,15 @@ def test_nothing_outside_is_ever_listed_or_found(tools: dict[str, ToolSpec]) -> 
     assert "outside" not in tools["search_text"]("needle", ignore_case=True)
 
 
+def test_links_in_a_circle_hide_nothing_and_are_no_text(tools: dict[str, ToolSpec], root: Path) -> None:
+    (root / "src" / "circle").symlink_to("circle")
+    (root / "src" / "around").symlink_to(root / "src")
+    assert tools["search_text"]("needle") == "src/a.py:2: # needle one"
+    assert tools["list_files"]("src").splitlines() == ["src/a.py", "src/circle", "src/deep/b.py"]
+    with pytest.raises(ToolError, match="'src/circle' does not exist in the workspace"):
+        tools["read_file"]("src/circle")
+
+
 def test_what_is_missing_or_no_text_file_is_said(tools: dict[str, ToolSpec], root: Path) -> None:
     os.mkfifo(root / "pipe")
     for path, message in (
