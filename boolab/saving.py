@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 from boolab.atif import trajectory
 from boolab.codec import dumps, encode, run_fields
 from boolab.errors import SettingError
+from boolab.families import with_subagents
 from boolab.frames import TEXT
 from boolab.ledger import RUN_FIELDS, recording_df
-from boolab.subagents import with_subagents
 from boolab.types import Run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ shares with its caller is the abort switch, the user who can be asked, the time 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from boolab.agents import Agent
 from boolab.errors import SettingError, ToolError
+from boolab.families import descendants, with_subagents
 from boolab.models.base import Model
 from boolab.runner import drive
 from boolab.setup import Setup, model_of, offered_tools
@@ -141,34 +142,8 @@ def family(runs: Run | Iterable[Run]) -> list[Run]:
         if not isinstance(run, Run):
             msg = f"expected a Run or runs, not {type(run).__name__}"
             raise TypeError(msg)
-    below = {child.run_id for run in given for child in _descendants(run)}
+    below = {child.run_id for run in given for child in descendants(run)}
     return list(with_subagents(run for run in given if run.run_id not in below))
-
-
-def with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
-    """The runs as they come, each followed by those of its subagents that have not come already.
-
-    Args:
-        runs: Runs, from a generator too: of those that are not subagents nothing is remembered.
-    """
-    followed: set[str] = set()
-    came: set[str] = set()
-    for run in runs:
-        if run.run_id in followed:
-            continue
-        yield run
-        if run.parent_run_id is not None:
-            came.add(run.run_id)
-        for child in _descendants(run):
-            if child.run_id not in came:
-                followed.add(child.run_id)
-                yield child
-
-
-def _descendants(run: Run) -> Iterator[Run]:
-    for child in run.subagents:
-        yield child
-        yield from _descendants(child)
 
 
 def _named(agents: Agents) -> dict[str, Agent]:

@@ -1,0 +1,176 @@
+"""The statements that read runs: which there are, in which order, and the runs themselves."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from boolab.errors import StoreError
+from boolab.store.message_rows import MESSAGE, PART, texts_of_rows
+from boolab.store.records import CALL, HEAD, STEP, Row, restored, run_of_head, steps_of, texts_of
+from boolab.types import Input, Message, Run, Step
+
+INTERRUPTED: Final = "interrupted: the process that made it ended"
+"""The error of a run whose process ended before it did."""
+
+_N_STEPS: Final = HEAD.index("n_steps")
+_ERROR: Final = HEAD.index("error")
+_TABLES: Final = {
+    "steps": (STEP, "run, step"),
+    "calls": (CALL, "run, step, call"),
+    "messages": (MESSAGE, "run, seq"),
+    "parts": (PART, "run, message, seq"),
+}
+
+
+def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
+    """The row of a finished run."""
+    question = "SELECT id FROM runs WHERE run_id = ? AND state = 'finished'"
+    found = connection.execute(question, (run_id,)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def rows_in_order(
+    connection: sqlite3.Connection, states: Collection[str], sweep: int | None = None, *, deserted: bool = False
+) -> array[int]:
+    """The rows of runs in the order of the plans that they are of; those of none follow, in the order they came.
+
+    Args:
+        connection: To the store.
+        states: The states of the runs that are meant.
+        sweep: The sweep whose runs alone are meant.
+        deserted: Whether the store has no writer, so that runs under way were interrupted.
+
+    Returns:
+        The rows: each family by the latest sweep that has its cell and its place there, subagents after their callers.
+    """
+    wanted = [*states]
+    only = f"runs.state IN ({','.join('?' * len(wanted))})"
+    if deserted and "interrupted" in states:
+        only = f"({only} OR runs.state = 'running' AND NOT EXISTS ({_FINISHED}))"
+    join = "LEFT JOIN" if sweep is None else "JOIN"
+    question = f"""
+        SELECT runs.id FROM runs JOIN runs AS roots ON roots.id = runs.root
+        {join} (
+            SELECT cell, max(sweep) AS sweep, min(place) AS place FROM cells
+            WHERE sweep = coalesce(?, (SELECT max(sweep) FROM cells AS others WHERE others.cell = cells.cell))
+            GROUP BY cell
+        ) AS planned ON planned.cell = roots.cell
+        WHERE {only} ORDER BY planned.sweep IS NULL, planned.sweep, planned.place, roots.id, runs.member, runs.id
+    """  # noqa: S608 - marks and our own words
+    return array("q", (row for (row,) in connection.execute(question, (sweep, *wanted))))
+
+
+_FINISHED: Final = """
+    SELECT 1 FROM runs AS others JOIN runs AS own ON own.id = runs.root
+    WHERE (others.run_id = own.run_id OR others.cell = own.cell) AND others.state = 'finished'
+"""
+
+
+def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
+    """The runs in these rows, in this order, all read at one moment.
+
+    Raises:
+        StoreError: if one is not there any more, or it is damaged.
+    """
+    connection.execute("BEGIN")
+    try:
+        found = _rows_at(connection, rows)
+    finally:
+        connection.execute("COMMIT")
+    missing = sum(row not in found.heads for row in rows)
+    if missing:
+        msg = f"{missing} of these runs were removed from it since they were looked up: ask stored_runs again"
+        raise StoreError(msg)
+    try:
+        contents = {row: _content(row, found) for row in found.own}
+        return [_run(head := found.heads[row], contents[row if head.base is None else head.base]) for row in rows]
+    except Exception as error:  # a damaged file may hold anything anywhere
+        msg = f"it is damaged: a run in it cannot be read ({type(error).__name__}: {error})"
+        raise StoreError(msg) from error
+
+
+class _Head(NamedTuple):
+    """A row of runs: the row that has its steps, if that is another one, its texts, and the columns of `HEAD`."""
+
+    base: int | None
+    texts: str | None
+    odd: bool
+    columns: Row
+
+
+class _Found(NamedTuple):
+    """What was read: `own` are the rows that have steps of their own; the tables are by name and by row."""
+
+    heads: dict[int, _Head]
+    own: set[int]
+    tables: Mapping[str, Mapping[int, Sequence[Row]]]
+
+
+def _rows_at(connection: sqlite3.Connection, rows: Sequence[int]) -> _Found:
+    heads = _heads(connection, rows)
+    own = {row if head.base is None else head.base for row, head in heads.items()}
+    heads |= _heads(connection, [row for row in own if row not in heads])
+    tables = {name: _rows_of(connection, name, own, heads) for name in ("steps", "calls")}
+    grown = [row for row in own if heads[row].texts is None]
+    tables |= {name: _rows_of(connection, name, grown, heads) for name in ("messages", "parts")}
+    return _Found(heads, own, tables)
+
+
+def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _Head]:
+    columns = ", ".join(HEAD)
+    question = f"SELECT id, base, texts, odd, state, root, {columns} FROM runs WHERE id IN ({_listed(rows)})"  # noqa: S608
+    found = {}
+    for row, base, texts, odd, state, root, *head in connection.execute(question):
+        if state == "running" and row == root:
+            head[_ERROR] = INTERRUPTED
+        found[row] = _Head(base, texts, bool(odd), restored(head, HEAD) if odd else tuple(head))
+    return found
+
+
+def _rows_of(
+    connection: sqlite3.Connection, table: str, rows: Iterable[int], heads: Mapping[int, _Head]
+) -> dict[int, list[Row]]:
+    """The rows of a table, by run, in order."""
+    columns, order = _TABLES[table]
+    question = f"SELECT run, {', '.join(columns)} FROM {table} WHERE run IN ({_listed(rows)}) ORDER BY {order}"  # noqa: S608
+    found: dict[int, list[Row]] = {}
+    for run, *values in connection.execute(question):
+        found.setdefault(run, []).append(values)
+    for run, some in found.items():
+        if heads[run].odd:
+            found[run] = [restored(row, columns) for row in some]
+    return found
+
+
+def _listed(rows: Iterable[int]) -> str:
+    return ",".join(map(str, rows))
+
+
+class _Content(NamedTuple):
+    """What a run has besides its columns."""
+
+    steps: tuple[Step, ...]
+    prompt: tuple[Message, ...]
+    inputs: tuple[Input, ...]
+
+
+def _content(row: int, found: _Found) -> _Content:
+    """The content of a run that has its own steps."""
+    steps, calls, messages, parts = (found.tables[name].get(row, ()) for name in _TABLES)
+    head = found.heads[row]
+    if head.texts is None:
+        prompt, inputs, said = texts_of_rows(messages, parts, head.columns[_N_STEPS])
+        return _Content(steps_of(steps, calls, said), prompt, inputs)
+    told, inputs, words = texts_of(head.texts)
+    return _Content(steps_of(steps, calls, words), told or (), inputs)
+
+
+def _run(head: _Head, content: _Content) -> Run:
+    if head.base is None:
+        return run_of_head(head.columns, *content)
+    told, inputs, _ = texts_of(head.texts or "{}")
+    steps = content.steps[: head.columns[_N_STEPS]]
+    return run_of_head(head.columns, steps, content.prompt if told is None else told, inputs)

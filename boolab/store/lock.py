@@ -1,0 +1,89 @@
+"""The one writer of a store: who holds the lock file beside it. The system lets go of it when a process ends."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
+
+from boolab.errors import StoreError
+
+WAIT_S: Final = 2.0
+"""How long a writer waits for another one to be done, in seconds."""
+
+
+def lock_path(path: Path) -> Path:
+    """The lock file of a store: one, however the store is called."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(f"{real.name}.lock")
+
+
+def lock(path: Path) -> FileLock:
+    """Become the writer of a store.
+
+    Args:
+        path: The store.
+
+    Returns:
+        The lock, held; `release` lets go of it.
+
+    Raises:
+        StoreError: if somebody else is the writer, or no lock file can be made there.
+    """
+    place = lock_path(path)
+    held = FileLock(place, thread_local=False)
+    try:
+        held.acquire(timeout=WAIT_S, poll_interval=0.05)
+    except Timeout:
+        msg = f"it is being written by {_holder(place)}; a store has one writer at a time (and any number of readers)"
+        raise StoreError(msg, path=path) from None
+    except OSError as error:
+        msg = f"it cannot be written: no lock file {place.name} can be made beside it ({error.strerror})"
+        raise StoreError(msg, path=path) from error
+    with suppress(OSError):  # it is only told to others
+        place.write_text(f"{os.getpid()}\n", encoding="ascii")
+    return held
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a store has a writer now. Nothing is made or changed to find out."""
+    place = lock_path(path)
+    try:
+        import fcntl  # noqa: PLC0415 - not everywhere
+    except ModuleNotFoundError:
+        return _cannot_be_locked(place)
+    try:
+        with place.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _cannot_be_locked(place: Path) -> bool:
+    """Whether the lock is held, where a file can only be locked to write."""
+    if not place.exists():
+        return False
+    probe = FileLock(place, thread_local=False)
+    try:
+        probe.acquire(blocking=False)
+    except (Timeout, OSError):
+        return True
+    probe.release()
+    return False
+
+
+def _holder(place: Path) -> str:
+    """Who says in the lock file that he holds it."""
+    try:
+        pid = place.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        pid = ""
+    if pid == str(os.getpid()):
+        return f"this very process (pid {pid})"
+    return f"the process {pid}" if pid.isdecimal() else "another process"

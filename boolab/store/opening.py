@@ -1,0 +1,179 @@
+"""Opening a store's file, to read or to write, and saying what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from boolab.errors import StoreError
+from boolab.store.schema import APPLICATION_ID, VERSION, is_empty, is_store, migrate, version_of
+
+PAGE_BYTES: Final = 8192
+"""The size of a new file's pages. Results of 2 kB take 2.7 kB each in these and 4.2 kB in SQLite's usual 4,096."""
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_HEADER_BYTES: Final = 100
+_MARK: Final = slice(68, 72)
+WAIT_S: Final = 2.0
+"""How long to wait for another program that has locked the file, in seconds."""
+
+
+def looks_like_store(head: bytes) -> bool:
+    """Whether a file that begins like this is marked as a store."""
+    return head.startswith(_MAGIC) and head[_MARK] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def open_to_write(path: Path) -> sqlite3.Connection:
+    """Open a store, or make one, and bring its schema to the newest version. Whoever calls this holds the lock.
+
+    Raises:
+        StoreError: if it is no store, damaged or newer, or cannot be written.
+    """
+    with explained(path):
+        _check_file(path)
+        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+        try:
+            _check_schema(connection, path, empty=True)
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file; an old one keeps its own
+            connection.execute("PRAGMA foreign_keys = ON")
+            migrate(connection)  # before there is a log: so that the file itself says what it is
+            _keep_log(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _keep_log(connection: sqlite3.Connection, path: Path) -> None:
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreError(f"SQLite can keep no write-ahead log there (journal_mode {mode})", path=path)
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Open a store that is there, to read. Nothing of it is changed, and its writer goes on undisturbed.
+
+    Raises:
+        StoreError: if there is none, it is no store, or it is damaged or of another version.
+    """
+    with explained(path):
+        if not path.exists():
+            msg = "there is no such file: expected a store, as sweep(..., store=...) or bl.Store(...) makes it"
+            raise StoreError(msg, path=path)
+        _check_file(path)
+        try:
+            connection = _connect_to_read(path, "mode=ro")
+        except sqlite3.OperationalError:
+            # No index of the log can be made in a folder that is read-only. Without a log, none is needed.
+            if _size(_log_of(path)) or _size(path.with_name(f"{path.name}-journal")):
+                raise
+            connection = _connect_to_read(path, "mode=ro&immutable=1")
+        try:
+            _check_schema(connection, path, empty=False)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """What SQLite says is raised as a `StoreError` with the path, and what it means."""
+    try:
+        yield
+    except StoreError as error:
+        if error.path is None:
+            raise StoreError(error.message, path=path) from error.__cause__
+        raise
+    except sqlite3.Error as error:
+        raise StoreError(_meaning(error), path=path) from error
+
+
+def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:
+    uri = f"file:{quote(os.path.abspath(path))}?{how}"  # noqa: PTH100 - resolve() would follow links
+    connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_place(path: Path) -> None:
+    """Raise `StoreError` if there can be no file of that name."""
+    if path.is_dir():
+        msg = "it is a folder: expected a file such as runs.db"
+        raise StoreError(msg, path=path)
+    if not path.parent.is_dir():
+        raise StoreError(f"there is no folder {path.parent}", path=path)
+
+
+def _check_file(path: Path) -> None:
+    """Raise `StoreError` if the file cannot be a whole store, from its first bytes and its size."""
+    check_place(path)
+    if not path.exists():
+        return
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER_BYTES)
+    except OSError as error:
+        raise StoreError(f"it cannot be read: {error.strerror}", path=path) from error
+    if not head:
+        return
+    if not head.startswith(_MAGIC):
+        msg = "it is no store: not a SQLite file"
+        raise StoreError(msg, path=path)
+    page = int.from_bytes(head[16:18], "big")
+    pages = int.from_bytes(head[28:32], "big")
+    wanted, there = pages * (65536 if page == 1 else page), path.stat().st_size
+    if there < wanted and not _size(_log_of(path)):
+        raise StoreError(f"it is damaged: {there:,} bytes of {wanted:,}, the rest was cut off", path=path)
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path, *, empty: bool) -> None:
+    if is_empty(connection):
+        if empty:
+            return
+        msg = "it is no store: there is nothing in it"
+        raise StoreError(msg, path=path)
+    if not is_store(connection):
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 5")]
+        raise StoreError(
+            f"it is no store: a SQLite file of something else (tables: {', '.join(tables) or 'none'})", path=path
+        )
+    version = version_of(connection)
+    if version > VERSION:
+        msg = f"its schema is version {version}; this boolab knows {VERSION}: a newer boolab made it, and can read it"
+        raise StoreError(msg, path=path)
+    if version < VERSION and not empty:
+        msg = f"its schema is version {version}, older than {VERSION}: open it to write once: bl.Store(path).close()"
+        raise StoreError(msg, path=path)
+
+
+def _meaning(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    said = str(error)
+    if name.startswith("SQLITE_NOTADB"):
+        return f"it is no store: not a SQLite file ({said})"
+    if name.startswith("SQLITE_CORRUPT"):
+        return f"it is damaged ({said}); what can be saved of it: sqlite3 FILE .recover"
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
+        return f"it cannot be written or read ({said}: {name}); what was committed before is intact"
+    return f"SQLite: {said}"
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

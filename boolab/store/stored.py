@@ -1,0 +1,144 @@
+"""The runs of a store, read when somebody looks."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, overload
+
+from boolab.errors import SettingError
+from boolab.store.fetch import rows_in_order, runs_at
+from boolab.store.lock import is_locked
+from boolab.store.opening import explained, open_to_read
+from boolab.types import Run
+
+State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
+
+STATES: Final = ("finished", "interrupted", "running", "replaced")
+_AT_ONCE: Final = 500
+
+
+class StoredRuns(Sequence[Run]):
+    """The runs of a store, as a sequence: looked up once, when first needed, and read some at a time.
+
+    What is written later is not among them: ask `stored_runs` again. Adding a list of runs gives a list.
+    """
+
+    def __init__(self, path: Path, sweep: int | None, states: Sequence[str]) -> None:
+        self.path = path
+        self.sweep = sweep
+        self.states = tuple(states)
+        self._found: array[int] | None = None
+
+    @property
+    def _rows(self) -> array[int]:
+        if self._found is None:
+            # Asked before the file is opened: a writer that comes in between has marked what it found.
+            deserted = not is_locked(self.path)
+            with _reading(self.path) as connection:
+                self._found = rows_in_order(connection, self.states, self.sweep, deserted=deserted)
+        return self._found
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Run: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Run]: ...
+    def __getitem__(self, place: int | slice) -> Run | list[Run]:
+        rows = self._rows[place]
+        if isinstance(rows, int):
+            return self._read([rows])[0]
+        return [run for some in _parts(rows) for run in self._read(some)]
+
+    def __iter__(self) -> Iterator[Run]:
+        for some in self.batches():
+            yield from some
+
+    def batches(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
+        """The runs in order, so many at a time.
+
+        Args:
+            size: How many.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        for some in _parts(self._rows, size):
+            yield self._read(some)
+
+    def _read(self, rows: Sequence[int]) -> list[Run]:
+        with _reading(self.path) as connection:
+            return runs_at(connection, rows)
+
+    def __add__(self, other: Iterable[Run]) -> list[Run]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[Run]) -> list[Run]:
+        return [*other, *self]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the question alone: whoever unpickles it reads the file that is there."""
+        return StoredRuns, (self.path, self.sweep, self.states)
+
+    def __repr__(self) -> str:
+        which = "" if self.sweep is None else f" of sweep {self.sweep}"
+        return f"<StoredRuns {self.path.name}: {len(self):,} runs{which}>"
+
+
+def stored_runs(
+    path: str | Path, *, sweep: int | None = None, states: Collection[State] = ("finished", "interrupted")
+) -> StoredRuns:
+    """The runs of a store, also while a sweep writes into it.
+
+    They stand in the order of the plans that they are of, whatever the order in which they were made: by the latest
+    sweep that has their cell and its place there, subagents after their callers. Runs of no sweep follow, in the order
+    in which they came. A run that was interrupted ends with stop reason `aborted` and an error that says so.
+
+    Args:
+        path: The store; `~` is expanded.
+        sweep: The number of a sweep, for its runs alone.
+        states: What is to be among them. `running` is under way now; `replaced` was run again since.
+
+    Returns:
+        The runs, read when somebody looks: a sequence that every function takes that takes runs.
+
+    Raises:
+        StoreError: if there is none, it is no store, is damaged or of another version.
+        SettingError: if there is no such state.
+
+    Example:
+        >>> import tempfile
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> from boolab.store.writer import Store
+        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Store(f"{folder}/runs.db") as store:
+        ...         store.add(run)
+        ...     stored_runs(f"{folder}/runs.db")
+        <StoredRuns runs.db: 1 runs>
+    """
+    asked = (states,) if isinstance(states, str) else tuple(states)
+    for state in asked:
+        if state not in STATES:
+            msg = f"states: {state!r} is not one of {', '.join(STATES)}"
+            raise SettingError(msg)
+    place = Path(path).expanduser().absolute()
+    found = StoredRuns(place, sweep, asked)
+    with _reading(place):  # whatever is wrong with it is said now, not when somebody looks
+        return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    with explained(path), closing(open_to_read(path)) as connection:
+        yield connection
+
+
+def _parts(rows: array[int], size: int = _AT_ONCE) -> Iterator[array[int]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
