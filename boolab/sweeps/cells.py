@@ -74,7 +74,7 @@ class Cell:
     @property
     def key(self) -> str:
         """A digest of what one calls the cell by."""
-        settings = tuple(self.settings.items())
+        settings = tuple(sorted(self.settings.items()))
         return digest(self.agent.name, self.task, self.model_name, self.policy.name, settings, self.repeat)
 
     def __str__(self) -> str:
@@ -180,15 +180,16 @@ class Identities:
         self._made = model is not None and not isinstance(model, Mapping) and not hasattr(model, "respond")
         self._known: dict[int, tuple[object, str]] = {}
 
-    def run_id(self, cell: Cell, model: Model | None) -> str:
+    def run_id(self, cell: Cell, key: str, model: Model | None) -> str:
         """The id of a cell's run.
 
         Args:
             cell: The cell.
+            key: Its key.
             model: What answers in it; None for the agent's own model.
         """
         answers = fingerprint(model) if self._made else self._of(model)
-        return digest(cell.key, self._rest, self._of(cell.agent), self._of(cell.policy), answers)
+        return digest(key, self._rest, self._of(cell.agent), self._of(cell.policy), answers)
 
     def _of(self, value: object) -> str:
         known = self._known.get(id(value))

@@ -200,7 +200,8 @@ class _Names:
                 msg = f"{cell}: {error}"
                 raise SettingError(msg) from error
             checked.add(together)
-            names._packed += bytes.fromhex(cell.key + identities.run_id(cell, model))
+            key = cell.key
+            names._packed += bytes.fromhex(key + identities.run_id(cell, key, model))
         return names
 
     def __len__(self) -> int:

@@ -1,0 +1,294 @@
+"""What sweeps, the store and simulated agents cost.
+
+Each part runs in a process of its own, so that its memory is its own. A bare step is one step of the bare loop of
+`benchmarks/loop.py`, measured in the same process, in turn with what is held against it.
+
+    python -m benchmarks.sweep [PART ...] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import boolab as bl
+from benchmarks.loop import bare, cpu_us_per_step
+from boolab.models.profile import Profile
+from boolab.sweeps.sweep import sweep
+
+MIB: Final = 2**20
+TOOLS: Final = ("list_files", "search_text", "read_file", "edit_file", "run_tests")
+
+
+def agent_of(hazard: float, loops: float = 0.01) -> bl.SimulatedModel:
+    """An agent with five tools, one call in most steps, errors, loops, tokens and times."""
+    tools = {
+        name: {"next": {other: 3 if other != name else 1 for other in TOOLS}, "error_rate": 0.05, "latency_ms": 40}
+        for name in TOOLS
+    }
+    return bl.SimulatedModel(
+        Profile.of(
+            {
+                "name": "benchmark",
+                "tools": tools,
+                "calls": {1: 9, 2: 1},
+                "finish": {"hazard": hazard},
+                "loop": {"rate": loops, "again": 0.7},
+                "revisit": {"rate": 0.05},
+                "tokens": {"prompt": 3000, "output": {"median": 150, "sigma": 0.8}},
+                "price": {"input": 3, "output": 15},
+            }
+        )
+    )
+
+
+AGENT: Final = bl.Agent("worker", steps=None, tool_budget=None, doom_loop=None)
+UNBOUNDED: Final = {"policy": ["naive"]}
+
+
+def swept(folder: Path | None, tasks: int, **options: Any) -> Sequence[bl.Run]:  # noqa: ANN401 - those of sweep
+    """A sweep of so many tasks, into a store of its own if there is a folder."""
+    store = {} if folder is None else {"store": folder / f"{time.monotonic_ns()}.db"}
+    names = [f"task {n}" for n in range(tasks)]
+    runs: Sequence[bl.Run] = asyncio.run(sweep(AGENT, names, progress=False, **store, **options))
+    return runs
+
+
+def show(what: str, figure: str, target: str, detail: str = "") -> None:
+    """Print a row."""
+    print(f"| {what} | {figure} | {target} | {detail} |", flush=True)
+
+
+def measure_step(folder: Path, *, quick: bool) -> None:
+    """What a simulated step costs, all told, in bare steps."""
+    model, tasks, pairs = agent_of(0.02), 40 if quick else 200, 5 if quick else 11
+
+    def cost(work: Callable[[], Any]) -> float:
+        gc.collect()
+        before = time.process_time()
+        runs = work()
+        spent = time.process_time() - before
+        return spent / sum(run.n_steps for run in runs) * 1e6
+
+    def plain() -> float:
+        return asyncio.run(cpu_us_per_step(lambda: _bare_often(100), 100 * 50))
+
+    kinds: dict[str, Callable[[], Any]] = {
+        "sweep and store together": lambda: swept(folder, tasks, model=model, grid=UNBOUNDED),
+        "sweep without a store": lambda: swept(None, tasks, model=model, grid=UNBOUNDED),
+        "bl.run alone": lambda: _runs(model, tasks),
+    }
+    for work in kinds.values():
+        work()
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
+    for _ in range(pairs):
+        for name, work in kinds.items():
+            rows[name].append((cost(work), plain()))
+    for name, costs in rows.items():
+        ratios = [ours / theirs for ours, theirs in costs]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        us, bare_us = (statistics.median(column) for column in zip(*costs, strict=True))
+        target = "at most 10" if "store together" in name else "-"
+        detail = f"{us:.1f} against {bare_us:.2f} us of CPU; quartiles {low:.1f} to {high:.1f}"
+        show(f"a simulated step, {name} / bare step", f"{middle:.2f}", target, detail)
+
+
+async def _bare_often(times: int) -> None:
+    for _ in range(times):
+        await bare(50)
+
+
+def _runs(model: bl.SimulatedModel, tasks: int) -> list[bl.Run]:
+    async def all_of_them() -> list[bl.Run]:
+        return [await bl.run(AGENT, f"task {n}", model=model, policy="naive", seed=n) for n in range(tasks)]
+
+    return asyncio.run(all_of_them())
+
+
+def measure_resume(folder: Path, *, quick: bool) -> None:
+    """How long a sweep takes of which every cell is there already."""
+    model, repeats = agent_of(0.5), 10 if quick else 100
+    grid = {"steps": [5, 10, 20, 40, None], "doom_loop": [2, 3], "policy": ["boocode"]}
+    tasks, store = [f"task {n}" for n in range(10)], folder / "resume.db"
+
+    def go() -> Sequence[bl.Run]:
+        return asyncio.run(sweep(AGENT, tasks, model, grid=grid, repeats=repeats, store=store, progress=False))
+
+    cells = len(go())
+    seconds = []
+    for _ in range(3):
+        before = time.perf_counter()
+        assert len(go()) == cells
+        seconds.append(time.perf_counter() - before)
+    show(
+        f"resume of a finished sweep of {cells:,} cells",
+        f"{min(seconds):.2f} s",
+        "under 2 s",
+        "the best of three, wall",
+    )
+
+
+def measure_memory(folder: Path, *, quick: bool) -> None:
+    """How memory grows with the number of cells when there is a store."""
+    few, many = (500, 3_000) if quick else (2_000, 20_000)
+    peaks = []
+    for cells in (few, many):
+        command = [sys.executable, "-m", "benchmarks.sweep", "--child", "cells", str(folder), str(cells)]
+        peaks.append(int(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    per_cell = (peaks[1] - peaks[0]) * 1024 / (many - few)
+    detail = f"peak {peaks[0] / 1024:.0f} MiB with {few:,} cells, {peaks[1] / 1024:.0f} MiB with {many:,}"
+    show("memory for each further cell, with a store", f"{per_cell:,.0f} bytes", "flat", detail)
+
+
+def child_cells(folder: Path, cells: int) -> None:
+    """Run so many cells of about 20 steps, and print the peak of memory in KiB."""
+    swept(folder, cells // 10, model=agent_of(0.05), grid=UNBOUNDED, repeats=10)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def measure_processes(folder: Path, *, quick: bool) -> None:
+    """How much faster two processes are than one."""
+    model, tasks = agent_of(0.02), 200 if quick else 2_000
+
+    def seconds(**options: Any) -> float:  # noqa: ANN401 - those of sweep
+        before = time.perf_counter()
+        swept(folder, tasks, model=model, grid=UNBOUNDED, **options)
+        return time.perf_counter() - before
+
+    ratios, here, there = [], [], []
+    for _ in range(1 if quick else 3):
+        here.append(seconds())
+        there.append(seconds(executor="processes"))
+        ratios.append(here[-1] / there[-1])
+    detail = (
+        f"{statistics.median(here):.1f} s in the event loop, {statistics.median(there):.1f} s (wall, start included)"
+    )
+    show(
+        'executor="processes" on two cores / one event loop', f"{statistics.median(ratios):.2f}", "at least 1.6", detail
+    )
+
+
+def measure_derive(folder: Path, *, quick: bool) -> None:
+    """How much faster a grid of rules is when all but the loosest setting are cut from its run."""
+    caps = range(20, 1_020, 100 if quick else 20)
+    policy = bl.Policy(
+        name="plain", source="here", loop_style="", order=("steps", "doom_loop", "tool_budget"), ceiling=None
+    )
+    rules = {"tool_budget": range(110, 1_110, 100), "doom_loop": range(3, 13), "policy": [policy]}
+    grid: dict[str, Any] = {"steps": caps, **rules}
+    model = agent_of(0.0005, loops=0.002)
+
+    def seconds(**options: Any) -> tuple[float, Sequence[bl.Run]]:  # noqa: ANN401 - those of sweep
+        gc.collect()
+        before = time.perf_counter()
+        runs = asyncio.run(sweep(AGENT, "the task", model, grid=grid, progress=False, **options))
+        return time.perf_counter() - before, runs
+
+    slow, ran = seconds()
+    fast = []
+    for _ in range(3):
+        spent, cut = seconds(derive=True)
+        fast.append(spent)
+    assert cut == ran
+    steps = sum(run.n_steps for run in ran) / len(ran)
+    detail = f"{slow:.1f} s against {min(fast):.2f} s; {steps:.0f} steps a run; the runs are equal"
+    show(f"derive=True on {len(ran):,} cells, times faster", f"{slow / min(fast):.0f}", "at least 100", detail)
+    store = folder / "derived.db"
+    spent, _ = seconds(derive=True, store=store)
+    show("the same into a store", f"{spent:.2f} s", "-", f"{store.stat().st_size / MIB:.1f} MiB")
+
+
+def measure_tallies(folder: Path, *, quick: bool) -> None:
+    """How much memory tallies of 5,000 settings take over a large Parquet set."""
+    import pyarrow as pa  # noqa: PLC0415 - needed here only
+    from pyarrow import parquet  # noqa: PLC0415 - as above
+
+    part = bl.recording_df(swept(None, 300, model=agent_of(0.02), grid=UNBOUNDED))
+    steps, files = 200_000 if quick else 10_000_000, 10
+    times = -(-steps // files // len(part))
+    where = folder / "set"
+    where.mkdir()
+    table = pa.Table.from_pandas(part, preserve_index=False)
+    place = table.schema.get_field_index("run_id")
+    names = np.asarray(table.column("run_id"))
+    for number in range(files):
+        with parquet.ParquetWriter(where / f"{number}.parquet", table.schema, compression="zstd") as writer:
+            for copy in range(times):
+                renamed = pa.array([f"{number}-{copy}-{name}" for name in names], type=table.schema.field(place).type)
+                writer.write_table(table.set_column(place, "run_id", renamed))
+    total = files * times * len(part)
+    for kind in ("here", "processes"):
+        command = [sys.executable, "-m", "benchmarks.sweep", "--child", f"tallies-{kind}", str(where), "0"]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+        own, worker, seconds, digest = int(told[0]) / 1024, int(told[1]) / 1024, float(told[2]), told[3]
+        detail = f"{seconds:.0f} s; largest worker {worker:,.0f} MiB; sums {digest}"
+        show(
+            f"peak memory, 5,000 settings over {total:,} steps, {kind}", f"{own:,.0f} MiB", "at most 1,024 MiB", detail
+        )
+
+
+def child_tallies(where: Path, client: str | None) -> None:
+    """Tally, and print the peaks of memory in KiB, own and of the largest worker, the seconds, and a digest."""
+    grid = {"steps": range(2, 102, 2), "tool_budget": range(5, 55, 5), "doom_loop": range(2, 12)}
+    before = time.perf_counter()
+    more: dict[str, Any] = {} if client is None else {"client": client}
+    table = bl.counterfactual(where, grid=grid, tally=True, **more)
+    seconds = time.perf_counter() - before
+    assert len(table) == 5_000
+    peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(*peaks, seconds, f"{int(table['steps'].sum()):x}-{int(table['n_truncated'].sum()):x}")
+
+
+PARTS: Final[dict[str, Callable[..., None]]] = {
+    "step": measure_step,
+    "resume": measure_resume,
+    "memory": measure_memory,
+    "processes": measure_processes,
+    "derive": measure_derive,
+    "tallies": measure_tallies,
+}
+
+
+def main() -> None:
+    """Measure the parts that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="less work, and rougher figures")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        what, folder, number = options.child
+        if what == "cells":
+            child_cells(Path(folder), int(number))
+        else:
+            child_tallies(Path(folder), "processes" if what == "tallies-processes" else None)
+        return
+    wrong = [name for name in options.parts if name not in PARTS]
+    if wrong:
+        parser.error(f"there is no part {wrong[0]!r}; parts: {', '.join(PARTS)}")
+    print(f"CPython {platform.python_version()}, {platform.machine()}\n\n| what | figure | target | detail |")
+    print("|---|---|---|---|")
+    for name in options.parts or PARTS:
+        folder = Path(tempfile.mkdtemp(prefix="boolab-sweep-"))
+        try:
+            PARTS[name](folder, quick=options.quick)
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
