@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+# The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test fuzz soak lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
 
