@@ -33,6 +33,8 @@ LONGEST: Final = 100_000
 """The most characters that a text has."""
 CHARS_PER_TOKEN: Final = 4
 _FILLER: Final = "Nobody wrote this text: it stands for what a real one would say, and is about as long. "
+_OPENING: Final = '{"input": "'
+"""How arguments begin; the number of the call follows."""
 _make: Final = tuple.__new__
 """Makes a NamedTuple from all of its fields, in less than half the time that calling its class takes."""
 
@@ -97,14 +99,16 @@ class Tool:
         "name",
         "next",
         "others",
+        "place",
         "result_texts",
     )
     next: Choice[Tool]
     others: Choice[Tool]
 
-    def __init__(self, name: str, given: ToolProfile, profile: Profile) -> None:
+    def __init__(self, name: str, place: int, given: ToolProfile, profile: Profile) -> None:
         after = given.after_error or profile.after_error
         self.name = name
+        self.place = place
         calls: Choice[int] = Choice(profile.calls_of(name))
         self.calls = None if calls.alone == 1 else calls
         self.error_rate = given.error_rate
@@ -112,7 +116,7 @@ class Tool:
         self.fails_again = given.error_rate if after.fails_again is None else after.fails_again
         self.finish_factor = given.finish_factor
         self.latencies = given.latency_ms.table(SLOTS)
-        self.argument_texts = texts(given.argument_chars, less=len('{"input": "1 "}'))
+        self.argument_texts = texts(given.argument_chars, less=len(_OPENING + '1 "}'))
         self.result_texts = texts(given.result_chars, "{:03d} ")
         self.error_texts = texts(given.error_chars, "Error {:03d}: ")
 
@@ -121,7 +125,7 @@ class Rules:
     """A profile, made ready to draw from. It is never changed, and serves any number of courses."""
 
     def __init__(self, profile: Profile) -> None:
-        tools = {name: Tool(name, given, profile) for name, given in profile.tools.items()}
+        tools = {name: Tool(name, place, given, profile) for place, (name, given) in enumerate(profile.tools.items())}
         for name, tool in tools.items():
             row = profile.shares_after(name)
             tool.next = Choice(row, tools)
@@ -145,7 +149,7 @@ class Rules:
         self.outputs = tokens.output.table(SLOTS)
         self.growths = None if tokens.growth is None else tokens.growth.table(SLOTS)
         self.cached_share = tokens.cached_share
-        self.price = profile.price
+        self.price = None if profile.price is None else profile.price.per_token
 
     def usage(self, inputs: int, cached: int, outputs: int) -> Usage:
         """What a response consumes, with its cost; unknown where the profile does not say.
@@ -157,12 +161,10 @@ class Rules:
         """
         if not self.known_tokens:
             return UNKNOWN_USAGE
-        price = self.price
-        if price is None:
+        if self.price is None:
             return _make(Usage, (inputs, outputs, cached, None, None))
-        again = price.input if price.cached is None else price.cached
-        # Dollars per million tokens are micro-dollars per token.
-        cost = round((inputs - cached) * price.input + cached * again + outputs * price.output)
+        new, again, out = self.price
+        cost = round((inputs - cached) * new + cached * again + outputs * out)
         return _make(Usage, (inputs, outputs, cached, None, cost))
 
 
@@ -207,13 +209,14 @@ class Course:
     __slots__ = (
         "_bits",
         "_failed",
+        "_inputs",
         "_key",
         "_last",
-        "_latest",
-        "_next_input",
+        "_last_made",
+        "_looped",
+        "_made",
+        "_next_inputs",
         "_period",
-        "_place",
-        "_places",
         "_random",
         "_rules",
         "_seen",
@@ -228,60 +231,65 @@ class Course:
         self._rules = rules
         self._key = key
         self.luck = source.random()
-        self._next_input = rules.prompts[source.getrandbits(_BITS)]
         self._steps: list[Planned] = []
+        self._inputs = 0
+        """The input tokens of the latest step."""
+        self._next_inputs = rules.prompts[source.getrandbits(_BITS)]
         self._period = 0
-        self._place = 0
-        self._last: tuple[Tool | None, str] = (None, "")
-        """Tool and arguments of the latest call."""
+        """Of how many steps the loop is that the agent is in; 0 outside one."""
+        self._looped = 0
+        """How many of them it has made again this time through."""
+        self._last: Tool | None = None
+        """The tool of the latest call."""
         self._failed = -1
         """The place of the last call of the latest step that failed."""
-        self._seen: dict[str, list[str]] = {}
-        """By tool: the arguments of its calls, each once."""
-        self._places: dict[str, int] = {}
-        """By arguments, which no two tools share: their place among those of their tool."""
-        self._latest: dict[str, ToolResult] = {}
-        """By arguments: what they gave at last."""
+        self._made: list[ToolResult] = []
+        """For each call that no earlier one was the same as: what it gave at last."""
+        self._last_made = -1
+        """Which of them the latest call is."""
+        self._seen: list[list[tuple[int, str]]] = [[] for _ in rules.tools]
+        """By tool: which of them are its own, and their arguments."""
 
     def at(self, index: int) -> Planned:
         """The step of that number, from 0."""
         steps = self._steps
         while len(steps) <= index:
-            self._go_on()
+            if self._rules.loop_rate and self._is_looping():
+                self._repeat(steps[-self._period])
+            else:
+                self._act()
         return steps[index]
 
-    def _go_on(self) -> None:
-        random, rules, steps = self._random, self._rules, self._steps
-        draw = random()
-        left = False
-        if self._period and self._place == self._period:
-            self._place = 0
-            if random() >= rules.loop_again:
-                self._period, left = 0, True
-        if rules.loop_rate and not (self._period or left) and steps and random() < rules.loop_rate:
-            self._period, self._place = min(rules.periods.pick(random()), len(steps)), 0
+    def _is_looping(self) -> bool:
+        """Whether the next step is one of a loop."""
+        random, rules = self._random, self._rules
         if self._period:
-            self._place += 1
-            self._repeat(steps[-self._period], draw)
-        else:
-            self._act(draw)
+            if self._looped == self._period:
+                self._looped = 0
+                if random() >= rules.loop_again:
+                    self._period = 0
+                    return False
+        elif self._steps and random() < rules.loop_rate:
+            self._period = min(rules.periods.pick(random()), len(self._steps))
+        return self._period > 0
 
-    def _repeat(self, old: Planned, draw: float) -> None:
+    def _repeat(self, old: Planned) -> None:
         """A step of a loop: the same again."""
         said, start = old.response, f"{self._key}_{len(self._steps) + 1}_"
-        calls = tuple(call._replace(id=f"{start}{n}") for n, call in enumerate(said.tool_calls, 1))
-        results = tuple(result._replace(call_id=call.id) for call, result in zip(calls, old.results, strict=True))
+        calls = tuple([call._replace(id=f"{start}{n}") for n, call in enumerate(said.tool_calls, 1)])
+        results = tuple([result._replace(call_id=call.id) for call, result in zip(calls, old.results, strict=True)])
         usage = self._usage(said.usage.output_tokens or 0, self._bits(_BITS), results)
-        self._last = (self._rules.tools[calls[-1].name], calls[-1].arguments)
+        self._looped += 1
+        self._last = self._rules.tools[calls[-1].name]
+        self._last_made = number_of(calls[-1].arguments)
         self._failed = max((place for place, result in enumerate(results) if result.is_error), default=-1)
         response = said._replace(tool_calls=calls, usage=usage)
-        self._steps.append(Planned(response, results, NEVER, draw, old.aside, old.duration_ms))
+        self._steps.append(Planned(response, results, NEVER, 1.0, old.aside, old.duration_ms))
 
-    def _act(self, draw: float) -> None:
+    def _act(self) -> None:
         """A step that is no loop's."""
-        random, rules, steps = self._random, self._rules, self._steps
+        random, rules, steps, last = self._random, self._rules, self._steps, self._last
         number = len(steps) + 1
-        last = self._last[0]
         start = f"{self._key}_{number}_"
         calls: tuple[ToolCall, ...] = ()
         results: tuple[ToolResult, ...] = ()
@@ -295,7 +303,7 @@ class Course:
         if not calls:
             many = 1 if tool.calls is None else tool.calls.pick(random())
             if many == 1:
-                call, result = self._call(tool, f"{start}1")
+                call, result = self._call(tool, start + "1")
                 calls, results = (call,), (result,)
                 self._failed = 0 if result[2] else -1
             else:
@@ -308,7 +316,7 @@ class Course:
             first = min(rules.first_tokens[slots >> 3 * _BITS & _SLOT], duration)
         text = rules.texts[slots >> 4 * _BITS & _SLOT]
         response = _make(Response, (text, calls, "tool_calls", usage, "", first, None, ""))
-        steps.append(_make(Planned, (response, results, hazard, draw, slots >> 5 * _BITS, duration)))
+        steps.append(_make(Planned, (response, results, hazard, random(), slots >> 5 * _BITS, duration)))
 
     def _after_error(self, start: str) -> tuple[Tool, float, tuple[ToolCall, ...], tuple[ToolResult, ...]]:
         """What follows a failed call: the tool of the next one and the hazard, or the same call with its result.
@@ -324,11 +332,11 @@ class Course:
             return tool, NEVER, (), ()
         if what != "retry":
             return tool.others.pick(random()), ALWAYS if what == "give_up" else NEVER, (), ()
-        call = failed._replace(id=f"{start}1")
+        call = failed._replace(id=start + "1")
         again = random() < tool.fails_again
         result = result._replace(call_id=call.id) if again else self._result(tool, call.id, fails=False)
-        self._latest[call.arguments] = result
-        self._last = (tool, call.arguments)
+        self._last, self._last_made = tool, number_of(call.arguments)
+        self._made[self._last_made] = result
         self._failed = 0 if again else -1
         return tool, NEVER, (call,), (result,)
 
@@ -340,44 +348,49 @@ class Course:
             many: How many.
             start: How their ids begin.
         """
-        pairs = []
-        self._failed = -1
+        calls, results = [], []
         for n in range(1, many + 1):
             call, result = self._call(tool, f"{start}{n}")
-            pairs.append((call, result))
-            if result.is_error:
-                self._failed = n - 1
+            calls.append(call)
+            results.append(result)
             tool = tool.next.pick(self._random())
-        return tuple(call for call, _ in pairs), tuple(result for _, result in pairs)
+        self._failed = max((place for place, result in enumerate(results) if result.is_error), default=-1)
+        return tuple(calls), tuple(results)
 
     def _call(self, tool: Tool, call_id: str) -> tuple[ToolCall, ToolResult]:
         """A call, and what it gives."""
-        rules = self._rules
-        seen = self._seen.setdefault(tool.name, [])
-        if rules.revisit_rate and seen:
-            last, arguments = self._last
-            own = self._places[arguments] if last is tool else None
-            others = len(seen) - (own is not None)
-            if others and self._random() < rules.revisit_rate:
-                place = int(self._random() * others)
-                return self._revisit(tool, call_id, seen[place if own is None or place < own else place + 1])
-        number = len(self._places)
-        arguments = f'{{"input": "{number + 1} {tool.argument_texts[self._bits(_BITS)]}"}}'
-        result = self._latest[arguments] = self._result(tool, call_id)
-        self._places[arguments] = len(seen)
-        seen.append(arguments)
-        self._last = (tool, arguments)
+        seen, made, rate = self._seen[tool.place], self._made, self._rules.revisit_rate
+        number = len(made)
+        if rate and seen:
+            others = len(seen) - (self._last is tool)
+            if others and self._random() < rate:
+                return self._revisit(tool, call_id, int(self._random() * others))
+        arguments = f'{_OPENING}{number} {tool.argument_texts[self._bits(_BITS)]}"}}'
+        result = self._result(tool, call_id)
+        made.append(result)
+        seen.append((number, arguments))
+        self._last, self._last_made = tool, number
         return _make(ToolCall, (call_id, tool.name, arguments)), result
 
-    def _revisit(self, tool: Tool, call_id: str, arguments: str) -> tuple[ToolCall, ToolResult]:
-        """An earlier call, made again."""
-        latest = self._latest[arguments]
+    def _revisit(self, tool: Tool, call_id: str, place: int) -> tuple[ToolCall, ToolResult]:
+        """An earlier call, made again.
+
+        Args:
+            tool: Its tool.
+            call_id: The new call's id.
+            place: Which of the tool's calls, the latest call left out.
+        """
+        seen = self._seen[tool.place]
+        if self._last is tool and place >= bisect_right(seen, self._last_made, key=_number) - 1:
+            place += 1
+        number, arguments = seen[place]
+        latest = self._made[number]
         if self._random() < self._rules.same_result:
             result = latest._replace(call_id=call_id)
         else:
             result = self._result(tool, call_id, unlike=latest.content)
-        self._latest[arguments] = result
-        self._last = (tool, arguments)
+        self._made[number] = result
+        self._last, self._last_made = tool, number
         return ToolCall(call_id, tool.name, arguments), result
 
     def _result(self, tool: Tool, call_id: str, *, fails: bool | None = None, unlike: str | None = None) -> ToolResult:
@@ -387,7 +400,7 @@ class Course:
         given = tool.error_texts if fails else tool.result_texts
         slots = self._bits(2 * _BITS)
         slot = slots & _SLOT
-        if given[slot] == unlike:
+        if unlike is not None and given[slot] == unlike:
             slot = (slot + 1) & _SLOT
         return _make(ToolResult, (call_id, given[slot], fails, False, tool.latencies[slots >> _BITS]))
 
@@ -399,13 +412,29 @@ class Course:
             slot: Which of the growths.
             results: The results of its calls.
         """
-        rules, steps, inputs = self._rules, self._steps, self._next_input
+        rules, before = self._rules, self._inputs
         if not rules.known_tokens:
             return UNKNOWN_USAGE
-        if rules.growths is None:
-            growth = sum([len(result.content) for result in results]) // CHARS_PER_TOKEN
-        else:
+        inputs = self._inputs = self._next_inputs
+        if rules.growths is not None:
             growth = rules.growths[slot]
-        self._next_input = inputs + outputs + growth
-        before = steps[-1].response.usage.input_tokens or 0 if steps else 0
+        elif len(results) == 1:
+            growth = len(results[0][1]) // CHARS_PER_TOKEN
+        else:
+            growth = sum([len(result.content) for result in results]) // CHARS_PER_TOKEN
+        self._next_inputs = inputs + outputs + growth
         return rules.usage(inputs, int(rules.cached_share * before), outputs)
+
+
+def number_of(arguments: str) -> int:
+    """The number of a call among those of its run that no earlier one was the same as, from 0.
+
+    Example:
+        >>> number_of('{"input": "12 Nobody"}')
+        12
+    """
+    return int(arguments[len(_OPENING) :].partition(" ")[0])
+
+
+def _number(seen: tuple[int, str]) -> int:
+    return seen[0]

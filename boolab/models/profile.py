@@ -304,6 +304,11 @@ class Price(_Strict):
     output: _Figure
     cached: _Figure | None = None
 
+    @property
+    def per_token(self) -> tuple[float, float, float]:
+        """Micro-dollars for a token of new input, of cached input, and of output."""
+        return self.input, self.input if self.cached is None else self.cached, self.output
+
 
 class Latency(_Strict):
     """How long the model takes, in milliseconds: to the end of a response, and to its first token."""

@@ -26,10 +26,10 @@ from weakref import WeakKeyDictionary
 from boolab.clock import Clock, VirtualClock
 from boolab.compaction import Context, estimated_tokens
 from boolab.models.base import Emit, Request
-from boolab.models.course import ALWAYS, NEVER, SLOTS, Course, Planned, Rules, texts
+from boolab.models.course import ALWAYS, SLOTS, Course, Planned, Rules, texts
 from boolab.models.profile import Difficulty, Profile, Reminder
 from boolab.tools import ToolContext
-from boolab.types import Message, Response, Run, StepStart, ToolCall, ToolResult
+from boolab.types import History, Message, Response, Run, StepStart, ToolCall, ToolResult
 
 VERSION: Final = 1
 """Counts the ways in which a profile was turned into runs: equal fingerprints are equal runs."""
@@ -83,8 +83,9 @@ class SimulatedModel:
         self.context_window = profile.context_window
         self.fingerprint = blake2b(f"{VERSION}:{profile.digest}:{seed}".encode(), digest_size=16).hexdigest()
         """32 hex digits; models with the same play the same runs."""
-        self.own_tools = (*profile.tools, *(() if profile.finish.tool is None else (profile.finish.tool,)))
+        self.own_tools = (*profile.tools, *filter(None, [profile.finish.tool]))
         """The names of the tools that it calls, in the profile's order."""
+        self._submits = profile.finish.tool
         self._rules = Rules(profile)
         self._finish_texts = texts(profile.finish.text_chars, "Done. ")
         self._summary_texts = texts(profile.summary_chars, "Summary: ")
@@ -114,25 +115,34 @@ class SimulatedModel:
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """What the agent says to this request: see `boolab.models.base.Model`."""
-        played, tail, shortened = self._find(request)
-        planned = played.course.at(request.index)
-        if request.purpose != "step":
+        index, messages, tools, clock, purpose, _, seed, choice, _, _ = request
+        # Most requests show a run's own list as it is, and go straight to what was planned.
+        played = self._played.get(messages) if type(messages) is History else None
+        tail: Sequence[Message] = ()
+        shortened = False
+        if played is None or played.seed != seed:
+            played, tail, shortened = self._find(request)
+        planned = played.course.at(index)
+        response, hazard = planned[0], planned[2]
+        if purpose != "step":
             response = self._summary(planned)
-        elif not request.tools or request.tool_choice == "none":
+        elif not tools or choice == "none":
             text = self._finish_texts[planned.aside]
-            response = planned.response._replace(
-                text=text, tool_calls=(), finish_reason="stop", native_finish_reason=NO_TOOLS
-            )
-        elif self._finishes(planned, played.factor, tail):
-            response = self._finish(planned, request)
-        else:
-            response = planned.response
+            response = response._replace(text=text, tool_calls=(), finish_reason="stop", native_finish_reason=NO_TOOLS)
+        elif self._submits is not None and index and self._has_submitted(played, index, messages):
+            response = response._replace(text=self._finish_texts[planned.aside], tool_calls=(), finish_reason="stop")
+        elif hazard >= 0 and self._finishes(planned, played.factor, tail):
+            response = self._finish(planned)
         if shortened:
-            response = self._shortened(response, request.messages, request.index, played.course)
+            response = self._shortened(response, messages, index, played.course)
+        duration_ms = planned[5]
         if emit is not None:
-            await _stream(response, planned.duration_ms, request.clock, emit)
-        elif planned.duration_ms:
-            await _pass(request.clock, planned.duration_ms)
+            await _stream(response, duration_ms, clock, emit)
+        elif duration_ms:
+            if type(clock) is VirtualClock:
+                clock.advance(duration_ms)
+            else:
+                await clock.sleep(duration_ms / 1000)
         return response
 
     def _find(self, request: Request) -> tuple[_Played, Sequence[Message], bool]:
@@ -157,26 +167,34 @@ class SimulatedModel:
         return played, tail, shortened
 
     def _key(self, seed: int | None, task: str) -> str:
-        text = f"{self.fingerprint}:{seed}:{task}"
+        """What tells a run from all others. Profiles share the draws: another figure changes only what it is about."""
+        text = f"{VERSION}:{self.seed}:{seed}:{task}"
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     def _finishes(self, planned: Planned, factor: float, tail: Sequence[Message]) -> bool:
-        hazard = planned.hazard
-        if hazard in (NEVER, ALWAYS):
-            return hazard == ALWAYS
-        hazard *= factor
+        """Whether the agent finishes at a step at which it may."""
+        if planned.hazard == ALWAYS:
+            return True
+        hazard = planned.hazard * factor
         if tail and self._reminders:
             left = _turns_left(tail)
             told = next((reminder for reminder in self._reminders if reminder.turns_left >= left), _UNTOLD)
             hazard = max(hazard * told.factor, told.least)
         return planned.draw < hazard
 
-    def _finish(self, planned: Planned, request: Request) -> Response:
-        text, tool = self._finish_texts[planned.aside], self.profile.finish.tool
-        if tool is None or _called_last(tool, request.messages):
+    def _finish(self, planned: Planned) -> Response:
+        text, tool = self._finish_texts[planned.aside], self._submits
+        if tool is None:
             return planned.response._replace(text=text, tool_calls=(), finish_reason="stop")
-        place = planned.response.tool_calls[0].id.removesuffix("1")
-        return planned.response._replace(text=text, tool_calls=(ToolCall(f"{place}0", tool, "{}"),))
+        start = planned.response.tool_calls[0].id.removesuffix("1")
+        return planned.response._replace(text=text, tool_calls=(ToolCall(f"{start}0", tool, "{}"),))
+
+    def _has_submitted(self, played: _Played, index: int, messages: Sequence[Message]) -> bool:
+        """Whether the response before this one called the tool that finishes, and the run was not ended by it."""
+        # Only where it may have done so are the messages looked at: they are made when somebody looks.
+        before = played.course.at(index - 1)
+        may = bool(self._reminders) or (before.hazard >= 0 and self._finishes(before, played.factor, ()))
+        return may and self._submits in _called_last(messages)
 
     def _summary(self, planned: Planned) -> Response:
         usage = planned.response.usage
@@ -207,7 +225,7 @@ class SimulatedModel:
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
         """The result of one of its calls; None for any other call."""
-        played = self._played.get(context.history)
+        played = self._played.get(context.history) if type(context.history) is History else None
         if played is not None:
             planned, place = played.course.at(context.step - 1), context.call - 1
             calls = planned.response.tool_calls
@@ -221,7 +239,7 @@ class SimulatedModel:
         found = _ID.fullmatch(call.id)
         if found is None or int(found[2]) > step:
             return None
-        if call.name == self.profile.finish.tool:
+        if call.name == self._submits:
             return ToolResult(call.id, SUBMITTED, duration_ms=0)
         planned, place = Course(self._rules, found[1]).at(int(found[2]) - 1), int(found[3]) - 1
         calls = planned.response.tool_calls
@@ -262,10 +280,10 @@ def _is_response(message: Message) -> bool:
     return message.role == "assistant" and bool(message.parts) and isinstance(message.parts[0], StepStart)
 
 
-def _called_last(tool: str, messages: Sequence[Message]) -> bool:
-    """Whether the latest response called that tool."""
+def _called_last(messages: Sequence[Message]) -> list[str]:
+    """The tools that the latest response called."""
     latest = next((message for message in reversed(messages) if _is_response(message)), None)
-    return latest is not None and any(isinstance(part, ToolCall) and part.name == tool for part in latest.parts)
+    return [] if latest is None else [part.name for part in latest.parts if isinstance(part, ToolCall)]
 
 
 def _turns_left(tail: Sequence[Message]) -> int:
