@@ -62,9 +62,9 @@ UNBOUNDED: Final = {"policy": ["naive"]}
 
 def swept(folder: Path | None, tasks: int, **options: Any) -> Sequence[bl.Run]:  # noqa: ANN401 - those of sweep
     """A sweep of so many tasks, into a store of its own if there is a folder."""
-    store = {} if folder is None else {"store": folder / f"{time.monotonic_ns()}.db"}
+    store: dict[str, Any] = {} if folder is None else {"store": folder / f"{time.monotonic_ns()}.db"}
     names = [f"task {n}" for n in range(tasks)]
-    runs: Sequence[bl.Run] = asyncio.run(sweep(AGENT, names, progress=False, **store, **options))
+    runs: Sequence[bl.Run] = asyncio.run(sweep(AGENT, names, progress=False, **options, **store))
     return runs
 
 
@@ -77,17 +77,17 @@ def measure_step(folder: Path, *, quick: bool) -> None:
     """What a simulated step costs, all told, in bare steps."""
     model, tasks, pairs = agent_of(0.02), 40 if quick else 200, 5 if quick else 11
 
-    def cost(work: Callable[[], Any]) -> float:
+    def cost(work: Callable[[], Sequence[bl.Run]]) -> float:
         gc.collect()
         before = time.process_time()
         runs = work()
         spent = time.process_time() - before
-        return spent / sum(run.n_steps for run in runs) * 1e6
+        return spent / int(sum(run.n_steps for run in runs)) * 1e6
 
     def plain() -> float:
         return asyncio.run(cpu_us_per_step(lambda: _bare_often(100), 100 * 50))
 
-    kinds: dict[str, Callable[[], Any]] = {
+    kinds: dict[str, Callable[[], Sequence[bl.Run]]] = {
         "sweep and store together": lambda: swept(folder, tasks, model=model, grid=UNBOUNDED),
         "sweep without a store": lambda: swept(None, tasks, model=model, grid=UNBOUNDED),
         "bl.run alone": lambda: _runs(model, tasks),
@@ -122,7 +122,7 @@ def _runs(model: bl.SimulatedModel, tasks: int) -> list[bl.Run]:
 def measure_resume(folder: Path, *, quick: bool) -> None:
     """How long a sweep takes of which every cell is there already."""
     model, repeats = agent_of(0.5), 10 if quick else 100
-    grid = {"steps": [5, 10, 20, 40, None], "doom_loop": [2, 3], "policy": ["boocode"]}
+    grid: dict[str, Any] = {"steps": [5, 10, 20, 40, None], "doom_loop": [2, 3], "policy": ["boocode"]}
     tasks, store = [f"task {n}" for n in range(10)], folder / "resume.db"
 
     def go() -> Sequence[bl.Run]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,14 +18,16 @@ class Progress:
         total: How many cells there are.
         reasons: The stop reasons of those that were done before.
         show: Whether it is to be seen.
+        store: Where the runs are kept, if they are: an end that comes early says so.
     """
 
-    def __init__(self, total: int, reasons: Counter[str], *, show: bool) -> None:
+    def __init__(self, total: int, reasons: Counter[str], *, show: bool, store: str | Path | None = None) -> None:
         from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
 
         self.done = reasons.total()
         self.total = total
         self._reasons = reasons
+        self._store = store
         # Its monitor thread would outlive the sweep, and a bar redraws often enough by itself.
         self._bar: Any = tqdm(total=total, initial=self.done, unit="run", disable=not show, desc="sweep", smoothing=0.1)
         self._tell()
@@ -36,6 +40,11 @@ class Progress:
     ) -> None:
         self._tell(refresh=True)
         self._bar.close()
+        if error is not None and self._store is not None:
+            kept = f"{self.done:,} of {self.total:,} runs are kept in {self._store}; the same call goes on from there"
+            error.add_note(kept)
+            if not self._bar.disable:
+                self._bar.write(f"sweep: {kept}", file=sys.stderr)
 
     def add(self, reason: str) -> None:
         """One more cell is done.

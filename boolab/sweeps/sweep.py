@@ -166,7 +166,7 @@ async def sweep(
             before[place] = 1
             reasons[reason] += 1
         written = _Written(opened, names)
-        with Progress(len(plan), reasons, show=progress) as bar:
+        with Progress(len(plan), reasons, show=progress, store=store) as bar:
             pieces = _pieces(plan, names, job, before, opened, derive=derive)
             await _work_through(pieces, job, written, bar, executor, concurrency)
         opened.end_sweep(number)
