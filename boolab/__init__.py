@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from boolab.plots import (
         plot_caps,
         plot_divergences,
+        plot_fit,
         plot_heatmap,
         plot_scorecard,
         plot_steps,
@@ -76,6 +77,8 @@ if TYPE_CHECKING:
     from boolab.saving import save_runs
     from boolab.setup import Question
     from boolab.stats.finding import Finding
+    from boolab.stats.fit import Fit
+    from boolab.stats.profiles import fit_profile
     from boolab.stats.recommend import Recommendation, recommend
     from boolab.stats.scorecard import scorecard
     from boolab.stats.survival import survival
@@ -89,6 +92,8 @@ if TYPE_CHECKING:
         max_tokens,
         tool_budget,
     )
+    from boolab.store.stored import StoredRuns, stored_runs
+    from boolab.store.writer import Store
     from boolab.subagents import family, task_tool
     from boolab.sweeps.sweep import sweep
     from boolab.tables import read_steps
@@ -103,6 +108,7 @@ __all__ = [
     "BoolabError",
     "Compaction",
     "Finding",
+    "Fit",
     "Guard",
     "Inbox",
     "ModelError",
@@ -126,7 +132,9 @@ __all__ = [
     "SimulatedModel",
     "Step",
     "StopRule",
+    "Store",
     "StoreError",
+    "StoredRuns",
     "Throttle",
     "Timeouts",
     "ToolCall",
@@ -153,6 +161,7 @@ __all__ = [
     "family",
     "finish_streak",
     "first_divergence",
+    "fit_profile",
     "fixed_turns",
     "idle_streak",
     "label",
@@ -165,6 +174,7 @@ __all__ = [
     "max_tokens",
     "plot_caps",
     "plot_divergences",
+    "plot_fit",
     "plot_heatmap",
     "plot_scorecard",
     "plot_steps",
@@ -190,6 +200,7 @@ __all__ = [
     "start",
     "step_repeats",
     "steps_df",
+    "stored_runs",
     "survival",
     "sweep",
     "task_tool",
@@ -255,6 +266,7 @@ _HOMES = {
     "plots": (
         "plot_caps",
         "plot_divergences",
+        "plot_fit",
         "plot_heatmap",
         "plot_scorecard",
         "plot_steps",
@@ -269,10 +281,14 @@ _HOMES = {
     "saving": ("save_runs",),
     "runner": ("resume", "run", "run_sync", "start"),
     "stats.finding": ("Finding",),
+    "stats.fit": ("Fit",),
+    "stats.profiles": ("fit_profile",),
     "stats.recommend": ("Recommendation", "recommend"),
     "stats.scorecard": ("scorecard",),
     "stats.survival": ("survival",),
     "stop": ("StopRule", "doom_loop", "error_streak", "max_cost", "max_steps", "max_time", "max_tokens", "tool_budget"),
+    "store.stored": ("StoredRuns", "stored_runs"),
+    "store.writer": ("Store",),
     "subagents": ("family", "task_tool"),
     "sweeps.sweep": ("sweep",),
     "tables": ("read_steps",),

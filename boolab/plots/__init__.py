@@ -10,6 +10,7 @@ your own the same (`plt.subplots(2, 2, layout="constrained")`), or long names an
 
 from boolab.plots.caps import plot_caps
 from boolab.plots.divergences import plot_divergences
+from boolab.plots.fit import plot_fit
 from boolab.plots.heatmap import plot_heatmap
 from boolab.plots.scorecard import plot_scorecard
 from boolab.plots.steps import plot_steps
@@ -21,6 +22,7 @@ from boolab.plots.tools import plot_tools
 __all__ = [
     "plot_caps",
     "plot_divergences",
+    "plot_fit",
     "plot_heatmap",
     "plot_scorecard",
     "plot_steps",

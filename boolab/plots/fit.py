@@ -1,0 +1,162 @@
+"""Recorded against simulated: how well a fitted profile does what the record shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from boolab.errors import SettingError
+from boolab.plots import style
+from boolab.plots.labels import stairs
+from boolab.plots.words import count, percent, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+
+Of: TypeAlias = Literal["steps", "tools", "repeat_streak"]
+
+_LOOKS: Final = style.Look(style.KEPT, style.KEPT)
+_BAND: Final = 0.18
+_LABELS: Final = {
+    "steps": ("steps per turn", "share still running"),
+    "repeat_streak": ("longest run of the same call", "share of turns with at least that"),
+    "tools": ("share of calls", ""),
+}
+
+
+def plot_fit(fit: Any, of: Of = "steps", *, top: int = 12, ax: Axes | None = None) -> Axes:  # noqa: ANN401 - a Fit
+    """Recorded turns against those of the profile that was fitted to them.
+
+    The band is where so many turns of the profile itself would lie: where the record leaves it, the profile does
+    something else than the agent.
+
+    Args:
+        fit: What `fit_profile` returns.
+        of: "steps": how many steps turns take. "repeat_streak": how often the same call comes in a row, which is what
+            doom-loop thresholds watch. "tools": which tools are called.
+        top: How many tools to show, those with most recorded calls first. The note counts the others.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        SettingError: if `of` is not one of the three, or `top` is not a number of tools.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from boolab import SimulatedModel, fit_profile, run_sync
+        >>> from boolab.models.profile import Profile
+        >>> model = SimulatedModel(Profile.of({"tools": {"look": {}}}))
+        >>> fit = fit_profile([run_sync(None, "Go", model=model, seed=i) for i in range(30)], simulated=100)
+        >>> plot_fit(fit, "tools", ax=Figure().subplots()).get_title(loc="left")
+        'Tools: no further apart than by chance'
+    """
+    if of not in _LABELS:
+        msg = f"of={of!r}: expected one of {', '.join(_LABELS)}"
+        raise SettingError(msg)
+    if not isinstance(top, int) or isinstance(top, bool) or top < 1:
+        msg = f"top={top!r}: expected an integer >= 1"
+        raise SettingError(msg)
+    rows = fit.bands[fit.bands["of"] == of].reset_index(drop=True)
+    notes = [f"{count(fit.turns, 'turn')} on record.", f"Band: {100 * fit.confidence:.4g}% of as many simulated turns."]
+    if of == "tools":
+        rows = rows.sort_values("recorded", ascending=False, kind="stable").reset_index(drop=True)
+        hidden = rows.iloc[top:]
+        rows = rows.iloc[:top]
+        ax = style.rows_axes(ax, [shorten(str(name)) for name in rows["x"]], pd.Series(["", " "], dtype=str))
+        _draw_rows(ax, rows)
+        if len(hidden):
+            share = percent(float(hidden["recorded"].sum()), 1)
+            notes.append(f"Not shown: {count(len(hidden), 'further tool')} with {share} of the recorded calls.")
+    else:
+        ax = style.axes_for(ax)
+        _draw_lines(ax, rows, stepped=of == "steps")
+    xlabel, ylabel = _LABELS[of]
+    return style.finish(
+        ax,
+        title=_title(fit.goodness, of),
+        xlabel=xlabel,
+        ylabel=ylabel,
+        grid=ax.xaxis if of == "tools" else ax.yaxis,
+        key=_key(ax, lines=of == "steps"),
+        notes=notes,
+    )
+
+
+def fit_figure(fit: Any) -> Figure:  # noqa: ANN401 - a Fit
+    """The three comparisons side by side, in a new figure."""
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - picks a backend
+
+    figure = plt.figure(figsize=(14.0, 4.6), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    every: tuple[Of, ...] = ("steps", "repeat_streak", "tools")
+    for ax, of in zip(figure.subplots(1, len(every)), every, strict=True):
+        plot_fit(fit, of, ax=ax)
+    return figure
+
+
+def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
+    """Lines with a band: as stairs where the share changes at each step, as dots where only whole numbers occur."""
+    x, ink = rows["x"].to_numpy(dtype=float), style.tint(ax, style.KEPT)
+    dark = style.fade(ax, 0.9)
+    recorded, simulated, low, high = (
+        rows[name].to_numpy(dtype=float) for name in ("recorded", "simulated", "low", "high")
+    )
+    if stepped:
+        end = float(x[-1]) + 0.02 * max(float(x[-1]), 1.0)
+        left, below = stairs(x, low, end)
+        ax.fill_between(left, below, stairs(x, high, end)[1], color=ink, alpha=_BAND, linewidth=0, label="band")
+        ax.plot(*stairs(x, simulated, end), color=ink, linewidth=1.6, linestyle=(0, (4, 1.5)), label="simulated")
+        ax.plot(*stairs(x, recorded, end), color=dark, linewidth=2, label="recorded", zorder=3)
+        ax.set_xlim(0, end)
+    else:
+        ax.bar(x, np.maximum(high - low, 0.004), 0.62, low, color=ink, alpha=_BAND, linewidth=0, label="band")
+        ax.hlines(simulated, x - 0.31, x + 0.31, color=ink, linewidth=1.8, label="simulated")
+        ax.plot(x, recorded, linestyle="", marker="o", markersize=6, color=dark, label="recorded", zorder=3)
+        ax.set_xlim(x[0] - 0.6, x[-1] + 0.6)
+    ax.set_ylim(0, 1.03)
+    style.share_ticks(ax, ax.yaxis)
+    style.count_ticks(ax, ax.xaxis)
+
+
+def _draw_rows(ax: Axes, rows: pd.DataFrame) -> None:
+    """A row for each tool: band, simulated share, recorded share."""
+    y, ink = np.arange(len(rows), dtype=float), style.tint(ax, style.KEPT)
+    low, high = rows["low"].to_numpy(dtype=float), rows["high"].to_numpy(dtype=float)
+    simulated = rows["simulated"].to_numpy(dtype=float)
+    ax.barh(y, np.maximum(high - low, 0.002), 0.6, low, color=ink, alpha=_BAND, linewidth=0, label="band")
+    ax.vlines(simulated, y - 0.3, y + 0.3, color=ink, linewidth=1.8, label="simulated")
+    ax.plot(rows["recorded"], y, linestyle="", marker="o", markersize=6, color=style.fade(ax, 0.9), label="recorded",
+            zorder=3)  # fmt: skip
+    ax.set_xlim(0, max(float(rows[["recorded", "high"]].max().max()) * 1.08, 0.05))
+    ax.xaxis.set_tick_params(labelsize=style.sizes(ax).text)
+    ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+
+
+def _key(ax: Axes, *, lines: bool) -> Sequence[Artist]:
+    dark, ink = style.fade(ax, 0.9), style.tint(ax, style.KEPT)
+    recorded = (
+        Line2D([], [], color=dark, linewidth=2, label="recorded")
+        if lines
+        else Line2D([], [], linestyle="", marker="o", color=dark, label="recorded")
+    )
+    dash: Any = (0, (2, 0.8)) if lines else "-"
+    simulated = Line2D([], [], color=ink, linewidth=1.8, linestyle=dash, label="simulated")
+    return [recorded, simulated, Patch(facecolor=ink, alpha=_BAND, label="by chance")]
+
+
+def _title(goodness: pd.DataFrame, of: str) -> str:
+    row = goodness[goodness["measure"] == of].iloc[0]
+    what = {"steps": "Steps", "tools": "Tools", "repeat_streak": "Repeated calls"}[of]
+    if bool(row["fits"]):
+        return f"{what}: no further apart than by chance"
+    apart, chance = (percent(float(row[name]), 1) for name in ("distance", "by_chance"))
+    return f"{what}: {apart} apart, by chance {chance}"

@@ -1,0 +1,162 @@
+"""Estimates from observations in clusters: shares, means and spreads, each with an interval.
+
+The steps of a run resemble each other more than the steps of different runs may, so that ten steps of one run can tell
+less than ten steps of ten runs. The variance of an estimate is therefore that between clusters, by linearisation, and
+never less than independent observations would have: a handful of clusters can look alike by chance.
+
+Sources: Korn and Graubard, Survey Methodology 24 (1998) 193-201 (the Clopper-Pearson interval of a share on the
+effective number of observations, with its correction for few clusters); Woodruff, JASA 66 (1971) 411-414 (the variance
+of a ratio by linearisation).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special  # type: ignore[import-untyped] # scipy has no types
+
+from boolab.stats.intervals import Array, check_confidence, clopper_pearson
+
+
+class Estimated(NamedTuple):
+    """A number with its interval, and of how many observations in how many clusters. NaN where nothing was observed."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+
+
+NOTHING = Estimated(math.nan, math.nan, math.nan, 0, 0)
+
+
+def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
+    """What share of the observations something was true of.
+
+    Args:
+        parts: Of how many observations of each cluster it was true; shape (clusters,).
+        wholes: Of how many there are; shape (clusters,).
+        confidence: Of the interval.
+
+    Returns:
+        The share with its Korn-Graubard interval. A single cluster tells nothing of how clusters differ: its
+        observations are taken as independent then.
+
+    Raises:
+        SettingError: if confidence is not between 0 and 1, or a part is more than its whole.
+
+    Example:
+        >>> [round(x, 3) for x in share([2, 3, 3], [3, 4, 3])[:3]]
+        [0.8, 0.139, 1.0]
+    """
+    check_confidence(confidence)
+    part, whole = _observed(parts, wholes)
+    n, clusters = float(whole.sum()), len(whole)
+    if not n:
+        return NOTHING
+    value = float(part.sum()) / n
+    alone = value * (1 - value) / n
+    effective = n
+    if clusters > 1 and alone:
+        between = _between(part - value * whole) / n**2
+        effective = (
+            n * min(1.0, alone / between if between else 1.0) * (_t(confidence, n) / _t(confidence, clusters)) ** 2
+        )
+    low, high = clopper_pearson(min(value * effective, effective), effective, confidence)
+    return Estimated(value, low, high, round(n), clusters)
+
+
+def mean(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
+    """The mean of observations.
+
+    Args:
+        values: Shape (observations,).
+        clusters: The cluster of each, by any label; shape (observations,).
+        confidence: Of the interval.
+
+    Returns:
+        The mean with Student's interval on the number of clusters. The interval of one observation is NaN.
+
+    Raises:
+        SettingError: if confidence is not between 0 and 1.
+
+    Example:
+        >>> [round(x, 2) for x in mean([1.0, 2.0, 3.0], [0, 1, 2])[:3]]
+        [2.0, -0.48, 4.48]
+    """
+    check_confidence(confidence)
+    observed, codes = np.asarray(values, float), np.unique(clusters, return_inverse=True)[1]
+    n = len(observed)
+    if not n:
+        return NOTHING
+    value = float(observed.mean())
+    away = observed - value
+    alone = float((away**2).sum()) / max(n - 1, 1) / n
+    half = _half(alone, np.asarray(np.bincount(codes, away), float), n, confidence)
+    return Estimated(value, value - half, value + half, n, int(codes.max()) + 1)
+
+
+def spread(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
+    """The standard deviation of observations.
+
+    Args:
+        values: Shape (observations,).
+        clusters: The cluster of each, by any label; shape (observations,).
+        confidence: Of the interval.
+
+    Returns:
+        The standard deviation (n - 1) with an interval that is symmetric on the logarithm of the variance; where
+        clusters do not tell otherwise it is as wide as that of normal observations. Zero has the interval zero to zero.
+
+    Raises:
+        SettingError: if confidence is not between 0 and 1.
+
+    Example:
+        >>> [round(x, 2) for x in spread([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], range(6))[:3]]
+        [1.87, 0.83, 4.22]
+    """
+    check_confidence(confidence)
+    observed, codes = np.asarray(values, float), np.unique(clusters, return_inverse=True)[1]
+    n = len(observed)
+    if n < 2:  # noqa: PLR2004 - one observation has no spread
+        return NOTHING._replace(n=n, clusters=n)
+    squares = (observed - observed.mean()) ** 2
+    variance = float(squares.sum()) / (n - 1)
+    number = int(codes.max()) + 1
+    if not variance:
+        return Estimated(0.0, 0.0, 0.0, n, number)
+    away = (squares - squares.mean()) / variance
+    half = _half(2 / (n - 1), np.asarray(np.bincount(codes, away), float), n, confidence)
+    value = math.sqrt(variance)
+    return Estimated(value, value * math.exp(-half / 2), value * math.exp(half / 2), n, number)
+
+
+def _observed(parts: npt.ArrayLike, wholes: npt.ArrayLike) -> tuple[Array, Array]:
+    """The clusters in which anything was observed."""
+    part, whole = np.asarray(parts, float), np.asarray(wholes, float)
+    some = whole > 0
+    return part[some], whole[some]
+
+
+def _between(away: Array) -> float:
+    """The variance of a sum from what each cluster adds to it beyond the expected."""
+    return len(away) / (len(away) - 1) * float((away**2).sum())
+
+
+def _half(alone: float, away: Array, n: int, confidence: float) -> float:
+    """Half an interval, from the variance of independent observations and what each cluster adds beyond the mean."""
+    clusters = len(away)
+    if n < 2:  # noqa: PLR2004 - nothing to tell a variance from
+        return math.nan
+    if clusters < 2:  # noqa: PLR2004 - nothing to tell how clusters differ from
+        return _t(confidence, n) * math.sqrt(alone)
+    return _t(confidence, clusters) * math.sqrt(max(alone, _between(away) / n**2))
+
+
+def _t(confidence: float, n: float) -> float:
+    """The quantile of Student's t with n - 1 degrees of freedom that leaves half of the rest on each side."""
+    return float(special.stdtrit(max(n - 1, 1), (1 + confidence) / 2))

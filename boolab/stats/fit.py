@@ -1,0 +1,145 @@
+"""A fitted profile: its figures with intervals, how well it fits, and what there is to know of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from boolab.errors import SettingError
+from boolab.frames import FLOAT, INT, TEXT
+from boolab.models.profile import Profile
+from boolab.models.simulated import SimulatedModel
+from boolab.runner import run_sync
+from boolab.stats.estimates import Estimated
+from boolab.stats.figures import Figures
+from boolab.stats.finding import Finding, count
+from boolab.stats.fitness import compared
+from boolab.stats.moves import Turn, turns
+from boolab.stop import max_steps
+from boolab.types import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit:
+    """A fitted profile, with the intervals of its figures and how well it fits. Shown by itself in a notebook.
+
+    Args:
+        profile: The profile.
+        intervals: A row for each figure: `parameter` (its place in the profile; shares add up to 1), `estimate`, `low`,
+            `high`, `n` (of how many observations), `clusters` (in how many tasks, runs or turns).
+        goodness: A row for each comparison, with simulated runs that are cut where the longest on record ends:
+            `measure`, `recorded`, `simulated` (medians for steps and streaks), the `distance` between the distributions
+            (Kolmogorov-Smirnov; total variation for tools; the difference of ratios), `by_chance` (which the share
+            `confidence` of samples from the profile itself does not exceed), `fits`.
+        bands: What `plot` draws: `of`, `x`, `recorded`, `simulated`, and the band of samples from the profile.
+        notes: What the record lacks, and what was left out.
+        turns: How many turns it rests on.
+        confidence: Of intervals and bands.
+    """
+
+    profile: Profile
+    intervals: pd.DataFrame
+    goodness: pd.DataFrame
+    bands: pd.DataFrame
+    notes: tuple[str, ...] = ()
+    turns: int = 0
+    confidence: float = 0.95
+    _rows: Mapping[str, Estimated] = field(default_factory=dict)
+
+    def estimate(self, parameter: str) -> Estimated:
+        """One figure with its interval.
+
+        Raises:
+            SettingError: if it was not estimated.
+        """
+        if parameter not in self._rows:
+            near = [name for name in self._rows if name.partition(".")[0] == parameter.partition(".")[0]]
+            msg = f"{parameter!r} was not estimated; estimated: {', '.join(near or self._rows)}"
+            raise SettingError(msg)
+        return self._rows[parameter]
+
+    def plot(self) -> Figure:
+        """Recorded against simulated: how long turns take, which tools they call, how often they repeat themselves."""
+        from boolab.plots.fit import fit_figure  # noqa: PLC0415 - slow to import
+
+        return fit_figure(self)
+
+    @property
+    def finding(self) -> Finding:
+        """The same, as statistical findings are told."""
+        off = self.goodness.loc[~self.goodness["fits"].fillna(value=True), "measure"].tolist()
+        known = int(self.goodness["fits"].notna().sum())
+        said = (
+            f"In {known - len(off)} of {known} comparisons it is no further from the record than chance would put it"
+            f"{'' if not off else '; not in ' + ', '.join(off)}."
+        )
+        title = f"Profile {self.profile.name}, fitted to {count(self.turns, 'turn')}"
+        return Finding(title, self.intervals, (said,), self.notes, self.goodness)
+
+    def __repr__(self) -> str:
+        return f"<Fit of {self.profile.name}: {count(len(self._rows), 'figure')} from {count(self.turns, 'turn')}>"
+
+    def __str__(self) -> str:
+        return str(self.finding)
+
+    def _repr_html_(self) -> str:
+        return self.finding._repr_html_()
+
+
+def fit_of(
+    profile: Profile, figures: Figures, recorded: Sequence[Turn], finish_tool: str | None, simulated: int = 1000
+) -> Fit:
+    """The fit of a profile to turns: it is played so many times, and compared.
+
+    Args:
+        profile: The profile.
+        figures: What it was made of.
+        recorded: The turns that they were estimated from.
+        finish_tool: The tool whose call ends a run, if there is one.
+        simulated: How many runs are played.
+
+    Raises:
+        SettingError: if fewer than two runs are to be played.
+    """
+    if simulated < 2:  # noqa: PLR2004 - one run has no distribution
+        msg = f"simulated={simulated!r}: expected at least 2"
+        raise SettingError(msg)
+    longest = max(len(turn.moves) for turn in recorded)  # beyond it there is nothing to compare with
+    played = turns(play(profile, simulated, [turn.run.task for turn in recorded], longest), finish_tool)
+    goodness, bands = compared(recorded, played, figures.confidence)
+    rows = figures.rows
+    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    intervals = {
+        "parameter": array([*rows], dtype=TEXT),
+        "estimate": array([row.value for row in rows.values()], FLOAT),
+    }
+    for column, dtype in (("low", FLOAT), ("high", FLOAT), ("n", INT), ("clusters", INT)):
+        intervals[column] = array([getattr(row, column) for row in rows.values()], dtype=dtype)
+    return Fit(
+        profile, pd.DataFrame(intervals), goodness, bands, tuple(figures.notes), len(recorded), figures.confidence, rows
+    )
+
+
+def play(profile: Profile, n: int, tasks: Sequence[str] = (), most: int = 1000) -> list[Run]:
+    """Runs of a profile under no limit but one of steps.
+
+    Args:
+        profile: The profile.
+        n: How many.
+        tasks: The tasks, taken in turn; a difficulty hangs on them.
+        most: Steps after which a run is cut.
+
+    Example:
+        >>> len(play(Profile.of({"tools": {"look": {}}}), 3))
+        3
+    """
+    model = SimulatedModel(profile)
+    some = [*dict.fromkeys(task for task in tasks if task)] or ["Go"]
+    limit = max_steps(most)
+    return [run_sync(None, some[i % len(some)], model=model, policy="naive", stop=limit, seed=i) for i in range(n)]
