@@ -11,24 +11,28 @@ told in the recording: where they part, a run is not identified. See `boolab.tol
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args, overload
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, overload
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 
 from boolab.detectors import Detector, Identities
 from boolab.errors import SettingError
+from boolab.executors import Executor, in_order, open_pool
 from boolab.fires import Places
 from boolab.frames import FLOAT, INT, Runs
 from boolab.grid import Axis, Grid, Settings, settings_of, settings_of_policy
 from boolab.ledger import FRAME_COLUMNS, Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
 from boolab.limits import watched_at_response
 from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops
+from boolab.partitions import Partition, partitions_of
 from boolab.policy import Policy
 from boolab.stop import StopRule
-from boolab.tables import frames_of, has_labels
+from boolab.tables import frames_of, has_labels, take_ids
 from boolab.tally import tally_of
 from boolab.told import speaks
 from boolab.types import MICRO, StopReason
@@ -55,6 +59,8 @@ def counterfactual(
     by: str | Sequence[str] | None = None,
     tally: bool = False,
     batches: Literal[False] = False,
+    client: Executor | None = None,
+    progress: bool = True,
 ) -> pd.DataFrame: ...
 @overload
 def counterfactual(
@@ -80,6 +86,8 @@ def counterfactual(
     by: str | Sequence[str] | None = None,
     tally: bool = False,
     batches: bool = False,
+    client: Executor | None = None,
+    progress: bool = True,
 ) -> pd.DataFrame | Iterator[pd.DataFrame]:
     """What every setting of a grid, and every rule, would have made of recorded runs.
 
@@ -103,6 +111,10 @@ def counterfactual(
         by: A column of the runs (agent, model, task, a swept setting ...) or several, to keep groups apart.
         tally: Give sums: one row for each setting (and group).
         batches: Give an iterator of frames instead of one.
+        client: Who reads the file, or the folder: `"processes"` (one for each core), any `concurrent.futures` executor,
+            or the client of a Dask cluster, whose workers all find the file at the same path. Each takes a part of it
+            at a time; the table is the same.
+        progress: Whether to show a progress bar, if a client has more than a second of work.
 
     Returns:
         One row for each run and setting: run_id; the columns of `by`; one column for each axis (that of `steps` is
@@ -121,6 +133,7 @@ def counterfactual(
     Raises:
         SettingError: if an argument is not one of those above, the table would have more than 5 million rows, or
             recordings say nothing about such a policy; it names the axis.
+        WorkerDied: if the worker of a part died four times in a row.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel
@@ -135,20 +148,16 @@ def counterfactual(
         if tally:
             msg = "tally=True gives one small table; batches=True goes with a row per run"
             raise SettingError(msg)
-        return _batches(recorded, asked)
-    if tally:
-        return _tally(recorded, asked)
-    frames, rows = [], 0
-    for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy):
-        rows += ledger.n_runs * asked.count
-        if rows > MAX_ROWS:
-            msg = (
-                f"{asked.count:,} settings make more than {MAX_ROWS:,} rows with these runs: ask for tally=True (sums, "
-                "one row per setting) or batches=True (an iterator of frames)"
-            )
+        if client is not None:
+            msg = "batches=True goes through a file in order, in this process: leave client out, or ask for tally=True"
             raise SettingError(msg)
-        frames.append(_rows(ledger, asked))
-    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+        return _batches(recorded, asked)
+    if client is None:
+        ledgers = ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy)
+        parts = _parts(ledgers, asked, tally=tally)
+    else:
+        parts = _parts_elsewhere(recorded, asked, client, tally=tally, progress=progress)
+    return _tally(parts, asked) if tally else _table(parts, asked)
 
 
 _RESULT_COLUMNS: Final = {
@@ -239,12 +248,8 @@ def ledgers_of(
     Raises:
         SettingError: if runs have no such column as one of `by`, or a frame lacks one that is needed.
     """
-    framed = isinstance(recorded, str | Path | pd.DataFrame)
-    if framed and policy is not None and (speaks(policy) or watched_at_response(policy)):
-        msg = (
-            f"policy {policy.name}: what it tells the model cannot be had from a frame, which holds no texts: pass runs"
-        )
-        raise SettingError(msg)
+    if isinstance(recorded, str | Path | pd.DataFrame):
+        _check_frames(policy)
     if isinstance(recorded, str | Path):
         ledger = None
         labelled = has_labels(recorded)
@@ -257,6 +262,15 @@ def ledgers_of(
         yield _checked(ledger_of_frame(recorded, detectors, scope), by)
     else:
         yield _checked(ledger_of(recorded, detectors, scope, policy), by)
+
+
+def _check_frames(policy: Policy | None) -> None:
+    """Raise `SettingError` if what frames hold is not enough for a policy."""
+    if policy is not None and (speaks(policy) or watched_at_response(policy)):
+        msg = (
+            f"policy {policy.name}: what it tells the model cannot be had from a frame, which holds no texts: pass runs"
+        )
+        raise SettingError(msg)
 
 
 def columns_of(by: str | Sequence[str] | None) -> list[str]:
@@ -273,6 +287,98 @@ def _checked(ledger: Ledger, by: Sequence[str]) -> Ledger:
             msg = f"by={name!r}: there is no such column; columns: {', '.join(ledger.runs.columns)}"
             raise SettingError(msg)
     return ledger
+
+
+# --- Parts ------------------------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """What some of the runs say: their rows, or sums over them."""
+
+    table: pd.DataFrame
+    success_by: str
+
+
+def _parts(ledgers: Iterator[Ledger], asked: _Question, *, tally: bool) -> Iterator[_Part]:
+    for ledger in ledgers:
+        if tally:
+            yield _Part(_tally_of_ledger(ledger, asked), ledger.success_by)
+        else:
+            _check_size(ledger.n_runs * asked.count, asked)
+            yield _Part(_rows(ledger, asked), ledger.success_by)
+
+
+def _parts_elsewhere(
+    recorded: Recorded, asked: _Question, client: Executor, *, tally: bool, progress: bool
+) -> Iterator[_Part]:
+    """What the partitions of a data set say, each of them to a worker."""
+    if not isinstance(recorded, str | Path):
+        msg = (
+            "client= has workers read a data set: expected the path of a .parquet or .jsonl file, or of a folder of "
+            "them (bl.save_runs(runs, 'runs.parquet') makes one); leave it out for what is in memory already"
+        )
+        raise SettingError(msg)
+    _check_frames(asked.policy)
+    from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
+
+    partitions = partitions_of(recorded, _PARQUET_ROWS)
+    load: bytes = cloudpickle.dumps((asked, has_labels(recorded), tally))
+    seen: set[Any] = set()
+    none = True
+    size = sum(partition.size for partition in partitions)
+    with open_pool(client) as pool, tqdm(total=size, unit="B", unit_scale=True, disable=not progress, delay=1) as bar:
+        found = in_order(pool, _of_partition, ((load, partition) for partition in partitions))
+        for partition, (run_ids, part) in zip(partitions, found, strict=True):
+            take_ids(seen, run_ids, partition.file)
+            bar.update(partition.size)
+            if part is not None:
+                none = False
+                yield part
+    if none:
+        yield from _parts(iter([ledger_of([], asked.detectors, asked.scope)]), asked, tally=tally)
+
+
+def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], _Part | None]:
+    """What a worker does: the ids of the runs of a partition, and what they say; None where none begins."""
+    asked, labelled, tally = cloudpickle.loads(load)
+    run_ids: list[Any] = []
+
+    def ledgers() -> Iterator[Ledger]:
+        for frame in partition.frames(_PARQUET_ROWS, [*FRAME_COLUMNS, *asked.by]):
+            ledger = ledger_of_frame(frame, asked.detectors, asked.scope, labelled=labelled)
+            run_ids.extend(ledger.runs["run_id"])
+            yield _checked(ledger, asked.by)
+
+    part = _joined(_parts(ledgers(), asked, tally=tally), asked, tally=tally)
+    return run_ids, part
+
+
+def _joined(parts: Iterator[_Part], asked: _Question, *, tally: bool) -> _Part | None:
+    """Parts as one; None if there are none."""
+    first = next(parts, None)
+    if first is None:
+        return None
+    rest = itertools.chain([first], parts)
+    return _Part(_added_up(rest, asked) if tally else _table(rest, asked), first.success_by)
+
+
+def _table(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
+    """The rows of all parts."""
+    frames, rows = [], 0
+    for part in parts:
+        rows += len(part.table)
+        _check_size(rows, asked)
+        frames.append(part.table)
+    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def _check_size(rows: int, asked: _Question) -> None:
+    if rows > MAX_ROWS:
+        msg = (
+            f"{asked.count:,} settings make more than {MAX_ROWS:,} rows with these runs: ask for tally=True (sums, "
+            "one row per setting) or batches=True (an iterator of frames)"
+        )
+        raise SettingError(msg)
 
 
 # --- A row per run and setting ----------------------------------------------------------------------------------------
@@ -326,19 +432,32 @@ def _all(value: str | None, n: int) -> Any:  # noqa: ANN401 - a pandas array
 # --- Sums -------------------------------------------------------------------------------------------------------------
 
 
-def _tally(recorded: Recorded, asked: _Question) -> pd.DataFrame:
-    frame: pd.DataFrame | None = None
-    success_by = ""
-    keys = [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else [])]
-    for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy):
-        success_by = ledger.success_by
-        parts = [] if frame is None else [frame]
-        if asked.settings is not None:
-            parts.append(_grid_tally(ledger, asked, asked.settings))
-        if asked.rules:
-            parts.append(_rule_tally(ledger, asked))
-        frame = parts[0] if len(parts) == 1 else _added(parts, keys)
-    assert frame is not None  # noqa: S101 - there is one ledger at least
+def _tally_of_ledger(ledger: Ledger, asked: _Question) -> pd.DataFrame:
+    parts = [] if asked.settings is None else [_grid_tally(ledger, asked, asked.settings)]
+    if asked.rules:
+        parts.append(_rule_tally(ledger, asked))
+    return parts[0] if len(parts) == 1 else _added(parts, _keys(asked))
+
+
+def _keys(asked: _Question) -> list[str]:
+    """The columns that tell sums apart."""
+    return [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else [])]
+
+
+def _added_up(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
+    """The sums of all parts, never more than two of them in memory."""
+    total = next(parts).table
+    for part in parts:
+        total = _added([total, part.table], _keys(asked))
+    return total
+
+
+def _tally(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
+    first = next(parts)
+    frame = _added_up(itertools.chain([first], parts), asked)
+    if asked.rules:  # groups that come late come last, so that these are in the rows' order: the grid, rule by rule
+        places = pd.Categorical(frame["rule"], categories=[str(rule) for rule in asked.rules]).codes
+        frame = frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
     for name in ("tokens", "cost"):
         nobody = frame[f"n_unknown_{name}"] >= frame["n_runs"].clip(lower=1)
         for column in (name, f"saved_{name}"):
@@ -348,8 +467,8 @@ def _tally(recorded: Recorded, asked: _Question) -> pd.DataFrame:
     counts = [f"n_{name}" for name in ("runs", *OUTCOMES, *get_args(StopReason), "unknown_tokens", "unknown_cost")]
     successes = ["successes", "successes_censored", "kept_lower", "kept_upper"]
     measures = [f"{p}{n}" for p in ("", "saved_") for n in ("steps", "tool_calls", "tokens", "cost_usd")]
-    frame = frame[[*keys, *(name for name in counts if name in frame), *successes, *measures]]
-    return frame.assign(success_by=_all(success_by, len(frame)))
+    frame = frame[[*_keys(asked), *(name for name in counts if name in frame), *successes, *measures]]
+    return frame.assign(success_by=_all(first.success_by, len(frame)))
 
 
 def _added(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:

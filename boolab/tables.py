@@ -20,7 +20,7 @@ from boolab.readers.lines import Damage, json_lines
 
 SUFFIXES: Final = (".parquet", ".jsonl")
 
-_NO_RUNS: Final = (
+NO_RUNS: Final = (
     "there is no column run_id: expected a table such as bl.recording_df makes, with a row per step. If the file holds "
     "runs, read them with bl.load_runs"
 )
@@ -50,7 +50,7 @@ def read_steps(path: str | Path) -> pd.DataFrame:
         ...     read_steps(f"{folder}/steps.jsonl")["ttft_ms"].tolist()
         [<NA>, 5]
     """
-    _check_pyarrow()
+    check_pyarrow()
     import pyarrow as pa  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
@@ -62,7 +62,7 @@ def read_steps(path: str | Path) -> pd.DataFrame:
     }
     frames: list[pd.DataFrame] = []
     for file in files_of(path):
-        with _faults(file):
+        with faults(file):
             table = _json_table(file) if file.suffix == ".jsonl" else parquet.read_table(file)
             frames.append(table.to_pandas(types_mapper=nullable.get))
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
@@ -85,13 +85,22 @@ def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[p
     """
     seen: set[Any] = set()
     for file in files_of(path):
-        for frame in _whole_runs(file, rows, columns):
-            ids = set(frame["run_id"])
-            if ids & seen:
-                msg = f"{file}: the rows of run {min(ids & seen, key=str)!r} are not together: sort by run_id and step"
-                raise SettingError(msg)
-            seen |= ids
+        for frame in whole_runs(batches_of(file, rows, columns), file):
+            take_ids(seen, frame["run_id"], file)
             yield frame
+
+
+def take_ids(seen: set[Any], ids: Iterable[Any], file: Path) -> None:
+    """Take in the ids of further runs.
+
+    Raises:
+        SettingError: if one is there already.
+    """
+    new = set(ids)
+    if new & seen:
+        msg = f"{file}: the rows of run {min(new & seen, key=str)!r} are not together: sort by run_id and step"
+        raise SettingError(msg)
+    seen |= new
 
 
 def has_labels(path: str | Path) -> bool:
@@ -99,7 +108,7 @@ def has_labels(path: str | Path) -> bool:
     return any(
         bool(frame["success"].notna().any())
         for file in files_of(path)
-        for frame in _batches(file, 1 << 20, ["run_id", "success"])
+        for frame in batches_of(file, 1 << 20, ["success"])
         if "success" in frame
     )
 
@@ -122,11 +131,12 @@ def files_of(path: str | Path) -> list[Path]:
     return files
 
 
-def _whole_runs(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+def whole_runs(batches: Iterable[pd.DataFrame], file: Path) -> Iterator[pd.DataFrame]:
+    """The rows of one file, so that those of each run are in one frame, if they are together."""
     kept: pd.DataFrame | None = None
-    for batch in _batches(file, rows, columns):
+    for batch in batches:
         if "run_id" not in batch:
-            raise RunFormatError(_NO_RUNS, path=file)
+            raise RunFormatError(NO_RUNS, path=file)
         frame = batch if kept is None else pd.concat([kept, batch], ignore_index=True)
         other = np.flatnonzero(frame["run_id"] != frame["run_id"].iloc[-1])
         start = int(other[-1]) + 1 if len(other) else 0
@@ -137,12 +147,12 @@ def _whole_runs(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.Da
         yield kept
 
 
-def _batches(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+def batches_of(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
     """The rows of one file, some at a time, without more of it in memory than that."""
-    _check_pyarrow()
+    check_pyarrow()
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
-    with _faults(file):
+    with faults(file):
         if file.suffix == ".jsonl":
             for batch in _json_batches(file, columns):
                 yield batch.to_pandas()
@@ -166,7 +176,7 @@ def _json_batches(file: Path, columns: Sequence[str]) -> Iterator[Any]:
 
     first = _first_row(file)
     if "run_id" not in first:
-        raise RunFormatError(_NO_RUNS, path=file)
+        raise RunFormatError(NO_RUNS, path=file)
     kinds = _kinds()
     strange = any(name in first and name not in kinds for name in columns)
     parse = json.ParseOptions(
@@ -205,7 +215,7 @@ def _kinds() -> dict[str, Any]:
 
 
 @contextmanager
-def _faults(file: Path) -> Iterator[None]:
+def faults(file: Path) -> Iterator[None]:
     """What pyarrow finds wrong with a file is said with its path."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
@@ -216,7 +226,8 @@ def _faults(file: Path) -> Iterator[None]:
         raise RunFormatError(f"it cannot be read as {what}: {error}", path=file) from error
 
 
-def _check_pyarrow() -> None:
+def check_pyarrow() -> None:
+    """Raise `SettingError` if pyarrow is not installed."""
     try:
         import pyarrow  # noqa: F401, ICN001, PLC0415 - an extra
     except ImportError as error:

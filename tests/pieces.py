@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 def worker() -> int:
@@ -70,3 +71,9 @@ def sulk() -> NoReturn:
     """Raise what cannot be sent."""
     mood = "sulky"
     raise MoodError(mood, 3)
+
+
+def die_once_before(trace: Path, piece: Callable[..., Any], *args: Any) -> Any:
+    """A piece of work whose worker is killed at the first attempt."""
+    die_once(trace)
+    return piece(*args)
