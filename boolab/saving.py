@@ -18,7 +18,6 @@ from boolab.codec import dumps, encode, run_fields
 from boolab.errors import SettingError
 from boolab.families import with_subagents
 from boolab.frames import TEXT
-from boolab.ledger import RUN_FIELDS, recording_df
 from boolab.types import Run
 
 if TYPE_CHECKING:
@@ -108,6 +107,8 @@ def _schema(pa: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
 def _table(group: Sequence[tuple[Run, Records]]) -> pd.DataFrame:
     """The rows of some runs."""
     import pandas as pd  # noqa: PLC0415 - slow to import
+
+    from boolab.ledger import RUN_FIELDS, recording_df  # noqa: PLC0415 - it imports pandas
 
     some = [(run, records) for run, records in group if run.steps]
     none = [(run, records) for run, records in group if not run.steps]
