@@ -42,10 +42,10 @@ def test_importing_boolab_imports_nothing_heavy() -> None:
     assert out.stdout.strip() == "[]"
 
 
-def test_running_an_agent_imports_neither_pandas_nor_matplotlib() -> None:
+def test_running_an_agent_and_keeping_its_record_imports_neither_pandas_nor_matplotlib(tmp_path: Path) -> None:
     code = (
-        "import sys, boolab as bl; bl.run_sync(None, 'x', model=bl.ScriptedModel(['y']));"
+        "import sys, boolab as bl; bl.save_runs(bl.run_sync(None, 'x', model=bl.ScriptedModel(['y'])), 'run.jsonl');"
         "print([m for m in ('pandas', 'numpy', 'matplotlib', 'scipy', 'httpx') if m in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=checkout())
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert out.stdout.strip() == "[]"
