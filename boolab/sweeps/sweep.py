@@ -256,7 +256,7 @@ class _Sink(Protocol):
     """Whether it wants those of other processes as rows."""
 
     def step(self, planned: Planned, turn: Turn) -> None:
-        """A run under way has made a step."""
+        """A run in real time has made a step."""
 
     def done(self, one: Done) -> None:
         """A run is done."""
@@ -307,8 +307,7 @@ class _Written:
         self._records_of = records_of
 
     def step(self, planned: Planned, turn: Turn) -> None:
-        if not turn.clock.virtual:
-            self._store.step(turn.so_far(), self._names[planned.place][0])
+        self._store.step(turn.so_far(), self._names[planned.place][0])
 
     def done(self, one: Done) -> None:
         key = self._names[one.planned.place][0]
