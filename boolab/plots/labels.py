@@ -16,6 +16,7 @@ from boolab.plots import style
 
 Points: TypeAlias = Any  # an array of x and y on the screen
 Box: TypeAlias = tuple[float, float, float, float]
+Boxes: TypeAlias = Any  # an array with a row for each: its left, its lower, its right and its upper side
 
 _GAP = 4.0  # points between a label and its line
 _NEAR = 40.0  # points: what is further away than this is not taken for the label's line
@@ -103,54 +104,58 @@ class _Labels:
 
 def _best(own: Points, others: Sequence[Points], size: tuple[float, float], taken: Sequence[Box], frame: Box,
           point: float) -> tuple[float, float]:  # fmt: skip
+    places = _places(own[:: max(1, len(own) // _TRIES)], size, _GAP * point)
+    x, y, _, _ = places[np.argmin(_costs(places, own, others, taken, frame, point))]
+    return float(x), float(y)
+
+
+def _places(points: Points, size: tuple[float, float], gap: float) -> Boxes:
+    """Boxes of that size on all sides of each point, and on it."""
     wide, high = size
-    gap = _GAP * point
-    most, best = float("inf"), (float(frame[0]), float(frame[1]))
-    for px, py in own[:: max(1, len(own) // _TRIES)]:
-        for x in (px + gap, px - gap - wide, px - wide / 2):
-            for y in (py + gap, py - gap - high, py - high / 2):
-                cost = _cost((x, y, x + wide, y + high), own, others, taken, frame, point)
-                if cost < most:
-                    most, best = cost, (float(x), float(y))
-    return best
+    x = points[:, :1] + np.array([gap, -gap - wide, -wide / 2])
+    y = points[:, 1:] + np.array([gap, -gap - high, -high / 2])
+    left, low = np.repeat(x, 3, axis=1).ravel(), np.tile(y, 3).ravel()
+    return np.column_stack([left, low, left + wide, low + high])
 
 
-def _cost(
-    box: Box,
+def _costs(
+    boxes: Boxes,
     own: Points,
     others: Sequence[Points],
     taken: Sequence[Box],
     frame: Box,
     point: float,
-) -> float:
-    """How bad a place is: off the Axes or on another text, on a line, nearer to another line than to its own."""
+) -> Any:  # noqa: ANN401 - an array
+    """How bad each place is: off the Axes or on another text, on a line, nearer to another line than to its own."""
+    x0, y0, x1, y1 = boxes.T
     left, low, right, high = frame
     pad = 3 * point
-    outside = max(0, left + pad - box[0]) + max(0, low + pad - box[1])
-    outside += max(0, box[2] - right + pad) + max(0, box[3] - high)
-    cost = 20 * outside / point + 400 * sum(_overlap(box, other, pad) for other in taken)
-    away = _distance(own, box)
-    cost += (40 if np.ptp(own[:, 0]) < 1 else 10) * float((away < point).sum()) + 10 * sum(
-        float((_distance(o, box) < pad).sum()) for o in others
-    )
-    nearest = min((float(_distance(other, box).min()) for other in others), default=_NEAR * point) / point
-    mine = float(away.min()) / point
-    middle = abs((box[1] + box[3]) / 2 - (low + high) / 2) / (high - low) + abs(
-        (box[0] + box[2] - left - right) / 2
-    ) / (right - left)
-    near = max(0.0, mine + 10 - nearest) * 1.5 - min(nearest, _NEAR) * 0.1
-    return float(cost + mine + near + 14 * middle)
+    outside = np.maximum(0, left + pad - x0) + np.maximum(0, low + pad - y0)
+    outside += np.maximum(0, x1 - right + pad) + np.maximum(0, y1 - high)
+    costs = 20 * outside / point
+    for other in taken:
+        costs += 400 * ((x0 < other[2] + pad) & (other[0] < x1 + pad) & (y0 < other[3] + pad) & (other[1] < y1 + pad))
+    away = _distances(own, boxes)
+    costs += (40 if np.ptp(own[:, 0]) < 1 else 10) * (away < point).sum(axis=1)
+    nearest = np.full(len(boxes), _NEAR if not others else np.inf)
+    for other in others:
+        far = _distances(other, boxes)
+        costs += 10 * (far < pad).sum(axis=1)
+        nearest = np.minimum(nearest, far.min(axis=1) / point)
+    mine = away.min(axis=1) / point
+    middle = np.abs((y0 + y1) / 2 - (low + high) / 2) / (high - low)
+    middle += np.abs((x0 + x1 - left - right) / 2) / (right - left)
+    near = np.maximum(0, mine + 10 - nearest) * 1.5 - np.minimum(nearest, _NEAR) * 0.1
+    return costs + mine + near + 14 * middle
 
 
-def _distance(path: Points, box: Box) -> Any:  # noqa: ANN401 - an array
+def _distances(path: Points, boxes: Boxes) -> Any:  # noqa: ANN401 - an array
+    """How far each box (a row each) is from each point of a path."""
     x, y = path[:, 0], path[:, 1]
-    dx = np.maximum(np.maximum(box[0] - x, x - box[2]), 0)
-    dy = np.maximum(np.maximum(box[1] - y, y - box[3]), 0)
-    return np.hypot(dx, dy)
-
-
-def _overlap(a: Box, b: Box, pad: float) -> bool:
-    return a[0] < b[2] + pad and b[0] < a[2] + pad and a[1] < b[3] + pad and b[1] < a[3] + pad
+    x0, y0, x1, y1 = boxes.T[:, :, None]
+    dx = np.maximum(np.maximum(x0 - x, x - x1), 0)
+    dy = np.maximum(np.maximum(y0 - y, y - y1), 0)
+    return np.sqrt(dx * dx + dy * dy)
 
 
 def _path(ax: Axes, line: Line) -> Points:
