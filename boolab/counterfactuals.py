@@ -32,6 +32,8 @@ from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_s
 from boolab.partitions import Partition, partitions_of
 from boolab.policy import Policy
 from boolab.stop import StopRule
+from boolab.store.opening import begins_as_sqlite
+from boolab.store.stored import StoredRuns, stored_runs
 from boolab.tables import frames_of, has_labels, take_ids
 from boolab.tally import tally_of
 from boolab.told import speaks
@@ -44,6 +46,7 @@ Recorded: TypeAlias = Runs | pd.DataFrame | str | Path
 MAX_ROWS: Final = 5_000_000
 _BATCH_ROWS: Final = 500_000
 _PARQUET_ROWS: Final = 200_000
+_STORED_RUNS: Final = 2_000
 _MAX_SUMS: Final = 5_000_000
 
 
@@ -93,8 +96,8 @@ def counterfactual(
 
     Args:
         recorded: Runs; or a frame with a row per step, as `recording_df` makes it; or the path of a file with
-            such a frame, `.parquet` or `.jsonl`, or of a folder of them: it is read in batches and may be larger than
-            memory.
+            such a frame, `.parquet` or `.jsonl`, of a folder of them, or of a store: it is read in batches and may be
+            larger than memory.
         rules: Stop rules, each a setting of its own beside those of the grid.
         grid: Values by axis; all combinations are settings. Axes: `steps, tool_budget, doom_loop, error_streak,
             max_tokens, max_cost` (dollars), `max_time` (seconds). None is off, and so is an axis that is left out:
@@ -248,6 +251,9 @@ def ledgers_of(
     Raises:
         SettingError: if runs have no such column as one of `by`, or a frame lacks one that is needed.
     """
+    if isinstance(recorded, str | Path) and begins_as_sqlite(recorded):
+        yield from _ledgers_of_store(stored_runs(recorded), detectors, scope, by, policy)
+        return
     if isinstance(recorded, str | Path | pd.DataFrame):
         _check_frames(policy)
     if isinstance(recorded, str | Path):
@@ -262,6 +268,21 @@ def ledgers_of(
         yield _checked(ledger_of_frame(recorded, detectors, scope), by)
     else:
         yield _checked(ledger_of(recorded, detectors, scope, policy), by)
+
+
+def _ledgers_of_store(
+    runs: StoredRuns, detectors: Sequence[Detector], scope: Scope, by: Sequence[str], policy: Policy | None
+) -> Iterator[Ledger]:
+    """A ledger for each batch, with settings of the type that they have in all of the runs together."""
+    labelled, settings = runs.labelled(), runs.settings()
+    swept = {name: pd.Series([one.get(name) for one in settings]).dtype for one in settings for name in one}
+    for batch in runs.batches(_STORED_RUNS) if len(runs) else [[]]:
+        ledger = ledger_of(batch, detectors, scope, policy, labelled=labelled)
+        for name in by:
+            if name in swept:
+                values = ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs
+                ledger.runs[name] = pd.Series(values, dtype=swept[name], index=ledger.runs.index)
+        yield _checked(ledger, by)
 
 
 def _check_frames(policy: Policy | None) -> None:
@@ -316,6 +337,12 @@ def _parts_elsewhere(
         msg = (
             "client= has workers read a data set: expected the path of a .parquet or .jsonl file, or of a folder of "
             "them (bl.save_runs(runs, 'runs.parquet') makes one); leave it out for what is in memory already"
+        )
+        raise SettingError(msg)
+    if begins_as_sqlite(recorded):
+        msg = (
+            f"client= has workers read a data set, and {recorded} is a store: leave client out, or export it first "
+            f"(boolab store export {recorded} runs.parquet)"
         )
         raise SettingError(msg)
     _check_frames(asked.policy)

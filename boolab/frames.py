@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, cycle_period
@@ -19,7 +20,8 @@ from boolab.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 if TYPE_CHECKING:
     import pandas as pd
 
-Runs: TypeAlias = Run | Iterable[Run]
+Runs: TypeAlias = Run | Iterable[Run] | str | Path
+"""A run, runs, or the path of a store."""
 
 INT: Final = "Int64"
 FLAG: Final = "boolean"
@@ -40,7 +42,7 @@ def runs_df(runs: Runs) -> pd.DataFrame:
     """One row for each run, with a column more for each setting that a sweep set.
 
     Args:
-        runs: A run, or runs.
+        runs: A run, runs, or the path of a store.
 
     Returns:
         The columns of `RUN_COLUMNS`, then one `Int64` (or `string`) column for each key of `Run.settings`.
@@ -67,7 +69,7 @@ def steps_df(runs: Runs) -> pd.DataFrame:
     `would_stop` names the rules in shadow that are true there, joined by commas, with spaces for those inside a name.
 
     Args:
-        runs: A run, or runs.
+        runs: A run, runs, or the path of a store.
 
     Returns:
         The columns of `STEP_COLUMNS`.
@@ -85,7 +87,7 @@ def calls_df(runs: Runs) -> pd.DataFrame:
     """One row for each tool call, the dropped ones included.
 
     Args:
-        runs: A run, or runs.
+        runs: A run, runs, or the path of a store.
 
     Returns:
         The columns of `CALL_COLUMNS`.
@@ -101,7 +103,7 @@ def events_df(runs: Runs) -> pd.DataFrame:
     """One row for each event, numbered by `seq` within its run; `payload` is JSON. See `boolab.events`.
 
     Args:
-        runs: A run, or runs.
+        runs: A run, runs, or the path of a store.
 
     Returns:
         The columns of `EVENT_COLUMNS`.
@@ -120,7 +122,7 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     Boundary k stands after k completed tool steps; none exists after a final text.
 
     Args:
-        runs: A run, or runs.
+        runs: A run, runs, or the path of a store.
         rule: A stop rule whose detectors' counters are added as columns.
 
     Returns:
@@ -155,18 +157,34 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
 
 
 def as_runs(runs: Runs) -> list[Run]:
-    """A list of runs, from one run or from any number of them.
+    """A list of runs, from one run, from any number of them, or from a store.
 
     Raises:
         TypeError: if something else than a run is among them.
+        StoreError: if a path is not that of a store.
     """
-    listed = [runs] if isinstance(runs, Run) else list(runs)
+    listed = list(each_run(runs))
     unchecked: list[object] = [*listed]
     for run in unchecked:
         if not isinstance(run, Run):
             msg = f"expected a Run or runs, not {type(run).__name__}"
             raise TypeError(msg)
     return listed
+
+
+def each_run(runs: Runs) -> Iterable[Run]:
+    """The runs one after the other, whatever they come from: those of a store need not fit into memory.
+
+    Raises:
+        StoreError: if a path is not that of a store.
+    """
+    if isinstance(runs, Run):
+        return (runs,)
+    if isinstance(runs, str | Path):
+        from boolab.store.stored import stored_runs  # noqa: PLC0415 - imports sqlite3
+
+        return stored_runs(runs)
+    return runs
 
 
 class _StepRow(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from boolab.errors import SettingError
+from boolab.frames import Runs, as_runs
 from boolab.types import Run
 
 if TYPE_CHECKING:
@@ -17,11 +18,11 @@ Labels: TypeAlias = "Mapping[str, Any] | pd.Series[Any] | Callable[[Run], Any] |
 _NAMED: Final = 5
 
 
-def label(runs: Run | Iterable[Run], by: Labels, *, key: Literal["run_id", "task"] = "run_id") -> list[Run]:
+def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") -> list[Run]:
     """Fill in which runs were successes.
 
     Args:
-        runs: A run, or runs. They stay as they are; copies are returned.
+        runs: A run, runs, or the path of a store. They stay as they are; copies are returned.
         by: A mapping or a Series from run ids (or tasks, see `key`) to labels; a callable that takes a run and gives
             its label; or the name of a setting that holds it. A label is True, False, 1, 0, or None for unknown.
         key: What the keys of a mapping are: `run_id` or `task`.
@@ -41,7 +42,7 @@ def label(runs: Run | Iterable[Run], by: Labels, *, key: Literal["run_id", "task
         >>> [labelled.success for labelled in label(run, lambda run: "Hi" in run.text)]
         [True]
     """
-    listed = [runs] if isinstance(runs, Run) else list(runs)
+    listed = as_runs(runs)
     if isinstance(by, str):
         return _by_setting(listed, by)
     if callable(by):

@@ -217,7 +217,12 @@ def _common(maps: Iterable[Mapping[str, Ints]]) -> list[str]:
 
 
 def ledger_of(
-    runs: Runs, detectors: Iterable[Detector] = (), scope: Scope = "turn", policy: Policy | None = None
+    runs: Runs,
+    detectors: Iterable[Detector] = (),
+    scope: Scope = "turn",
+    policy: Policy | None = None,
+    *,
+    labelled: bool | None = None,
 ) -> Ledger:
     """The ledger of runs, with a counter for each detector. Labels are successes where any run has one, else a proxy.
 
@@ -227,6 +232,7 @@ def ledger_of(
         scope: Where counters start anew.
         policy: Whose words to the model are held against the recordings (the counter `told`: see `boolab.told`), and
             whose guards are asked at the response.
+        labelled: Whether labels are successes, where the runs are a part of more; by default if there are any.
 
     Raises:
         SettingError: if the scope is not known.
@@ -247,7 +253,9 @@ def ledger_of(
         if name not in frame:
             frame[name] = [run.settings.get(name) for run in rows]
     raw = steps.columns()
-    ledger = _ledger(frame, np.concatenate(([0], np.cumsum(counts))), raw, labels, ended, scope, watched)
+    ledger = _ledger(
+        frame, np.concatenate(([0], np.cumsum(counts))), raw, labels, ended, scope, watched, labelled=labelled
+    )
     more = {name: raw[name] for name in steps.more}
     return replace(ledger, counters={**ledger.counters, **more}) if more else ledger
 

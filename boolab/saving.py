@@ -17,7 +17,7 @@ from boolab.atif import trajectory
 from boolab.codec import dumps, encode, run_fields
 from boolab.errors import SettingError
 from boolab.families import with_subagents
-from boolab.frames import TEXT
+from boolab.frames import TEXT, Runs, each_run
 from boolab.types import Run
 
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ _GROUP_ROWS: Final = 50_000
 _GROUP_BYTES: Final = 64 * 2**20
 
 
-def save_runs(runs: Run | Iterable[Run], path: str | Path) -> None:
+def save_runs(runs: Runs, path: str | Path) -> None:
     """Write runs to a file, which `load_runs` reads back exactly. An old file of that name is replaced.
 
     The runs of subagents follow their parents', each once, linked by `parent_run_id`: see `boolab.subagents.family`.
 
     Args:
-        runs: A run, or runs; from a generator they are written as they come, and need not fit into memory.
+        runs: A run, runs, or the path of a store; from a generator or a store they are written as they come, and need
+            not fit into memory.
         path: Where to; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
             pyarrow) has one row a step, which `counterfactual` reads in batches.
 
@@ -58,7 +59,7 @@ def save_runs(runs: Run | Iterable[Run], path: str | Path) -> None:
     path = Path(path).expanduser()
     check_suffix(path)
     with _replacing(path) as file:
-        _WRITERS[path.suffix](with_subagents([runs] if isinstance(runs, Run) else runs), file)
+        _WRITERS[path.suffix](with_subagents(each_run(runs)), file)
 
 
 def check_suffix(path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from boolab.agents import Agent
 from boolab.errors import SettingError, ToolError
 from boolab.families import descendants, with_subagents
+from boolab.frames import Runs, as_runs
 from boolab.models.base import Model
 from boolab.runner import drive
 from boolab.setup import Setup, model_of, offered_tools
@@ -121,11 +122,11 @@ def task_tool(
     return spec
 
 
-def family(runs: Run | Iterable[Run]) -> list[Run]:
+def family(runs: Runs) -> list[Run]:
     """Runs with the runs of all their subagents, parents first; each once.
 
     Args:
-        runs: A run, or runs; subagents may stand among them already.
+        runs: A run, runs, or the path of a store; subagents may stand among them already.
 
     Returns:
         One list, which the frames, `save_runs` and everything else that takes runs accepts.
@@ -137,11 +138,7 @@ def family(runs: Run | Iterable[Run]) -> list[Run]:
         >>> family([])
         []
     """
-    given: list[Any] = [runs] if isinstance(runs, Run) else list(runs)
-    for run in given:
-        if not isinstance(run, Run):
-            msg = f"expected a Run or runs, not {type(run).__name__}"
-            raise TypeError(msg)
+    given = as_runs(runs)
     below = {child.run_id for run in given for child in descendants(run)}
     return list(with_subagents(run for run in given if run.run_id not in below))
 

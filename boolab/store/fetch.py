@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from boolab.errors import StoreError
 from boolab.store.message_rows import MESSAGE, PART, texts_of_rows
-from boolab.store.records import CALL, HEAD, STEP, Row, restored, run_of_head, steps_of, texts_of
+from boolab.store.records import CALL, HEAD, STEP, Row, decode_settings, restored, run_of_head, steps_of, texts_of
 from boolab.types import Input, Message, Run, Step
 
 INTERRUPTED: Final = "interrupted: the process that made it ended"
@@ -67,6 +67,18 @@ _FINISHED: Final = """
     SELECT 1 FROM runs AS others JOIN runs AS own ON own.id = runs.root
     WHERE (others.run_id = own.run_id OR others.cell = own.cell) AND others.state = 'finished'
 """
+
+
+def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
+    """The settings of the runs in these rows, each combination once."""
+    question = f"SELECT DISTINCT settings FROM runs WHERE id IN ({_listed(rows)})"  # noqa: S608
+    return [{} if text is None else decode_settings(text) for (text,) in connection.execute(question)]
+
+
+def any_label_at(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
+    """Whether any run in these rows has a label."""
+    question = f"SELECT 1 FROM runs WHERE success NOT NULL AND id IN ({_listed(rows)}) LIMIT 1"  # noqa: S608
+    return connection.execute(question).fetchone() is not None
 
 
 def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:

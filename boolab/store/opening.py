@@ -28,6 +28,15 @@ def looks_like_store(head: bytes) -> bool:
     return head.startswith(_MAGIC) and head[_MARK] == APPLICATION_ID.to_bytes(4, "big")
 
 
+def begins_as_sqlite(path: str | Path) -> bool:
+    """Whether a path is that of a SQLite file, so that it can be meant as a store and as nothing else."""
+    place = Path(path).expanduser()
+    if not place.is_file():
+        return False
+    with explained(place), place.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def open_to_write(path: Path) -> sqlite3.Connection:
     """Open a store, or make one, and bring its schema to the newest version. Whoever calls this holds the lock.
 
@@ -70,7 +79,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
             connection = _connect_to_read(path, "mode=ro")
         except sqlite3.OperationalError:
             # No index of the log can be made in a folder that is read-only. Without a log, none is needed.
-            if _size(_log_of(path)) or _size(path.with_name(f"{path.name}-journal")):
+            if _has_log(path):
                 raise
             connection = _connect_to_read(path, "mode=ro&immutable=1")
         try:
@@ -132,7 +141,7 @@ def _check_file(path: Path) -> None:
     page = int.from_bytes(head[16:18], "big")
     pages = int.from_bytes(head[28:32], "big")
     wanted, there = pages * (65536 if page == 1 else page), path.stat().st_size
-    if there < wanted and not _size(_log_of(path)):
+    if there < wanted and not _has_log(path):
         raise StoreError(f"it is damaged: {there:,} bytes of {wanted:,}, the rest was cut off", path=path)
 
 
@@ -168,8 +177,9 @@ def _meaning(error: sqlite3.Error) -> str:
     return f"SQLite: {said}"
 
 
-def _log_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}-wal")
+def _has_log(path: Path) -> bool:
+    """Whether a log lies beside the file, which may hold what the file lacks: a writer was killed, or is at work."""
+    return any(_size(path.with_name(f"{path.name}-{kind}")) for kind in ("wal", "journal"))
 
 
 def _size(path: Path) -> int:

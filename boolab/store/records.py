@@ -185,6 +185,15 @@ def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...],
     return run_of(at, steps=steps, prompt=prompt, inputs=inputs)
 
 
+def decode_settings(text: str) -> Mapping[str, Any]:
+    """The settings of a run, from its column."""
+    return decode(_Settings, {"settings": json.loads(text)}).settings
+
+
+class _Settings(NamedTuple):
+    settings: Mapping[str, Any]
+
+
 _STOP: Final = ("reason", "step", "rule", "threshold", "value")
 
 

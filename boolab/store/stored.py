@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, overload
 
 from boolab.errors import SettingError
-from boolab.store.fetch import rows_in_order, runs_at
+from boolab.store.fetch import any_label_at, rows_in_order, runs_at, settings_at
 from boolab.store.lock import is_locked
 from boolab.store.opening import explained, open_to_read
 from boolab.types import Run
@@ -19,6 +19,7 @@ State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
 
 STATES: Final = ("finished", "interrupted", "running", "replaced")
 _AT_ONCE: Final = 500
+_KEYS_AT_ONCE: Final = 10_000
 
 
 class StoredRuns(Sequence[Run]):
@@ -70,6 +71,19 @@ class StoredRuns(Sequence[Run]):
         """
         for some in _parts(self._rows, size):
             yield self._read(some)
+
+    def settings(self) -> list[Mapping[str, Any]]:
+        """The settings that the runs have, each combination once."""
+        found: dict[str, Mapping[str, Any]] = {}
+        with _reading(self.path) as connection:
+            for some in _parts(self._rows, _KEYS_AT_ONCE):
+                found |= {repr(settings): settings for settings in settings_at(connection, some)}
+        return list(found.values())
+
+    def labelled(self) -> bool:
+        """Whether any of the runs says whether it was a success."""
+        with _reading(self.path) as connection:
+            return any(any_label_at(connection, some) for some in _parts(self._rows, _KEYS_AT_ONCE))
 
     def _read(self, rows: Sequence[int]) -> list[Run]:
         with _reading(self.path) as connection:

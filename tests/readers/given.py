@@ -67,6 +67,8 @@ def samples() -> dict[str, list[Run]]:
         warnings.simplefilter("ignore", ReadWarning)
         own = bl.load_runs(Path(bl.__file__).parents[1] / "datasets" / "runs" / "coder.jsonl")[:12]
         save_runs(own, Path(folder) / "own.parquet")
+        with bl.Store(Path(folder) / "own.db") as store:
+            store.add(own)
         for place in (OWN, Path(folder)):
             for row in read_logs(place).files:
                 if row.format is not None and row.skipped is None:

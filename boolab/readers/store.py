@@ -1,0 +1,34 @@
+"""boolab's own store: what sweeps and `bl.Store` write. See `boolab.store`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from boolab.errors import RunFormatError, StoreError
+from boolab.readers.lines import Head, Warn, warn_reader
+from boolab.store.opening import looks_like_store
+from boolab.store.stored import stored_runs
+from boolab.types import Run
+
+NAME: Final = "store"
+SUFFIXES: Final = (".db",)
+PLACES: Final = ()
+LOOKED_FOR: Final = "a SQLite file that is marked as a store, as sweeps and bl.Store write it"
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a store."""
+    return looks_like_store(head.data)
+
+
+def read(path: Path, warn: Warn = warn_reader) -> list[Run]:  # noqa: ARG001 - nothing in a store is read in part
+    """The runs of one store: those that are finished, and those that were interrupted.
+
+    Raises:
+        RunFormatError: if it is damaged or was made by a newer boolab.
+    """
+    try:
+        return list(stored_runs(path))
+    except StoreError as error:
+        raise RunFormatError(error.message, path=path) from error
