@@ -594,6 +594,32 @@ def test_earlier_calls_are_made_again_as_often_as_the_profile_says() -> None:
     assert len(ranks) > 300
 
 
+@pytest.mark.parametrize("same_result", [0, 1])
+def test_a_revisit_is_never_of_the_call_just_before_and_gives_the_latest_result_or_another(same_result: int) -> None:
+    model = simple(
+        revisit={"rate": 0.6, "same_result": same_result},
+        loop={"rate": 0.1, "again": 0.5, "period": {2: 1}},
+        tools={"a": {"error_rate": 0.2}, "b": {}},
+        calls={1: 1, 2: 1},
+        after_error={"retry": 1, "vary": 1, "fails_again": 0.5},
+        latency={"response_ms": {"median": 10_000, "sigma": 1}},
+    )
+    revisits = 0
+    for run in many(model, 100, capped(30)):
+        latest: dict[str, str] = {}
+        last: tuple[str, ...] = ()
+        for place, step in enumerate(run.steps):
+            looping = any(same_step(step, run.steps[place - back]) for back in (1, 2) if back <= place)
+            after_error = place > 0 and any(result.is_error for result in results_of(run.steps[place - 1]))
+            for n, (call, result) in enumerate(zip(step.response.tool_calls, results_of(step), strict=True)):
+                if not (looping or (after_error and not n)) and call.arguments in latest:
+                    revisits += 1
+                    assert (result.content == latest[call.arguments]) == bool(same_result)
+                    assert call[1:] != last
+                latest[call.arguments], last = result.content, call[1:]
+    assert revisits > 1000
+
+
 def lognormal(values: list[int], median: float, sigma: float) -> bool:
     """Whether whole numbers are ones of a lognormal distribution, to the nearest one."""
     jitter = random.Random(0)  # noqa: S311 - no secret

@@ -274,15 +274,15 @@ class Course:
         return self._period > 0
 
     def _repeat(self, old: Planned) -> None:
-        """A step of a loop: the same again."""
+        """A step of a loop: the same again.
+
+        A loop is left after whole rounds: the latest call, and which one failed, are then those of before.
+        """
         said, start = old.response, f"{self._key}_{len(self._steps) + 1}_"
         calls = tuple([call._replace(id=f"{start}{n}") for n, call in enumerate(said.tool_calls, 1)])
         results = tuple([result._replace(call_id=call.id) for call, result in zip(calls, old.results, strict=True)])
         usage = self._usage(said.usage.output_tokens or 0, self._bits(_BITS), results)
         self._looped += 1
-        self._last = self._rules.tools[calls[-1].name]
-        self._last_made = number_of(calls[-1].arguments)
-        self._failed = max((place for place, result in enumerate(results) if result.is_error), default=-1)
         response = said._replace(tool_calls=calls, usage=usage)
         self._steps.append(Planned(response, results, NEVER, 1.0, old.aside, old.duration_ms))
 

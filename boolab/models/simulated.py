@@ -91,6 +91,7 @@ class SimulatedModel:
         self._summary_texts = texts(profile.summary_chars, "Summary: ")
         self._summary_tokens = None if profile.tokens is None else profile.tokens.summary.table(SLOTS)
         self._reminders = sorted(profile.reminders, key=lambda reminder: reminder.turns_left)
+        self._latest: Planned | None = None
         self._played: WeakKeyDictionary[Sequence[Message], _Played] = WeakKeyDictionary()
 
     @classmethod
@@ -122,7 +123,7 @@ class SimulatedModel:
         shortened = False
         if played is None or played.seed != seed:
             played, tail, shortened = self._find(request)
-        planned = played.course.at(index)
+        planned = self._latest = played.course.at(index)
         response, hazard = planned[0], planned[2]
         if purpose != "step":
             response = self._summary(planned)
@@ -225,23 +226,23 @@ class SimulatedModel:
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
         """The result of one of its calls; None for any other call."""
-        played = self._played.get(context.history) if type(context.history) is History else None
-        if played is not None:
-            planned, place = played.course.at(context.step - 1), context.call - 1
-            calls = planned.response.tool_calls
-            if place < len(calls) and calls[place] is call:
-                return _give(planned.results[place], context.clock)
-        result = self._recall(call, context.step)
+        planned, place = self._latest, context[2] - 1
+        # Mostly the response was the latest one that this model gave; it is told by the very object of the call.
+        if planned is not None and place < len(planned[1]) and planned[0][1][place] is call:
+            return _give(planned[1][place], context[3])
+        result = self._recall(call, context)
         return None if result is None else _give(result, context.clock)
 
-    def _recall(self, call: ToolCall, step: int) -> ToolResult | None:
-        """What a call gives, from its id alone: it names the run's key, the step and the place."""
+    def _recall(self, call: ToolCall, context: ToolContext) -> ToolResult | None:
+        """What a call gives, from its id: it names the run's key, the step and the place."""
         found = _ID.fullmatch(call.id)
-        if found is None or int(found[2]) > step:
+        if found is None or int(found[2]) > context.step:
             return None
         if call.name == self._submits:
             return ToolResult(call.id, SUBMITTED, duration_ms=0)
-        planned, place = Course(self._rules, found[1]).at(int(found[2]) - 1), int(found[3]) - 1
+        played = self._played.get(context.history) if type(context.history) is History else None
+        course = Course(self._rules, found[1]) if played is None else played.course
+        planned, place = course.at(int(found[2]) - 1), int(found[3]) - 1
         calls = planned.response.tool_calls
         return planned.results[place] if 0 <= place < len(calls) and calls[place] == call else None
 
