@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"boolab {version('boolab')}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_add_doctor, _add_import, _add_whatif, _add_report, _add_run, _add_demo, _add_lab):
+    for add in (_add_doctor, _add_import, _add_whatif, _add_report, _add_run, _add_store, _add_demo, _add_lab):
         add(commands)
     return parser
 
@@ -445,6 +445,53 @@ def _run(args: argparse.Namespace) -> int:
     return run_command(args)
 
 
+# --- Stores -----------------------------------------------------------------------------------------------------------
+
+
+def _add_store(commands: Commands) -> None:
+    parser = _command(
+        commands,
+        "store",
+        _store,
+        "say what is in a store of runs, show a run or a sweep, export runs, remove what is not needed",
+        "A store is the file that a sweep with store= writes. The other commands and load_runs read it like any log, "
+        "also while a sweep writes it.",
+        """
+        examples:
+          boolab store ls runs.db
+          boolab store show runs.db 1                 sweep 1: what it is made of, and how its runs ended
+          boolab store show runs.db 3f9a              the run whose id begins like this
+          boolab store export runs.db runs.parquet --sweep 1
+          boolab store prune runs.db --replaced --interrupted
+        """,
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
+    ls = _action(actions, "ls", "the sweeps, how far they are, and the runs by state")
+    ls.add_argument("--json", action="store_true", help="one JSON object: schema, version, bytes, sweeps, states, ...")
+    show = _action(actions, "show", "a sweep by its number, or a run by its id or the beginning of it")
+    show.add_argument("which", metavar="RUN_OR_SWEEP", help="a sweep's number, or a run's id")
+    export = _action(actions, "export", "write the runs to a file, whatever their number")
+    export.add_argument("target", metavar="TARGET", help="a .parquet file (one row a step) or a .jsonl file (ATIF)")
+    export.add_argument("--sweep", metavar="N", type=_positive, help="the runs of this sweep alone")
+    prune = _action(actions, "prune", "say what would be removed, ask, remove it, and make the file smaller")
+    prune.add_argument("--replaced", action="store_true", help="runs that were run again since")
+    prune.add_argument("--interrupted", action="store_true", help="runs that did not come to their end")
+    prune.add_argument("--sweep", metavar="N", type=_positive, help="a sweep, with the runs that no other sweep has")
+    prune.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _action(actions: Commands, name: str, summary: str) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    parser.add_argument("file", metavar="FILE", help="the store, such as runs.db")
+    return parser
+
+
+def _store(args: argparse.Namespace) -> int:
+    from boolab.store_command import store_command  # noqa: PLC0415 - slow to import
+
+    return store_command(args)
+
+
 # --- Values of options: what they do not accept is wrong usage --------------------------------------------------------
 
 
@@ -473,7 +520,7 @@ def _since(text: str) -> tuple[str, Any]:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of logs; accepted: 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, 1 or more")
     return int(text)
 
 

@@ -78,7 +78,9 @@ LAYERS = {
         "store.lock",
         "store.message_rows",
         "store.opening",
+        "store.overview",
         "store.plans",
+        "store.prune",
         "store.records",
         "store.schema",
         "store.stored",
@@ -181,6 +183,7 @@ LAYERS = {
         "report.style",
         "report.tell",
         "run_command",
+        "store_command",
     },
 }
 # A format is added by adding one file.

@@ -32,6 +32,20 @@ def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
     return None if found is None else int(found[0])
 
 
+def row_of(connection: sqlite3.Connection, run_id: str) -> int:
+    """The row of a run: of its attempt that counts, else of the one that is under way.
+
+    Raises:
+        StoreError: if there is none.
+    """
+    states = "CASE state WHEN 'finished' THEN 0 WHEN 'interrupted' THEN 1 WHEN 'running' THEN 2 ELSE 3 END"
+    question = f"SELECT id FROM runs WHERE run_id = ? ORDER BY {states}, attempt DESC LIMIT 1"  # noqa: S608 - our own
+    found = connection.execute(question, (run_id,)).fetchone()
+    if found is None:
+        raise StoreError(f"there is no run {run_id} in it")
+    return int(found[0])
+
+
 def rows_in_order(
     connection: sqlite3.Connection, states: Collection[str], sweep: int | None = None, *, deserted: bool = False
 ) -> array[int]:

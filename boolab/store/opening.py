@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -45,6 +45,8 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     """
     with explained(path):
         _check_file(path)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise StoreError("the file is read-only: expected one that can be written", path=path)  # noqa: EM101
         connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             _check_schema(connection, path, empty=True)
@@ -88,6 +90,17 @@ def open_to_read(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to read a store, and what goes wrong with it in words.
+
+    Raises:
+        StoreError: if there is none, or it cannot be read.
+    """
+    with explained(path), closing(open_to_read(path)) as connection:
+        yield connection
 
 
 @contextmanager

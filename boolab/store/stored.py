@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, overload
 
 from boolab.errors import SettingError
 from boolab.store.fetch import any_label_at, rows_in_order, runs_at, settings_at
 from boolab.store.lock import is_locked
-from boolab.store.opening import explained, open_to_read
+from boolab.store.opening import reading
 from boolab.types import Run
 
 State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
@@ -39,7 +37,7 @@ class StoredRuns(Sequence[Run]):
         if self._found is None:
             # Asked before the file is opened: a writer that comes in between has marked what it found.
             deserted = not is_locked(self.path)
-            with _reading(self.path) as connection:
+            with reading(self.path) as connection:
                 self._found = rows_in_order(connection, self.states, self.sweep, deserted=deserted)
         return self._found
 
@@ -75,18 +73,18 @@ class StoredRuns(Sequence[Run]):
     def settings(self) -> list[Mapping[str, Any]]:
         """The settings that the runs have, each combination once."""
         found: dict[str, Mapping[str, Any]] = {}
-        with _reading(self.path) as connection:
+        with reading(self.path) as connection:
             for some in _parts(self._rows, _KEYS_AT_ONCE):
                 found |= {repr(settings): settings for settings in settings_at(connection, some)}
         return list(found.values())
 
     def labelled(self) -> bool:
         """Whether any of the runs says whether it was a success."""
-        with _reading(self.path) as connection:
+        with reading(self.path) as connection:
             return any(any_label_at(connection, some) for some in _parts(self._rows, _KEYS_AT_ONCE))
 
     def _read(self, rows: Sequence[int]) -> list[Run]:
-        with _reading(self.path) as connection:
+        with reading(self.path) as connection:
             return runs_at(connection, rows)
 
     def __add__(self, other: Iterable[Run]) -> list[Run]:
@@ -144,14 +142,8 @@ def stored_runs(
             raise SettingError(msg)
     place = Path(path).expanduser().absolute()
     found = StoredRuns(place, sweep, asked)
-    with _reading(place):  # whatever is wrong with it is said now, not when somebody looks
+    with reading(place):  # whatever is wrong with it is said now, not when somebody looks
         return found
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    with explained(path), closing(open_to_read(path)) as connection:
-        yield connection
 
 
 def _parts(rows: array[int], size: int = _AT_ONCE) -> Iterator[array[int]]:

@@ -18,6 +18,7 @@ from boolab.store.fetch import INTERRUPTED, row_of_finished, runs_at
 from boolab.store.lock import lock
 from boolab.store.message_rows import MessageRows
 from boolab.store.opening import check_place, explained, open_to_write
+from boolab.store.prune import Prunable, Unwanted, prunable, prune
 from boolab.store.records import CALL, Record, as_json, head_of, holdable, records_of, step_rows
 from boolab.store.tables import End, Held, News, Placed, put_child, put_finished, put_news, settle
 from boolab.types import Run, Step
@@ -307,6 +308,34 @@ class Store:
                 execute("UPDATE runs SET error = ? WHERE id = ?", (INTERRUPTED, root))
                 run_ids = execute("SELECT run_id FROM runs WHERE root = ? ORDER BY id", (root,)).fetchall()
                 settle(self._connection, root, [run_id for (run_id,) in run_ids], cell, "interrupted")
+
+    # --- Removing runs ------------------------------------------------------------------------------------------------
+
+    def prunable(self, unwanted: Unwanted) -> Prunable:
+        """What `prune` would remove.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        self.flush()
+        with explained(self.path):
+            return prunable(self._connection, unwanted)
+
+    def prune(self, unwanted: Unwanted) -> None:
+        """Remove runs, and give the space that they took back to the file system.
+
+        Args:
+            unwanted: Which. Those stay whose steps other runs share that are to stay.
+
+        Raises:
+            StoreError: if that failed; what was not removed is then as it was.
+        """
+        self.flush()
+        with self._transaction("FULL"):
+            prune(self._connection, unwanted)
+        with explained(self.path):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # --- What both ways share -----------------------------------------------------------------------------------------
 
