@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz soak lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
+.PHONY: demo test fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -31,6 +31,9 @@ fuzz: $(READY) ## damage each sample log a hundred times in each way
 
 soak: $(READY) ## play 1,000 seeded runs on a server that fails in all the ways we know
 	$(BIN)/python -m pytest --quiet tests/test_faults.py --soak 1000
+
+crash: $(READY) ## kill sweeps 400 times at any moment, and run them again
+	$(BIN)/python -m pytest --quiet tests/test_crash.py --crash 400
 
 lab: $(READY) ## open the notebooks in JupyterLab
 	$(BIN)/boolab lab

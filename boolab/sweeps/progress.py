@@ -39,11 +39,12 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._tell(refresh=True)
+        shown = not self._bar.disable  # closed, it is no longer
         self._bar.close()
         if error is not None and self._store is not None:
             kept = f"{self.done:,} of {self.total:,} runs are kept in {self._store}; the same call goes on from there"
             error.add_note(kept)
-            if not self._bar.disable:
+            if shown:
                 self._bar.write(f"sweep: {kept}", file=sys.stderr)
 
     def add(self, reason: str) -> None:
