@@ -622,7 +622,7 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, first: Ints, cut: Flags, scope:
 def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags, scope: Scope) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
-        under = set(frame["identity"].dropna()) if "identity" in frame else set()
+        under = set(frame["identity"].dropna().unique()) if "identity" in frame else set()
         if under - {detector.identities}:
             msg = (
                 f"the frame's calls are compared by {', '.join(sorted(under))}, not by {detector.identities}: make it "
@@ -649,7 +649,10 @@ def _flat(lists: pd.Series[Any]) -> Ints:
         row = int(lists.isna().argmax())
         msg = f"column {lists.name!r} has no value in row {row}: every step needs a list of numbers"
         raise SettingError(msg)
-    return np.fromiter(chain.from_iterable(lists), dtype=np.int64)
+    parts = lists.tolist()
+    if set(map(type, parts)) == {np.ndarray}:  # as they come from a file
+        return np.concatenate(parts).astype(np.int64)
+    return np.fromiter(chain.from_iterable(parts), dtype=np.int64)
 
 
 def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:

@@ -34,7 +34,7 @@ class Partition(NamedTuple):
         found = batches_of(self.file, rows, columns) if self.groups is None else _begun(self, rows, columns)
         seen: set[Any] = set()
         for frame in whole_runs(found, self.file):
-            take_ids(seen, frame["run_id"], self.file)
+            take_ids(seen, frame["run_id"].unique(), self.file)
             yield frame
 
 

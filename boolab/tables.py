@@ -86,7 +86,7 @@ def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[p
     seen: set[Any] = set()
     for file in files_of(path):
         for frame in whole_runs(batches_of(file, rows, columns), file):
-            take_ids(seen, frame["run_id"], file)
+            take_ids(seen, frame["run_id"].unique(), file)
             yield frame
 
 
