@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
+.PHONY: demo test properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -25,6 +25,9 @@ demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figu
 
 test: $(READY) ## run the tests
 	$(BIN)/python -m pytest --quiet --numprocesses 2
+
+properties: $(READY) ## try all properties on four times as many random cases
+	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough
 
 fuzz: $(READY) ## damage each sample log a hundred times in each way
 	$(BIN)/python -m pytest --quiet --numprocesses 2 tests/readers/test_damage.py --damage 100

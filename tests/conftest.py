@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.canary import CANARY, Listening, files_with, sing
+from tests.cases import USUAL
 
 OUT = Path(__file__).parent.parent / "out"
 
+settings.register_profile("thorough", max_examples=4 * USUAL)
 sing()  # before any test module is imported: one might look at the environment as it is
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from boolab.agents import Agent
@@ -32,6 +32,7 @@ from boolab.saving import save_runs
 from boolab.stop import StopRule, doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.subagents import family, task_tool
 from boolab.types import Event, Message, Response, Run
+from tests.cases import cases
 from tests.helpers import QUIET, TOOLS, call, distinct, letter, play
 from tests.test_properties import FREE, NEVER, scripts
 from tests.walk import Counters
@@ -81,7 +82,7 @@ PROMPTING = replace(QUIET, name="prompting", finish=("reason_stop",), idle_promp
 OWN: dict[str, Policy] = {"quiet": QUIET, "nudging": NUDGING, "prompting": PROMPTING}
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@cases(100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_under_the_same_rules_and_script_a_branch_is_the_run_that_was_not_disturbed(data: Any) -> None:
     script = data.draw(scripts(pauses=True))
@@ -141,7 +142,7 @@ RULES: dict[str, Any] = {
 """The rules for the axes of the walk, in its order of precedence."""
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@cases(80, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_under_other_limits_a_branch_stops_where_a_walk_over_the_whole_run_says(data: Any) -> None:
     script = data.draw(scripts())

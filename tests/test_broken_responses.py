@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from boolab import Policy, RecordedModel, ScriptedModel, SettingError, counterfactual, policies, run_sync, tool
@@ -20,6 +20,7 @@ from boolab.models.base import Emit, Request
 from boolab.runner import resume
 from boolab.types import Message, Response
 from tests import test_counterfactual_presets as presets
+from tests.cases import cases
 from tests.helpers import QUIET, play
 from tests.test_branch import NUDGING, PROMPTING, branched, ended_by_a_call, since
 from tests.test_counterfactuals import row_of
@@ -167,7 +168,7 @@ def test_every_preset_says_how_often_it_asks_again() -> None:
 
 OWN = {"quiet": QUIET, "nudging": NUDGING, "prompting": PROMPTING}
 GOING_ON = [name for name, policy in policies.items() if policy.continues != 0 and policy.continues_by != "loop"]
-SOME = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = cases(8, suppress_health_check=list(HealthCheck))
 
 
 class Breaking:

@@ -14,7 +14,6 @@ import boolab as bl
 from boolab.agents import Agent
 from boolab.counterfactuals import counterfactual
 from boolab.errors import SettingError
-from boolab.frames import runs_df
 from boolab.models.recorded import RecordedModel
 from boolab.policy import Policy
 from boolab.presets import policies
@@ -22,7 +21,7 @@ from boolab.runner import run_sync
 from boolab.tools import ToolContext, tool
 from boolab.types import MICRO, Run
 from tests.helpers import TOOLS, play
-from tests.test_counterfactuals import row_of
+from tests.test_counterfactuals import assert_spent, row_of
 from tests.test_properties import ARGUMENTS, NEVER
 
 REFUSED = {"opencode_v1": "compaction", "opencode_v2": "compaction", "crush": "compaction"}
@@ -147,14 +146,7 @@ def assert_as_live(row: dict[str, Any], recording: Run, again: Run) -> None:
         return
     found = (row["stop_reason"], row["stop_step"], tuple(filter(None, row["also_true"].split(","))))
     assert found == (again.stop_reason, again.stop_step, again.stop.also_true)
-    spent = row_of(runs_df(again))
-    assert (row["steps"], row["tool_calls"]) == (spent["n_steps"], spent["n_tool_calls"])
-    assert row["steps"] + row["saved_steps"] == recording.n_steps
-    assert row["tool_calls"] + row["saved_tool_calls"] == recording.n_tool_calls
-    if row["tokens"] is not None:
-        assert row["tokens"] == spent["input_tokens"] + spent["output_tokens"]
-    if row["cost_usd"] is not None:
-        assert round(row["cost_usd"] * MICRO) == round(spent["cost_usd"] * MICRO)
+    assert_spent(row, recording, again)
 
 
 @pytest.mark.parametrize("name", ANSWERED)

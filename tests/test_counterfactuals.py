@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -21,16 +23,30 @@ from boolab.ledger import recording_df
 from boolab.models.recorded import RecordedModel
 from boolab.stop import AnyOf, StopRule, doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
 from boolab.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from tests.cases import cases
 from tests.helpers import distinct, play, steps
 from tests.test_properties import FREE, MANY, NEVER, rules, scripts
-from tests.walk import REASONS, UNITS, walk
+from tests.walk import REASONS, UNITS, USED, total_of, walk
 
 # --- Against the live loop --------------------------------------------------------------------------------------------
 
 
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table, unknown values as None."""
+    rows = table.to_dict("records")
+    return [{str(name): None if value is pd.NA else value for name, value in row.items()} for row in rows]
+
+
 def row_of(table: pd.DataFrame) -> dict[str, Any]:
-    assert len(table) == 1
-    return {str(name): None if value is pd.NA else value for name, value in table.iloc[0].items()}
+    (row,) = rows_of(table)
+    return row
+
+
+def rows_by(table: pd.DataFrame, keys: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The rows of a table by the values of the columns that tell them apart."""
+    rows = {tuple(row[name] for name in keys): row for row in rows_of(table)}
+    assert len(rows) == len(table)
+    return rows
 
 
 def assert_equals_replay(row: dict[str, Any], recording: Run, rule: StopRule) -> None:
@@ -46,12 +62,20 @@ def assert_equals_replay(row: dict[str, Any], recording: Run, rule: StopRule) ->
     found = (row["stop_reason"], row["stop_step"], tuple(filter(None, row["also_true"].split(","))))
     assert found == (again.stop_reason, again.stop_step, again.stop.also_true)
     assert (row["outcome"] == "unchanged") == (again.stop_reason == "finished")
-    spent = row_of(runs_df(again))
-    assert (row["steps"], row["tool_calls"]) == (spent["n_steps"], spent["n_tool_calls"])
-    assert row["steps"] + row["saved_steps"] == recording.n_steps
-    if row["tokens"] is not None:
-        assert row["tokens"] == spent["input_tokens"] + spent["output_tokens"]
-        assert round(row["cost_usd"] * MICRO) == round(spent["cost_usd"] * MICRO)
+    assert_spent(row, recording, again)
+
+
+def assert_spent(row: dict[str, Any], recording: Run, again: Run) -> None:
+    """What a row says was used, and saved, against all that the run that was played again asked for."""
+    assert again.outside == ()
+    assert (row["steps"], row["tool_calls"]) == (again.n_steps, again.n_tool_calls)
+    assert (row["steps"] + row["saved_steps"], row["tool_calls"] + row["saved_tool_calls"]) == (
+        recording.n_steps,
+        recording.n_tool_calls,
+    )
+    for name, per_dollar in (("tokens", 1), ("cost_usd", MICRO)):
+        if row[name] is not None:
+            assert round(row[name] * per_dollar) == total_of(again, again.steps, USED[name.removesuffix("_usd")])
 
 
 @st.composite
@@ -72,14 +96,10 @@ def grids(draw: st.DrawFn, recording: Run) -> dict[str, list[Any]]:
     return grid
 
 
-QUICK = settings(
-    max_examples=500,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
-
-FEWER = settings(QUICK, max_examples=150)
+QUICK: dict[str, Any] = {
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+    "suppress_health_check": list(HealthCheck),
+}
 MAKE: dict[str, Any] = {"steps": max_steps, "tool_budget": tool_budget, "doom_loop": doom_loop, "max_cost": max_cost,
                         "error_streak": error_streak, "max_tokens": max_tokens, "max_time": bl.max_time}  # fmt: skip
 COLUMN = {"steps": "step_cap"}
@@ -96,15 +116,11 @@ def rule_of(setting: dict[str, Any]) -> StopRule:
 def test_every_setting_of_a_grid_is_what_the_live_loop_makes_of_the_recorded_run(data: Any) -> None:
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     grid = data.draw(grids(recording))
-    table = counterfactual(recording, grid=grid)
-    settings = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    assert len(table) == len(settings)
-    for setting in settings:
-        rows = table
-        for name, value in setting.items():
-            column = rows[COLUMN.get(name, name)]
-            rows = rows[column.isna() if value is None else (column == value).fillna(value=False)]
-        assert_equals_replay(row_of(rows), recording, rule_of(setting))
+    rows = rows_by(counterfactual(recording, grid=grid), [COLUMN.get(name, name) for name in grid])
+    settings = [*itertools.product(*grid.values())]
+    assert len(rows) == len(settings)
+    for values in settings:
+        assert_equals_replay(rows[values], recording, rule_of(dict(zip(grid, values, strict=True))))
 
 
 @MANY
@@ -172,14 +188,10 @@ def any_grid(draw: st.DrawFn) -> dict[str, list[Any]]:
 def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(data: Any) -> None:
     run = data.draw(sessions().filter(lambda run: run.success is not None))
     grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
-    table = counterfactual(run, grid=grid, scope=scope)
+    rows = rows_by(counterfactual(run, grid=grid, scope=scope), [COLUMN.get(name, name) for name in grid])
     for values in itertools.product(*grid.values()):
         setting = dict(zip(grid, values, strict=True))
-        rows = table
-        for name, value in setting.items():
-            column = rows[COLUMN.get(name, name)]
-            rows = rows[column.isna() if value is None else (column == value).fillna(value=False)]
-        row = row_of(rows)
+        row = rows[values]
         expected = walk(run, setting, scope)
         for name, value in expected.items():
             found = row[f"{name}_usd"] if name.endswith("cost") else row[name]
@@ -188,7 +200,7 @@ def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(da
             assert found == value, (name, found, value, setting)
 
 
-@QUICK
+@cases(500, **QUICK)
 @given(st.data())
 def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(0, 4)))]
@@ -197,37 +209,43 @@ def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: An
     extra: dict[str, Any] = {"rules": [max_steps(2) | tool_budget(3)]} if data.draw(st.booleans()) else {}
     whole = counterfactual(runs, grid=grid, scope=scope, by=by, tally=True, **extra)
     keys = [name for name in ("agent", *(COLUMN.get(name, name) for name in grid), "rule") if name in whole]
-    sums = [name for name in whole.columns if name not in keys and name != "success_by"]
+    sums = [str(name) for name in whole.columns if name not in keys and name != "success_by"]
+    tallies = {key: amounts(row, sums) for key, row in rows_by(whole, keys).items()}
     # by the table
-    rows = counterfactual(runs, grid=grid, scope=scope, by=by, **extra)
-    rows = rows.assign(n_runs=1, successes=rows["success"].astype("Int64").fillna(0))
-    rows["n_unknown_tokens"], rows["n_unknown_cost"] = rows["tokens"].isna(), rows["cost_usd"].isna()
-    for outcome in ("unchanged", "truncated", "not_identified", "censored", "unknown"):
-        rows[f"n_{outcome}"] = rows["outcome"] == outcome
-    for reason in {*rows["stop_reason"].dropna()} - {"error"}:
-        rows[f"n_{reason}"] = (rows["stop_reason"] == reason).fillna(value=False)
-    rows["successes_censored"] = rows["successes"] * rows["n_censored"]
     if runs:
-        table = rows.groupby(keys, dropna=False)[[name for name in sums if name in rows.columns]].sum()
-        tally = whole.set_index(keys)[[*table.columns]].fillna(0)
-        pd.testing.assert_frame_equal(tally.sort_index(), table.sort_index(), check_dtype=False)
-        assert (whole[[name for name in sums if name not in rows]].fillna(0) == 0).all(axis=None)
+        added: dict[tuple[Any, ...], Counter[str]] = {}
+        for row in rows_of(counterfactual(runs, grid=grid, scope=scope, by=by, **extra)):
+            added.setdefault(tuple(row[name] for name in keys), Counter()).update(counts(row) | amounts(row, sums))
+        assert tallies == {key: {name: total[name] for name in sums} for key, total in added.items()}
     # by a partition
     side = [data.draw(st.booleans()) for _ in runs]
     parts = [[run for run, left in zip(runs, side, strict=True) if left is which] for which in (True, False)]
     if by is None and all(parts) and len({any(r.success is not None for r in part) for part in parts}) == 1:
-        tallies = [counterfactual(part, grid=grid, scope=scope, tally=True, **extra) for part in parts]
-        counted = [
-            name
-            for name in sums
-            if name.startswith(("n_", "succ", "kept", "steps", "saved_steps", "tool", "saved_tool"))
-        ]
-        added = sum(t.set_index(keys).reindex(columns=counted).fillna(0) for t in tallies)
-        assert isinstance(added, pd.DataFrame)
-        pd.testing.assert_frame_equal(added, whole.set_index(keys)[counted].fillna(0), check_dtype=False)
+        both: dict[tuple[Any, ...], Counter[str]] = {key: Counter() for key in tallies}
+        for part in parts:
+            tally = counterfactual(part, grid=grid, scope=scope, tally=True, **extra)
+            for key, row in rows_by(tally, keys).items():
+                both[key].update(amounts(row, sums))
+        assert tallies == {key: {name: total[name] for name in sums} for key, total in both.items()}
 
 
-@FEWER
+def amounts(row: dict[str, Any], names: Sequence[str]) -> dict[str, int]:
+    """Those of a row's numbers as integers: cost in micro-dollars, 0 where it is unknown."""
+    unit = {name: MICRO if name.endswith("_usd") else 1 for name in names if name in row}
+    return {name: round((row[name] or 0) * of) for name, of in unit.items()}
+
+
+def counts(row: dict[str, Any]) -> dict[str, int]:
+    """What the row of a run and a setting counts for in a tally."""
+    of = {"n_runs": 1, f"n_{row['outcome']}": 1, "successes": int(row["success"] or 0)}
+    if row["stop_reason"] not in (None, "error"):
+        of[f"n_{row['stop_reason']}"] = 1
+    of["n_unknown_tokens"], of["n_unknown_cost"] = int(row["tokens"] is None), int(row["cost_usd"] is None)
+    of["successes_censored"] = of["successes"] * (row["outcome"] == "censored")
+    return of
+
+
+@cases(50, **QUICK)
 @given(st.data())
 def test_a_frame_of_the_recordings_says_the_same_as_the_runs(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]

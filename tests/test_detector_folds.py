@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.actions import ActionStreak
@@ -20,6 +20,7 @@ from boolab.streaks import FinishStreak, IdleStreak, RoundStreak, SameError
 from boolab.types import REDACTED, Response, ToolCall, ToolResult
 from boolab.watch import Watch
 from boolab.windows import StepRepeats, ToolWindow
+from tests.cases import cases
 
 
 class Call(NamedTuple):
@@ -248,7 +249,7 @@ FOLDS: list[tuple[Detector, Naive]] = [
 ALL = [*(detector for detector, _ in FOLDS), Chanting()]
 
 
-@settings(max_examples=300, deadline=None)
+@cases(100)
 @given(STEPS)
 def test_each_fold_counts_what_a_walk_over_all_steps_counts(steps: Any) -> None:
     watch, counts = Watch([detector for detector, _ in FOLDS]), {d.name: 0 for d, _ in FOLDS}
@@ -323,7 +324,7 @@ def test_every_detector_has_a_name_of_its_own() -> None:
     assert len({detector.name for detector in ALL}) == len(ALL)
 
 
-@settings(max_examples=50, deadline=None)
+@cases(50)
 @given(STEPS, STEPS)
 def test_detectors_can_be_shared_because_they_remember_nothing(one: Any, other: Any) -> None:
     def alone(steps: Any) -> list[dict[str, int | None]]:

@@ -8,13 +8,14 @@ from hashlib import blake2b
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.detectors import IDENTITIES, Detector, ErrorStreak, RepeatStreak, arguments_hash, call_key, cycle_period
 from boolab.errors import SettingError
 from boolab.types import REDACTED, Response, ToolCall, ToolResult
 from boolab.watch import Watch
+from tests.cases import cases
 
 
 def counts_of(detector: Detector, pairs: Sequence[tuple[ToolCall, ToolResult]]) -> list[int | None]:
@@ -82,7 +83,7 @@ def call_and_result(draw: st.DrawFn) -> tuple[ToolCall, ToolResult]:
     return ToolCall("", name, text), ToolResult("", draw(st.sampled_from(["x", "y"])))
 
 
-@settings(max_examples=500, deadline=None)
+@cases(150)
 @given(st.lists(call_and_result(), max_size=8), st.sampled_from(IDENTITIES))
 def test_the_folded_streak_is_the_run_length_of_equal_keys(pairs: Any, identity: str) -> None:
     keys: list[object] = []

@@ -12,7 +12,7 @@ from typing import Any, overload
 import httpx
 import pytest
 from httpx_sse import EventSource
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from boolab.clock import VirtualClock
@@ -38,6 +38,7 @@ from boolab.types import (
     Usage,
     response_message,
 )
+from tests.cases import cases
 from tests.helpers import TOOLS
 
 BODIES = Path(__file__).parent / "sse"
@@ -714,7 +715,7 @@ EVENTS = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@cases(100)
 @given(st.lists(EVENTS, max_size=6), st.booleans())
 def test_whatever_a_server_sends_nothing_is_raised_and_what_is_made_of_it_is_proper(
     events: list[tuple[str, str]], as_a_whole: bool
@@ -747,7 +748,7 @@ PROSE = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.text
 NAMES = st.text("abc_", min_size=1, max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@cases(70)
 @given(st.data())
 def test_any_response_streamed_in_any_pieces_is_that_response(data: st.DataObject) -> None:
     draw = data.draw
@@ -1021,7 +1022,7 @@ def act(talk: Conversation, action: Any) -> None:
         talk.send_summary(compacted)
 
 
-@settings(max_examples=150, deadline=None)
+@cases(50)
 @given(st.lists(st.tuples(ACTIONS, TAILS, st.booleans()), max_size=12))
 def test_each_body_of_a_run_is_the_one_that_is_written_without_anything_remembered(
     course: list[tuple[Any, list[Message], bool]],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -19,6 +19,7 @@ from boolab.streaks import FinishStreak, IdleStreak, RoundStreak, SameError, Tim
 from boolab.tools import tool
 from boolab.types import Run
 from boolab.windows import StepRepeats, ToolWindow
+from tests.cases import cases
 
 DETECTORS: Final[tuple[Detector, ...]] = (
     RepeatStreak("ordered"),
@@ -176,7 +177,7 @@ def played(policy: Policy, items: list[Any], answers: list[bool], messages: int)
     return run, ran
 
 
-@settings(max_examples=500, deadline=None)
+@cases(500)
 @given(policy=any_policy(), items=scripts(), answers=st.lists(st.booleans(), max_size=4), messages=st.integers(0, 2))
 def test_every_run_ends_on_record_whatever_the_policy(
     policy: Policy, items: list[Any], answers: list[bool], messages: int

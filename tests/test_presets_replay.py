@@ -31,9 +31,10 @@ from boolab.runner import resume, run_sync, start
 from boolab.setup import Question
 from boolab.tools import tool
 from boolab.types import Event, Message, Response, Run, ToolCall, ToolResult
+from tests.cases import cases
 from tests.helpers import TOOLS, call
 
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = cases(70, suppress_health_check=[HealthCheck.too_slow])
 LIMITED = (*policies.values(), fixed_turns(4), dynamic_turns(2, 2))
 OFTEN = (*LIMITED, *(get_policy(name) for name in ("boocode", "openhands_classic", "opencode_v2") * 3), *LIMITED[-2:])
 KINDS = set(re.findall(r"`(\w+)`(?=[^|]*\|[^|]*\|$)", events.__doc__ or "", re.MULTILINE))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from boolab.detectors import IDENTITIES
@@ -26,9 +26,10 @@ from boolab.stop import (
     tool_budget,
 )
 from boolab.types import MICRO, Run
+from tests.cases import cases
 from tests.helpers import QUIET, call, play
 
-MANY = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = cases(500, suppress_health_check=[HealthCheck.too_slow])
 FREE = replace(QUIET, ceiling=None)
 NEVER = tool_budget(10**9)
 

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -32,6 +32,7 @@ from boolab.models.scripted import ScriptedModel
 from boolab.presets import policies
 from boolab.runner import resume, run, run_sync
 from boolab.types import Event, Message, Response, Run, Text, ToolCall, ToolResult, Usage
+from tests.cases import cases
 from tests.helpers import TOOLS, call, distinct, play, steps
 from tests.model_protocols import Said, Speaks, both, go
 from tests.model_server import CLOSE, ModelServer, stream
@@ -254,7 +255,7 @@ def test_when_the_disk_is_full_the_runs_go_on_and_each_says_so_once(tmp_path: Pa
 # Played again.
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@cases(60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_run_played_from_its_recording_is_the_same_run(data: Any) -> None:
     script = data.draw(scripts(pauses=True))
@@ -540,7 +541,7 @@ def put(value: Any, place: tuple[Any, ...], other: Any) -> Any:
     return copy
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@cases(100, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_whatever_stands_in_a_recording_it_is_refused_or_played(data: Any) -> None:
     with TemporaryDirectory() as folder:

@@ -47,6 +47,7 @@ from boolab.types import (
     Usage,
     WrapUp,
 )
+from tests.cases import cases
 from tests.helpers import call, distinct, play, steps
 
 count = st.none() | st.integers(0, 10**12)
@@ -164,7 +165,7 @@ def test_a_run_comes_back_from_atif_exactly_as_it_was(run: Run) -> None:
     assert_same(run_of_trajectory(json.loads(dumps(trajectory(run)))), run)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@cases(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(several=st.lists(runs(), max_size=4, unique_by=lambda run: run.run_id))
 def test_runs_come_back_from_parquet_exactly_as_they_were(several: list[Run], tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"

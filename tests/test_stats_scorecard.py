@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -20,10 +20,11 @@ from boolab.stats.scorecard import scorecard
 from boolab.stats.scores import FAILED, NOT_ENDED
 from boolab.stop import StopRule, doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
 from boolab.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from tests.cases import cases
 from tests.test_counterfactuals import LIMITS, MAKE, sessions
 from tests.walk import walk
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = cases(40, suppress_health_check=list(HealthCheck))
 
 
 def run_of(calls: str, success: bool | None = None, **fields: Any) -> Run:

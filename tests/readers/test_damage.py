@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -16,6 +16,7 @@ from boolab.errors import ReadWarning, RunFormatError
 from boolab.reading import read_logs
 from boolab.saving import save_runs
 from boolab.types import Run
+from tests.cases import cases
 from tests.helpers import distinct, play
 from tests.readers.claude import Session, call, text, usage
 from tests.readers.expected import EXPECTED
@@ -107,17 +108,19 @@ def test_a_real_log_cut_or_changed_anywhere(name: str, tmp_path: Path, request: 
 
 
 @pytest.mark.parametrize("name", [MADE[0], "tau_bench/tau-bench-tiny-airline.json", MADE[1]])
-def test_a_log_cut_at_any_byte_has_no_more_steps(name: str, made: Path, tmp_path: Path) -> None:
+def test_a_log_cut_at_any_byte_has_no_more_steps(
+    name: str, made: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     whole, path = (made / name).read_bytes(), tmp_path / Path(name).name
     complete = outcome(path, whole)
     assert complete
-    for size in range(0, len(whole), 11):
+    for size in range(0, len(whole), max(1, 400 // request.config.getoption("--damage"))):
         runs = outcome(path, whole[:size])
         assert runs is None or sum(run.n_steps for run in runs) <= sum(run.n_steps for run in complete)
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@cases(8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_sample_with_values_of_other_kinds(name: str, made: Path, tmp_path: Path, data: st.DataObject) -> None:
     changed = (made / name).read_text()
