@@ -191,6 +191,14 @@ def test_a_request_is_answered_alike_without_the_requests_before_it() -> None:
         assert asyncio.run(SimulatedModel(MODEL.profile).respond(request)) == step.response
 
 
+def test_two_seeds_in_one_history_are_two_runs() -> None:
+    model, history, said = simple(), History(lively_runs()[0].prompt, []), []
+    for seed in (1, 2, 1, 2):
+        request = Request(0, history, (open_tool("a"),), VirtualClock(), seed=seed)
+        said.append(asyncio.run(model.respond(request)))
+    assert said[0] == said[2] != said[1] == said[3]
+
+
 def test_a_result_is_found_by_the_id_of_its_call_alone() -> None:
     fresh = SimulatedModel(MODEL.profile)
     run = next(run for run in lively_runs() if any(len(step.results) > 1 for step in run.steps))
@@ -217,6 +225,9 @@ def test_a_call_that_is_not_its_own_has_no_result() -> None:
         call._replace(id=call.id.replace("_1_", "_2_")),
     ):
         assert MODEL.reply(strange, context) is None
+    to_come = lively_runs()[0].steps[1].response.tool_calls[0]
+    assert MODEL.reply(to_come, context) is None
+    assert asyncio.run(take(MODEL.reply(to_come, context._replace(step=2)))) is not None
 
 
 @given(
@@ -358,6 +369,8 @@ def test_after_a_compaction_its_requests_are_shorter_and_its_course_is_the_same(
         shown = 2000 + 2 * 1000 + 400 // 4
         assert shown <= inputs[before - 1] <= shown + 50  # and the words around the summary
         assert run.steps[before - 1].response.usage.cached_tokens == inputs[before - 1] - 1000
+    asked = [compacted.response for compacted in run.compactions]
+    assert all(response is not None and (response.usage.input_tokens or 0) <= 8200 for response in asked)
     assert [b - a for a, b in pairwise(inputs) if b > a] == [1000] * (29 - len(places))
 
 
@@ -478,6 +491,7 @@ def test_loops_begin_last_and_repeat_as_the_profile_says() -> None:
     )
     entered, eligible, periods, times = 0, 0, Counter[int](), Counter[int]()
     for run in many(model, 300, capped(40)):
+        assert run.stop_reason == "step_cap", run.error
         blocks = list(loops_of(run))
         for begin, steps in blocks[:1]:  # before it all steps differ
             source = next(place for place in range(begin) if same_step(run.steps[place], run.steps[begin]))
@@ -711,7 +725,9 @@ def test_success_follows_difficulty_and_whether_the_run_finished_or_was_cut() ->
         runs[kind] += 1
         hits[kind] += run.success is True
     assert all(likely(hits[kind], runs[kind], chance) for kind, chance in CHANCES.items())
-    assert {run.success for run in many(model, 200, capped(2)) if run.stop_reason == "step_cap"} == {False}
+    for cap, known in ((2, {False}), (3, {False, True})):
+        cut = [run.success for run in many(model, 200, capped(cap)) if run.stop_reason == "step_cap"]
+        assert set(cut) == known
 
 
 def test_a_run_that_is_cut_is_a_success_only_if_it_would_have_been_one() -> None:
