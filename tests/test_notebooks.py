@@ -22,7 +22,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 LOGS = checkout().parent / "shared/data/claude-code"
-NOTEBOOKS = sorted((checkout() / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = {path.stem[:2]: path for path in sorted((checkout() / "notebooks").glob("*.ipynb"))}
+"""By their numbers."""
 
 
 def execute(path: Path, extra: str = "") -> Any:
@@ -42,16 +43,17 @@ def images(notebook: Any) -> int:
 
 
 def test_there_are_notebooks() -> None:
-    assert [path.stem for path in NOTEBOOKS] == [
+    assert [path.stem for path in NOTEBOOKS.values()] == [
         "01_first_run",
         "02_caps_budgets_doom_loops",
         "03_your_own_logs",
         "04_harnesses",
         "06_real_models",
+        "08_many_machines",
     ]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS.values(), ids=lambda path: path.stem)
 def test_outputs_are_stripped(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
@@ -69,7 +71,7 @@ for play.value in range(1, run.n_steps + 1):
     seen.append(view.value.splitlines()[0].split("   ")[0])
 print(seen, run.stop_reason, live.run.stop_reason)
 """
-    notebook = execute(NOTEBOOKS[0], extra)
+    notebook = execute(NOTEBOOKS["01"], extra)
     printed = notebook.cells[-1].outputs[0]["text"]
     assert printed.strip() == "['step 1 of 4', 'step 2 of 4', 'step 3 of 4', 'step 4 of 4'] doom_loop aborted"
 
@@ -79,7 +81,7 @@ def test_02_finds_what_a_threshold_kills_and_what_naive_drops() -> None:
 killed = table[(table["off"] == "finished") & (table["2"] == "doom_loop")].index.tolist()
 print("polling" in killed, table.loc["stuck", "off"], int(policies.query("policy == 'naive'")["n_dropped"].sum()) > 0)
 """
-    notebook = execute(NOTEBOOKS[1], extra)
+    notebook = execute(NOTEBOOKS["02"], extra)
     assert notebook.cells[-1].outputs[0]["text"].strip() == "True step_cap True"
     assert images(notebook) == 3
 
@@ -99,7 +101,7 @@ print(shipped, [agent.steps, agent.tool_budget, agent.doom_loop], surprising.run
 def test_03_finds_the_stuck_run_and_what_polls_and_ends_with_what_to_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BOOLAB_LOGS", raising=False)
     monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
-    notebook = execute(NOTEBOOKS[2], LAST)
+    notebook = execute(NOTEBOOKS["03"], LAST)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
     assert printed == "True [56, None, 5] coder-041 {'wait_for_build': None}"
     assert images(notebook) == 6
@@ -111,7 +113,7 @@ def test_03_runs_on_logs_without_labels_and_ships_nothing_that_they_do_not_carry
 ) -> None:
     monkeypatch.setenv("BOOLAB_LOGS", str(LOGS))
     monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
-    notebook = execute(NOTEBOOKS[2], LAST)
+    notebook = execute(NOTEBOOKS["03"], LAST)
     assert notebook.cells[-1].outputs[0]["text"].startswith("False [DEFAULT, DEFAULT, DEFAULT] ")
     assert images(notebook) == 6
 
@@ -128,7 +130,7 @@ print(
     int(pd.DataFrame(watched)["polling"].count()),
 )
 """
-    notebook = execute(NOTEBOOKS[3], extra)
+    notebook = execute(NOTEBOOKS["04"], extra)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
     assert printed == "finished [1, 2, 3] 3 [3, 10, 364] [(3, 2), (4, 3), (4, 3)] 3"
     assert images(notebook) == 4
@@ -154,7 +156,7 @@ def test_06_compares_a_double_a_script_and_a_model_of_ones_own_and_shows_no_key(
         values = ("mine", own.url + CHAT.root, "openai", "KEY_OF_MINE")
         for name, value in (*zip(SETTINGS, values, strict=True), ("KEY_OF_MINE", key)):
             monkeypatch.setenv(name, value)
-        notebook = execute(NOTEBOOKS[4], COMPARED)
+        notebook = execute(NOTEBOOKS["06"], COMPARED)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
     told, _, server = printed.rpartition(" ")
     agreed = [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
@@ -182,9 +184,19 @@ def test_06_says_what_to_install_if_there_is_nothing_to_ask(monkeypatch: pytest.
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setitem(sys.modules, "llmock", None)
     first, second, *_ = (
-        cell.source for cell in nbformat.read(NOTEBOOKS[4], as_version=4).cells if cell.cell_type == "code"
+        cell.source for cell in nbformat.read(NOTEBOOKS["06"], as_version=4).cells if cell.cell_type == "code"
     )
     namespace: dict[str, Any] = {}
     exec(first, namespace)  # noqa: S102 - the project's own notebook
     with pytest.raises(SystemExit, match="install the double: pip install llmock"):
         exec(second, namespace)  # noqa: S102
+
+
+def test_08_gives_the_same_on_a_cluster_also_when_a_worker_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOOLAB_SCHEDULER", raising=False)
+    extra = """
+print(same, there.equals(here), died, lost["run_id"].nunique(), set(lost["stop_reason"]), len(said), client.status)
+"""
+    notebook = execute(NOTEBOOKS["08"], extra)
+    assert notebook.cells[-1].outputs[0]["text"].strip() == "True True True 80 {'finished'} 80 closed"
+    assert images(notebook) == 1
