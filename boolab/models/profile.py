@@ -451,7 +451,7 @@ class Profile(_Strict):
     def save(self, path: str | Path) -> None:
         """Write the profile to a YAML file that `load` reads as an equal one. What has its default is left out."""
         plain = {"name": self.name, **self.model_dump(exclude_defaults=True)}
-        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
+        text = yaml.safe_dump(plain, sort_keys=False, width=120)  # in ASCII: as it is, U+0085 would be read as a space
         Path(path).expanduser().write_text(text, encoding="utf-8")
 
     @cached_property
