@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -111,8 +112,19 @@ def test_the_lab_refuses_a_folder_that_does_not_exist(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == f"boolab: {tmp_path / 'nowhere'} does not exist\n"
 
 
+def lab(*arguments: str, **environment: str) -> str:
+    """What JupyterLab prints as `boolab lab` becomes it."""
+    command = [sys.executable, "-m", "boolab.cli", "lab", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment})
+    return done.stdout.strip()
+
+
+def test_the_lab_becomes_jupyterlab() -> None:
+    assert lab("--", "--version") == version("jupyterlab")
+
+
 @pytest.mark.parametrize("path", [[], ["."]])
-def test_the_lab_becomes_jupyterlab(path: list[str]) -> None:
-    command = [sys.executable, "-m", "boolab.cli", "lab", *path, "--", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, version("jupyterlab"))
+def test_the_lab_is_given_the_folder_and_the_options(path: list[str], tmp_path: Path) -> None:
+    (tmp_path / "jupyterlab.py").write_text("import sys; print(sys.argv[1:])")
+    folder = lab_command(*path)[-1]
+    assert lab(*path, "--", "--version", PYTHONPATH=str(tmp_path)) == str([folder, "--version"])
