@@ -26,7 +26,7 @@ from boolab.executors import Executor, in_order, open_pool
 from boolab.fires import Places
 from boolab.frames import FLOAT, INT, Runs
 from boolab.grid import Axis, Grid, Settings, settings_of, settings_of_policy
-from boolab.ledger import FRAME_COLUMNS, Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
+from boolab.ledger import FRAME_COLUMNS, RUN_FIELDS, Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
 from boolab.limits import watched_at_response
 from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops
 from boolab.partitions import Partition, partitions_of
@@ -275,13 +275,13 @@ def _ledgers_of_store(
 ) -> Iterator[Ledger]:
     """A ledger for each batch, with settings of the type that they have in all of the runs together."""
     labelled, settings = runs.labelled(), runs.settings()
-    swept = {name: pd.Series([one.get(name) for one in settings]).dtype for one in settings for name in one}
+    swept = [name for name in by if name not in RUN_FIELDS and any(name in one for one in settings)]
+    types = {name: pd.Series([one.get(name) for one in settings]).dtype for name in swept}
     for batch in runs.batches(_STORED_RUNS) if len(runs) else [[]]:
         ledger = ledger_of(batch, detectors, scope, policy, labelled=labelled)
-        for name in by:
-            if name in swept:
-                values = ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs
-                ledger.runs[name] = pd.Series(values, dtype=swept[name], index=ledger.runs.index)
+        for name, kind in types.items():
+            values = ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs
+            ledger.runs[name] = pd.Series(values, dtype=kind, index=ledger.runs.index)
         yield _checked(ledger, by)
 
 
