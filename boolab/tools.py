@@ -229,9 +229,17 @@ async def execute_together(
         results[place] = await execute(calls[place], step, place + 1, run, clock)
 
     forks = [run.clock.fork() for _ in places]
-    async with asyncio.TaskGroup() as group:
-        for place, fork in zip(places, forks, strict=True):
-            group.create_task(one(place, fork))
+    waiting = list(zip(places, forks, strict=True))
+    if run.reply is not None and run.clock.virtual:
+        # What a model brings itself in virtual time waits for nothing, and a task for each would cost more than a step.
+        for place, fork in waiting:
+            results[place] = await _replied(calls[place], step, place + 1, run, fork)
+        waiting = [(place, fork) for place, fork in waiting if results[place] is None]
+        run = run._replace(reply=None)
+    if waiting:
+        async with asyncio.TaskGroup() as group:
+            for place, fork in waiting:
+                group.create_task(one(place, fork))
     run.clock.join(forks)
 
 
@@ -248,11 +256,8 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         clock: The clock of this call; it is moved on by what the call takes.
     """
     if run.reply is not None:
-        context = ToolContext(run.run_id, step, number, clock, run.history, run.caller)
-        replied, fatal = await _ask_for_reply(call, context, run.reply)
+        replied = await _replied(call, step, number, run, clock)
         if replied is not None:
-            if fatal:
-                run.failures.append(fatal)
             return replied
     spec = run.tools.get(call.name)
     if spec is None:
@@ -303,23 +308,25 @@ class FailedReply(Exception):
         self.result = result
 
 
-async def _ask_for_reply(call: ToolCall, context: ToolContext, reply: Reply) -> tuple[ToolResult | None, str]:
-    """The result that the model itself brings, if it does, and the error with which it ends the run, or "".
+async def _replied(call: ToolCall, step: int, number: int, run: Execution, clock: Clock) -> ToolResult | None:
+    """The result that the model itself brings, if it does.
 
     Models are other people's code: a failure is a result.
     """
+    assert run.reply is not None  # noqa: S101 - asked by the caller
     try:
-        replying = reply(call, context)
+        replying = run.reply(call, ToolContext(run.run_id, step, number, clock, run.history, run.caller))
         result: object = None if replying is None else await replying
     except FailedReply as failed:
-        return failed.result, str(failed)
+        run.failures.append(str(failed))
+        return failed.result
     except Exception as error:  # noqa: BLE001 - a failure is data
         text = f"The model's own reply failed: {describe(error)}"
-        return ToolResult(call.id, text, is_error=True, duration_ms=0), ""
+        return ToolResult(call.id, text, is_error=True, duration_ms=0)
     if result is None or isinstance(result, ToolResult):
-        return result, ""
+        return result
     text = f"The model's own reply was no ToolResult: {result!r}"
-    return ToolResult(call.id, text, is_error=True, duration_ms=0), ""
+    return ToolResult(call.id, text, is_error=True, duration_ms=0)
 
 
 async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> Any:  # noqa: ANN401
