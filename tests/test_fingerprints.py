@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import collections
+import datetime as dt
 import functools
+import itertools
+import logging
+import operator
 import re
 import subprocess
 import sys
+import types
+import weakref
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import boolab as bl
@@ -168,3 +178,98 @@ def test_another_process_finds_the_same() -> None:
         for command, seed in zip(commands, ("1", "2"), strict=True)
     )
     assert first == second
+
+
+CLASS = "import enum, functools, pydantic, typing\n{}\ndef f():\n    return M\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new"),
+    [
+        ("def f():\n try:\n  a()\n{}", "  b()\n except E:\n  pass\n", " except E:\n  pass\n else:\n  b()\n"),
+        ("import re\nD = {}\ndef f():\n return D", "{'a': 1}", "{'a': 2}"),
+        ("import re\nD = {}\ndef f():\n return D", "re.compile('a')", "re.compile('b')"),
+        ("from pathlib import Path\nD = {}\ndef f():\n return D", "Path('a')", "Path('b')"),
+        ("from decimal import Decimal\nD = {}\ndef f():\n return D", "Decimal(1)", "Decimal(2)"),
+        ("import boolab as bl\nD = bl.Agent('a', prompt={})\ndef f():\n return D", "'x'", "'y'"),
+        ("import functools\n@functools.cache\ndef g():\n return {}\ndef f():\n return g()", "1", "2"),
+        ("import boolab as bl\n@bl.tool\ndef g() -> int:\n return {}\ndef f():\n return g()", "1", "2"),
+        (CLASS.format("class M(enum.Enum):\n A = {}"), "1", "2"),
+        (CLASS.format("class M(typing.NamedTuple):\n a: int = {}"), "1", "2"),
+        (CLASS.format("class M(pydantic.BaseModel):\n a: int = {}"), "1", "2"),
+        (CLASS.format("class M:\n @functools.cache\n def _a(self):\n  return {}"), "1", "2"),
+        (CLASS.format("class M(tuple):\n def a(self):\n  return {}\nM = M()"), "1", "2"),
+    ],
+)
+def test_what_a_function_uses_is_seen_whatever_it_is(source: str, old: str, new: str) -> None:
+    assert fingerprint(made(source.format(old))) == fingerprint(made(source.format(old)))
+    assert fingerprint(made(source.format(old))) != fingerprint(made(source.format(new)))
+
+
+def test_a_global_that_is_called_like_an_attribute_is_no_part_of_a_function() -> None:
+    source = "text = {}\ndef f(run):\n    return run.text"
+    assert fingerprint(made(source.format(1))) == fingerprint(made(source.format(2)))
+
+
+def test_values_are_what_they_stand_for() -> None:
+    values: list[Any] = [
+        dt.timedelta(1), dt.timedelta(2), Decimal(1), Decimal(2), Fraction(1, 2), Fraction(1, 3), range(3),
+        range(4), np.int64(1), np.int64(2), np.array([1]), np.array([2]), np.array([[1]]), bytearray(b"a"), slice(1),
+        slice(2), operator.itemgetter(1), operator.itemgetter(2), "-".join, "+".join, re.compile("a").sub,
+        re.compile("b").sub, functools.cache(lambda: 1), functools.cache(lambda: 2), list[int], list[str],
+    ]  # fmt: skip
+    assert len({fingerprint(value) for value in values}) == len(values)
+    day = dt.date(2025, 1, 1)
+    assert fingerprint((day, day)) == fingerprint((day, dt.date(2025, 1, 1)))
+    assert fingerprint(np.arange(3)) == fingerprint(np.arange(3))
+    assert fingerprint(np.array([object()])) == fingerprint(np.array([object()]))
+    assert fingerprint(weakref.ref(str)) == fingerprint(weakref.ref(int))
+
+
+def test_what_an_object_holds_is_told_from_what_that_holds() -> None:
+    def holding(inner: dict[str, int], **outer: int) -> Any:
+        return types.SimpleNamespace(a=types.SimpleNamespace(**inner), **outer)
+
+    assert fingerprint(holding({"b": 1}, c=2)) != fingerprint(holding({"b": 1, "c": 2}))
+
+
+def test_use_is_no_change() -> None:
+    """What an object, its class, or a function keeps of how it was used."""
+
+    class Used:
+        total = 0
+
+        def __init__(self) -> None:
+            self.log = logging.getLogger("used")
+            self.counts: collections.Counter[str] = collections.Counter()
+
+        @functools.cached_property
+        def slow(self) -> object:
+            return object()
+
+        def use(self) -> None:
+            Used.total += 1
+            self.counts["use"] += 1
+
+    used, ids, doubled = Used(), itertools.count(), functools.cache(lambda n: 2 * n)
+    before = [fingerprint(value) for value in (used, ids, doubled)]
+    used.use()
+    logging.getLogger("used.since")
+    assert (used.slow, next(ids), doubled(4)) == (used.slow, 0, 8)
+    assert [fingerprint(value) for value in (used, ids, doubled)] == before
+
+
+def test_functions_that_all_use_each_other_are_each_looked_at_once() -> None:
+    """By all ways that lead to it, each of 25 functions would be looked at 24! times."""
+    names = [f"g{n}" for n in range(25)]
+    source = "".join(f"def {name}():\n return {{}}, {', '.join(names)}\n" for name in names)
+    one, other = (source.replace("{}", "1", 24).replace("{}", last) + "f = g0\n" for last in "12")
+    assert fingerprint(made(one)) == fingerprint(made(one)) != fingerprint(made(other))
+
+
+def test_what_is_nested_too_deeply_to_be_looked_at_says_what_to_do() -> None:
+    chain = types.SimpleNamespace(next=None)
+    for _ in range(5000):
+        chain = types.SimpleNamespace(next=chain)
+    with pytest.raises(bl.SettingError, match="types.SimpleNamespace: .*nested too deeply.*attribute `fingerprint`"):
+        fingerprint(chain)
