@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,8 +57,8 @@ def agent_of(hazard: float, loops: float = 0.01) -> bl.SimulatedModel:
     )
 
 
-AGENT: Final = bl.Agent("worker", steps=None, tool_budget=None, doom_loop=None)
-UNBOUNDED: Final = {"policy": ["naive"]}
+AGENT: Final = bl.Agent("worker", steps=1_000_000, tool_budget=1_000_000, doom_loop=1_000)
+UNBOUNDED: Final = replace(bl.policies["boocode"], name="unbounded", ceiling=None)
 
 
 def swept(folder: Path | None, tasks: int, **options: Any) -> Sequence[bl.Run]:  # noqa: ANN401 - those of sweep
@@ -88,8 +89,8 @@ def measure_step(folder: Path, *, quick: bool) -> None:
         return asyncio.run(cpu_us_per_step(lambda: _bare_often(100), 100 * 50))
 
     kinds: dict[str, Callable[[], Sequence[bl.Run]]] = {
-        "sweep and store together": lambda: swept(folder, tasks, model=model, grid=UNBOUNDED),
-        "sweep without a store": lambda: swept(None, tasks, model=model, grid=UNBOUNDED),
+        "sweep and store together": lambda: swept(folder, tasks, model=model, grid={"policy": [UNBOUNDED]}),
+        "sweep without a store": lambda: swept(None, tasks, model=model, grid={"policy": [UNBOUNDED]}),
         "bl.run alone": lambda: _runs(model, tasks),
     }
     for work in kinds.values():
@@ -114,7 +115,7 @@ async def _bare_often(times: int) -> None:
 
 def _runs(model: bl.SimulatedModel, tasks: int) -> list[bl.Run]:
     async def all_of_them() -> list[bl.Run]:
-        return [await bl.run(AGENT, f"task {n}", model=model, policy="naive", seed=n) for n in range(tasks)]
+        return [await bl.run(AGENT, f"task {n}", model=model, policy=UNBOUNDED, seed=n) for n in range(tasks)]
 
     return asyncio.run(all_of_them())
 
@@ -156,7 +157,7 @@ def measure_memory(folder: Path, *, quick: bool) -> None:
 
 def child_cells(folder: Path, cells: int) -> None:
     """Run so many cells of about 20 steps, and print the peak of memory in KiB."""
-    swept(folder, cells // 10, model=agent_of(0.05), grid=UNBOUNDED, repeats=10)
+    swept(folder, cells // 10, model=agent_of(0.05), grid={"policy": [UNBOUNDED]}, repeats=10)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
@@ -166,7 +167,7 @@ def measure_processes(folder: Path, *, quick: bool) -> None:
 
     def seconds(**options: Any) -> float:  # noqa: ANN401 - those of sweep
         before = time.perf_counter()
-        swept(folder, tasks, model=model, grid=UNBOUNDED, **options)
+        swept(folder, tasks, model=model, grid={"policy": [UNBOUNDED]}, **options)
         return time.perf_counter() - before
 
     ratios, here, there = [], [], []
@@ -217,7 +218,7 @@ def measure_tallies(folder: Path, *, quick: bool) -> None:
     import pyarrow as pa  # noqa: PLC0415 - needed here only
     from pyarrow import parquet  # noqa: PLC0415 - as above
 
-    part = bl.recording_df(swept(None, 300, model=agent_of(0.02), grid=UNBOUNDED))
+    part = bl.recording_df(swept(None, 300, model=agent_of(0.02), grid={"policy": [UNBOUNDED]}))
     steps, files = 200_000 if quick else 10_000_000, 10
     times = -(-steps // files // len(part))
     where = folder / "set"
