@@ -19,7 +19,7 @@ def local_cluster() -> Iterator[Any]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # None takes port 8787 all the same, and warns where it is taken
             silence_logs=logging.CRITICAL,
         ) as cluster,
         cluster.get_client() as client,

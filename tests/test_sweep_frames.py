@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,19 +51,6 @@ def one_by_one() -> Frames:
     return frames(swept(**EVERYTHING, concurrency=1))
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """A cluster of two processes on this machine."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 def test_the_sweep_holds_most_that_can_happen_to_a_run(one_by_one: Frames) -> None:
     """Else the frames below could be equal for want of anything in them."""
     runs, steps, calls, events = one_by_one
@@ -109,10 +96,10 @@ def test_threads_give_the_frames_of_the_event_loop(one_by_one: Frames) -> None:
 
 @pytest.mark.parametrize("with_store", [False, True])
 def test_a_dask_cluster_of_two_processes_gives_the_frames_of_the_event_loop(
-    one_by_one: Frames, tmp_path: Path, client: Any, with_store: bool
+    one_by_one: Frames, tmp_path: Path, dask_client: Any, with_store: bool
 ) -> None:
     store = tmp_path / "runs.db" if with_store else None
-    assert_equal(frames(swept(**EVERYTHING, executor=client, store=store)), one_by_one)
+    assert_equal(frames(swept(**EVERYTHING, executor=dask_client, store=store)), one_by_one)
 
 
 @pytest.mark.parametrize("seed", [1])
