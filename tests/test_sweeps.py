@@ -169,6 +169,21 @@ def test_cancelling_a_sweep_leaves_no_task() -> None:
     assert asyncio.run(scenario()) == 1
 
 
+def test_a_sweep_of_runs_that_take_no_time_can_be_cancelled_on_its_way() -> None:
+    """None of them is long enough to give way by itself; the event loop must not wait for all of them."""
+    cells = 3000
+
+    async def scenario() -> list[Any]:
+        task = asyncio.create_task(sweep(A, "go", ScriptedModel(["end"]), repeats=cells, progress=False))
+        await asyncio.sleep(0)  # its plan is made, and nothing is run yet
+        asyncio.get_running_loop().call_later(0.001, task.cancel)
+        with pytest.raises(asyncio.CancelledError) as interrupted:
+            await task
+        return list(interrupted.value.runs)  # type: ignore[attr-defined] # what is done so far
+
+    assert len(asyncio.run(scenario())) < cells
+
+
 def test_a_progress_bar_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(sweep(A, "go", ScriptedModel(["end"]), repeats=3))
     assert "3/3" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, overload
 from boolab.errors import SettingError
 from boolab.executors import Executor, open_pool
 from boolab.fingerprints import fingerprint
+from boolab.loop import YIELD_EVERY_S
 from boolab.setup import Score
 from boolab.subagents import family
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Piece, Plan, Planned, model_of_cell
@@ -350,13 +352,19 @@ async def _work_through(
 
 async def _here(pieces: Iterator[Piece], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
     """Work through the pieces in this event loop."""
+    gave_way = time.perf_counter()
 
     async def do_some() -> None:
+        nonlocal gave_way
         for piece in pieces:
             try:
                 async for one in run_piece(job, piece, sink.step):
                     sink.done(one)
                     bar.add(one.run.stop_reason)
+                    # Runs in virtual time may be too short to give way themselves, however many there are.
+                    if time.perf_counter() - gave_way > YIELD_EVERY_S:
+                        await asyncio.sleep(0)
+                        gave_way = time.perf_counter()
             except asyncio.CancelledError as interruption:
                 run = getattr(interruption, "run", None)
                 if isinstance(run, Run):
