@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from boolab.stats.estimates import Estimated, mean, share, spread
 from boolab.stats.fitness import going_on
 from boolab.stats.hazards import Chances, hazards, pieces
 from boolab.stats.moves import closing_tool, turns
-from boolab.types import Run, Step
+from boolab.stop import max_steps
+from boolab.types import UNKNOWN_USAGE, Run, Step, Stop
 from tests.helpers import QUIET, call, play, steps
 
 RICH = Profile.of(
@@ -109,11 +111,11 @@ def test_narrow_intervals_fail_to_hold_the_profile_so_that_the_check_can_fail() 
 @pytest.mark.parametrize("name", sorted(shipped_profiles()))
 def test_shipped_profiles_are_recovered(name: str) -> None:
     profile = Profile.load(name)
-    runs = simulate(profile, 120)
+    runs = simulate(profile, 60)
     starts = [piece.from_step for piece in profile.finish.hazard]
-    counts = held(profile, fit_profile(runs, hazard_from=starts, simulated=2))
+    counts = held(profile, fit_profile(runs, hazard_from=starts, finish_tool=profile.finish.tool, simulated=2))
     assert counts.total() > 10
-    assert counts[True] / counts.total() > 0.9
+    assert counts[True] / counts.total() > 0.85
 
 
 def random_profile(seed: int) -> Profile:
@@ -160,8 +162,6 @@ def test_random_profiles_are_recovered_within_the_stated_intervals() -> None:
 def test_runs_that_a_cap_cuts_give_the_same_hazard() -> None:
     profile = Profile.of({"tools": {"look": {}}, "finish": {"hazard": 0.08}})
     runs = simulate(profile, 300, stop=None)
-    from boolab.stop import max_steps  # noqa: PLC0415 - needed here alone
-
     cut = simulate(profile, 300, stop=max_steps(5))
     whole = fit_profile(runs, simulated=2).estimate("finish.hazard.0.probability")
     seen = fit_profile(cut, simulated=2).estimate("finish.hazard.0.probability")
@@ -266,14 +266,19 @@ def test_a_tool_that_ends_most_runs_is_the_finishing_tool() -> None:
     assert set(fit.profile.tools) == {"look"}
 
 
+def test_a_tool_that_is_called_all_the_time_is_no_finishing_tool_though_runs_end_with_it() -> None:
+    runs = [replace(play(steps("A B C", end=None), steps=3), stop=Stop("finished", 3)) for _ in range(5)]
+    assert closing_tool(runs) is None
+    fit = fit_profile(runs, simulated=20)
+    assert set(fit.profile.tools) == {"look"}
+    assert any("ended with a call" in note for note in fit.notes)
+
+
 # Unknown is not zero.
 
 
 def without(run: Run, **unknown: bool) -> Run:
     """A run as a log gives it that lacks errors, tokens or times."""
-    from dataclasses import replace  # noqa: PLC0415 - needed here alone
-
-    from boolab.types import UNKNOWN_USAGE  # noqa: PLC0415 - as above
 
     def told(step: Step) -> Step:
         results = tuple(

@@ -21,7 +21,7 @@ ENOUGH: Final = 20
 
 _NOT_LOGNORMAL: Final = 0.1
 """The distance between distribution functions above which quantiles are given in place of median and sigma."""
-_QUANTILES: Final = 21
+_QUANTILES: Final = 11
 
 
 class Figures:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from boolab.abort import Abort
 from boolab.errors import SettingError
 from boolab.frames import FLOAT, INT, TEXT
 from boolab.models.profile import Profile
 from boolab.models.simulated import SimulatedModel
-from boolab.runner import run_sync
+from boolab.runner import run, wait_for
 from boolab.stats.estimates import Estimated
 from boolab.stats.figures import Figures
 from boolab.stats.finding import Finding, count
@@ -139,7 +140,11 @@ def play(profile: Profile, n: int, tasks: Sequence[str] = (), most: int = 1000) 
         >>> len(play(Profile.of({"tools": {"look": {}}}), 3))
         3
     """
-    model = SimulatedModel(profile)
     some = [*dict.fromkeys(task for task in tasks if task)] or ["Go"]
-    limit = max_steps(most)
-    return [run_sync(None, some[i % len(some)], model=model, policy="naive", stop=limit, seed=i) for i in range(n)]
+    abort = Abort()
+    options: dict[str, Any] = {"model": SimulatedModel(profile), "policy": "naive", "stop": max_steps(most)}
+
+    async def every() -> list[Run]:
+        return [await run(None, some[i % len(some)], seed=i, abort=abort, **options) for i in range(n)]
+
+    return wait_for(every(), abort)

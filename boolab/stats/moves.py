@@ -5,7 +5,7 @@ backwards:
 
 - A *loop* is a pass over the latest `period` steps, made again call by call, in order and in full. The shortest period
   that fits is taken. Of a pass that the end of a record cuts short nobody can say that it was one; only where a whole
-  pass went before does it count as the next.
+  pass went before does it count as the next. Two revisits in a row that happen to keep the order look like a loop.
 - A *retry* is a failed call, alone, made again in the next step. A loop of one step over a failed call looks just like
   it. Loops repeat the response and retries are new ones: so it counts as a loop if text and output tokens are the same
   too, and as a retry if they differ, or the record gives neither.
@@ -16,6 +16,7 @@ What failed is known only where the record says so. Where it does not, no step c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -129,7 +130,10 @@ def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
 
 
 def closing_tool(runs: Sequence[Run]) -> str | None:
-    """The tool by whose call most of the finished runs end, without a text after it; None if there is none.
+    """The tool whose call ends runs; None if there is none.
+
+    It is one by whose call most of the finished runs end, without a text after it, and which is seldom called else:
+    at least half of its calls end a run.
 
     Args:
         runs: The runs.
@@ -139,9 +143,10 @@ def closing_tool(runs: Sequence[Run]) -> str | None:
         True
     """
     finished = [run.steps[-1].response.tool_calls for run in runs if run.stop.reason == "finished" and run.steps]
-    names = [calls[-1].name for calls in finished if calls]
-    best = max(sorted(set(names)), key=names.count, default=None)
-    return best if best is not None and 2 * names.count(best) > len(finished) else None
+    ends = Counter(calls[-1].name for calls in finished if calls)
+    calls = Counter(call.name for run in runs for step in run.steps for call in step.response.tool_calls)
+    most = [name for name, n in ends.items() if 2 * n > len(finished) and 2 * n >= calls[name]]
+    return most[0] if most else None
 
 
 def _kept_of(run: Run, finish_tool: str | None) -> Iterator[_Kept]:

@@ -44,6 +44,7 @@ def fit_profile(
     source: str = "",
     difficulties: Mapping[str, str] | None = None,
     hazard_from: Sequence[int] | None = None,
+    finish_tool: str | None = None,
     confidence: float = 0.95,
     simulated: int = 1000,
 ) -> Fit:
@@ -59,6 +60,8 @@ def fit_profile(
         difficulties: The difficulty of each task, by its text, where it is known.
         hazard_from: The steps from which the hazard is another one, the first being 1. By default the division that
             Schwarz' criterion prefers; the intervals then are those that hold if it is the right one.
+        finish_tool: The tool whose call ends a run. By default the one by whose call most of the finished runs do end,
+            if there is one: where a text follows, nothing tells it from others.
         confidence: Of the intervals.
         simulated: How many runs of the fitted profile the record is compared with.
 
@@ -82,7 +85,7 @@ def fit_profile(
         msg = f"hazard_from={hazard_from!r}: expected steps that begin with 1 and ascend"
         raise SettingError(msg)
     listed = as_runs(runs)
-    seen = _Seen(listed, difficulties or {})
+    seen = _Seen(listed, difficulties or {}, finish_tool)
     if not seen.tools:
         msg = f"{count(len(listed), 'run')}, and none holds a step with a call: there is nothing to fit a profile to"
         raise SettingError(msg)
@@ -107,8 +110,8 @@ def fit_profile(
 class _Seen:
     """What was seen of an agent; everything comes with its cluster."""
 
-    def __init__(self, runs: Sequence[Run], difficulties: Mapping[str, str]) -> None:
-        self.finish_tool = closing_tool(runs)
+    def __init__(self, runs: Sequence[Run], difficulties: Mapping[str, str], finish_tool: str | None) -> None:
+        self.finish_tool = finish_tool or closing_tool(runs)
         self.turns = turns(runs, self.finish_tool)
         self.difficulties = difficulties
         self.by_turn = [*zip(_clusters(self.turns), self.turns, strict=True)]
