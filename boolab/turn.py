@@ -689,7 +689,7 @@ class Turn:
         score = self.setup.score or getattr(self.model, "score", None)
         if score is not None:
             try:
-                run = replace(run, success=_as_success(score(run)))
+                run = replace(run, success=as_success(score(run)))
             except Exception as error:  # noqa: BLE001 - a score's failure must not lose the run
                 self.note("fault", what=f"the score failed: {describe(error)}")
                 run = replace(run, events=tuple(self.events))
@@ -749,7 +749,12 @@ def times_continued(events: Sequence[Event]) -> int:
     return sum(event.kind in ("continued", "extension") for event in events)
 
 
-def _as_success(value: object) -> bool | None:
+def as_success(value: object) -> bool | None:
+    """What a score returned, as a record holds it.
+
+    Raises:
+        TypeError: if it is none of True, False and None.
+    """
     if value is None or isinstance(value, bool):
         return value
     plain = value.item() if hasattr(value, "item") else value  # numpy has a bool of its own

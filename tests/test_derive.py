@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import boolab as bl
-from boolab.sweeps.cells import Plan, Planned
+from boolab.detectors import RepeatStreak
+from boolab.policy import Guard
+from boolab.sweeps.cells import Piece, Plan, Planned
 from boolab.sweeps.derive import groups, is_plain
+from boolab.sweeps.job import Job, lost, run_piece
 from boolab.sweeps.sweep import sweep
 from tests.helpers import TOOLS
 
@@ -53,7 +59,7 @@ def script(chance: random.Random) -> bl.ScriptedModel:
 
 
 def grid(chance: random.Random, policies: list[str]) -> dict[str, list[Any]]:
-    values = {
+    values: dict[str, list[Any]] = {
         "steps": [1, 2, 3, 5, 8, 13, None],
         "tool_budget": [1, 2, 4, 9, 15, None],
         "doom_loop": [2, 3, 4, 6, None],
@@ -91,7 +97,7 @@ def test_derived_runs_are_those_that_running_every_cell_gives(seed: int) -> None
 
 
 def test_the_model_is_asked_for_the_loosest_setting_alone() -> None:
-    values = {"steps": [2, 4, 8], "tool_budget": [3, 6, None], "doom_loop": [2, 9]}
+    values: dict[str, list[Any]] = {"steps": [2, 4, 8], "tool_budget": [3, 6, None], "doom_loop": [2, 9]}
     calls = [{"tool_calls": [{"name": "look", "arguments": {"n": n}}]} for n in range(20)]
     model = Counting(bl.ScriptedModel([*calls, "Done."]))
     runs = asyncio.run(sweep(AGENT, "go", model, grid=values, derive=True, progress=False))
@@ -145,3 +151,97 @@ def test_subagents_keep_a_cell_from_being_cut() -> None:
     plainly = asyncio.run(sweep(bl.Agent("lead"), "go", model, **options))
     assert asyncio.run(sweep(bl.Agent("lead"), "go", model, derive=True, **options)) == plainly
     assert len({run.run_id for run in plainly}) == len(plainly) == 3 + 1 + 2 + 2
+
+
+def both(agent: bl.Agent, model: Any, **options: Any) -> tuple[list[bl.Run], list[bl.Run]]:
+    """What running every cell gives, and what deriving gives."""
+    plainly = asyncio.run(sweep(agent, "go", model, progress=False, **options))
+    return plainly, asyncio.run(sweep(agent, "go", model, progress=False, derive=True, **options))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"goes_on": "after_errors"},
+        {"finish_tools": ("look",)},
+        {"guards": (Guard(detector=RepeatStreak(), ladder=((3, "stop"),), check="call"),)},
+        {"guards": (Guard(detector=RepeatStreak(), ladder=((3, "stop"),), check="response"),)},
+        {"guards": (Guard(detector=RepeatStreak(), ladder=((3, "stop"),)),), "ceiling": 4},
+    ],
+    ids=str,
+)
+def test_a_run_that_ended_within_a_step_has_not_been_asked_at_the_boundary_after_it(changes: dict[str, Any]) -> None:
+    """A cap that is just that of the step at which the run ended by itself does not stop it."""
+    policy = replace(bl.policies["boocode"], name="other", doom_loop=None, **changes)
+    model = bl.ScriptedModel([{"tool_calls": [{"name": "fail"}]}, {"tool_calls": [{"name": "look"}], "repeat": 9}])
+    grid = {"steps": [1, 2, 3, 4, 5, None], "tool_budget": [2, 4, None], "doom_loop": [2, None]}
+    plainly, derived = both(replace(AGENT, policy=policy), model, grid=grid)
+    assert derived == plainly
+
+
+def test_a_score_that_fails_for_some_settings_alone_costs_these_their_score() -> None:
+    def score(run: bl.Run) -> bool:
+        if run.settings["steps"] == 5:
+            raise ValueError(run.settings)
+        return np.bool_(True)  # type: ignore[return-value] # which is none of Python's, and taken all the same
+
+    model = bl.ScriptedModel([{"tool_calls": [{"name": "look"}]}, "Done."])
+    plainly, derived = both(AGENT, model, grid={"steps": [4, 5, 6, None]}, score=score)
+    assert derived == plainly
+    assert [run.success for run in derived] == [True, None, True, True]
+    assert all(type(run.success) is bool for run in derived if run.success is not None)
+
+
+def test_what_happened_during_the_summary_of_the_looser_run_is_none_of_the_others() -> None:
+    class Patient(Counting):
+        async def respond(self, request: Any, emit: Any = None) -> bl.Response:
+            request.note("retry", attempt=1, run=len(request.messages), purpose=request.purpose)
+            return await super().respond(request, emit)
+
+    model = Patient(bl.ScriptedModel([{"tool_calls": [{"name": "look"}], "repeat": 9}, "Done."], summary="So far."))
+    policy = replace(bl.policies["boocode"], name="other", doom_loop=None, summary="model")
+    plainly, derived = both(replace(AGENT, policy=policy), model, grid={"steps": [2, 3], "tool_budget": [2, 3, 9]})
+    assert derived == plainly
+    assert {event.payload["purpose"] for event in derived[-1].events if event.kind == "retry"} == {"step", "summary"}
+
+
+def test_cancelling_during_the_summary_of_a_cut_run_ends_the_sweep_and_that_run_is_none(tmp_path: Path) -> None:
+    class Slow(Counting):
+        waits = True
+
+        async def respond(self, request: Any, emit: Any = None) -> bl.Response:
+            if request.purpose == "summary" and len(request.messages) < 8 and self.waits:
+                waiting.set()
+                await asyncio.Event().wait()
+            return await super().respond(request, emit)
+
+    waiting = asyncio.Event()
+    model = Slow(bl.ScriptedModel([{"tool_calls": [{"name": "look"}], "repeat": 9}, "Done."], summary="So far."))
+    policy = replace(bl.policies["boocode"], name="other", doom_loop=None, summary="model")
+    parts: dict[str, Any] = {"grid": {"steps": [2, 3, 8]}, "derive": True, "progress": False}
+    store = tmp_path / "runs.db"
+
+    async def cancelled() -> None:
+        work = asyncio.create_task(sweep(replace(AGENT, policy=policy), "go", model, store=store, **parts))
+        await waiting.wait()
+        work.cancel()
+        await work
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+    assert [run.settings["steps"] for run in bl.stored_runs(store)] == [8]
+    model.waits = False
+    runs = asyncio.run(sweep(replace(AGENT, policy=policy), "go", model, store=store, **parts))
+    assert [run.text for run in runs] == ["So far."] * 3
+
+
+def test_what_was_lost_with_a_worker_says_nothing_about_other_settings() -> None:
+    plan = Plan(AGENT, "go", None, {"steps": [2, None]})
+    job = Job(bl.ScriptedModel([{"tool_calls": [{"name": "look"}]}, "Done."]), (), None, None)
+    two, loose = (Planned(place, cell, str(place)) for place, cell in enumerate(plan))
+    gone = lost(job, loose, RuntimeError("it died"))
+
+    async def rest() -> list[bl.Run]:
+        return [one.run async for one in run_piece(job, Piece((loose, two), gone))]
+
+    assert [run.stop_reason for run in asyncio.run(rest())] == ["finished"]

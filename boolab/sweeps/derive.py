@@ -19,12 +19,12 @@ from typing import Any, Final
 from boolab.bounds import Bounds
 from boolab.clock import VirtualClock, WallClock
 from boolab.conversation import Conversation
-from boolab.errors import BoolabError
+from boolab.errors import BoolabError, UnknownCounter
 from boolab.policy import SETTINGS, Policy
 from boolab.setup import Setup
 from boolab.stop import Progress, Threshold
 from boolab.sweeps.cells import Cell, Planned
-from boolab.turn import Turn
+from boolab.turn import Turn, as_success
 from boolab.types import Run, Stop
 from boolab.wrap_up import wrap_up
 
@@ -139,13 +139,19 @@ class _Path:
         self._run = run
         detectors = dict.fromkeys(detector for rules in bounds for detector in rules.detectors)
         self._counters = list(_counters(run, Progress(tuple(detectors))))
+        self._follows = _was_asked(turn.bounds, run, self._counters[-1])
+        if not self._follows and run.stop.reason in ("finished", "synthesis"):
+            self._counters.pop()
+            self._follows = True
         self._peaks: dict[tuple[str, float], list[float]] = {}
 
     async def run_under(self, setup: Setup, bounds: Bounds) -> Run | None:
         """The run under other limits; None if it does not follow."""
         rule = bounds.rule
-        if bounds.text_only or not all(
-            isinstance(one, Threshold) for one in (() if rule is None else rule.alternatives)
+        if (
+            not self._follows
+            or bounds.text_only
+            or not all(isinstance(one, Threshold) for one in (() if rule is None else rule.alternatives))
         ):
             return None
         leaves = [] if rule is None else list(rule.leaves())
@@ -175,7 +181,12 @@ class _Path:
         facts: dict[str, Any] = {"run_id": setup.run_id, "settings": dict(setup.settings), "limits": bounds.on_record()}
         run = replace(self._run, **facts, identity=bounds.identity, success=None)
         score = setup.score or getattr(self._turn.model, "score", None)
-        return run if score is None else replace(run, success=score(run))
+        if score is None:
+            return run
+        try:
+            return replace(run, success=as_success(score(run)))
+        except Exception:  # noqa: BLE001 - then it is run, and its record says so
+            return None
 
     async def _cut(self, setup: Setup, bounds: Bounds, place: int, stop: Stop) -> Run:
         """The run up to a boundary, and what follows a stop there."""
@@ -186,14 +197,27 @@ class _Path:
         turn.agent = setup.agent or turn.agent
         turn.talk = Conversation(tuple(turn.talk.prompt))
         turn.talk.steps.extend(steps)
-        turn.events = [e for e in self._run.events if e.kind in _OF_THE_RUN and e.payload["after_step"] <= place]
+        # Those of the base's own summary, which came after its last step, have no number of a step.
+        turn.events = [e for e in self._run.events if e.payload.get("step_number", place + 1) <= place]
         turn.clock = VirtualClock(now) if turn.clock.virtual else WallClock(now)
         turn.now = turn.clock.now
         turn.started_at = self._run.started_at
         turn.progress = self._counters[place]
         turn.error = turn.wrap_up = turn.sentinel = turn.synthesis = None
-        await wrap_up(turn, stop)
+        cancelled = await wrap_up(turn, stop)
+        if cancelled is not None:
+            raise cancelled
         return turn.close(stop)
+
+
+def _was_asked(bounds: Bounds, run: Run, last: Progress) -> bool:
+    """Whether the rules were asked at the last boundary of a run: not where a step ended it from within."""
+    if len(run.steps) > run.stop.step:
+        return True
+    try:
+        return bounds.verdict(last) == run.stop
+    except UnknownCounter:
+        return run.stop.reason == "error"
 
 
 def _counters(run: Run, progress: Progress) -> Iterator[Progress]:
