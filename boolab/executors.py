@@ -12,7 +12,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from concurrent.futures import Executor as FuturesExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
@@ -52,6 +52,9 @@ class Pool(Protocol):
 
         Returns:
             A future of what it returns or raises. It raises `WorkerDied` if the worker vanished before.
+
+        Raises:
+            WorkerDied: if there are no workers any more, and will be none.
         """
         ...
 
@@ -144,12 +147,12 @@ class _UsersPool:
         return max(1, self._size())
 
     def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:  # noqa: ANN401 - whatever it takes
-        told: Future[T] = Future()
         try:
             done = self._executor.submit(function, *args)
         except BrokenExecutor as error:
-            told.set_exception(_death(error))
-            return told
+            why = f"{type(error).__name__}: {error}"
+            raise WorkerDied(f"the executor's pool broke when a worker died, and takes no more work ({why})") from error
+        told: Future[T] = Future()
         self._under_way.add(told)
         told.add_done_callback(self._under_way.discard)
         told.add_done_callback(lambda _: done.cancel())  # of what is done already it is none
@@ -159,6 +162,39 @@ class _UsersPool:
     def give_up(self) -> None:
         for future in list(self._under_way):
             future.cancel()
+
+
+class _ClientExecutor(FuturesExecutor):
+    """A Dask client as an executor.
+
+    Its own, `client.get_executor()`, never answers for a task whose result was lost with its worker and that then kills
+    others: what `distributed.cfexecutor._cascade_future` waits for raises, and nobody is told.
+    """
+
+    def __init__(self, client: distributed.Client) -> None:
+        self._client = client
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:  # noqa: ANN401 - as its base
+        told: Future[T] = Future()
+        # A piece is no pure function: with the same arguments it may be asked for twice, and is to be done twice then.
+        asked = self._client.submit(fn, *args, **kwargs, pure=False)
+        told.add_done_callback(lambda _: asked.cancel() if told.cancelled() else None)
+        asked.add_done_callback(lambda _: _fetch(asked, told))
+        return told
+
+
+def _fetch(asked: distributed.Future, told: Future[T]) -> None:
+    """Hand on what became of a task; its result is fetched from its worker now."""
+    if not told.set_running_or_notify_cancel():
+        return
+    try:
+        told.set_result(asked.result())
+    except CancelledError:
+        told.set_exception(WorkerDied("the piece of work was given up: is the cluster still there?"))
+    except Exception as error:  # noqa: BLE001 - the future carries it
+        told.set_exception(error)
+    finally:
+        asked.release()  # or the cluster would make its result again if the worker that has it dies
 
 
 def _tell(done: Future[T], told: Future[T]) -> None:
@@ -200,9 +236,7 @@ def _client_executor(given: object) -> FuturesExecutor:
         raise SettingError(msg)
     if given.status != "running":
         raise SettingError(f"executor={given!r}: this client is {given.status}: expected one that is connected")
-    # A piece is no pure function: with the same arguments it may be asked for twice, and is to be done twice then.
-    executor: FuturesExecutor = given.get_executor(pure=False)
-    return executor
+    return _ClientExecutor(given)
 
 
 def _hint(given: object) -> str:

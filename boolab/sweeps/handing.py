@@ -29,7 +29,8 @@ class Handing:
     """Hands chunks of pieces to workers.
 
     The pieces of a worker that died are done again, one at a time and nothing beside them: so that the one that kills
-    its worker is found out, and no other pays for it. A cell that kills three is an `error`.
+    its worker is found out, and no other pays for it. A cell that kills three is an `error`. Where there are no workers
+    any more, as in a user's own pool that broke, that is the end: `WorkerDied`.
 
     Args:
         job: What all cells have in common.
@@ -85,8 +86,9 @@ class Handing:
 
     async def _alone(self, piece: Piece) -> None:
         for _ in range(_DEATHS):
+            handed = self._handed([piece])
             try:
-                self._take(await self._handed([piece]))
+                self._take(await handed)
             except WorkerDied as error:
                 why = error
             else:
