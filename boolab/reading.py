@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pkgutil
 import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatch
@@ -21,6 +19,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import boolab.readers as package
+from boolab.collection import without_collection
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.readers.lines import Head, Warn
 from boolab.types import Run
@@ -296,7 +295,7 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
     try:
         reader = _reader_of(file, known, wanted)
         name = reader.NAME
-        with _without_collection():
+        with without_collection():
             runs = reader.read(path, lambda message: told.append(_told(message)))
         if not runs and strict:
             told.append(_told(f"{path}: no run in it"))
@@ -318,19 +317,6 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
         )
     _refuse(why, strict=strict)
     return FileRow(str(path), name, 0, size, time.perf_counter() - start, why.message, (*told, str(why))), []
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Without the collector of cycles: readers make millions of tuples and no cycles, and it looks at them all."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class _Unrecognised(RunFormatError):

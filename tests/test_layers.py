@@ -9,7 +9,7 @@ import boolab
 
 PACKAGE = Path(boolab.__file__).parent
 LAYERS = {
-    0: {"errors", "types", "clock", "documents", "data", "fingerprints", "finish_reasons", "transcript"},
+    0: {"errors", "types", "clock", "collection", "documents", "data", "fingerprints", "finish_reasons", "transcript"},
     1: {
         "abort",
         "actions",

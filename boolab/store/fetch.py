@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from boolab.collection import without_collection
 from boolab.errors import StoreError
 from boolab.store.message_rows import MESSAGE, PART, texts_of_rows
 from boolab.store.records import CALL, HEAD, STEP, Row, decode_settings, restored, run_of_head, steps_of, texts_of
@@ -111,8 +112,7 @@ def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
         msg = f"{missing} of these runs were removed from it since they were looked up: ask stored_runs again"
         raise StoreError(msg)
     try:
-        contents = {row: _content(row, found) for row in found.own}
-        return [_run(head := found.heads[row], contents[row if head.base is None else head.base]) for row in rows]
+        return _made(rows, found)
     except Exception as error:  # a damaged file may hold anything anywhere
         msg = f"it is damaged: a run in it cannot be read ({type(error).__name__}: {error})"
         raise StoreError(msg) from error
@@ -192,6 +192,12 @@ def _content(row: int, found: _Found) -> _Content:
         return _Content(steps_of(steps, calls, said), prompt, inputs)
     told, inputs, words = texts_of(head.texts)
     return _Content(steps_of(steps, calls, words), told or (), inputs)
+
+
+def _made(rows: Sequence[int], found: _Found) -> list[Run]:
+    with without_collection():
+        contents = {row: _content(row, found) for row in found.own}
+        return [_run(head := found.heads[row], contents[row if head.base is None else head.base]) for row in rows]
 
 
 def _run(head: _Head, content: _Content) -> Run:

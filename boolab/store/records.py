@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -213,7 +213,8 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
             else:
                 answers, content, is_error, parse_error, took_ms = result
                 other = None if answers == call[0] else answers
-                calls.append((index, number, *call, content, is_error, parse_error, took_ms, other))
+                failed = None if is_error is None else +is_error
+                calls.append((index, number, *call, content, failed, +parse_error, took_ms, other))
     return rows, calls
 
 
@@ -226,7 +227,8 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[Said]) ->
     asked: list[list[ToolCall]] = [[] for _ in rows]
     answered: list[list[ToolResult | None]] = [[] for _ in rows]
     for row in calls:
-        _check(row, CALL)
+        if not _call_fits(tuple(map(type, row))):
+            raise ValueError(f"{row!r:.80} is no call")
         step, _, call_id, tool, arguments, content, is_error, parse_error, duration_ms, answers = row
         asked[step - 1].append(ToolCall(call_id, tool, arguments))
         answered[step - 1].append(
@@ -242,7 +244,8 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[Said]) ->
         )
     steps = []
     for place, row in enumerate(rows):
-        _check(row, STEP)
+        if not _step_fits(tuple(map(type, row))):
+            raise ValueError(f"{row!r:.80} is no step")
         index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, error, would_stop = row
         words = said[place] if said else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
@@ -259,19 +262,24 @@ _NOTHING_KNOWN: Final = [*UNKNOWN_USAGE]
 _NEEDED: Final = {"step", "turn", "call", "call_id", "tool", "arguments"}
 
 
-def _check(row: Sequence[Any], columns: tuple[str, ...]) -> None:
-    """Raise `ValueError` if a value is of a kind that no record has: SQLite holds anything anywhere."""
-    if not _fit(tuple(map(type, row)), columns):
-        raise ValueError(f"{row!r:.80} does not fit the columns {', '.join(columns)}")
+def _fitting(columns: tuple[str, ...]) -> Callable[[tuple[type, ...]], bool]:
+    """Whether values of these kinds can stand in a row: SQLite holds anything anywhere.
+
+    It is one question for the thousands of rows that are alike, so the answers are kept.
+    """
+
+    @lru_cache(maxsize=256)
+    def fit(kinds: tuple[type, ...]) -> bool:
+        return all(
+            (kind is types.NoneType and name not in _NEEDED) or kind in ((int, bool) if name in _INTEGERS else (str,))
+            for kind, name in zip(kinds, columns, strict=True)
+        )
+
+    return fit
 
 
-@lru_cache(maxsize=256)
-def _fit(kinds: tuple[type, ...], columns: tuple[str, ...]) -> bool:
-    """Whether values of these kinds are those of a record: one question for the thousands of rows that are alike."""
-    return all(
-        (kind is types.NoneType and name not in _NEEDED) or kind in ((int, bool) if name in _INTEGERS else (str,))
-        for kind, name in zip(kinds, columns, strict=True)
-    )
+_step_fits = _fitting(STEP)
+_call_fits = _fitting(CALL)
 
 
 def holdable(row: Row) -> Row:
@@ -350,7 +358,9 @@ def _json(value: Any) -> str | None:  # noqa: ANN401 - any JSON value
 
 
 def _texts(value: str | None) -> tuple[str, ...]:
-    found = () if value is None else json.loads(value)
+    if value is None:
+        return ()
+    found = json.loads(value)
     if not all(type(text) is str for text in found):
         raise ValueError(f"{value!r:.80} is no list of texts")
     return tuple(found)
