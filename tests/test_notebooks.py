@@ -48,7 +48,9 @@ def test_there_are_notebooks() -> None:
         "02_caps_budgets_doom_loops",
         "03_your_own_logs",
         "04_harnesses",
+        "05_turn_limits",
         "06_real_models",
+        "07_sweeps",
         "08_many_machines",
     ]
 
@@ -136,6 +138,27 @@ print(
     assert images(notebook) == 4
 
 
+TOLD = """
+def kept(told, setting):
+    return table.query("told == @told and setting == @setting")["kept"].tolist()
+
+
+more_is_more = all((np.diff([kept(told, name) for told in REMINDERS], axis=0) >= 0).all() for name in SETTINGS)
+extended = {row["no effect"] for row in more.values()}
+print(same, more_is_more, max(kept("no effect", "p25")) < 41, extended, quartiles, len(side))
+"""
+"""Whether more is kept, the more an agent heeds what it is told, and whether a mere cut keeps less than published."""
+
+
+def test_05_keeps_what_the_agent_heeds_and_saves_nothing_by_extensions_that_it_does_not() -> None:
+    notebook = execute(NOTEBOOKS["05"], TOLD)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    assert printed == "True True True {'0 (0 to 0)'} {'p25': 11, 'p50': 17, 'p75': 28} 18"
+    told = [out["text"] for cell in notebook.cells for out in cell.get("outputs", ()) if "text" in out]
+    assert "".join(told).count("refused: policy") == 2
+    assert images(notebook) == 1
+
+
 SETTINGS = ("BOOLAB_MODEL", "BOOLAB_BASE_URL", "BOOLAB_PROTOCOL", "BOOLAB_KEY_VARIABLE")
 """What 06 takes from the environment."""
 COMPARED = """
@@ -190,6 +213,20 @@ def test_06_says_what_to_install_if_there_is_nothing_to_ask(monkeypatch: pytest.
     exec(first, namespace)  # noqa: S102 - the project's own notebook
     with pytest.raises(SystemExit, match="install the double: pip install llmock"):
         exec(second, namespace)  # noqa: S102
+
+
+SWEPT = """
+print(
+    500 <= before < len(runs) == len(frame) == 10_000, len(plain), sum(agree) == len(agree) == 16, chosen,
+    bool(result.loc[chosen, "shown"]), -5 < 100 * float(change.low) < 0 < 100 * float(saving.low),
+)
+"""
+
+
+def test_07_goes_on_where_it_was_interrupted_and_finds_a_setting_that_holds_on_other_tasks() -> None:
+    notebook = execute(NOTEBOOKS["07"], SWEPT)
+    assert notebook.cells[-1].outputs[0]["text"].strip() == "True 300 True (48, 6) True True"
+    assert images(notebook) == 3
 
 
 def test_08_gives_the_same_on_a_cluster_also_when_a_worker_dies(monkeypatch: pytest.MonkeyPatch) -> None:
