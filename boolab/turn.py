@@ -690,7 +690,7 @@ class Turn:
         if score is not None:
             try:
                 run = replace(run, success=as_success(score(run)))
-            except Exception as error:  # noqa: BLE001 - a score's failure must not lose the run
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a score's failure must not lose the run
                 self.note("fault", what=f"the score failed: {describe(error)}")
                 run = replace(run, events=tuple(self.events))
         self.run = run

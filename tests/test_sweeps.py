@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +19,11 @@ from boolab.errors import SettingError
 from boolab.models.scripted import ScriptedModel
 from boolab.policy import DEFAULT
 from boolab.runner import run_sync
-from boolab.sweeps.cells import Plan
+from boolab.store.stored import stored_runs
+from boolab.sweeps.cells import Cell, Plan
 from boolab.sweeps.sweep import sweep
-from boolab.types import Response
+from boolab.tools import tool
+from boolab.types import Response, Run
 from tests.helpers import TOOLS, call, distinct, steps
 
 STUCK = ScriptedModel([{"tool_calls": [call("look")], "repeat": "forever"}], name="stuck")
@@ -189,3 +195,73 @@ def test_a_progress_bar_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -
     assert "3/3" in capsys.readouterr().err
     asyncio.run(sweep(A, "go", ScriptedModel(["end"]), repeats=3, progress=False))
     assert capsys.readouterr().err == ""
+
+
+def test_equal_temperatures_are_one_whatever_they_came_as() -> None:
+    values = [*np.linspace(0, 1, 3), 1, 1.0, np.float32(0.5), None]
+    runs = sweep_now(A, "go", ScriptedModel(["end"]), grid={"temperature": values})
+    assert [run.settings["temperature"] for run in runs] == [0.0, 0.5, 1.0, None]
+    assert all(type(run.settings["temperature"]) is float for run in runs[:3])
+    for value in (True, "hot", float("nan"), float("inf")):
+        with pytest.raises(SettingError, match="temperature=.* is not accepted; expected numbers"):
+            sweep_now(A, "go", STUCK, grid={"temperature": [value]})
+
+
+def test_what_is_no_name_and_no_stop_reason_is_said_before_anything_runs() -> None:
+    with pytest.raises(SettingError, match="model: 1 is no name; expected models by name"):
+        sweep_now(A, "go", {1: STUCK})
+    with pytest.raises(SettingError, match="again: 'eror' is no stop reason; expected some of finished, .*error"):
+        sweep_now(A, "go", STUCK, again=("eror",))
+    with pytest.raises(SettingError, match="concurrency=True"):
+        sweep_now(A, "go", STUCK, concurrency=True)
+
+
+def test_an_error_in_the_function_that_makes_the_model_says_of_which_cell() -> None:
+    def model(cell: Cell) -> ScriptedModel:
+        return ScriptedModel([{1: "end"}[cell.settings["steps"]]])
+
+    with pytest.raises(KeyError) as caught:
+        sweep_now(A, "go", model, grid={"steps": [1, 2]})
+    assert caught.value.__notes__ == [
+        "in the function that makes the model, for the cell: agent 'a' under boocode with steps=2"
+    ]
+
+
+def test_what_cannot_be_sent_to_a_worker_is_named() -> None:
+    lock = threading.Lock()
+
+    @tool
+    def held() -> str:
+        """Say who holds it."""
+        return str(lock)
+
+    class Locked(ScriptedModel):
+        guard = threading.Lock()
+
+    parts: list[tuple[str, dict[str, Any]]] = [
+        ("the tool 'held'", {"tools": [held]}),
+        ("score", {"score": lambda _run: lock.locked()}),
+        ("model", {"model": Locked(["end"])}),
+        ("the model 'x'", {"model": {"x": Locked(["end"])}}),
+        ("the agent 'b'", {"agents": Agent("b", tools=(held,))}),
+    ]
+    with ThreadPoolExecutor(1) as executor:
+        for named, part in parts:
+            with pytest.raises(SettingError, match=f"^{named} cannot be sent to a worker .*lock.*leave out executor="):
+                sweep_now(**{"agents": A, "tasks": "go", "model": ScriptedModel(["end"]), "executor": executor, **part})
+
+
+def test_a_score_that_leaves_costs_the_score_alone() -> None:
+    def leave(_run: Run) -> bool:
+        sys.exit(3)
+
+    (run,) = sweep_now(A, "go", ScriptedModel(["end"]), score=leave)
+    assert (run.stop_reason, run.success) == ("finished", None)
+
+
+def test_two_models_without_names_of_their_own_keep_their_runs_beside_each_other(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    for name in ("one", "other", "one"):
+        sweep_now(A, "go", ScriptedModel(["end"], name=name), store=store)
+    sweep_now(replace(A, model=ScriptedModel(["end"], name="own")), "go", store=store)
+    assert sorted(run.model for run in stored_runs(store)) == ["one", "other", "own"]

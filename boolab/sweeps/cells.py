@@ -11,8 +11,10 @@ what two of them differ in is due to them ("common random numbers", Law, Simulat
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from boolab.agents import Agent
@@ -71,11 +73,16 @@ class Cell:
         """A seed that depends on who works on what for the how manieth time: not on the settings, nor on the place."""
         return int(digest(self.agent.name, self.task, self.model_name, self.repeat)[:12], 16)
 
-    @property
-    def key(self) -> str:
-        """A digest of what one calls the cell by."""
+    def key(self, model: Model | None = None) -> str:
+        """A digest of what one calls the cell by.
+
+        Args:
+            model: What answers in it, if that is not the agent's own model: it is called by its name where the sweep
+                has no name for it.
+        """
         settings = tuple(sorted(self.settings.items()))
-        return digest(self.agent.name, self.task, self.model_name, self.policy.name, settings, self.repeat)
+        answering = self.model_name or getattr(self.agent.model if model is None else model, "name", None)
+        return digest(self.agent.name, self.task, answering, self.policy.name, settings, self.repeat)
 
     def __str__(self) -> str:
         model = "" if self.model_name is None else f", model {self.model_name!r}"
@@ -226,6 +233,10 @@ def _check_model(model: object) -> None:
     if model is not None and not (isinstance(model, Mapping) or hasattr(model, "respond") or callable(model)):
         msg = f"model={model!r}: expected a model, models by name ({{'small': model, ...}}), or a function of a cell"
         raise SettingError(msg)
+    for name in model if isinstance(model, Mapping) else ():
+        if not isinstance(name, str):
+            msg = f"model: {name!r} is no name; expected models by name ({{'small': model, ...}})"
+            raise SettingError(msg)
 
 
 def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> list[tuple[Agent, list[Variant]]]:
@@ -288,7 +299,7 @@ def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
         if isinstance(given, str) or not isinstance(given, Iterable):
             msg = f"grid: {name}={given!r} is no list of values"
             raise SettingError(msg)
-        axes[name] = [int(value) if is_whole(value) else value for value in given]
+        axes[name] = [_temperature(value) if name == "temperature" else _plain(value) for value in given]
         if not axes[name]:
             msg = f"grid: {name} has no values; leave the axis out to keep the agents' own settings"
             raise SettingError(msg)
@@ -298,10 +309,32 @@ def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     return axes
 
 
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever is in a grid
+    return int(value) if is_whole(value) else value
+
+
+def _temperature(value: object) -> float | None:
+    """A temperature: equal ones are one, whatever they came as.
+
+    Raises:
+        SettingError: if it is none.
+    """
+    if value is None or value is DEFAULT:
+        return value  # type: ignore[return-value] # what DEFAULT is there is said by whoever asks
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        msg = f"grid: temperature={value!r} is not accepted; expected numbers such as 0.7, or None"
+        raise SettingError(msg)
+    return float(value)
+
+
 def model_of_cell(cell: Cell, model: Models | None) -> Model | None:
     """What answers in a cell; None for the agent's own model."""
     if isinstance(model, Mapping):
         return model[cell.model_name or ""]
     if model is None or hasattr(model, "respond"):
         return cast("Model | None", model)
-    return model(cell)
+    try:
+        return model(cell)
+    except Exception as error:
+        error.add_note(f"in the function that makes the model, for the cell: {cell}")
+        raise

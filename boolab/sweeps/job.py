@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import cloudpickle
 
+from boolab.errors import BoolabError, SettingError, describe
 from boolab.runner import drive
 from boolab.setup import Score, Setup
 from boolab.sweeps.cells import Cell, Models, Piece, Planned, model_of_cell
@@ -101,8 +102,39 @@ async def run_piece(job: Job, piece: Piece, after_step: AfterStep | None = None)
 
 
 def packed(job: Job, pieces: Sequence[Piece]) -> bytes:
-    """Work for another process. Functions that no other process could import, such as a notebook's, go along."""
-    return bytes(cloudpickle.dumps((job, tuple(pieces))))
+    """Work for another process. Functions that no other process could import, such as a notebook's, go along.
+
+    Raises:
+        SettingError: if something cannot be sent there.
+    """
+    try:
+        return bytes(cloudpickle.dumps((job, tuple(pieces))))
+    except BoolabError:
+        raise
+    except Exception as error:
+        msg = (
+            f"{_unsendable(job, pieces)} cannot be sent to a worker ({describe(error)}): leave out executor=, or have "
+            "it made there: a model by model= as a function of the cell, what a tool or a score needs by itself"
+        )
+        raise SettingError(msg) from error
+
+
+def _unsendable(job: Job, pieces: Sequence[Piece]) -> str:
+    """What of a job cannot be pickled."""
+    agents = {planned.cell.agent.name: planned.cell.agent for piece in pieces for planned in piece.cells}
+    models = job.model if isinstance(job.model, Mapping) else {None: job.model}
+    parts: list[tuple[str, object]] = [
+        *((f"the tool {spec.name!r}", spec) for spec in job.tools),
+        *(("model" if name is None else f"the model {name!r}", model) for name, model in models.items()),
+        ("score", job.score),
+        *((f"the agent {name!r}", agent) for name, agent in agents.items()),
+    ]
+    for name, part in parts:
+        try:
+            cloudpickle.dumps(part)
+        except Exception:  # noqa: BLE001 - somebody else's
+            return name
+    return "a part of the sweep"
 
 
 def work(load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], str]]:

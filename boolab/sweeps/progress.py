@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from boolab.errors import StoreError
+
 _SHOWN = 4
 
 
@@ -41,7 +43,8 @@ class Progress:
         self._tell(refresh=True)
         shown = not self._bar.disable  # closed, it is no longer
         self._bar.close()
-        if error is not None and self._store is not None:
+        # What a failing store has lost of those that are done, its own error says.
+        if error is not None and self._store is not None and not isinstance(error, StoreError):
             kept = f"{self.done:,} of {self.total:,} runs are kept in {self._store}; the same call goes on from there"
             error.add_note(kept)
             if shown:

@@ -7,13 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args, overload
 
 from boolab.errors import SettingError
 from boolab.executors import Executor, open_pool
 from boolab.fingerprints import fingerprint
 from boolab.loop import YIELD_EVERY_S
 from boolab.setup import Score
+from boolab.stop import is_whole
 from boolab.subagents import family
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Piece, Plan, Planned, model_of_cell
 from boolab.sweeps.derive import groups
@@ -22,7 +23,7 @@ from boolab.sweeps.job import Done, Job, run_piece
 from boolab.sweeps.progress import Progress
 from boolab.tools import ToolSpec, as_tools
 from boolab.turn import Turn
-from boolab.types import Run
+from boolab.types import Run, StopReason
 
 if TYPE_CHECKING:
     from boolab.store.records import Record
@@ -144,7 +145,11 @@ async def sweep(
     if isinstance(again, str):
         msg = f"again={again!r}: expected stop reasons, such as again=({again!r},)"
         raise SettingError(msg)
-    if concurrency is not None and (not isinstance(concurrency, int) or concurrency < 1):
+    for reason in again:
+        if reason not in get_args(StopReason):
+            msg = f"again: {reason!r} is no stop reason; expected some of {', '.join(get_args(StopReason))}"
+            raise SettingError(msg)
+    if concurrency is not None and (not is_whole(concurrency) or concurrency < 1):
         msg = f"concurrency={concurrency!r}: expected an integer >= 1"
         raise SettingError(msg)
     names = _Names.of(plan, job)
@@ -202,7 +207,7 @@ class _Names:
                 msg = f"{cell}: {error}"
                 raise SettingError(msg) from error
             checked.add(together)
-            key = cell.key
+            key = cell.key(model)
             names._packed += bytes.fromhex(key + identities.run_id(cell, key, model))
         return names
 
