@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -630,3 +631,32 @@ def test_memory_does_not_grow_with_what_was_written(path: Path) -> None:
         few, many = peak(store, 1000, 200), peak(store, 2000, 1000)
     assert many < 1.3 * few
     assert json.loads(asked(path, "SELECT json_group_array(n) FROM (SELECT count(*) AS n FROM runs)")[0][0]) == [1400]
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[1] / "docs" / "store.md").read_text(encoding="utf-8")
+
+
+def test_the_code_and_the_questions_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(code, {})  # noqa: S102 - the project's own page
+    path = tmp_path / "runs.db"
+    with Store(path) as store:
+        store.begin_sweep([("c", "3f9a")], {})
+        store.finish(named("3f9a", settings={"steps": 3}), "c")
+    answers = [asked(path, question) for question in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)]
+    assert answers[0] == [(None, "finished", 1, 3.0), (3, "finished", 1, 3.0)]
+    assert answers[1] == [("look", 4, 0.0)]
+    assert [kind for _, kind, _ in answers[2]].count("tool_result") == 2
+    assert answers[2][-1] == ("assistant", "text", "done")
+    assert answers[3] == [(1, None)]
+
+
+def test_the_page_names_every_table_and_column(path: Path) -> None:
+    Store(path).close()
+    for (table,) in asked(path, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"):
+        (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{table}` |")]
+        named_ = set(re.findall(r"\w+", row))
+        assert {column for _, column, *_ in asked(path, f"PRAGMA table_info({table})")} <= named_

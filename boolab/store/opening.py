@@ -47,7 +47,9 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         _check_file(path)
         if path.exists() and not os.access(path, os.W_OK):
             raise StoreError("the file is read-only: expected one that can be written", path=path)  # noqa: EM101
-        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
+        # Of the relative names file:x and :memory: SQLite has ideas of its own.
+        place = os.path.abspath(path)  # noqa: PTH100 - resolve() would follow links
+        connection = sqlite3.connect(place, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             _check_schema(connection, path, empty=True)
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file; an old one keeps its own
@@ -79,10 +81,16 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         _check_file(path)
         try:
             connection = _connect_to_read(path, "mode=ro")
-        except sqlite3.OperationalError:
+        except sqlite3.OperationalError as error:
             # No index of the log can be made in a folder that is read-only. Without a log, none is needed.
-            if _has_log(path):
+            if not _is_closed_to_us(error):
                 raise
+            if _has_log(path):
+                msg = (
+                    f"it cannot be read here ({error}): its writer was killed, and to read the log beside it SQLite "
+                    f"needs a folder that it can write to: copy {path.name}, with all files that begin so, to one"
+                )
+                raise StoreError(msg, path=path) from error
             connection = _connect_to_read(path, "mode=ro&immutable=1")
         try:
             _check_schema(connection, path, empty=False)
@@ -117,7 +125,8 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:
-    uri = f"file:{quote(os.path.abspath(path))}?{how}"  # noqa: PTH100 - resolve() would follow links
+    place = os.path.abspath(path)  # noqa: PTH100 - resolve() would follow links
+    uri = f"file:{quote(os.fsencode(place))}?{how}"  # a name need not be text
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -154,7 +163,8 @@ def _check_file(path: Path) -> None:
     page = int.from_bytes(head[16:18], "big")
     pages = int.from_bytes(head[28:32], "big")
     wanted, there = pages * (65536 if page == 1 else page), path.stat().st_size
-    if there < wanted and not _has_log(path):
+    # What a writer moves from its log into the file may have come in between, and the log be gone since.
+    if there < wanted and not _has_log(path) and path.stat().st_size < wanted:
         raise StoreError(f"it is damaged: {there:,} bytes of {wanted:,}, the rest was cut off", path=path)
 
 
@@ -190,9 +200,15 @@ def _meaning(error: sqlite3.Error) -> str:
     return f"SQLite: {said}"
 
 
+def _is_closed_to_us(error: sqlite3.Error) -> bool:
+    """Whether a file cannot be made or written there, in place of a file that somebody else has locked."""
+    return (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+
+
 def _has_log(path: Path) -> bool:
     """Whether a log lies beside the file, which may hold what the file lacks: a writer was killed, or is at work."""
-    return any(_size(path.with_name(f"{path.name}-{kind}")) for kind in ("wal", "journal"))
+    real = os.path.realpath(path)  # a link has no log of its own
+    return any(_size(Path(f"{real}-{kind}")) for kind in ("wal", "journal"))
 
 
 def _size(path: Path) -> int:
