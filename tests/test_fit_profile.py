@@ -14,11 +14,12 @@ from matplotlib.figure import Figure
 
 from boolab import Fit, fit_profile, plot_fit
 from boolab.errors import SettingError
-from boolab.models.profile import Profile, normalised, shipped_profiles
+from boolab.models.profile import Distribution, Profile, normalised, shipped_profiles
 from boolab.models.scripted import ScriptedModel
 from boolab.models.simulated import SimulatedModel
 from boolab.runner import run_sync
 from boolab.stats.estimates import Estimated, mean, share, spread
+from boolab.stats.figures import Figures
 from boolab.stats.fitness import going_on
 from boolab.stats.hazards import Chances, hazards, pieces
 from boolab.stats.moves import closing_tool, turns
@@ -405,6 +406,17 @@ def test_a_group_in_which_nobody_finished_has_factor_zero_with_an_upper_bound() 
     assert (factor.value, factor.low) == (0, 0)
     # Of 100 chances at a third each, none taken: the bound is exp(-h E) = 2.5%.
     assert factor.high == pytest.approx(-math.log(0.025) / (100 / 3), rel=1e-6)
+
+
+def test_amounts_that_are_not_lognormal_keep_their_quantiles_and_their_mean() -> None:
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random(2000) < 0.5, rng.integers(10, 20, 2000), rng.integers(900, 1100, 2000))
+    values[:20] = 20_000
+    distribution, rows = Figures(0.95).distribution(enumerate(values.tolist()))
+    assert rows == {}
+    drawn = Distribution(**distribution).table(4096)
+    assert float(np.mean(drawn)) == pytest.approx(float(values.mean()), rel=0.01)
+    assert float(np.quantile(drawn, 0.3)) == pytest.approx(float(np.quantile(values, 0.3)), abs=1)
 
 
 # The picture.

@@ -115,8 +115,7 @@ class Figures:
         middle = mean(logs, codes[values > 0], self.confidence)
         wide = spread(logs, codes[values > 0], self.confidence)
         if len(logs) >= ENOUGH and wide.value and _distance(logs, middle.value, wide.value) > _NOT_LOGNORMAL:
-            levels = np.quantile(positive, np.linspace(0, 1, _QUANTILES)).tolist()
-            return {"quantiles": [round(level, 1) for level in levels], **part}, rows
+            return {"quantiles": _quantiles(positive), **part}, rows
         rows["median"] = middle._replace(
             value=math.exp(middle.value), low=math.exp(middle.low), high=math.exp(middle.high)
         )
@@ -124,6 +123,18 @@ class Figures:
             rows["sigma"] = wide
         sigma = 0.0 if math.isnan(wide.value) else wide.value
         return {"median": math.exp(middle.value), "sigma": sigma, **part}, rows
+
+
+def _quantiles(values: Array) -> list[float]:
+    """Values at equal distances of probability; the largest such that the mean is that of the values.
+
+    Between the last two a straight line to the one largest value would overstate the mean of what has a long tail, and
+    means are what costs and times add up to.
+    """
+    levels = np.quantile(values, np.linspace(0, 1, _QUANTILES))
+    rest = levels[0] / 2 + levels[1:-1].sum()
+    levels[-1] = max(levels[-2], 2 * ((_QUANTILES - 1) * float(values.mean()) - rest))
+    return [round(level, 1) for level in levels.tolist()]
 
 
 def _distance(logs: Array, middle: float, wide: float) -> float:
