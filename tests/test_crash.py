@@ -49,7 +49,7 @@ from tests.sweeping import (
 Mode: TypeAlias = Literal["batches", "steps"]
 MODES: Final[tuple[Mode, ...]] = ("batches", "steps")
 KILLS: Final = 10
-STEPS: Final = {"steps": [1, 3]}
+STEPS: Final = {"steps": [2, 7]}
 
 
 def cells(mode: Mode, book: Path) -> dict[str, Any]:
