@@ -183,7 +183,7 @@ class _ClientExecutor(FuturesExecutor):
         return told
 
 
-def _fetch(asked: distributed.Future, told: Future[T]) -> None:
+def _fetch(asked: distributed.Future[T], told: Future[T]) -> None:
     """Hand on what became of a task; its result is fetched from its worker now."""
     if not told.set_running_or_notify_cancel():
         return
