@@ -91,6 +91,11 @@ class SimulatedModel:
         self._summary_texts = texts(profile.summary_chars, "Summary: ")
         self._summary_tokens = None if profile.tokens is None else profile.tokens.summary.table(SLOTS)
         self._reminders = sorted(profile.reminders, key=lambda reminder: reminder.turns_left)
+        self._boldest = Reminder(
+            turns_left=1,
+            factor=max([1.0, *(reminder.factor for reminder in profile.reminders)]),
+            least=max([0.0, *(reminder.least for reminder in profile.reminders)]),
+        )
         self._latest: Planned | None = None
         self._played: WeakKeyDictionary[Sequence[Message], _Played] = WeakKeyDictionary()
 
@@ -132,7 +137,7 @@ class SimulatedModel:
             response = response._replace(text=text, tool_calls=(), finish_reason="stop", native_finish_reason=NO_TOOLS)
         elif self._submits is not None and index and self._has_submitted(played, index, messages):
             response = response._replace(text=self._finish_texts[planned.aside], tool_calls=(), finish_reason="stop")
-        elif hazard >= 0 and self._finishes(planned, played.factor, tail):
+        elif hazard >= 0 and _finishes(planned, played.factor, self._told(tail)):
             response = self._finish(planned)
         if shortened:
             response = self._shortened(response, messages, index, played.course)
@@ -172,16 +177,12 @@ class SimulatedModel:
         text = f"{VERSION}:{self.seed}:{seed}:{task}"
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
-    def _finishes(self, planned: Planned, factor: float, tail: Sequence[Message]) -> bool:
-        """Whether the agent finishes at a step at which it may."""
-        if planned.hazard == ALWAYS:
-            return True
-        hazard = planned.hazard * factor
-        if tail and self._reminders:
-            left = _turns_left(tail)
-            told = next((reminder for reminder in self._reminders if reminder.turns_left >= left), _UNTOLD)
-            hazard = max(hazard * told.factor, told.least)
-        return planned.draw < hazard
+    def _told(self, tail: Sequence[Message]) -> Reminder:
+        """What it does to the hazard what a request says at its end."""
+        if not tail or not self._reminders:
+            return _UNTOLD
+        left = _turns_left(tail)
+        return next((reminder for reminder in self._reminders if reminder.turns_left >= left), _UNTOLD)
 
     def _finish(self, planned: Planned) -> Response:
         text, tool = self._finish_texts[planned.aside], self._submits
@@ -192,9 +193,10 @@ class SimulatedModel:
 
     def _has_submitted(self, played: _Played, index: int, messages: Sequence[Message]) -> bool:
         """Whether the response before this one called the tool that finishes, and the run was not ended by it."""
-        # Only where it may have done so are the messages looked at: they are made when somebody looks.
+        # Only where it may have done so, whatever it was told, are the messages looked at: to make them takes longer than
+        # all else that is done for a step.
         before = played.course.at(index - 1)
-        may = bool(self._reminders) or (before.hazard >= 0 and self._finishes(before, played.factor, ()))
+        may = before.hazard >= 0 and _finishes(before, played.factor, self._boldest)
         return may and self._submits in _called_last(messages)
 
     def _summary(self, planned: Planned) -> Response:
@@ -270,6 +272,13 @@ class SimulatedModel:
             if chance is not None and usual is not None and run.stop_step < usual.cut_from_step:
                 chance = 0.0
         return None if chance is None else Course(self._rules, self._key(run.seed, task)).luck < chance
+
+
+def _finishes(planned: Planned, factor: float, told: Reminder) -> bool:
+    """Whether the agent finishes at a step at which it may."""
+    if planned.hazard == ALWAYS:
+        return True
+    return planned.draw < max(planned.hazard * factor * told.factor, told.least)
 
 
 def _task_of(messages: Iterable[Message]) -> str:
