@@ -193,8 +193,7 @@ class SimulatedModel:
 
     def _has_submitted(self, played: _Played, index: int, messages: Sequence[Message]) -> bool:
         """Whether the response before this one called the tool that finishes, and the run was not ended by it."""
-        # Only where it may have done so, whatever it was told, are the messages looked at: to make them takes longer than
-        # all else that is done for a step.
+        # Only where it may have done so, whatever it was told, are the messages looked at: to make them takes long.
         before = played.course.at(index - 1)
         may = before.hazard >= 0 and _finishes(before, played.factor, self._boldest)
         return may and self._submits in _called_last(messages)
