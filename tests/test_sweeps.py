@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boolab import runs_df
+from boolab import policies, runs_df
 from boolab.agents import Agent
 from boolab.errors import SettingError
 from boolab.models.scripted import ScriptedModel
@@ -265,3 +265,29 @@ def test_two_models_without_names_of_their_own_keep_their_runs_beside_each_other
         sweep_now(A, "go", ScriptedModel(["end"], name=name), store=store)
     sweep_now(replace(A, model=ScriptedModel(["end"], name="own")), "go", store=store)
     assert sorted(run.model for run in stored_runs(store)) == ["one", "other", "own"]
+
+
+def test_a_task_that_stands_twice_is_run_once() -> None:
+    assert [run.task for run in sweep_now(A, ["go", "run", "go"], ScriptedModel(["end"]))] == ["go", "run"]
+
+
+def test_models_that_have_names_see_each_their_own_randomness() -> None:
+    runs = sweep_now(A, "go", {"one": STUCK, "other": STUCK}, grid={"steps": [1, 2]})
+    assert [run.seed for run in runs] == [runs[0].seed] * 2 + [runs[-1].seed] * 2
+    assert runs[0].seed != runs[-1].seed
+
+
+def test_the_order_in_which_a_grid_is_written_changes_no_cell() -> None:
+    values: dict[str, list[Any]] = {"steps": [1, 2], "tool_budget": [3], "temperature": [0.5, 0]}
+    there, back = (dict(items) for items in (values.items(), reversed(values.items())))
+    ids = [{run.run_id for run in sweep_now(A, "go", STUCK, grid=grid)} for grid in (there, back)]
+    assert ids[0] == ids[1]
+    assert len(ids[0]) == 4
+
+
+def test_a_policy_of_the_grid_that_was_changed_under_its_name_gives_other_runs() -> None:
+    one = replace(policies["boocode"], name="mine")
+    ids = [
+        sweep_now(A, "go", STUCK, grid={"policy": [policy]})[0].run_id for policy in (one, replace(one, sentinel=False))
+    ]
+    assert ids[0] != ids[1]
