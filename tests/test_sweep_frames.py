@@ -57,7 +57,7 @@ def test_the_sweep_holds_most_that_can_happen_to_a_run(one_by_one: Frames) -> No
     reasons = {"finished", "step_cap", "tool_budget", "doom_loop", "error"}
     assert reasons <= set(runs["stop_reason"])
     assert set(runs["policy"]) >= {"boocode", "quiet", "naive", "opencode_3631"}
-    assert runs["parent_run_id"].notna().sum() > 40
+    assert runs["parent_run_id"].notna().sum() > 20
     assert runs[["steps", "tool_budget", "doom_loop"]].isna().any().all()
     assert calls["is_error"].any()
     assert calls["parse_error"].any()
