@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Of: TypeAlias = Literal["steps", "tools", "repeat_streak"]
 
 _LOOKS: Final = style.Look(style.KEPT, style.KEPT)
+_LONG: Final = 100
+"""From how many steps on the axis is logarithmic."""
 _BAND: Final = 0.18
 _LABELS: Final = {
     "steps": ("steps per turn", "share still running"),
@@ -84,10 +86,10 @@ def plot_fit(fit: Any, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
     return style.finish(
         ax,
         title=_title(fit.goodness, of),
-        xlabel=xlabel,
+        xlabel=f"{xlabel} (logarithmic)" if ax.get_xscale() == "log" else xlabel,
         ylabel=ylabel,
         grid=ax.xaxis if of == "tools" else ax.yaxis,
-        key=_key(ax, lines=of == "steps"),
+        key=_key(ax, lines=of == "steps" or ax.get_xscale() == "log"),
         notes=notes,
     )
 
@@ -110,13 +112,14 @@ def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
     recorded, simulated, low, high = (
         rows[name].to_numpy(dtype=float) for name in ("recorded", "simulated", "low", "high")
     )
-    if stepped:
+    long = float(x[-1]) >= _LONG
+    if stepped or long:
         end = float(x[-1]) + 0.02 * max(float(x[-1]), 1.0)
         left, below = stairs(x, low, end)
         ax.fill_between(left, below, stairs(x, high, end)[1], color=ink, alpha=_BAND, linewidth=0, label="band")
         ax.plot(*stairs(x, simulated, end), color=ink, linewidth=1.6, linestyle=(0, (4, 1.5)), label="simulated")
         ax.plot(*stairs(x, recorded, end), color=dark, linewidth=2, label="recorded", zorder=3)
-        ax.set_xlim(0, end)
+        ax.set_xlim(1 if long else 0, end)
     else:
         ax.bar(x, np.maximum(high - low, 0.004), 0.62, low, color=ink, alpha=_BAND, linewidth=0, label="band")
         ax.hlines(simulated, x - 0.31, x + 0.31, color=ink, linewidth=1.8, label="simulated")
@@ -124,7 +127,12 @@ def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
         ax.set_xlim(x[0] - 0.6, x[-1] + 0.6)
     ax.set_ylim(0, 1.03)
     style.share_ticks(ax, ax.yaxis)
-    style.count_ticks(ax, ax.xaxis)
+    if long:  # of the few that are very long nearly nothing else would be seen
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.0f}")
+        ax.xaxis.set_minor_formatter(lambda *_: "")
+    else:
+        style.count_ticks(ax, ax.xaxis)
 
 
 def _draw_rows(ax: Axes, rows: pd.DataFrame) -> None:
