@@ -231,7 +231,7 @@ def _read(file: str | Path, shown: str) -> str:
             msg = f"{shown!r} has {status.st_size:,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
             raise ToolError(msg)
         with os.fdopen(handle, "rb", closefd=False) as stream:
-            raw = stream.read(MAX_FILE_BYTES)
+            raw = stream.read(status.st_size)  # asked for no more: room for the largest file costs more than the read
     finally:
         os.close(handle)
     if b"\0" in raw[:8192]:
