@@ -36,6 +36,9 @@ def store_command(args: Namespace) -> int:
         StoreError: if the store cannot be read or written.
         SettingError: if there is no such run or sweep, or the target is not one that can be written.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # what runs hold need not fit into the terminal's encoding
     commands: Mapping[str, Callable[[Namespace], int]] = {
         "ls": _ls,
         "show": _show,

@@ -10,7 +10,18 @@ from typing import Any, Final, NamedTuple
 from boolab.collection import without_collection
 from boolab.errors import StoreError
 from boolab.store.message_rows import MESSAGE, PART, texts_of_rows
-from boolab.store.records import CALL, HEAD, STEP, Row, decode_settings, restored, run_of_head, steps_of, texts_of
+from boolab.store.records import (
+    CALL,
+    HEAD,
+    STEP,
+    Row,
+    decode_settings,
+    holdable,
+    restored,
+    run_of_head,
+    steps_of,
+    texts_of,
+)
 from boolab.types import Input, Message, Run, Step
 
 INTERRUPTED: Final = "interrupted: the process that made it ended"
@@ -29,7 +40,7 @@ _TABLES: Final = {
 def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
     """The row of a finished run."""
     question = "SELECT id FROM runs WHERE run_id = ? AND state = 'finished'"
-    found = connection.execute(question, (run_id,)).fetchone()
+    found = connection.execute(question, holdable((run_id,))).fetchone()
     return None if found is None else int(found[0])
 
 
@@ -41,7 +52,7 @@ def row_of(connection: sqlite3.Connection, run_id: str) -> int:
     """
     states = "CASE state WHEN 'finished' THEN 0 WHEN 'interrupted' THEN 1 WHEN 'running' THEN 2 ELSE 3 END"
     question = f"SELECT id FROM runs WHERE run_id = ? ORDER BY {states}, attempt DESC LIMIT 1"  # noqa: S608 - our own
-    found = connection.execute(question, (run_id,)).fetchone()
+    found = connection.execute(question, holdable((run_id,))).fetchone()
     if found is None:
         raise StoreError(f"there is no run {run_id} in it")
     return int(found[0])

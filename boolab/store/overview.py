@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.store.lock import is_locked
 from boolab.store.opening import reading
+from boolab.store.records import restored
 from boolab.store.schema import version_of
 
 
@@ -73,9 +74,14 @@ def runs_like(path: str | Path, beginning: str, most: int = 10) -> list[str]:
     Raises:
         StoreError: if the store cannot be read.
     """
-    question = "SELECT DISTINCT run_id FROM runs WHERE substr(run_id, 1, ?) = ? AND state <> 'replaced' LIMIT ?"
+    question = """
+        SELECT DISTINCT run_id FROM runs
+        WHERE substr(CAST(run_id AS BLOB), 1, ?) = ? AND state <> 'replaced' LIMIT ?
+    """
+    begins = beginning.encode("utf-8", "surrogatepass")
     with reading(Path(path).expanduser()) as connection:
-        return [run_id for (run_id,) in connection.execute(question, (len(beginning), beginning, most))]
+        found = connection.execute(question, (len(begins), begins, most))
+        return [run_id for row in found for run_id in restored(row, ("run_id",))]
 
 
 _SWEEPS: Final = """

@@ -34,7 +34,7 @@ CREATE TABLE cells (
 ) WITHOUT ROWID;
 CREATE INDEX cells_by_cell ON cells (cell);
 CREATE TABLE runs (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- no row is ever another run's: readers keep them while others are pruned
     run_id TEXT NOT NULL,
     attempt INTEGER NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('running', 'finished', 'interrupted', 'replaced')),

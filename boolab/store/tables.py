@@ -33,6 +33,12 @@ class Placed(NamedTuple):
     record: Record
 
 
+def first_row(connection: sqlite3.Connection) -> int:
+    """The first row that no run has, nor ever had: those of runs that were removed are not taken again."""
+    found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
+    return 1 if found is None else int(found[0]) + 1
+
+
 def insert(connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Insert rows."""
     marks = ", ".join("?" * len(columns))
@@ -98,7 +104,7 @@ def put_finished(
     Raises:
         StoreError: if a run is to share the steps of one that is not there.
     """
-    rows = {one.record.run_id: one.row for _, family in families for one in family}
+    rows: dict[str, int] = {}
     runs: list[Row] = []
     for cell, family in families:
         (at,) = held((cell,))
@@ -107,6 +113,7 @@ def put_finished(
         for one, attempt in zip(family, attempts, strict=True):
             shared = one.record.base
             base = None if shared is None else rows.get(shared) or _row_with_steps(connection, shared, held)
+            rows[one.record.run_id] = one.row if base is None else base
             place = (one.row, attempt, "finished", None if one.member else at, one.root, one.member, base)
             runs.append(_run_row(place, one.record, held))
     _put_rows(connection, runs, [one for _, family in families for one in family], held)
@@ -181,9 +188,9 @@ are NULL, costs 14 us with None and 8 us with this."""
 
 def _row_with_steps(connection: sqlite3.Connection, run_id: str, held: Held) -> int:
     """The row of the run whose steps another one is to share."""
-    question = "SELECT coalesce(base, id) FROM runs WHERE run_id = ? AND state IN ('finished', 'interrupted')"
+    question = "SELECT coalesce(base, id) FROM runs WHERE run_id = ? AND state = 'finished'"
     found = connection.execute(question, held((run_id,))).fetchone()
     if found is None:
-        msg = f"a run is to share the steps of run {run_id}, which is not in the store: put that one first"
+        msg = f"a run is to share the steps of run {run_id}, of which the store has no finished one: put that one first"
         raise StoreError(msg)
     return int(found[0])

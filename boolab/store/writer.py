@@ -20,7 +20,7 @@ from boolab.store.message_rows import MessageRows
 from boolab.store.opening import check_place, explained, open_to_write
 from boolab.store.prune import Prunable, Unwanted, prunable, prune
 from boolab.store.records import CALL, Record, as_json, head_of, holdable, records_of, step_rows
-from boolab.store.tables import End, Held, News, Placed, put_child, put_finished, put_news, settle
+from boolab.store.tables import End, Held, News, Placed, first_row, put_child, put_finished, put_news, settle
 from boolab.types import Run, Step
 
 _BATCH_RUNS: Final = 500
@@ -87,7 +87,7 @@ class Store:
         try:
             self._mark_interrupted()
             with explained(self.path):
-                self._next_row = 1 + (self._connection.execute("SELECT max(id) FROM runs").fetchone()[0] or 0)
+                self._next_row = first_row(self._connection)
         except BaseException:
             self._let_go()
             raise
@@ -279,11 +279,14 @@ class Store:
         root = seen.root
         texts = seen.messages.new(run, last=end is not None)
         news = News(head_of(run), *step_rows(run.steps[len(seen.steps) :]), *texts)
-        children = [records_of(replace(child, subagents=()))[0] for child in descendants(run)]
+        children = [*descendants(run)]
         fresh = [one for one in enumerate(children, 1) if one[1].run_id not in seen.members]
         first = self._take_rows(len(fresh))
-        placed = [Placed(row, root, member, child) for row, (member, child) in enumerate(fresh, first)]
-        members = {**seen.members, **{child.run_id: row for row, _, _, child in placed}}
+        placed = [
+            Placed(row, root, member, records_of(replace(child, subagents=()))[0])
+            for row, (member, child) in enumerate(fresh, first)
+        ]
+        members = {**seen.members, **{one.record.run_id: one.row for one in placed}}
 
         def write(held: Held) -> None:
             put_news(self._connection, root, cell, news, held, new=not seen.begun)
