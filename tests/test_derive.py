@@ -245,3 +245,46 @@ def test_what_was_lost_with_a_worker_says_nothing_about_other_settings() -> None
         return [one.run async for one in run_piece(job, Piece((loose, two), gone))]
 
     assert [run.stop_reason for run in asyncio.run(rest())] == ["finished"]
+
+
+class Warm(Counting):
+    """Says at which temperature it was asked."""
+
+    async def respond(self, request: Any, emit: Any = None) -> bl.Response:
+        response = await super().respond(request, emit)
+        return response._replace(text=f"{response.text} at {request.temperature}")
+
+
+def variant(chance: random.Random, number: int) -> bl.Policy:
+    """A preset with some of that changed which decides whether its runs may be cut."""
+    changes: dict[str, list[Any]] = {
+        "cap_check": ["boundary", "response"],
+        "budget_batch": ["overshoot", "reject", "cut"],
+        "last_step": ["tools", "no_tools"],
+        "reminder": ["none", "turns_left"],
+        "token_budget": [20, 60],
+        "on_unknown": ["error", "ignore"],
+        "spend_after": ["exceeded", "unchecked"],
+        "finish_tools": [("look",), ("submit",)],
+        "broken_retries": [0, 2],
+        "ceiling": [4, None],
+        "sentinel": [True, False],
+    }
+    base = bl.policies[chance.choice(["boocode", "naive", "openai_agents", "aider", "cline"])]
+    picked = {name: chance.choice(changes[name]) for name in chance.sample([*changes], 3)}
+    loop = {"continues": 1, "continues_by": "loop"} if chance.random() < 0.2 else {}
+    fixed = {"order": ("steps", "tool_budget", "doom_loop"), "cap_counts": "steps", "zero_steps": "text_only"}
+    return replace(base, name=f"variant {number}", **{**fixed, **picked, **loop})
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_a_policy_is_made_of_its_derived_runs_are_those_of_running_every_cell(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    values: dict[str, list[Any]] = {
+        "policy": [variant(chance, number) for number in range(4)],
+        "steps": [*chance.sample([1, 2, 3, 5], 2), chance.choice([0, 8, None])],
+        chance.choice(["tool_budget", "doom_loop"]): [chance.randint(2, 5), None],
+        "temperature": [0.1, 0.9],
+    }
+    plainly, derived = both(AGENT, Warm(script(chance)), grid=values)
+    assert derived == plainly
