@@ -291,3 +291,15 @@ def test_a_policy_of_the_grid_that_was_changed_under_its_name_gives_other_runs()
         sweep_now(A, "go", STUCK, grid={"policy": [policy]})[0].run_id for policy in (one, replace(one, sentinel=False))
     ]
     assert ids[0] != ids[1]
+
+
+def test_what_a_function_makes_is_checked_for_each_cell_before_the_first_runs() -> None:
+    def model(cell: Cell) -> Any:
+        return cell.settings["steps"] if cell.settings["steps"] == 3 else Silent(["end"])
+
+    class Silent(ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            raise AssertionError(request)
+
+    with pytest.raises(SettingError, match="with steps=3: model=3 is no model"):
+        sweep_now(A, "go", model, grid={"steps": [1, 2, 3]})
