@@ -6,9 +6,9 @@ settings: its public attributes, but not those that its methods rebind as they g
 are how counters and logs look. A value such as a date, a number or an array is what it stands for. An object may say
 itself what it is: its attribute `fingerprint` is looked at in its place.
 
-What is not seen: the code of other packages, what is reached through a module (`helpers.parse`) or a private attribute,
-files, environment variables, servers, and models behind an API that change under the same name. The bytecode of a
-function is that of one version of Python.
+What is not seen: the code of other modules and packages, private attributes and private mappings, files, environment
+variables, servers, and models behind an API that change under the same name. The bytecode of a function is that of one
+version of Python.
 """
 
 from __future__ import annotations
