@@ -206,7 +206,8 @@ def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: An
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(0, 4)))]
     grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
     by = data.draw(st.sampled_from([None, "agent"])) if runs else None
-    extra: dict[str, Any] = {"rules": [max_steps(2) | tool_budget(3)]} if data.draw(st.booleans()) else {}
+    beside = data.draw(st.sampled_from([False, False, False, True]))
+    extra: dict[str, Any] = {"rules": [max_steps(2) | tool_budget(3)]} if beside else {}
     whole = counterfactual(runs, grid=grid, scope=scope, by=by, tally=True, **extra)
     keys = [name for name in ("agent", *(COLUMN.get(name, name) for name in grid), "rule") if name in whole]
     sums = [str(name) for name in whole.columns if name not in keys and name != "success_by"]
