@@ -56,11 +56,12 @@ formats: $(READY) ## put what each log format gives into docs/formats.md
 harnesses: $(READY) ## put what each preset is into docs/harnesses.md
 	$(BIN)/python -m tests.harness_page --write
 
-bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, and real models' client
+bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, real models' client, and sweeps
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/counterfactual.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/stream.py
+	$(BIN)/python -m benchmarks.sweep
 
 conformance: $(READY) ## play the same scripts through released packages and through their presets; makes docs/conformance.md
 	$(BIN)/python -m benchmarks.conformance
