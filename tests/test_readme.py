@@ -6,6 +6,7 @@ import ast
 import asyncio
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -31,27 +32,42 @@ def run_cell(source: str, namespace: dict[str, Any]) -> object:
     return frame
 
 
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that looks like a checkout, so that what the README's code writes is not written into this one."""
+    for entry in checkout().iterdir():
+        if not entry.name.startswith("."):
+            (tmp_path / entry.name).symlink_to(entry)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
-def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(checkout())
+def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(
+    there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, Any] = {}
     values = [run_cell(block, namespace) for block in BLOCKS]
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
     shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
     table: Any = values[0]
     assert table.to_string().splitlines() == shown[0].rstrip("\n").splitlines()
-    steps: Any = values[-3]
+    steps: Any = values[-4]
     assert steps["step"].tolist() == [1, 2, 3]
     assert namespace["live"].run.n_steps == 2
     assert namespace["run"].stop_reason == "step_cap"
+    swept: Any = values[-1]
+    assert len(swept) == 16
+    assert swept.xs(5)["success"].is_monotonic_increasing
+    assert (there / "runs.db").exists()
 
 
 def test_what_the_readme_says_of_the_recording_is_what_its_code_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(checkout())
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, Any] = {}
-    for block in BLOCKS[:-3]:
+    for block in BLOCKS[:-4]:
         run_cell(block, namespace)
     shown = re.findall(r"```\n(Ship .*?)```", README, re.DOTALL)
     assert shown[0] in str(namespace["found"])
