@@ -305,6 +305,15 @@ def test_a_log_without_errors_tokens_or_times_gives_a_profile_that_says_so() -> 
     assert not [place for place in fit.intervals["parameter"] if "error" in place or "latency.response" in place]
 
 
+def test_texts_and_tools_with_half_surrogates_are_no_obstacle() -> None:
+    some = [
+        replace(play([{"tool_calls": [call("\ud800")]}, "done"]), run_id=f"{k}", task=f"\udcff{k}") for k in range(3)
+    ]
+    fit = fit_profile(some, simulated=20)
+    assert [*fit.profile.tools] == ["_"]
+    assert "\ud800" in {*fit.bands["x"]}
+
+
 def test_runs_without_a_call_are_refused() -> None:
     hello = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
     with pytest.raises(SettingError, match="none holds a step with a call"):

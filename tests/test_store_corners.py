@@ -13,13 +13,13 @@ import pytest
 import boolab as bl
 from boolab.cli import main
 from boolab.errors import StoreError
-from boolab.store import opening
+from boolab.store import opening, writer
 from boolab.store.prune import Unwanted
 from boolab.store.records import records_of
 from boolab.store.stored import stored_runs
 from boolab.store.writer import Store
 from boolab.types import Run
-from tests.helpers import distinct, play
+from tests.helpers import call, distinct, play
 from tests.test_store_faults import as_nobody, in_child, public_folder
 
 
@@ -95,6 +95,115 @@ def test_a_run_that_others_share_steps_with_stays_as_long_as_one_of_them(path: P
         assert store.prunable(Unwanted(replaced=True)) == (2, 7, 0)
         store.prune(Unwanted(replaced=True))
     assert [run.run_id for run in stored_runs(path)] == ["whole, changed", "some, changed"]
+
+
+def test_a_family_takes_the_place_of_the_whole_family_that_the_cell_had(path: Path) -> None:
+    with Store(path) as store:
+        for version in ("old", "new"):
+            family = replace(named(version), subagents=(named(f"{version} child"),))
+            store.put(records_of(family), "cell")
+            store.flush()
+    assert [run.run_id for run in stored_runs(path)] == ["new", "new child"]
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT run_id, cell, state FROM runs ORDER BY id").fetchall()
+    assert found == [
+        ("old", "cell", "replaced"), ("old child", None, "replaced"),
+        ("new", "cell", "finished"), ("new child", None, "finished"),
+    ]  # fmt: skip
+
+
+def test_a_child_that_another_family_has_too_is_replaced_alone(path: Path) -> None:
+    with Store(path) as store:
+        for name in ("a", "b"):
+            store.finish(replace(named(name), subagents=(named("child"), named(f"child of {name}"))))
+    assert [run.run_id for run in stored_runs(path)] == ["a", "child of a", "b", "child", "child of b"]
+
+
+def test_a_changed_cell_that_was_interrupted_leaves_the_finished_run_of_it_in_place(path: Path) -> None:
+    after = named("after", 3)
+    with Store(path) as store:
+        store.put(records_of(named("before")), "cell")
+        store.step(cut(after, "after", 1), "cell")
+        assert [run.run_id for run in stored_runs(path)] == ["before"]
+        store.finish(cut(after, "after", 2), "cell", state="interrupted")
+    assert [run.run_id for run in stored_runs(path)] == ["before"]
+    assert [run.run_id for run in stored_runs(path, states=["replaced"])] == ["after"]
+
+
+def test_a_run_that_grows_keeps_what_sqlite_cannot_hold(path: Path) -> None:
+    run = play([{"text": "\ud800", "tool_calls": [call("look", what="\udcff")]}, *distinct(2)])
+    with Store(path) as store:
+        for n in range(1, len(run.steps) + 1):
+            store.step(cut(run, run.run_id, n))
+        store.finish(run)
+    assert list(stored_runs(path)) == [run]
+
+
+@pytest.mark.parametrize("limit", [("_BATCH_RUNS", 2), ("_BATCH_STEPS", 6), ("_BATCH_BYTES", 60), ("_BATCH_S", 0.0)])
+def test_a_batch_is_committed_when_it_is_full_in_any_way(
+    path: Path, limit: tuple[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_BATCH_RUNS", "_BATCH_STEPS", "_BATCH_BYTES", "_BATCH_S"):
+        monkeypatch.setattr(writer, name, float("inf"))
+    with Store(path) as store:
+        store.put(records_of(named("a")))
+        store.put(records_of(named("b")))
+        assert len(stored_runs(path)) == 0
+        store.flush()
+        monkeypatch.setattr(writer, *limit)
+        store.put(records_of(named("c")))
+        store.put(records_of(named("d")))
+        assert len(stored_runs(path)) == 4
+
+
+def test_what_is_paid_for_is_on_the_disk_and_batches_need_not_wait_for_it(path: Path) -> None:
+    with Store(path) as store:
+
+        def synchronous() -> str:
+            (value,) = store._connection.execute("PRAGMA synchronous").fetchone()
+            return ("off", "normal", "full")[value]
+
+        store.add(named("a"))
+        assert synchronous() == "normal"
+        store.step(named("b"))
+        assert synchronous() == "full"
+        store.add(named("c"))
+        assert synchronous() == "normal"
+        store.finish(named("d"))
+        assert synchronous() == "full"
+
+
+def test_an_integer_that_sqlite_cannot_hold_comes_back_where_all_else_can_be_held(path: Path) -> None:
+    run = replace(named("r"), seed=2**64)
+    with Store(path) as store:
+        store.add(run)
+        store.finish(replace(run, run_id="s"))
+    assert list(stored_runs(path)) == [run, replace(run, run_id="s")]
+
+
+def states(path: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT run_id, state FROM runs ORDER BY id").fetchall()
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_what_was_under_way_is_read_the_same_before_and_after_it_is_marked(path: Path, end: str) -> None:
+    store = Store(path)
+    store.put(records_of(named("cell's, before")), "cell")
+    store.put(records_of(named("twice")))
+    for name, cell in (("cell's, after", "cell"), ("twice", None), ("once", None)):
+        store.step(named(name), cell)
+    if end == "closed":
+        store.close()
+        marked = [("cell's, after", "replaced"), ("twice", "replaced"), ("once", "interrupted")]
+        assert states(path)[2:] == marked
+    else:
+        store._let_go()
+        assert {state for _, state in states(path)[2:]} == {"running"}
+    expected = {"finished": ["cell's, before", "twice"], "interrupted": ["once"]}
+    for _ in range(2):
+        assert {state: [run.run_id for run in stored_runs(path, states=[state])] for state in expected} == expected  # type: ignore[list-item]
+        Store(path).close()
 
 
 NAMES = ["a b", "a#b", "a?b", "a%41", "a&mode=rw", "ünï", "a'b\"c", "file:a", ":memory:", "-a", "a\nb", "a\udcff"]

@@ -259,5 +259,6 @@ def _bands(all_: Sequence[_Comparison], confidence: float) -> pd.DataFrame:
     for one in all_:
         low, high = np.quantile(one.own, [tail, 1 - tail], axis=0)
         columns = {"recorded": one.recorded, "simulated": one.simulated, "low": low, "high": high}
-        parts.append(pd.DataFrame({"of": one.of, "x": list(one.xs), **columns}))
+        xs = pd.Series([*one.xs], dtype=object)  # names of tools may hold half surrogates, which no text column can
+        parts.append(pd.DataFrame({"of": one.of, "x": xs, **columns}))
     return pd.concat(parts, ignore_index=True)

@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from boolab.errors import SettingError
 from boolab.frames import Runs, as_runs
@@ -128,8 +127,8 @@ def _clusters(listed: Sequence[Turn]) -> list[int]:
     by_run = [turn.run.run_id for turn in listed]
     by_turn = [str(place) for place in range(len(listed))]
     labels = next((some for some in (by_task, by_run) if len(set(some)) > 1), by_turn)
-    codes, _ = pd.factorize(pd.Series(labels))
-    return [int(code) for code in codes]
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return [codes[label] for label in labels]
 
 
 def _is_new(move: Move, made: Made) -> bool:
