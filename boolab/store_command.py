@@ -12,7 +12,7 @@ from typing import Final
 from boolab.errors import SettingError
 from boolab.saving import check_suffix, save_runs
 from boolab.store.fetch import row_of, runs_at
-from boolab.store.opening import reading
+from boolab.store.opening import path_of, reading
 from boolab.store.overview import Overview, SweepRow, overview, runs_like, stop_reasons
 from boolab.store.prune import Unwanted
 from boolab.store.stored import stored_runs
@@ -89,9 +89,9 @@ def _prune(args: Namespace) -> int:
         if not (args.yes or _agreed()):
             print("boolab: nothing was removed", file=sys.stderr)
             return 1
-        before = Path(args.file).expanduser().stat().st_size
+        before = path_of(args.file).stat().st_size
         store.prune(unwanted)
-        after = Path(args.file).expanduser().stat().st_size
+        after = path_of(args.file).stat().st_size
     print(f"Removed; the file has {_size(after)} in place of {_size(before)}")
     return 0
 
@@ -119,7 +119,7 @@ def _run(file: str, beginning: str) -> Run:
         none = "no run's id begins like this, and no sweep has this number: see boolab store ls"
         several = f"several runs' ids begin like this: {', '.join(found[:3])}"
         raise SettingError(f"{file}: {beginning!r}: {several if found else none}")
-    with reading(Path(file).expanduser()) as connection:
+    with reading(path_of(file)) as connection:
         return runs_at(connection, [row_of(connection, found[0])])[0]
 
 

@@ -279,3 +279,11 @@ def test_what_another_program_keeps_to_itself_is_not_read_past_its_lock(
         with pytest.raises(StoreError, match="locked"):
             stored_runs(path)
     assert committed(path) == ["r"]
+
+
+@pytest.mark.parametrize("name", ["~nobody_of_that_name/runs.db", "a\0b.db"])
+def test_a_name_that_no_file_can_have_is_a_store_error(name: str) -> None:
+    with pytest.raises(StoreError, match=r"nobody_of_that_name|NUL"):
+        Store(name)
+    with pytest.raises(StoreError, match=r"nobody_of_that_name|NUL"):
+        bl.runs_df(name)

@@ -30,7 +30,7 @@ def looks_like_store(head: bytes) -> bool:
 
 def begins_as_sqlite(path: str | Path) -> bool:
     """Whether a path is that of a SQLite file, so that it can be meant as a store and as nothing else."""
-    place = Path(path).expanduser()
+    place = path_of(path)
     if not place.is_file():
         return False
     with explained(place), place.open("rb") as file:
@@ -134,6 +134,22 @@ def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def path_of(path: str | Path) -> Path:
+    """The path of a store, with `~` expanded.
+
+    Raises:
+        StoreError: if no file can be called that.
+    """
+    try:
+        place = Path(path).expanduser()
+    except RuntimeError as error:  # there is no such user
+        raise StoreError(str(error), path=path) from error
+    if "\0" in str(place):
+        msg = "a file's name holds no NUL character"
+        raise StoreError(msg, path=repr(str(place)))
+    return place
 
 
 def check_place(path: Path) -> None:

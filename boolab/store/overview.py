@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from boolab.store.lock import is_locked
-from boolab.store.opening import reading
+from boolab.store.opening import path_of, reading
 from boolab.store.records import restored
 from boolab.store.schema import version_of
 
@@ -47,7 +47,7 @@ def overview(path: str | Path) -> Overview:
     Raises:
         StoreError: if there is none, or it cannot be read.
     """
-    place = Path(path).expanduser()
+    place = path_of(path)
     written = is_locked(place)
     with reading(place) as connection:
         sweeps = tuple(SweepRow._make((*row, json.loads(about))) for *row, about in connection.execute(_SWEEPS))
@@ -64,7 +64,7 @@ def stop_reasons(path: str | Path, sweep: int) -> dict[str, int]:
     Raises:
         StoreError: if the store cannot be read.
     """
-    with reading(Path(path).expanduser()) as connection:
+    with reading(path_of(path)) as connection:
         return dict(connection.execute(_REASONS, (sweep,)).fetchall())
 
 
@@ -79,7 +79,7 @@ def runs_like(path: str | Path, beginning: str, most: int = 10) -> list[str]:
         WHERE substr(CAST(run_id AS BLOB), 1, ?) = ? AND state <> 'replaced' LIMIT ?
     """
     begins = beginning.encode("utf-8", "surrogatepass")
-    with reading(Path(path).expanduser()) as connection:
+    with reading(path_of(path)) as connection:
         found = connection.execute(question, (len(begins), begins, most))
         return [run_id for row in found for run_id in restored(row, ("run_id",))]
 

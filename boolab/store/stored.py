@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, overload
 from boolab.errors import SettingError
 from boolab.store.fetch import any_label_at, rows_in_order, runs_at, settings_at
 from boolab.store.lock import is_locked
-from boolab.store.opening import reading
+from boolab.store.opening import path_of, reading
 from boolab.types import Run
 
 State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
@@ -140,7 +140,7 @@ def stored_runs(
         if state not in STATES:
             msg = f"states: {state!r} is not one of {', '.join(STATES)}"
             raise SettingError(msg)
-    place = Path(path).expanduser().absolute()
+    place = path_of(path).absolute()
     found = StoredRuns(place, sweep, asked)
     with reading(place):  # whatever is wrong with it is said now, not when somebody looks
         return found

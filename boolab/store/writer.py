@@ -17,7 +17,7 @@ from boolab.store import plans
 from boolab.store.fetch import INTERRUPTED, row_of_finished, runs_at
 from boolab.store.lock import lock
 from boolab.store.message_rows import MessageRows
-from boolab.store.opening import check_place, explained, open_to_write
+from boolab.store.opening import check_place, explained, open_to_write, path_of
 from boolab.store.prune import Prunable, Unwanted, prunable, prune
 from boolab.store.records import CALL, Record, as_json, head_of, holdable, records_of, step_rows
 from boolab.store.tables import End, Held, News, Placed, first_row, put_child, put_finished, put_news, settle
@@ -73,7 +73,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser()
+        self.path = path_of(path)
         self._durable = ""
         self._under_way: dict[str, _UnderWay] = {}
         self._forget_waiting()
