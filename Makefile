@@ -16,7 +16,7 @@ help: ## list the targets
 
 $(READY): pyproject.toml constraints.txt .ci/bootstrap
 	.ci/bootstrap $(VENV) $(PYTHON)
-	@echo "Installing boolab and what it needs into $(VENV): a minute or two, once."
+	@echo "Installing boolab and what it needs into $(VENV): some minutes, once."
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(READY)
 

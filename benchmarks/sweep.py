@@ -163,7 +163,7 @@ def child_cells(folder: Path, cells: int) -> None:
 
 def measure_processes(folder: Path, *, quick: bool) -> None:
     """How much faster two processes are than one."""
-    model, tasks = agent_of(0.02), 200 if quick else 2_000
+    model, tasks = agent_of(0.02), 200 if quick else 5_000
 
     def seconds(**options: Any) -> float:  # noqa: ANN401 - those of sweep
         before = time.perf_counter()

@@ -207,6 +207,7 @@ class Course:
     """
 
     __slots__ = (
+        "__weakref__",
         "_bits",
         "_failed",
         "_inputs",

@@ -21,7 +21,7 @@ from hashlib import blake2b
 from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from boolab.clock import Clock, VirtualClock
 from boolab.compaction import Context, estimated_tokens
@@ -98,6 +98,8 @@ class SimulatedModel:
         )
         self._latest: Planned | None = None
         self._played: WeakKeyDictionary[Sequence[Message], _Played] = WeakKeyDictionary()
+        self._courses: WeakValueDictionary[str, Course] = WeakValueDictionary()
+        """By key, those of runs under way: a summary that is asked of another run's beginning need not redo it."""
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0) -> SimulatedModel:
@@ -167,9 +169,14 @@ class SimulatedModel:
             task = _task_of(messages)
             difficulty = self.profile.difficulty_of(task)
             factor = 1.0 if difficulty is None else self.profile.difficulties[difficulty].hazard_factor
-            played = _Played(Course(self._rules, self._key(request.seed, task)), request.seed, factor)
+            key = self._key(request.seed, task)
+            aside = request.purpose != "step"
+            course = (self._courses.get(key) if aside else None) or Course(self._rules, key)
+            played = _Played(course, request.seed, factor)
             if lives:
                 self._played[messages] = played
+            if not aside:
+                self._courses[key] = course
         return played, tail, shortened
 
     def _key(self, seed: int | None, task: str) -> str:

@@ -297,6 +297,8 @@ def _tokens(seen: _Seen, figures: Figures) -> None:
     if not written or not sent:
         figures.notes.append("The record gives no tokens: those of the profile are unknown too.")
         return
+    if any(usage.cost is not None for _, _, usage in usages):
+        figures.notes.append("Costs are on record, but prices are not fitted: the profile's costs are unknown.")
     figures.amount(("tokens", "output"), written)
     figures.amount(("tokens", "prompt"), sent)
     growth: list[tuple[int, int]] = []
@@ -359,7 +361,7 @@ def _difficulties(seen: _Seen, figures: Figures) -> None:
 def _tell_quality(seen: _Seen, figures: Figures) -> None:
     """What the record lacks, or was not used."""
     cut = sum(not turn.finished for turn in seen.turns)
-    steps = sum(len(run.steps) for run in {turn.run.run_id: turn.run for turn in seen.turns}.values())
+    steps = sum(len(run.steps) for run in {id(turn.run): turn.run for turn in seen.turns}.values())
     hidden = sum(made.argument_chars is None for _, _, made in seen.calls)
     by_call = sum(turn.finished and bool(turn.moves[-1].source.response.tool_calls) for turn in seen.turns)
     unsure = sum(move.kind == "retry" and not _is_told(move) for _, move in seen.moves)

@@ -21,6 +21,8 @@ Came: TypeAlias = "Callable[[int, Run | Sequence[Record], str], None]"
 
 Results: TypeAlias = "list[tuple[int, Run | Sequence[Record], str]]"
 
+_CELLS: Final = 500
+"""How many cells there are in a chunk, more or less, at most."""
 _DEATHS: Final = 3
 """How many workers a cell may take along before it is given up."""
 
@@ -37,7 +39,7 @@ class Handing:
         pool: The workers.
         came: Takes in what they made.
         rows: Whether runs are wanted as rows for a store.
-        chunk: How many pieces are handed out together.
+        chunk: How many pieces are handed out together, at most; fewer, where many cells follow from each.
         ahead: How many chunks are handed out at once.
     """
 
@@ -56,7 +58,7 @@ class Handing:
         try:
             while True:
                 while len(under_way) < self._ahead and not suspects:
-                    chunk = list(itertools.islice(pieces, self._chunk))
+                    chunk = list(self._some(pieces))
                     if not chunk:
                         break
                     under_way[self._handed(chunk)] = chunk
@@ -76,6 +78,15 @@ class Handing:
         finally:
             for future in under_way:
                 future.cancel()
+
+    def _some(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """The next pieces, so few that what is lost by an interrupt is soon made again."""
+        cells = 0
+        for piece in itertools.islice(pieces, self._chunk):
+            yield piece
+            cells += len(piece.cells)
+            if cells >= _CELLS:
+                return
 
     def _handed(self, chunk: Sequence[Piece]) -> asyncio.Future[Results]:
         return asyncio.wrap_future(self._pool.submit(work, packed(self._job, chunk), self._rows))
