@@ -112,8 +112,8 @@ async def sweep(
         tools: As for `run`.
         root: As for `run`.
         score: As for `run`; a simulated model brings its own.
-        concurrency: How many runs are under way at once: 16 by default. With an executor: how many pieces are handed
-            out at once, by default two for each worker.
+        concurrency: How many runs are under way at once: 16 by default, but one of simulated models, which never wait.
+            With an executor: how many pieces are handed out at once, by default two for each worker.
         store: The file that holds the runs; it is made if it is not there.
         executor: Where to run: `"processes"` (one for each core), any `concurrent.futures` executor, or the client of a
             Dask cluster; by default in this event loop. Results come back here, and only whole runs do.
@@ -342,7 +342,7 @@ async def _work_through(
 ) -> None:
     """Have all pieces done, and their runs taken down."""
     if executor is None:
-        await _here(pieces, job, sink, bar, concurrency or AT_ONCE)
+        await _here(pieces, job, sink, bar, concurrency or (1 if job.never_waits else AT_ONCE))
         return
 
     def came(place: int, what: Run | Sequence[Record], reason: str) -> None:
