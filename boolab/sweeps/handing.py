@@ -45,6 +45,7 @@ class Handing:
 
     def __init__(self, job: Job, pool: Pool, came: Came, *, rows: bool, chunk: int, ahead: int) -> None:
         self._job = job
+        self._load = packed(job)
         self._pool = pool
         self._came = came
         self._rows = rows
@@ -89,7 +90,7 @@ class Handing:
                 return
 
     def _handed(self, chunk: Sequence[Piece]) -> asyncio.Future[Results]:
-        return asyncio.wrap_future(self._pool.submit(work, packed(self._job, chunk), self._rows))
+        return asyncio.wrap_future(self._pool.submit(work, self._load, packed(self._job, chunk), self._rows))
 
     def _take(self, results: Results) -> None:
         for place, what, reason in results:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -110,19 +111,20 @@ async def run_piece(job: Job, piece: Piece, after_step: AfterStep | None = None)
             yield Done(planned, cut, base)
 
 
-def packed(job: Job, pieces: Sequence[Piece]) -> bytes:
-    """Work for another process. Functions that no other process could import, such as a notebook's, go along.
+def packed(job: Job, pieces: Sequence[Piece] | None = None) -> bytes:
+    """A job, or pieces of it, for another process. What it could not import there, such as a notebook's, goes along.
 
     Raises:
         SettingError: if something cannot be sent there.
     """
     try:
-        return bytes(cloudpickle.dumps((job, tuple(pieces))))
+        return bytes(cloudpickle.dumps(job if pieces is None else tuple(pieces)))
     except BoolabError:
         raise
     except Exception as error:
+        what = _unsendable(job, pieces or ())
         msg = (
-            f"{_unsendable(job, pieces)} cannot be sent to a worker ({describe(error)}): leave out executor=, or have "
+            f"{what} cannot be sent to a worker ({describe(error)}): leave out executor=, or have "
             "it made there: a model by model= as a function of the cell, what a tool or a score needs by itself"
         )
         raise SettingError(msg) from error
@@ -146,18 +148,26 @@ def _unsendable(job: Job, pieces: Sequence[Piece]) -> str:
     return "a part of the sweep"
 
 
-def work(load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], str]]:
+def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], str]]:
     """Make the runs of some pieces in an event loop of their own: what other processes do.
 
     Args:
-        load: What `packed` gave.
+        job_load: The job, as `packed` gave it.
+        load: The pieces, likewise.
         rows: Whether runs are wanted as rows for a store.
 
     Returns:
         For each cell its place in the plan, its run or its rows, and why the run stopped.
     """
-    job, pieces = cloudpickle.loads(load)
+    job, pieces = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
     return asyncio.run(_run_all(job, pieces, _rows if rows else lambda one: one.run))
+
+
+@functools.lru_cache(maxsize=8)
+def _unpacked(job_load: bytes, _thread: int) -> Job:
+    """The job, unpacked once by each thread of a worker: to make a model ready may take as long as some of its runs."""
+    job: Job = cloudpickle.loads(job_load)
+    return job
 
 
 async def _run_all(
