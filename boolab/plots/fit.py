@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Of: TypeAlias = Literal["steps", "tools", "repeat_streak"]
 
-_LOOKS: Final = style.Look(style.KEPT, style.KEPT)
 _LONG: Final = 100
 """From how many steps on the axis is logarithmic."""
 _BAND: Final = 0.18

@@ -184,7 +184,7 @@ class Identities:
 
     def __init__(self, rest: object, model: Models | None) -> None:
         self._rest = fingerprint(rest)
-        self._made = model is not None and not isinstance(model, Mapping) and not hasattr(model, "respond")
+        self._made = is_made(model)
         self._known: dict[int, tuple[object, str]] = {}
 
     def run_id(self, cell: Cell, key: str, model: Model | None) -> str:
@@ -325,6 +325,11 @@ def _temperature(value: object) -> float | None:
         msg = f"grid: temperature={value!r} is not accepted; expected numbers such as 0.7, or None"
         raise SettingError(msg)
     return float(value)
+
+
+def is_made(model: Models | None) -> bool:
+    """Whether a function makes the model of each cell."""
+    return model is not None and not isinstance(model, Mapping) and not hasattr(model, "respond")
 
 
 def model_of_cell(cell: Cell, model: Models | None) -> Model | None:

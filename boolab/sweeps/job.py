@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import cloudpickle
 
 from boolab.errors import BoolabError, SettingError, describe
+from boolab.models.base import Model
 from boolab.runner import drive
 from boolab.setup import Score, Setup
 from boolab.sweeps.cells import Cell, Models, Piece, Planned, model_of_cell
@@ -57,11 +58,11 @@ class Job:
         models = self.model.values() if isinstance(self.model, Mapping) else [self.model]
         return all(getattr(model, "virtual", False) and hasattr(model, "own_tools") for model in models)
 
-    def setup(self, cell: Cell, run_id: str | None = None) -> Setup:
-        """What a cell is run with."""
+    def setup(self, cell: Cell, run_id: str | None = None, model: Model | None = None) -> Setup:
+        """What a cell is run with. `model` is the cell's, where it is made already."""
         return Setup(
             cell.variant.agent,
-            model_of_cell(cell, self.model),
+            model_of_cell(cell, self.model) if model is None else model,
             self.tools,
             self.root,
             cell.policy,

@@ -16,7 +16,7 @@ from boolab.loop import YIELD_EVERY_S
 from boolab.setup import Score
 from boolab.stop import is_whole
 from boolab.subagents import family
-from boolab.sweeps.cells import Agents, Cell, Identities, Models, Piece, Plan, Planned, model_of_cell
+from boolab.sweeps.cells import Agents, Cell, Identities, Models, Piece, Plan, Planned, is_made, model_of_cell
 from boolab.sweeps.derive import groups
 from boolab.sweeps.handing import Handing
 from boolab.sweeps.job import Done, Job, run_piece
@@ -195,14 +195,14 @@ class _Names:
         """
         names = cls()
         identities = Identities((job.tools, job.score, str(job.root)), job.model)
-        fixed = job.model is None or isinstance(job.model, Mapping) or hasattr(job.model, "respond")
+        made = is_made(job.model)
         checked: set[object] = set()
         for cell in plan:
             model = model_of_cell(cell, job.model)
             together = (cell.agent.name, cell.model_name, cell.policy.name)
             try:
-                if not fixed or together not in checked:
-                    Turn(job.setup(cell)._replace(model=model), cell.task)
+                if made or together not in checked:
+                    Turn(job.setup(cell, model=model), cell.task)
             except SettingError as error:
                 msg = f"{cell}: {error}"
                 raise SettingError(msg) from error
@@ -250,10 +250,9 @@ def _pieces(
 
 def _telling(job: Job) -> Callable[[Cell], object]:
     """What tells the models of cells apart: a function of the cell may make another one for each setting."""
-    model = job.model
-    if model is None or isinstance(model, Mapping) or hasattr(model, "respond"):
+    if not is_made(job.model):
         return lambda _cell: None
-    return lambda cell: fingerprint(model_of_cell(cell, model))
+    return lambda cell: fingerprint(model_of_cell(cell, job.model))
 
 
 class _Sink(Protocol):
