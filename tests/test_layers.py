@@ -184,6 +184,12 @@ LAYERS = {
         "report.tell",
         "run_command",
         "store_command",
+        "widgets",
+        "widgets.looks",
+        "widgets.packing",
+        "widgets.page",
+        "widgets.replay",
+        "widgets.shown",
     },
 }
 # A format is added by adding one file.

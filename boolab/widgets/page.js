@@ -1,0 +1,52 @@
+// Widgets in a page without a kernel: each gets a model that holds its traits, and draws itself.
+// `modules` (name to module) and `views` (what to draw) come from page.py.
+
+function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
+}
+
+function modelOf({ traits, data }) {
+  const values = { ...traits, _data: data === null ? null : new DataView(bytesOf(data).buffer) };
+  const listeners = {};
+  return {
+    get: (name) => values[name],
+    set(name, value) {
+      if (values[name] === value) return;
+      values[name] = value;
+      for (const one of [...(listeners[`change:${name}`] ?? [])]) one();
+    },
+    on: (event, listener) => (listeners[event] ??= []).push(listener),
+    off: (event, listener) => (listeners[event] = (listeners[event] ?? []).filter((one) => one !== listener)),
+    save_changes() {},
+    send() {},
+  };
+}
+
+function mount(view, place) {
+  const model = modelOf(view);
+  const el = document.createElement("div");
+  place.append(el);
+  modules[view.module].render({ model, el });
+  return model;
+}
+
+const dark = location.hash === "#dark" || (location.hash !== "#light" && matchMedia("(prefers-color-scheme: dark)").matches);
+document.body.classList.toggle("dark", dark);
+const place = document.getElementById("views");
+const models = views.shown.map((view) => mount(view, place));
+// A run that is chosen opens in Replay below, if this file holds it.
+const opened = document.createElement("div");
+opened.className = "opened";
+opened.setAttribute("aria-live", "polite");
+place.append(opened);
+for (const model of models) {
+  model.on("change:opened", () => {
+    const chosen = model.get("opened");
+    opened.textContent = "";
+    if (!chosen) return;
+    const kept = views.runs[chosen.run];
+    if (kept) mount({ ...kept, traits: { ...kept.traits, step: chosen.step } }, opened);
+    else opened.textContent = `This file does not hold the steps of ${chosen.run}: open it where the runs are.`;
+    opened.scrollIntoView({ block: "nearest" });
+  });
+}

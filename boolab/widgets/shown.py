@@ -1,0 +1,127 @@
+"""How a widget shows itself: in a notebook, in a file, and as text and picture where no JavaScript runs."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import anywidget
+import traitlets
+
+from boolab.stats.finding import clean
+from boolab.widgets.packing import packed
+from boolab.widgets.page import Part, module_of, page, styles_of
+
+LARGEST_INLINE: Final = 2_000_000
+"""Bytes of page that a notebook keeps with a widget's output, for exports. Larger pages are for `to_html`."""
+
+
+class Shown:
+    """What every widget can do besides drawing itself: a page, a text, a picture, a short repr.
+
+    A widget says `_title`, `_text`, `_parts`, and, if it has one, `_picture`.
+    """
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _text(self) -> str:
+        """What stands where no JavaScript runs."""
+        raise NotImplementedError
+
+    def _parts(self) -> list[Part]:
+        """The views of the page."""
+        raise NotImplementedError
+
+    def _runs(self) -> dict[str, Part]:
+        """Views that the page opens when a run is chosen."""
+        return {}
+
+    def _picture(self) -> bytes:
+        """A PNG of what is shown."""
+        return b""
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The widget as one page that works without a kernel and without a network.
+
+        Args:
+            path: A file to write it to as well.
+
+        Returns:
+            The page.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        text = page(self._title(), self._parts(), runs=self._runs(), text=self._text(), picture=self._picture())
+        if path is not None:
+            Path(path).write_text(text, "utf-8", errors="surrogatepass")
+        return text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({clean(self._title())})"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """The live widget; for exported notebooks a page in a frame; for all else a text."""
+        lines = [repr(self), *map(clean, self._text().splitlines())]
+        bundle: dict[str, Any] = {"text/plain": "\n".join(lines)}
+        framed = self.to_html()
+        if len(framed) <= LARGEST_INLINE:
+            style = "width:100%;height:720px;border:0"
+            title = html.escape(self._title(), quote=True)
+            bundle["text/html"] = (
+                f'<iframe title="{title}" style="{style}" sandbox="allow-scripts" '
+                f'srcdoc="{html.escape(framed, quote=True)}"></iframe>'
+            )
+        else:
+            bundle["text/plain"] += f"\nToo large to keep in a notebook ({len(framed):,} bytes): see to_html(path)."
+        model_id = getattr(self, "model_id", None)
+        if model_id is not None:
+            bundle["application/vnd.jupyter.widget-view+json"] = {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": model_id,
+            }
+        return bundle
+
+
+class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no types
+    """A widget that one JavaScript file draws.
+
+    A subclass names its file: `class Replay(View, module="replay")` is drawn by replay.js with replay.css.
+    """
+
+    _module: ClassVar[str]
+    _data = traitlets.Bytes().tag(sync=True)
+
+    def __init_subclass__(cls, module: str = "", **kwargs: Any) -> None:  # noqa: ANN401 - for the classes above
+        if module:  # without, it is the class that anywidget derives from each for its traits
+            cls._module = module
+            cls._esm = module_of(module)
+            cls._css = styles_of(module)
+        super().__init_subclass__(**kwargs)
+
+    def __init__(self, data: object, **traits: Any) -> None:  # noqa: ANN401 - the subclass's own
+        """Pack the data and show them.
+
+        Args:
+            data: Plain data for the JavaScript file.
+            traits: Values of synced traits.
+        """
+        self._plain = data
+        super().__init__(_data=packed(data), **traits)
+
+    def show(self, data: object) -> None:
+        """Draw other data.
+
+        Args:
+            data: Plain data for the JavaScript file.
+        """
+        self._plain = data
+        self._data = packed(data)
+
+    def _parts(self) -> list[Part]:
+        mine = [name for name, trait in self.traits(sync=True).items() if issubclass(trait.this_class, View)]
+        traits = {name: getattr(self, name) for name in mine if not name.startswith("_")}
+        return [Part(self._module, self._plain, traits)]
