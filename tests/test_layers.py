@@ -135,6 +135,7 @@ LAYERS = {
         "plots.tables",
         "plots.timeline",
         "plots.tools",
+        "plots.two_settings",
         "plots.words",
         "policy_words",
         "stats",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
@@ -15,40 +15,14 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from boolab.errors import SettingError
 from boolab.plots import style
-from boolab.plots.settings import (
-    AXIS_NAMES,
-    AXIS_UNITS,
-    UNITS,
-    Point,
-    Words,
-    as_columns,
-    by_group,
-    grid_of,
-    is_off,
-    point_of,
-    row_at,
-    sample_of,
-    setting,
-    spent_and_saved,
-    tick,
-    words_of,
-)
-from boolab.plots.words import count, percent, span
+from boolab.plots.settings import AXIS_NAMES, AXIS_UNITS, Point, is_off, tick
+from boolab.plots.two_settings import Measure, Square, cell_text, square_of
 
-_COLOURS: Final = "cividis"
+COLOURS: Final = "cividis"
 """Even steps in lightness, and the same to colour-blind readers."""
 _MAX_NUMBERS = 600  # of cells: with more, none shows its number
 _GAP = 0.15  # of a cell, or more in a fine grid: between the numbers and "off"
-
-
-class _Measure(NamedTuple):
-    """What is drawn: its values, how they are called, and whether they are shares."""
-
-    numbers: pd.Series[Any]
-    name: str
-    shares: bool
 
 
 class _Side(NamedTuple):
@@ -107,49 +81,30 @@ def plot_heatmap(
         >>> plot_heatmap(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         '1 of 4 settings keeps at least 95% of 6 successes'
     """
-    if x == y:
-        msg = f"x={x!r}, y={y!r}: expected two different axes"
-        raise SettingError(msg)
-    if keep is not None and (isinstance(keep, bool) or not 0 < keep <= 1):
-        msg = f"keep={keep!r}: expected a share above 0 and up to 1, or None"
-        raise SettingError(msg)
-    point = point_of(recommended, [x, y], table)
-    needed = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
-    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **as_columns(at or {})}
-    grid = grid_of(table, [x, y], needed, fixed)
-    if grid.rows.empty:
-        return style.empty_axes(ax, "no settings")
-    words = words_of(grid.rows)
-    ((_, rows),) = by_group(grid.rows, grid.groups, 1)
-    target = {name: point[name] for name in (x, y) if name in point}
-    marked = row_at(rows, target) if target else None
-    measure = _measure(rows, value, words)
-    across, up = _side(rows, x), _side(rows, y)
+    square = square_of(table, x, y, value, keep=keep, at=at, recommended=recommended)
+    if not len(square.rows):
+        return style.empty_axes(ax, square.empty)
+    across, up = _side(x, square.across), _side(y, square.up)
     ax = style.axes_for(ax, 4.6)
-    cells = _cells(rows, measure.numbers, across, up)
-    if np.isnan(cells).all() and measure.shares and value.startswith("kept_") and (rows["successes"] == 0).all():
-        return style.empty_axes(ax, f"no {words.several} to keep")
-    if np.isnan(cells).all():
-        return style.empty_axes(ax, f"{measure.name.split(' (')[0]}: unknown in every setting")
-    colours, scale = mpl.colormaps[_COLOURS], _scale(cells, measure)
-    _draw(ax, cells, across, up, colours, scale)
-    _number(ax, cells, across, up, measure, colours, scale)
-    good = _cells(rows, _enough(rows, keep), across, up) == 1 if keep is not None else None
-    if good is not None:
-        _outline(ax, good, across, up)
-    if marked is not None:
-        _mark(ax, across, up, marked)
-    _bar(ax, measure, colours, scale)
+    if square.empty:
+        return style.empty_axes(ax, square.empty)
+    colours, scale = mpl.colormaps[COLOURS], Normalize(*square.limits)
+    _draw(ax, square.cells, across, up, colours, scale)
+    _number(ax, square, across, up, colours, scale)
+    if square.good is not None:
+        _outline(ax, square.good, across, up)
+    if square.marked is not None:
+        _mark(ax, across, up, square.marked)
+    _bar(ax, square.measure, colours, scale)
     _ticks(ax, across, up)
-    notes = [*sample_of([("", rows)], words), grid.note.strip(), *_notes(cells, good, keep, marked, words)]
     finished = style.finish(
         ax,
-        title=_title(rows, measure, good, keep, marked, value, words, (x, y)),
+        title=square.title,
         xlabel=f"{AXIS_NAMES[x]} ({AXIS_UNITS[x]})",
         ylabel=AXIS_NAMES[y] if style.is_small(ax) else f"{AXIS_NAMES[y]} ({AXIS_UNITS[y]})",
         grid=ax.yaxis,
         key=[],
-        notes=notes,
+        notes=square.notes,
     )
     ax.grid(visible=False)
     for spine in ax.spines.values():
@@ -157,64 +112,16 @@ def plot_heatmap(
     return finished
 
 
-def _measure(rows: pd.DataFrame, value: str, words: Words) -> _Measure:
-    if not pd.api.types.is_numeric_dtype(rows[value]):
-        msg = f"value={value!r}: expected a column of numbers"
-        raise SettingError(msg)
-    raw = rows[value].astype("Float64")
-    spent = value.removeprefix("saved_")
-    if value in ("kept_lower", "kept_upper"):
-        most = "" if value == "kept_lower" else " at most"
-        base = rows["successes"].astype("Float64")
-        return _Measure(raw / base.mask(base == 0), f"{words.short}{most} (share)".replace("\n", " "), shares=True)
-    if spent != value and spent in UNITS and spent in rows:
-        base = rows[spent].astype("Float64") + raw
-        return _Measure(raw / base.mask(base == 0), f"{UNITS[spent][1]} saved (share)", shares=True)
-    if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
-        base = rows["n_runs"].astype("Float64")
-        return _Measure(raw / base.mask(base == 0), f"runs {_ended(value[2:])} (share)", shares=True)
-    unit = UNITS[value][1] if value in UNITS else value.replace("_", " ")
-    return _Measure(raw, f"{unit} spent" if value in UNITS else unit, shares=False)
-
-
-def _ended(name: str) -> str:
-    """What such runs do, as in "runs that end by tool budget", "runs truncated"."""
-    words = name.replace("_", " ")
-    return f"that end by {words}" if name in style.STOP_LOOKS and name != "finished" else words
-
-
-def _enough(rows: pd.DataFrame, keep: float) -> pd.Series[Any]:
-    """Whether a setting keeps that share for certain."""
-    base = rows["successes"].astype("Float64")
-    return ((rows["kept_lower"].astype("Float64") >= keep * base - 1e-9) & (base > 0)).astype("Float64")
-
-
-def _side(rows: pd.DataFrame, name: str) -> _Side:
-    values: list[Any] = sorted(rows[name].dropna().unique().tolist())
-    n = len(values)
+def _side(name: str, settings: list[Any]) -> _Side:
+    """Cells one unit wide; off stands apart, and is a little wider in a fine grid."""
+    off = bool(settings) and is_off(settings[-1])
+    n = len(settings) - off
     starts, ends = np.arange(n, dtype=float), np.arange(1, n + 1, dtype=float)
-    if rows[name].isna().any():
+    if off:
         gap = max(_GAP, 0.012 * n) if n else 0.0
         wide = max(1.0, 0.035 * n)
-        values, starts, ends = [*values, None], np.append(starts, n + gap), np.append(ends, n + gap + wide)
-    return _Side(name, values, starts, ends)
-
-
-def _cells(rows: pd.DataFrame, values: pd.Series[Any], across: _Side, up: _Side) -> Any:  # noqa: ANN401 - an array
-    """The values by row and column; NaN where there is none."""
-    out = np.full((len(up.settings), len(across.settings)), np.nan)
-    places = [rows[side.name].map({v: i for i, v in enumerate(side.settings)}).fillna(len(side.settings) - 1)
-              for side in (up, across)]  # fmt: skip
-    out[places[0].astype(int), places[1].astype(int)] = values.to_numpy(dtype=float, na_value=np.nan)
-    return out
-
-
-def _scale(cells: Any, measure: _Measure) -> Normalize:  # noqa: ANN401 - an array
-    """From 0 to 100% for what is kept or saved; else from the least to the most."""
-    low, high = float(np.nanmin(cells)), float(np.nanmax(cells))
-    if measure.shares:
-        return Normalize(0, 1 if high > 0.5 else max(high, 0.01))  # noqa: PLR2004 - a half
-    return Normalize(low, high if high > low else low + 1)
+        starts, ends = np.append(starts, n + gap), np.append(ends, n + gap + wide)
+    return _Side(name, settings, starts, ends)
 
 
 def _draw(ax: Axes, cells: Any, across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:  # noqa: ANN401
@@ -244,18 +151,11 @@ def _blocks(side: _Side) -> list[slice]:
     return [slice(0, n - 1), slice(n - 1, n)] if n > 1 and is_off(side.settings[-1]) else [slice(0, n)]
 
 
-def _number(
-    ax: Axes,
-    cells: Any,  # noqa: ANN401 - an array
-    across: _Side,
-    up: _Side,
-    measure: _Measure,
-    colours: Colormap,
-    scale: Normalize,
-) -> None:
+def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
     """The number in each cell, where all of them fit."""
+    cells = square.cells
     size = style.sizes(ax).note
-    texts = [[_text(cell, measure) for cell in row] for row in cells.tolist()]
+    texts = [[cell_text(cell, square.measure) for cell in row] for row in cells.tolist()]
     widest = max(style.text_width(text, size) for row in texts for text in row)
     wide, high = style.room(ax) * 0.8 / across.ends[-1], style.row_height(ax, 1) / up.ends[-1]
     if cells.size > _MAX_NUMBERS or widest + 3 > wide or size * 1.2 > high:
@@ -266,14 +166,6 @@ def _number(
                 fill = colours(scale(cell))[:3]
                 ink = "#ffffff" if style.is_dark(to_rgb(fill)) else "#1c2430"
                 ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
-
-
-def _text(cell: float, measure: _Measure) -> str:
-    if np.isnan(cell):
-        return ""
-    if measure.shares:
-        return percent(cell, 1)
-    return f"{cell:,.0f}" if cell == int(cell) or cell >= 100 else f"{cell:.3g}"  # noqa: PLR2004
 
 
 def _outline(ax: Axes, good: Any, across: _Side, up: _Side) -> None:  # noqa: ANN401 - an array
@@ -315,7 +207,7 @@ def _mark(ax: Axes, across: _Side, up: _Side, row: Mapping[str, Any]) -> None:
             path_effects=[withStroke(linewidth=4.4, foreground="#ffffff")])  # fmt: skip
 
 
-def _bar(ax: Axes, measure: _Measure, colours: Colormap, scale: Normalize) -> None:
+def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> None:
     """The colour bar, in the style of the figure."""
     size = style.sizes(ax)
     bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, fraction=0.05, pad=0.02, aspect=24)
@@ -353,58 +245,3 @@ def _thinned(values: Sequence[Any], most: int) -> list[int]:
                 near = [i for i in some if not off or len(on) - i > len(on) / most / 2]
                 return [*near, *off]
     return [*on[:: -(-len(on) // most)], *off]
-
-
-def _notes(
-    cells: Any,  # noqa: ANN401 - an array
-    good: Any,  # noqa: ANN401 - an array or None
-    keep: float | None,
-    marked: Mapping[str, Any] | None,
-    words: Words,
-) -> Iterable[str]:
-    if good is not None and keep is not None and good.any() and not good.all():
-        yield f"White line: up to where at least {percent(keep, 1)} of {words.several} are kept for certain."
-    if marked is not None:
-        yield "Orange: recommended."
-    unknown = int(np.isnan(cells).sum())
-    if unknown:
-        yield f"{count(unknown, 'setting')} unknown (hatched)."
-    yield "Counted on these very runs."
-
-
-def _title(
-    rows: pd.DataFrame,
-    measure: _Measure,
-    good: Any,  # noqa: ANN401 - an array or None
-    keep: float | None,
-    marked: Mapping[str, Any] | None,
-    value: str,
-    words: Words,
-    drawn: Sequence[str],
-) -> str:
-    if marked is not None and "successes" in marked and not pd.isna(marked["successes"]) and marked["successes"]:
-        where = " with ".join(setting(name, marked[name]) for name in drawn)
-        kept = f"keeps {span(int(marked['kept_lower']), int(marked.get('kept_upper', marked['kept_lower'])))}"
-        said = [f"{kept} of {words.number(int(marked['successes']))}"]
-        said += [spent_and_saved("steps", marked)] if {"steps", "saved_steps"} <= set(marked) else []
-        return f"{where[:1].upper()}{where[1:]} {' and '.join(filter(None, said))}"
-    total = rows["successes"].max() if "successes" in rows else pd.NA
-    if good is not None and keep is not None and not pd.isna(total) and total:
-        enough = int(good.sum())
-        share = "all" if keep == 1 else f"at least {percent(keep, 1)} of"
-        if value.startswith("saved_") and enough and measure.shares:
-            best = int(measure.numbers.where(_enough(rows, keep) == 1).fillna(-1).argmax())
-            row = row_at(rows.iloc[best : best + 1], {})
-            most = spent_and_saved(value.removeprefix("saved_"), row, "Up to").replace("Up to ", "", 1)
-            return f"Up to {most} are saved while {share} {words.number(int(total))} are kept"
-        verb = "keeps" if enough == 1 else "keep"
-        known = int(rows["kept_lower"].notna().sum())
-        which = "The one setting" if len(rows) == enough == 1 else f"{enough:,} of {count(known, 'setting')}"
-        which += " of known outcome" if known < len(rows) else ""
-        return f"{which} {verb} {share} {words.number(int(total))}"
-    if not pd.isna(total) and not total and value.startswith("kept_"):
-        return f"No {words.one} to keep, whatever the setting"
-    values = measure.numbers.dropna()
-    low, high = (_text(float(v), measure) for v in (values.min(), values.max()))
-    name = measure.name.split(" (")[0]
-    return f"{name[:1].upper()}{name[1:]}: {low} to {high}" if low != high else f"{name[:1].upper()}{name[1:]}: {low}"
