@@ -16,6 +16,8 @@ from boolab.widgets.packing import packed
 
 _HERE: Final = files("boolab.widgets")
 _END: Final = "export default { render };"
+_PIECES: Final = {"replay": ("replay_timeline", "replay_step")}
+"""By widget, the files that are read before its own."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def module_of(name: str) -> str:
     Raises:
         ValueError: It does not end with the one export that anywidget asks for.
     """
-    source = f"{text_of('shared.js')}\n{text_of(f'{name}.js')}"
+    source = "\n".join(text_of(f"{piece}.js") for piece in ("shared", *_PIECES.get(name, ()), name))
     if not source.rstrip().endswith(_END):
         msg = f"{name}.js must end with {_END!r}"
         raise ValueError(msg)
