@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from boolab.tables import read_steps
     from boolab.tools import ToolContext, tool
     from boolab.types import Response, Run, Step, ToolCall, Usage
+    from boolab.widgets.replay import Replay
 
 __all__ = [
     "Abort",
@@ -121,6 +122,7 @@ __all__ = [
     "Reading",
     "Recommendation",
     "RecordedModel",
+    "Replay",
     "Response",
     "Retry",
     "Run",
@@ -276,6 +278,7 @@ _HOMES = {
         "plot_tools",
     ),
     "policy": ("Guard", "Policy"),
+    "widgets.replay": ("Replay",),
     "public_data": ("load_dataset",),
     "reading": ("Reading", "load_runs", "read_logs"),
     "saving": ("save_runs",),

@@ -1,0 +1,81 @@
+"""The runs that a run started, and the calls that started them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from boolab.types import Run
+from boolab.widgets.tool_kinds import kind_of
+
+
+class Child(NamedTuple):
+    """A run that another one started.
+
+    `step` is the number of the step that did, `call` the place of the call in it, from 0; `start_ms` is counted from
+    the parent's start. None where nothing tells.
+    """
+
+    run: Run
+    step: int | None = None
+    call: int | None = None
+    start_ms: int | None = None
+
+
+def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
+    """The subagents of a run with the calls that started them, in the order in which they were started.
+
+    A live run tells by its events which call started which run. Of logs, in which runs only name their parents, a call
+    that gives work to an agent, and holds the child's task, is taken for the one; else the call is not known.
+
+    Args:
+        run: The run.
+        others: Runs among which there may be children of it too, by their `parent_run_id`.
+
+    Example:
+        >>> from boolab import ScriptedModel, run_sync
+        >>> children_of(run_sync(None, "Hello", model=ScriptedModel(["Hi."])))
+        []
+    """
+    found = {child.run_id: child for child in run.subagents}
+    for other in others:
+        if other.parent_run_id == run.run_id and other.run_id != run.run_id:
+            found.setdefault(other.run_id, other)
+    if not found:
+        return []
+    calls = [(step.index, place, call) for step in run.steps for place, call in enumerate(step.response.tool_calls)]
+    places: dict[Any, tuple[int, int]] = {(step, call.id): (step, place) for step, place, call in calls}
+    begun = {
+        event.payload.get("run_id"): event
+        for event in run.events
+        if event.kind == "subagent" and event.payload.get("reason") is None
+    }
+    assigned = [(step, place, call) for step, place, call in calls if kind_of(call.name) == "subagent"]
+    taken: set[tuple[int, int]] = set()
+    children = []
+    for child in found.values():
+        event = begun.get(child.run_id)
+        start = _since(run, child) if event is None else event.t_ms
+        if event is not None:
+            place = places.get((event.payload.get("after_step"), event.payload.get("call_id")))
+        else:
+            place = next((at[:2] for at in assigned if at[:2] not in taken and _asks(at[2].arguments, child)), None)
+        if place is None:
+            children.append(Child(child, start_ms=start))
+        else:
+            taken.add(place)
+            children.append(Child(child, *place, start))
+    return sorted(children, key=lambda child: (child.step is None, child.step or 0, child.call or 0))
+
+
+def _since(run: Run, child: Run) -> int | None:
+    """How long after its parent a run began, where both say when."""
+    if run.started_at is None or child.started_at is None:
+        return None
+    return max(0, round((child.started_at - run.started_at).total_seconds() * 1000))
+
+
+def _asks(arguments: str, child: Run) -> bool:
+    """Whether a call's arguments hold the task of a run, as JSON has it."""
+    words = child.task.strip()[:60]
+    return bool(words) and words in arguments.replace("\\n", "\n").replace('\\"', '"')

@@ -1,0 +1,61 @@
+"""Counters of a run over its steps, each against its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from boolab.detectors import ErrorStreak, RepeatStreak
+from boolab.ledger import Ledger, ledger_of
+from boolab.types import MICRO, Run
+
+
+class _Gauge(NamedTuple):
+    key: str
+    label: str
+    unit: str
+
+
+_GAUGES: Final = (
+    _Gauge("steps", "steps", "count"),
+    _Gauge("tool_calls", "tool calls", "count"),
+    _Gauge("repeat_streak", "repeat streak", "count"),
+    _Gauge("error_streak", "error streak", "count"),
+    _Gauge("tokens", "tokens", "tokens"),
+    _Gauge("cost", "cost", "usd"),
+    _Gauge("elapsed", "time", "ms"),
+)
+_ALWAYS: Final = frozenset({"steps", "tool_calls", "repeat_streak", "tokens", "cost"})
+
+
+def gauges_of(run: Run) -> list[dict[str, Any]]:
+    """The counters of a run after each of its steps, as its rules read them: they start anew at each turn.
+
+    Args:
+        run: The run.
+
+    Returns:
+        For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it) and
+        `values`: before the first step, then after each. None is unknown. Those of errors and time are left out where
+        nothing limits them and they never move.
+
+    Example:
+        >>> from boolab import ScriptedModel, run_sync
+        >>> script = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."], tools={"ls": "a.py"})
+        >>> next(one["values"] for one in gauges_of(run_sync(None, "Look", model=script)) if one["key"] == "tool_calls")
+        [0, 1, 2, 2]
+    """
+    ledger = ledger_of(run, (RepeatStreak(run.identity), ErrorStreak()))
+    return list(_gauges(run.limits, ledger, RepeatStreak(run.identity).name))
+
+
+def _gauges(limits: Mapping[str, int], ledger: Ledger, repeats: str) -> Iterator[dict[str, Any]]:
+    for key, label, unit in _GAUGES:
+        counter = repeats if key == "repeat_streak" else key
+        counts: list[int | None] = [0, *(None if n < 0 else n for n in ledger.counters[counter].tolist())]
+        limit = limits.get(counter, limits.get(key))
+        if key in _ALWAYS or limit is not None or any(counts):
+            scale = MICRO if unit == "usd" else None
+            values = counts if scale is None else [None if n is None else n / scale for n in counts]
+            shown = limit if limit is None or scale is None else limit / scale
+            yield {"key": key, "label": label, "unit": unit, "limit": shown, "values": values}

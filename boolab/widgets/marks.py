@@ -1,0 +1,123 @@
+"""Where other policies, and rules, would have stopped a recorded run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from boolab.counterfactuals import counterfactual
+from boolab.frames import turns_of
+from boolab.grid import settings_of_policy
+from boolab.policy import Policy
+from boolab.presets import get_policy
+from boolab.stop import StopRule, Threshold
+from boolab.transcript import limit_in_words
+from boolab.types import Run
+
+DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code", "gemini_cli", "openhands")
+"""Whose stops are shown where nobody asks for others: harnesses that are in wide use, each different."""
+
+_SHORT: Final = {
+    "step_cap": "cap",
+    "tool_budget": "budget",
+    "doom_loop": "doom",
+    "token_budget": "tokens",
+    "error_streak": "errors",
+}
+
+
+def marks_of(
+    run: Run, policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
+) -> list[dict[str, Any]]:
+    """Where each policy, and each rule, would have stopped a run; the real stop is the first.
+
+    Args:
+        run: The run.
+        policies: Policies, or names of presets; by default `DEFAULT_POLICIES` without the run's own. One that compacts
+            is asked as if it did not, because no recording tells what the model does with a summary.
+        rules: Stop rules.
+
+    Returns:
+        For each its `label`, `policy`, `rule`, `reason`, `outcome` (see `counterfactual`), `step` (how many steps of
+        the run are complete at the stop; None: never) and `own`.
+
+    Raises:
+        SettingError: if there is no such policy, or recordings say nothing about it.
+
+    Example:
+        >>> from boolab import ScriptedModel, run_sync
+        >>> script = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 4}, "Done."], tools={"ls": "a.py"})
+        >>> run = run_sync(None, "Look", model=script, policy="opencode_3631")
+        >>> [(mark["label"], mark["step"]) for mark in marks_of(run, ["boocode"])]
+        [('finished', 5), ('boocode: doom 3', 3)]
+    """
+    asked = [name for name in DEFAULT_POLICIES if name != run.policy] if policies is None else policies
+    return [real_stop(run), *(_of_policy(run, get_policy(one)) for one in asked), *_of_rules(run, rules)]
+
+
+def real_stop(run: Run) -> dict[str, Any]:
+    """The mark of the stop that is on record."""
+    return {
+        "label": run.stop.rule or run.stop_reason,
+        "policy": run.policy,
+        "rule": run.stop.rule,
+        "reason": run.stop_reason,
+        "outcome": None,
+        "step": stop_boundary(run),
+        "own": True,
+    }
+
+
+def stop_boundary(run: Run) -> int:
+    """How many steps of the whole run were complete when it ended; its last text is one of them."""
+    if not run.censored:
+        return run.n_steps
+    *earlier, _ = [len(steps) for _, steps in turns_of(run)]
+    return min(sum(earlier) + run.stop_step, run.n_steps)
+
+
+def _of_policy(run: Run, policy: Policy) -> dict[str, Any]:
+    plain = replace(policy, compaction=None)
+    (row,) = counterfactual(run, policy=plain).to_dict("records")
+    place = _place(run, row)
+    rules = [rule for axis in settings_of_policy(plain).axes for rule in (*axis.rules, *axis.responses)]
+    fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
+    label = f"{policy.name}: {_in_words(place, fired)}"
+    rule = str(fired[0]) if len(fired) == 1 else None
+    return {"label": label, "policy": policy.name, "rule": rule, **place}
+
+
+def _of_rules(run: Run, rules: Sequence[StopRule]) -> Iterator[dict[str, Any]]:
+    if rules:
+        for row in counterfactual(run, rules=rules).to_dict("records"):
+            yield {"label": row["rule"], "policy": None, "rule": row["rule"], **_place(run, row)}
+
+
+def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
+    """What a counterfactual's row says, with the boundary counted through the whole run."""
+    stops = row["outcome"] in ("truncated", "not_identified", "unknown")
+    if not stops:
+        return {"reason": None, "outcome": row["outcome"], "step": None, "own": False}
+    before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps}
+    reason = row["stop_reason"] if isinstance(row["stop_reason"], str) else None
+    step = before.get(row["stop_turn"], 0) + int(row["stop_step"])
+    return {"reason": reason, "outcome": row["outcome"], "step": step, "own": False}
+
+
+def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
+    """A stop in two words, such as "doom 3"; where several rules give its reason, in one."""
+    if place["step"] is None:
+        return "never"
+    if place["outcome"] == "unknown":
+        return "not known"
+    if place["reason"] is None:
+        return "would step in"
+    reason: str = place["reason"]
+    name = _SHORT.get(reason, reason)
+    if len(fired) != 1:
+        return name
+    (rule,) = fired
+    if rule.counter in ("cost", "elapsed"):
+        return limit_in_words(rule.counter, rule.threshold)
+    return f"{name} {rule.threshold:,}"

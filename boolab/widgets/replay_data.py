@@ -1,0 +1,348 @@
+"""A run as the plain data that replay.js draws: all that it shows is prepared here.
+
+Texts are raw: the browser makes what cannot be seen in them visible. Money is in dollars, times are milliseconds from
+the run's start, None is unknown. Steps count from 1, boundaries from 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from boolab.detectors import RepeatStreak
+from boolab.frames import known_sum, turns_of
+from boolab.policy import Policy
+from boolab.stop import StopRule
+from boolab.transcript import limit_in_words
+from boolab.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
+from boolab.widgets.call_labels import label_of, parsed
+from boolab.widgets.children import children_of
+from boolab.widgets.gauges import gauges_of
+from boolab.widgets.marks import marks_of, stop_boundary
+from boolab.widgets.moments import moments_of
+from boolab.widgets.outline import outline_of
+from boolab.widgets.tool_kinds import KINDS, kind_of
+
+_BY_LIMIT: Final = frozenset(
+    {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel"}
+)
+"""Events that a limit, or a guard, is behind."""
+_REPEATED: Final = 3
+
+
+def replay_data(
+    run: Run,
+    policies: Sequence[str | Policy] | None = None,
+    rules: Sequence[StopRule] = (),
+    runs: Sequence[Run] = (),
+) -> dict[str, Any]:
+    """A run as plain data.
+
+    Args:
+        run: The run.
+        policies: Whose stops are marked: see `boolab.widgets.marks.marks_of`.
+        rules: Rules whose stops are marked.
+        runs: Runs among which there are subagents of it, linked by their `parent_run_id`.
+
+    Returns:
+        Dictionaries, lists, texts, numbers, flags and None. A child whose call is not known has None as its `step`
+        and `call`.
+
+    Raises:
+        SettingError: if there is no such policy, or recordings say nothing about it.
+
+    Example:
+        >>> from boolab import ScriptedModel, run_sync
+        >>> data = replay_data(run_sync(None, "Hello", model=ScriptedModel(["Hi."])))
+        >>> data["pills"][0], data["steps"][0]["text"], data["stop"]["text"]
+        ('1 step · 0 calls', 'Hi.', 'finished after 1 step')
+    """
+    return _data(run, policies, rules, runs, frozenset({run.run_id}))
+
+
+def _data(
+    run: Run,
+    policies: Sequence[str | Policy] | None,
+    rules: Sequence[StopRule],
+    runs: Sequence[Run],
+    above: frozenset[str],
+) -> dict[str, Any]:
+    opening = _openings(run)
+    turns = _turns(run, opening)
+    children = [child for child in children_of(run, runs) if child.run.run_id not in above]
+    nested = {(child.step, child.call): number for number, child in enumerate(children)}
+    streaks = _streaks(run)
+    marks = marks_of(run, policies, rules)
+    steps = _steps(run, turns, moments_of(run, opening), streaks, nested)
+    _flag(steps, marks)
+    return {
+        "run_id": run.run_id,
+        "title": run.agent or run.source,
+        "policy": run.policy,
+        "model": run.model,
+        "task": run.task,
+        "pills": _pills(run),
+        "stop": _stop(run),
+        "finding": _finding(run, streaks, marks),
+        "notes": list(_notes(run)),
+        "kinds": dict(KINDS),
+        "timed": is_timed(run),
+        "duration_ms": run.duration_ms,
+        "turns": turns,
+        "steps": steps,
+        "gauges": gauges_of(run),
+        "marks": marks,
+        "outline": outline_of(turns, steps),
+        "children": [
+            {
+                "step": child.step,
+                "call": child.call,
+                "start_ms": child.start_ms,
+                "duration_ms": child.run.duration_ms,
+                "run": _data(child.run, policies, rules, runs, above | {child.run.run_id}),
+            }
+            for child in children
+        ],
+        "answer": _answer(run),
+    }
+
+
+# --- Turns and steps --------------------------------------------------------------------------------------------------
+
+
+def _openings(run: Run) -> dict[int, Message]:
+    """By its first step, the message that opens each turn: the last one of the user's before it."""
+    opening = {}
+    for number, (_, steps) in enumerate(turns_of(run)):
+        first = steps[0].index if steps else 1
+        said = list(run.prompt) if number == 0 else []
+        said += [message for before, message in run.inputs if before == first]
+        asked = [message for message in said if message.role == "user" and message.text]
+        if asked:
+            opening[first] = asked[-1]
+    return opening
+
+
+def _turns(run: Run, opening: dict[int, Message]) -> list[dict[str, Any]]:
+    turns = []
+    for number, (turn, steps) in enumerate(turns_of(run)):
+        first, last = (steps[0].index, steps[-1].index) if steps else (1, 0)
+        text = opening[first].text if first in opening else run.task if number == 0 else ""
+        title = next((line.strip() for line in text.splitlines() if line.strip()), "") or f"Turn {turn}"
+        turns.append({"title": title[:200], "text": text, "first": first, "last": last})
+    return turns
+
+
+def _streaks(run: Run) -> list[list[int]]:
+    """For each call of each step, how many in a row were the same up to it; 0 for one that never ran."""
+    repeat = RepeatStreak(run.identity)
+    streaks = []
+    for _, steps in turns_of(run):
+        state = repeat.start_alone
+        for step in steps:
+            counts = []
+            for call, result in zip(step.response.tool_calls, step.results, strict=True):
+                count = 0
+                if result is not None:
+                    state, count = repeat.fold_alone(state, call, result)
+                counts.append(count)
+            streaks.append(counts)
+    return streaks
+
+
+def _steps(
+    run: Run,
+    turns: Sequence[dict[str, Any]],
+    moments: Sequence[list[dict[str, Any]]],
+    streaks: Sequence[list[int]],
+    nested: dict[tuple[int | None, int | None], int],
+) -> list[dict[str, Any]]:
+    places = [number for number, turn in enumerate(turns, 1) for _ in range(turn["first"], turn["last"] + 1)]
+    before: dict[tuple[str, str, str], int] = {}
+    rows = []
+    for step, turn, events, counts in zip(run.steps, places, moments, streaks, strict=True):
+        response, usage = step.response, step.response.usage
+        times = _call_times(step)
+        calls = []
+        for place, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True)):
+            seen = before.get(_outcome(call, result)) if result is not None else None
+            facts = {"streak": counts[place], "same_result_as": seen, "child": nested.get((step.index, place))}
+            calls.append(_call(call, result, times[place]) | facts)
+        for call, result in zip(response.tool_calls, step.results, strict=True):
+            if result is not None and result.content:
+                before[_outcome(call, result)] = step.index
+        rows.append(
+            {
+                "turn": turn,
+                "start_ms": step.start_ms,
+                "duration_ms": step.duration_ms,
+                "model_ms": step.model_ms,
+                "ttft_ms": response.ttft_ms,
+                "finish": response.finish_reason,
+                "text": response.text,
+                "reasoning": response.reasoning,
+                "error": step.error,
+                "usage": {
+                    "input": usage.input_tokens,
+                    "cached": usage.cached_tokens,
+                    "output": usage.output_tokens,
+                    "reasoning": usage.reasoning_tokens,
+                    "cost": None if usage.cost is None else usage.cost / MICRO,
+                },
+                "calls": calls,
+                "events": events,
+            }
+        )
+    return rows
+
+
+def _outcome(call: ToolCall, result: ToolResult | None) -> tuple[str, str, str]:
+    return call.name, call.arguments, result.content if result is not None else ""
+
+
+def _call(call: ToolCall, result: ToolResult | None, start: int | None) -> dict[str, Any]:
+    value = parsed(call.arguments)
+    kind = kind_of(call.name, value)
+    return {
+        "tool": call.name,
+        "kind": kind,
+        "label": label_of(call.name, kind, call.arguments, value),
+        "arguments": call.arguments if value is None else json.dumps(value, indent=2, ensure_ascii=False),
+        "parse_error": result is not None and result.parse_error,
+        "result": None if result is None else result.content,
+        "error": None if result is None else result.is_error,
+        "dropped": result is None,
+        "start_ms": start,
+        "ms": None if result is None else result.duration_ms,
+    }
+
+
+def _call_times(step: Step) -> list[int | None]:
+    """When each call started. Calls of one step that fit one after another into its time are taken to have been so."""
+    n = len(step.results)
+    if step.start_ms is None or step.model_ms is None:
+        return [None] * n
+    start = step.start_ms + step.model_ms
+    took = [result.duration_ms for result in step.results if result is not None]
+    total = known_sum(took)
+    if total is None or step.duration_ms is None or total > step.duration_ms - step.model_ms:
+        return [start] * n
+    times: list[int | None] = []
+    for result in step.results:
+        times.append(start)
+        start += (result.duration_ms or 0) if result is not None else 0
+    return times
+
+
+def _flag(steps: Sequence[dict[str, Any]], marks: Sequence[dict[str, Any]]) -> None:
+    """What one can jump to: errors, repeats, and where limits stopped, would have stopped, or spoke."""
+    stops = {
+        max(mark["step"], 1)
+        for mark in marks
+        if mark["step"] is not None and mark["reason"] not in ("finished", "synthesis", "paused")
+    }
+    for number, step in enumerate(steps, 1):
+        flags = {
+            "error": bool(step["error"]) or any(call["error"] for call in step["calls"]),
+            "repeat": any(call["streak"] > 1 for call in step["calls"]),
+            "limit": number in stops or any(event["kind"] in _BY_LIMIT for event in step["events"]),
+        }
+        step["flags"] = [name for name, holds in flags.items() if holds]
+
+
+# --- The run in a few words -------------------------------------------------------------------------------------------
+
+
+def is_timed(run: Run) -> bool:
+    """Whether a run's steps have times, and some passed."""
+    if not run.steps or any(step.start_ms is None for step in run.steps):
+        return False
+    last = run.steps[-1]
+    return last.duration_ms is not None and (last.start_ms or 0) + last.duration_ms > 0
+
+
+def _pills(run: Run) -> list[str]:
+    each = [*(step.response.usage for step in run.steps), *run.outside]
+    tokens = known_sum(amount for usage in each for amount in (usage.input_tokens, usage.output_tokens))
+    cost = known_sum(usage.cost for usage in each)
+    said = [f"{_count(run.n_steps, 'step')} · {_count(run.n_tool_calls, 'call')}"]
+    said += [f"{_short(tokens)} tokens"] if each and tokens is not None else []
+    said += [_money(cost / MICRO)] if each and cost is not None else []
+    said += [_duration(run.duration_ms)] if run.duration_ms else []
+    return said
+
+
+def _stop(run: Run) -> dict[str, Any]:
+    at = stop_boundary(run)
+    text = f"{run.stop_reason} after {_count(at, 'step')}"
+    if run.stop.rule:
+        text += f": {run.stop.rule}"
+    if run.error:
+        text += f" ({run.error})"
+    return {"reason": run.stop_reason, "step": at, "text": text}
+
+
+def _finding(run: Run, streaks: Sequence[list[int]], marks: Sequence[dict[str, Any]]) -> str | None:
+    longest = max((count for counts in streaks for count in counts), default=0)
+    others = [mark for mark in marks if not mark["own"]]
+    stopping = [mark for mark in others if mark["reason"] is not None and _is_earlier(mark, run)]
+    said = []
+    if longest >= _REPEATED:
+        said.append(f"{longest:,} identical calls in a row")
+    if stopping:
+        said.append(f"{len(stopping)} of {len(others)} policies would have stopped it earlier")
+    return "; ".join(said) or None
+
+
+def _is_earlier(mark: dict[str, Any], run: Run) -> bool:
+    return mark["step"] is not None and mark["step"] < stop_boundary(run)
+
+
+def _notes(run: Run) -> Iterator[str]:
+    results = [result for step in run.steps for result in step.results if result is not None]
+    calls = [call for step in run.steps for call in step.response.tool_calls]
+    usages = [step.response.usage for step in run.steps]
+    if run.steps and not is_timed(run):
+        at_all = any(step.start_ms is not None for step in run.steps)
+        yield "No time passed." if at_all else "Times are not on record."
+    for name, what in (("input_tokens", "Tokens"), ("cost", "Costs")):
+        missing = sum(getattr(usage, name) is None for usage in usages)
+        if missing:
+            yield f"{what} of {_count(missing, 'step')} are not on record."
+    unknown = sum(result.is_error is None for result in results)
+    if unknown:
+        yield f"Whether {_count(unknown, 'call')} failed is not on record."
+    hidden = sum(call.arguments == REDACTED for call in calls)
+    if hidden:
+        yield f"The log keeps back the arguments of {_count(hidden, 'call')}."
+    limits = [limit_in_words(name, value) for name, value in run.limits.items()]
+    yield f"Limits: {', '.join(limits)}." if limits else "No limits are on record."
+
+
+def _answer(run: Run) -> str | None:
+    if run.synthesis is None and run.wrap_up is None and (not run.steps or run.steps[-1].response.tool_calls):
+        return None
+    return run.text or None
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _short(n: int) -> str:
+    if n < 10_000:  # noqa: PLR2004
+        return f"{n:,}"
+    return f"{n / 1e3:.1f}k" if n < 1_000_000 else f"{n / 1e6:.1f}M"  # noqa: PLR2004
+
+
+def _money(dollars: float) -> str:
+    return f"${dollars:.4f}" if 0 < dollars < 0.1 else f"${dollars:.2f}"  # noqa: PLR2004
+
+
+def _duration(ms: int) -> str:
+    if ms < 60_000:  # noqa: PLR2004 - a minute
+        return f"{ms / 1000:.1f} s"
+    seconds = round(ms / 1000)
+    minutes, left = divmod(seconds, 60)
+    return f"{minutes} m {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} m"  # noqa: PLR2004
