@@ -24,7 +24,8 @@ demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figu
 	$(BIN)/boolab demo
 
 test: $(READY) ## run the tests
-	$(BIN)/python -m pytest --quiet --numprocesses 2
+	.ci/chromium
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup
 
 properties: $(READY) ## try all properties on four times as many random cases
 	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough

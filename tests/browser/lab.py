@@ -1,0 +1,159 @@
+"""A real JupyterLab: its own server, settings and folders, opened in a browser and driven by its own commands."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from playwright.sync_api import Browser, Locator, Page
+
+from tests.browser.chromium import INSIDE, PATIENCE_MS, Watch
+
+FOLDERS: Final = (
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "IPYTHONDIR",
+    "JUPYTERLAB_SETTINGS_DIR",
+    "JUPYTERLAB_WORKSPACES_DIR",
+)
+NO_NEWS: Final = '{"fetchNews": "false", "checkForUpdates": false}'
+"""A question about news would cover the page."""
+LAST: Final = "every cell has run"
+START_S: Final = 60
+
+_OPEN: Final = """async ([path, kernel]) => {
+  const app = window.jupyterapp;
+  const panel = await app.commands.execute("docmanager:open", {path, factory: "Notebook", kernel: {name: kernel}});
+  await panel.context.ready;
+  await panel.sessionContext.ready;
+  await panel.sessionContext.session.kernel.info;
+}"""
+_SCROLL: Final = "async (cell) => { await window.jupyterapp.shell.currentWidget.content.scrollToItem(cell, 'start'); }"
+
+
+class Lab:
+    """A JupyterLab in a browser.
+
+    Args:
+        page: Where it is open.
+        folder: What its file browser shows.
+        watch: What its page did that it should not.
+    """
+
+    def __init__(self, page: Page, folder: Path, watch: Watch) -> None:
+        self.page = page
+        self.folder = folder
+        self.watch = watch
+
+    def write(self, name: str, cells: Sequence[str]) -> Path:
+        """A notebook in the folder, with these cells and one more that says when all have run."""
+        notebook = nbformat.v4.new_notebook()
+        notebook.cells = [nbformat.v4.new_code_cell(source) for source in (*cells, f"print({LAST!r})")]
+        path = self.folder / name
+        nbformat.write(notebook, path)
+        return path
+
+    def open(self, notebook: Path) -> None:
+        """Open a notebook of the folder, with a kernel that is ready."""
+        self.page.evaluate(_OPEN, [notebook.relative_to(self.folder).as_posix(), "python3"])
+        self.notebook.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+
+    @property
+    def notebook(self) -> Locator:
+        """The notebook that is open."""
+        return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+
+    def command(self, name: str, **arguments: Any) -> None:
+        """Do what an entry of a menu does."""
+        self.page.evaluate("async ([name, given]) => { await window.jupyterapp.commands.execute(name, given); }",
+                           [name, arguments])  # fmt: skip
+
+    def run_all(self) -> None:
+        """Run all cells, and wait until the last one has. A cell that failed is an error."""
+        self.command("notebook:run-all-cells")
+        done = self.notebook.get_by_text(LAST, exact=True)
+        failed = self.notebook.locator("[data-mime-type='application/vnd.jupyter.error']")
+        done.or_(failed).first.wait_for(timeout=4 * PATIENCE_MS)
+        if failed.count():
+            raise AssertionError(failed.first.inner_text())
+
+    def cell(self, number: int) -> Locator:
+        """The output of a cell (from 0), scrolled to."""
+        self.page.evaluate(_SCROLL, number)
+        return self.notebook.locator(f".jp-Cell[data-windowed-list-index='{number}'] .jp-Cell-outputArea")
+
+    def theme(self, name: str) -> None:
+        """Switch to a theme: JupyterLab Light or JupyterLab Dark."""
+        self.command("apputils:change-theme", theme=name)
+        light = "false" if "Dark" in name else "true"
+        self.page.locator(f"body[data-jp-theme-light={light}]").wait_for(state="attached")
+
+
+@contextmanager
+def lab_in(browser: Browser, folder: Path) -> Iterator[Lab]:
+    """A JupyterLab whose files are all in a folder.
+
+    Args:
+        browser: Where to open it.
+        folder: For notebooks, settings, and whatever else it writes.
+    """
+    work = folder / "work"
+    work.mkdir()
+    environment = {**os.environ, **{name: str(folder / name.lower()) for name in FOLDERS}}
+    settings = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    (settings / "notification.jupyterlab-settings").write_text(NO_NEWS)
+    token, port = secrets.token_hex(16), _free_port()
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={work}", "--LabApp.expose_app_in_browser=True",
+    ]  # fmt: skip
+    url = f"http://127.0.0.1:{port}/"
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        _wait_for(url, token, server, folder / "server.log")
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(PATIENCE_MS)
+        watch = Watch(context, home=(url, url.replace("http", "ws"), *INSIDE))
+        page = context.new_page()
+        page.goto(f"{url}lab?token={token}")
+        page.wait_for_function("window.jupyterapp && window.jupyterapp.restored", timeout=4 * PATIENCE_MS)
+        page.evaluate("async () => { await window.jupyterapp.restored; }")
+        yield Lab(page, work, watch)
+        page.evaluate("async () => { await window.jupyterapp.serviceManager.sessions.shutdownAll(); }")
+        context.close()
+    finally:
+        server.terminate()
+        server.wait(START_S)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait_for(url: str, token: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    asking = urllib.request.Request(f"{url}api/status", headers={"Authorization": f"token {token}"})  # noqa: S310
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and server.poll() is None:
+        try:
+            with urllib.request.urlopen(asking, timeout=START_S):  # noqa: S310 - the loopback interface
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.1)  # nothing tells when another program listens
+    raise AssertionError(log.read_text(errors="replace")[-4000:])
