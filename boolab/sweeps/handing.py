@@ -11,15 +11,16 @@ from boolab.errors import WorkerDied
 from boolab.executors import Pool
 from boolab.sweeps.cells import Piece
 from boolab.sweeps.job import Job, lost, packed, work
+from boolab.sweeps.progress import CellResult, result_of
 from boolab.types import Run
 
 if TYPE_CHECKING:
     from boolab.store.records import Record
 
-Came: TypeAlias = "Callable[[int, Run | Sequence[Record], str], None]"
-"""Takes in what a worker made: the cell's place, its run or its rows, and why the run stopped."""
+Came: TypeAlias = "Callable[[int, Run | Sequence[Record], CellResult], None]"
+"""Takes in what a worker made: the cell's place, its run or its rows, and what became of it in few values."""
 
-Results: TypeAlias = "list[tuple[int, Run | Sequence[Record], str]]"
+Results: TypeAlias = "list[tuple[int, Run | Sequence[Record], CellResult]]"
 
 _CELLS: Final = 500
 """How many cells there are in a chunk, more or less, at most."""
@@ -93,8 +94,8 @@ class Handing:
         return asyncio.wrap_future(self._pool.submit(work, self._load, packed(self._job, chunk), self._rows))
 
     def _take(self, results: Results) -> None:
-        for place, what, reason in results:
-            self._came(place, what, reason)
+        for place, what, result in results:
+            self._came(place, what, result)
 
     async def _alone(self, piece: Piece) -> None:
         for _ in range(_DEATHS):
@@ -107,4 +108,4 @@ class Handing:
                 return
         for planned in piece.cells if piece.base is None else piece.cells[1:]:
             run = lost(self._job, planned, why)
-            self._came(planned.place, run, run.stop_reason)
+            self._came(planned.place, run, result_of(run))

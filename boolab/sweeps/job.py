@@ -21,6 +21,7 @@ from boolab.runner import drive
 from boolab.setup import Score, Setup
 from boolab.sweeps.cells import Cell, Models, Piece, Planned, model_of_cell
 from boolab.sweeps.derive import derived
+from boolab.sweeps.progress import CellResult, result_of
 from boolab.tools import ToolSpec
 from boolab.turn import Turn
 from boolab.types import Run
@@ -149,7 +150,7 @@ def _unsendable(job: Job, pieces: Sequence[Piece]) -> str:
     return "a part of the sweep"
 
 
-def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], str]]:
+def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
     """Make the runs of some pieces in an event loop of their own: what other processes do.
 
     Args:
@@ -158,7 +159,7 @@ def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequ
         rows: Whether runs are wanted as rows for a store.
 
     Returns:
-        For each cell its place in the plan, its run or its rows, and why the run stopped.
+        For each cell its place in the plan, its run or its rows, and what became of it in few values.
     """
     job, pieces = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
     return asyncio.run(_run_all(job, pieces, _rows if rows else lambda one: one.run))
@@ -173,9 +174,9 @@ def _unpacked(job_load: bytes, _thread: int) -> Job:
 
 async def _run_all(
     job: Job, pieces: Sequence[Piece], taken: Callable[[Done], Run | Sequence[Record]]
-) -> list[tuple[int, Run | Sequence[Record], str]]:
-    async def some(piece: Piece) -> list[tuple[int, Run | Sequence[Record], str]]:
-        return [(one.planned.place, taken(one), one.run.stop_reason) async for one in run_piece(job, piece)]
+) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
+    async def some(piece: Piece) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
+        return [(one.planned.place, taken(one), result_of(one.run)) async for one in run_piece(job, piece)]
 
     if job.never_waits:
         return [done for piece in pieces for done in await some(piece)]

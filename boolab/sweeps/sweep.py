@@ -20,7 +20,7 @@ from boolab.sweeps.cells import Agents, Cell, Identities, Models, Piece, Plan, P
 from boolab.sweeps.derive import groups
 from boolab.sweeps.handing import Handing
 from boolab.sweeps.job import Done, Job, run_piece
-from boolab.sweeps.progress import Progress
+from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, result_of
 from boolab.tools import ToolSpec, as_tools
 from boolab.turn import Turn
 from boolab.types import Run, StopReason
@@ -52,7 +52,7 @@ async def sweep(
     executor: Executor | None = None,
     derive: bool = False,
     again: Collection[str] = (),
-    progress: bool = True,
+    progress: bool | Watcher = True,
 ) -> list[Run]: ...
 @overload
 async def sweep(
@@ -70,7 +70,7 @@ async def sweep(
     executor: Executor | None = None,
     derive: bool = False,
     again: Collection[str] = (),
-    progress: bool = True,
+    progress: bool | Watcher = True,
 ) -> StoredRuns: ...
 async def sweep(
     agents: Agents,
@@ -87,7 +87,7 @@ async def sweep(
     executor: Executor | None = None,
     derive: bool = False,
     again: Collection[str] = (),
-    progress: bool = True,
+    progress: bool | Watcher = True,
 ) -> list[Run] | StoredRuns:
     """Run every agent on every task, with every model, under every setting.
 
@@ -121,7 +121,8 @@ async def sweep(
             the model of them, and cut the others' runs from it. The runs are the same, as far as a model's answers
             depend on nothing but its requests: that of a real model is asked once where it would be asked often.
         again: Stop reasons, such as `("error",)`: cells whose run in the store ended so are run again.
-        progress: Whether to show a progress bar.
+        progress: Whether to show a progress bar; or what looks on in its place, such as a `SweepView`: an object with
+            the methods of `boolab.sweeps.progress.Watcher`.
 
     Returns:
         The runs in the order of the cells, each followed by those of its subagents; `Run.settings` holds the axes. With
@@ -152,10 +153,11 @@ async def sweep(
     if concurrency is not None and (not is_whole(concurrency) or concurrency < 1):
         msg = f"concurrency={concurrency!r}: expected an integer >= 1"
         raise SettingError(msg)
+    shown = check_watcher(progress)
     names = _Names.of(plan, job)
     if store is None:
         kept = _Kept(len(plan))
-        with Progress(len(plan), Counter(), show=progress) as bar:
+        with Progress(Begun(len(plan), plan.about), shown) as bar:
             try:
                 await _work_through(_pieces(plan, names, job, derive=derive), job, kept, bar, executor, concurrency)
             except asyncio.CancelledError as interruption:
@@ -173,7 +175,8 @@ async def sweep(
             before[place] = 1
             reasons[reason] += 1
         written = _Written(opened, names)
-        with Progress(len(plan), reasons, show=progress, store=store) as bar:
+        begun = Begun(len(plan), plan.about, reasons, _Earlier(store, number, names, before), Path(store))
+        with Progress(begun, shown) as bar:
             pieces = _pieces(plan, names, job, before, opened, derive=derive)
             await _work_through(pieces, job, written, bar, executor, concurrency)
         opened.end_sweep(number)
@@ -331,6 +334,26 @@ class _Written:
             self._store.finish(run, self._names[planned.place][0], state="interrupted")
 
 
+class _Earlier:
+    """What became of the cells that were done before, read from the store when somebody wants to know."""
+
+    def __init__(self, store: str | Path, sweep: int, names: _Names, before: Sequence[int]) -> None:
+        self._store = store
+        self._sweep = sweep
+        self._names = names
+        self._before = before
+
+    def __iter__(self) -> Iterator[CellResult]:
+        from boolab.store.stored import stored_runs  # noqa: PLC0415 - imports sqlite3
+
+        # A changed cell's old run is in the store as well, under another id.
+        wanted = {self._names[place][1] for place, done in enumerate(self._before) if done}
+        if not wanted:
+            return iter(())
+        runs = stored_runs(self._store, sweep=self._sweep, states=("finished",))
+        return (result_of(run) for run in runs if run.run_id in wanted)
+
+
 async def _work_through(
     pieces: Iterator[Piece],
     job: Job,
@@ -344,9 +367,9 @@ async def _work_through(
         await _here(pieces, job, sink, bar, concurrency or (1 if job.never_waits else AT_ONCE))
         return
 
-    def came(place: int, what: Run | Sequence[Record], reason: str) -> None:
+    def came(place: int, what: Run | Sequence[Record], result: CellResult) -> None:
         sink.came(place, what)
-        bar.add(reason)
+        bar.add(result)
 
     with open_pool(executor) as pool:
         ahead = concurrency or _AHEAD * pool.size
@@ -364,7 +387,7 @@ async def _here(pieces: Iterator[Piece], job: Job, sink: _Sink, bar: Progress, c
             try:
                 async for one in run_piece(job, piece, sink.step):
                     sink.done(one)
-                    bar.add(one.run.stop_reason)
+                    bar.add(result_of(one.run))
                     # Runs in virtual time may be too short to give way themselves, however many there are.
                     if time.perf_counter() - gave_way > YIELD_EVERY_S:
                         await asyncio.sleep(0)
