@@ -38,19 +38,39 @@ function outlineOf(data, { onItem, onTurn }) {
   const element = h("nav", { class: "outline", "aria-label": "Outline" }, all, scroller);
   let rows = [];
   let drawn = "";
-  let now = 0;
+  let now = -1;
+  // What the page would have to be laid out for, kept: it is asked for in every frame.
+  let top = 0;
+  let height = 400;
 
-  const draw = eachFrame(() => {
-    const from = Math.max(0, Math.floor(scroller.scrollTop / ROW) - 4);
-    const to = Math.min(rows.length, Math.ceil((scroller.scrollTop + (scroller.clientHeight || 400)) / ROW) + 4);
-    const key = `${from} ${to} ${now}`;
-    if (key === drawn) return;
-    drawn = key;
+  function drawNow() {
+    const from = Math.max(0, Math.floor(top / ROW) - 4);
+    const to = Math.min(rows.length, Math.ceil((top + height) / ROW) + 4);
+    if (`${from} ${to}` === drawn) {
+      const before = list.querySelector("[aria-current]");
+      before?.removeAttribute("aria-current");
+      before?.setAttribute("tabindex", "-1"); // one stop on the way through the page: up and down lead to the others
+      const current = list.querySelector(`[data-row="${now}"]`);
+      current?.setAttribute("aria-current", "step");
+      current?.setAttribute("tabindex", "0");
+      return;
+    }
+    drawn = `${from} ${to}`;
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.row : null;
     fill(list, rows.slice(from, to).map((row, i) => rowOf(row, from + i)));
-    if (focused !== null) (list.querySelector(`[data-row="${focused}"]`) ?? element.closest("[tabindex]"))?.focus({ preventScroll: true });
+    if (focused === null) return;
+    (list.querySelector(`[data-row="${focused}"]`) ?? element.closest("[tabindex]"))?.focus({ preventScroll: true });
+  }
+  const draw = eachFrame(drawNow);
+  scroller.addEventListener("scroll", () => {
+    top = scroller.scrollTop;
+    draw();
   });
-  scroller.addEventListener("scroll", draw);
+  const sized = new ResizeObserver(([{ contentRect }]) => {
+    height = contentRect.height || height;
+    draw();
+  });
+  sized.observe(scroller);
 
   function rowOf(row, at) {
     const { item, turn, n } = row;
@@ -67,7 +87,7 @@ function outlineOf(data, { onItem, onTurn }) {
     return h(
       "button",
       {
-        type: "button", class: "item", style: place, "data-row": at, "data-first": item.first, "data-kind": item.kind,
+        type: "button", class: "item", tabindex: current ? "0" : "-1", style: place, "data-row": at, "data-first": item.first, "data-kind": item.kind,
         "aria-current": current ? "step" : null, title: `${visible(item.label)} (${item.first === item.last ? "step" : "steps"} ${steps})`,
         onclick: () => onItem(item.first),
       },
@@ -94,16 +114,13 @@ function outlineOf(data, { onItem, onTurn }) {
   }
 
   function show(n) {
-    let at = -1;
-    for (let i = 0; i < rows.length; i += 1) if (rows[i].item && rows[i].item.first <= n && n <= rows[i].item.last) at = i;
-    now = at;
-    if (at >= 0) {
-      const top = at * ROW;
-      if (top < scroller.scrollTop || top + ROW > scroller.scrollTop + scroller.clientHeight) {
-        scroller.scrollTop = top - scroller.clientHeight / 2;
-      }
+    now = rows.findLastIndex((row) => row.item && row.item.first <= n && n <= row.item.last);
+    const at = now * ROW;
+    if (now >= 0 && (at < top || at + ROW > top + height)) {
+      top = clamp(at - height / 2, 0, Math.max(0, rows.length * ROW - height));
+      scroller.scrollTop = top;
     }
-    draw();
+    drawNow();
   }
 
   // The step of the item before or after the current one; focus goes with it.
@@ -114,7 +131,11 @@ function outlineOf(data, { onItem, onTurn }) {
   }
 
   const follow = () => requestAnimationFrame(() => list.querySelector("[aria-current]")?.focus({ preventScroll: true }));
-  return { element, look, show, beside, follow, end: draw.cancel };
+  const end = () => {
+    draw.cancel();
+    sized.disconnect();
+  };
+  return { element, look, show, beside, follow, end };
 }
 
 // Counters at the boundary after the current step, against their limits.
@@ -433,16 +454,18 @@ function playerOf(el, data, traits) {
       timeline.element,
       h(
         "div", { class: "controls" },
-        h("div", { class: "transport" }, previousButton, playButton, nextButton, speed, h("span", { class: "step-number" }, "step ", number, ` of ${count(total)}`)),
-        h("div", { class: "jumps" }, Object.values(jumps).map((one) => one.element)),
         h(
-          "div", { class: "views" }, axisButton,
-          button("zoom-out", "show more of the timeline (−)", () => timeline.zoom(2), icon("−")),
-          button("zoom-in", "show less of the timeline (+)", () => timeline.zoom(0.5), icon("+")),
-          helpButton,
+          "div", { class: "line" },
+          h("div", { class: "transport" }, previousButton, playButton, nextButton, speed, h("span", { class: "step-number" }, "step ", number, ` of ${count(total)}`)),
+          h("div", { class: "jumps" }, Object.values(jumps).map((one) => one.element)),
+          h(
+            "div", { class: "views" }, axisButton,
+            button("zoom-out", "show more of the timeline (−)", () => timeline.zoom(2), icon("−")),
+            button("zoom-in", "show less of the timeline (+)", () => timeline.zoom(0.5), icon("+")),
+            helpButton,
+          ),
         ),
-        chips,
-        h("div", { class: "searching" }, found, search, hitBack, hitOn),
+        h("div", { class: "line" }, chips, h("div", { class: "searching" }, found, search, hitBack, hitOn)),
       ),
       help,
       h("div", { class: "body" }, outline.element, panel.element, h("aside", { class: "side", tabindex: "0", "aria-label": "Counters and limits" }, gauges.element, would.element)),

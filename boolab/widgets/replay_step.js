@@ -100,6 +100,8 @@ function stepPanel(data, { openRun, isOpen }) {
   const element = h("section", { class: "step", tabindex: "0", "aria-label": "The step" });
   let reasons = false;
   let ends = [];
+  let scrolled = false; // kept, because to ask would have the page laid out in every frame
+  element.addEventListener("scroll", () => (scrolled = true));
   const end = () => {
     for (const one of ends) one();
     ends = [];
@@ -122,7 +124,7 @@ function stepPanel(data, { openRun, isOpen }) {
     fill(
       element,
       h("h4", {}, `Step ${count(n)}`, (data.turns ?? []).length > 1 && h("span", { class: "quiet" }, ` turn ${step.turn + turnBase(data)}`)),
-      h("p", { class: "facts" }, factsOf(step).map((fact) => h("span", {}, fact))),
+      h("p", { class: "facts" }, factsOf(step).map((fact) => [h("span", {}, fact), " "])),
       turn >= 0 && data.turns[turn].text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), fold(data.turns[turn].text, { name: "asked-text", words: true, lines: 6 })),
       (step.events ?? []).map((event) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), fold(event.text ?? "", { name: "event-text", words: true, lines: 4 }))),
       step.reasoning && reasoningOf(step, fold),
@@ -131,17 +133,17 @@ function stepPanel(data, { openRun, isOpen }) {
       n === data.steps.length && answer(pattern),
       n === data.steps.length && data.stop && h("p", { class: "stopped" }, stopLook(data.stop), visible(data.stop.text)),
     );
-    if (!find) {
-      element.scrollTop = 0;
-      return;
-    }
+    if (scrolled) element.scrollTop = 0;
+    scrolled = false;
+    if (!find) return;
     let first = element.querySelector("mark");
     const deeper = !first && folds.find((one) => one.found);
     if (deeper) {
       deeper.open(true);
       first = element.querySelector("mark");
     }
-    if (first) element.scrollTop += first.getBoundingClientRect().top - element.getBoundingClientRect().top - 60;
+    const down = first ? first.getBoundingClientRect().top - element.getBoundingClientRect().top : 0;
+    if (down > element.clientHeight - 30) element.scrollTop += down - 60;
   }
 
   const answer = (pattern) =>

@@ -254,7 +254,7 @@ function timelineOf(data, onStep, describe) {
     const numbers = ruled(lo + 1, hi, Math.min(most, hi - lo)).filter((n) => Number.isInteger(n) && n > 0 && n <= hi);
     const apart = numbers.length > 1 ? numbers[1] - numbers[0] : 1;
     const told = lo === 0 ? [1, ...numbers.filter((n) => n - 1 > apart / 2)] : numbers;
-    for (const n of new Set(told)) pen.fillText(count(n), xOf(n - 0.5), y);
+    for (const n of new Set(told)) pen.fillText(count(n), Math.min(xOf(n - 0.5), right + 12 - pen.measureText(count(n)).width / 2), y);
   }
 
   // One bar for each call: parallel ones on each other, failed ones with an outline and a cross.
@@ -310,22 +310,23 @@ function timelineOf(data, onStep, describe) {
     const columns = [];
     for (let i = first; i <= last; i += 1) {
       const at = Math.floor((xOf(spans.from[i]) - plot.left) / COLUMN);
-      const column = (columns[at] ??= { kinds: {}, calls: 0, steps: 0, model: 0, error: false, repeat: false });
+      const column = (columns[at] ??= { kinds: {}, calls: 0, steps: 0, model: 0, errors: 0, repeats: 0 });
       column.steps += 1;
       for (const call of steps[i].calls) {
         column.kinds[call.kind] = (column.kinds[call.kind] ?? 0) + 1;
         column.calls += 1;
       }
       column.model += modelTimed ? (steps[i].model_ms ?? 0) / slowest : (steps[i].usage?.output ?? 0) / wordiest;
-      column.error ||= steps[i].flags.includes("error");
-      column.repeat ||= steps[i].flags.includes("repeat");
+      column.errors += steps[i].flags.includes("error");
+      column.repeats += steps[i].flags.includes("repeat");
     }
     const most = Math.max(1, ...columns.map((column) => (column ? column.calls / column.steps : 0)));
     const room = layout.base - layout.calls;
+    const order = [...KINDS].sort((a, b) => (b === how.kind) - (a === how.kind)); // what was chosen stands on the ground
     columns.forEach((column, at) => {
       const x = plot.left + at * COLUMN;
       let y = layout.base;
-      for (const kind of KINDS) {
+      for (const kind of order) {
         const high = ((column.kinds[kind] ?? 0) / column.steps / most) * room;
         pen.globalAlpha = how.kind && kind !== how.kind ? 0.16 : 1;
         pen.fillStyle = colours[kind];
@@ -336,11 +337,14 @@ function timelineOf(data, onStep, describe) {
       pen.fillStyle = ink("text-call");
       const high = Math.max(column.model ? 1 : 0, (column.model / column.steps) * MODEL);
       pen.fillRect(x, layout.model + MODEL - high, COLUMN - 0.3, high);
-      pen.globalAlpha = 1;
       pen.fillStyle = ink("wrong");
-      if (column.error) pen.fillRect(x, layout.calls - 4, COLUMN, 3);
-      if (column.repeat) pen.fillRect(x, layout.base + 3, COLUMN, 2.5);
+      const strong = (n) => (n ? 0.25 + (0.75 * n) / column.steps : 0);
+      pen.globalAlpha = strong(column.errors);
+      pen.fillRect(x, layout.calls - 5, COLUMN, 3);
+      pen.globalAlpha = strong(column.repeats);
+      pen.fillRect(x, layout.base + 3, COLUMN, 2.5);
     });
+    pen.globalAlpha = 1;
   }
 
   // A subagent's run as a light bar, its calls in it as ticks.
@@ -379,10 +383,15 @@ function timelineOf(data, onStep, describe) {
 
   function drawHits(pen, ink, height) {
     pen.fillStyle = ink("accent");
+    const many = how.hits.length > plot.width / 8;
     for (const n of how.hits) {
       if (n < how.first || n > how.last) continue;
       const x = xOf((spans.from[n - 1] + spans.to[n - 1]) / 2);
       if (x < plot.left - 1 || x > plot.left + plot.width + 1) continue;
+      if (many) {
+        pen.fillRect(x - 0.5, height - RULER - 3, 1, 5);
+        continue;
+      }
       pen.beginPath();
       pen.moveTo(x, height - RULER - 4);
       pen.lineTo(x + 3.5, height - RULER + 2);
@@ -445,12 +454,13 @@ function timelineOf(data, onStep, describe) {
   }
 
   function look(changed) {
+    const narrowed = ["axis", "first", "last"].some((name) => name in changed && changed[name] !== how[name]);
     Object.assign(how, changed);
-    if ("axis" in changed || !agents.length) {
+    if ("axis" in changed) {
       spans = spansOf(steps, how.axis);
       agents = subagentLanes(data, how.axis, spans);
     }
-    if ("axis" in changed || "first" in changed) [lo, hi] = domain();
+    if (narrowed || "axis" in changed) [lo, hi] = domain();
     draw();
   }
 
@@ -466,10 +476,12 @@ function timelineOf(data, onStep, describe) {
   }
 
   let scrubbing = false;
-  const point = (event) => onStep(stepAt(event.clientX - element.getBoundingClientRect().left));
+  let origin = 0; // asked for once in each drag
+  const point = (event) => onStep(stepAt(event.clientX - origin));
   element.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !steps.length) return;
     scrubbing = true;
+    origin = element.getBoundingClientRect().left;
     element.setPointerCapture(event.pointerId);
     hover.hidden = true;
     point(event);

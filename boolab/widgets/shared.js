@@ -49,7 +49,8 @@ async function unpacked(view) {
 }
 
 // Numbers as people read them. `null` is unknown, never zero.
-const count = (n) => (n === null || n === undefined ? "?" : Math.round(n).toLocaleString("en-US"));
+const GROUPED = new Intl.NumberFormat("en-US"); // made once: toLocaleString makes one for each number
+const count = (n) => (n === null || n === undefined ? "?" : GROUPED.format(Math.round(n)));
 const short = (n) =>
   n === null || n === undefined ? "?" : n < 1e4 ? count(n) : n < 1e6 ? `${(n / 1e3).toFixed(1)}k` : `${(n / 1e6).toFixed(1)}M`;
 const money = (dollars) =>
