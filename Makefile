@@ -27,7 +27,7 @@ test: $(READY) ## run the tests
 	.ci/chromium
 	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup
 
-properties: $(READY) ## try all properties on four times as many random cases
+properties: $(READY) ## try all properties on eight times as many random cases
 	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough
 
 fuzz: $(READY) ## damage each sample log a hundred times in each way

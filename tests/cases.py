@@ -1,4 +1,4 @@
-"""How many random cases a property gets: fewer in `make test`, four times as many in `make properties`."""
+"""How many random cases a property gets: fewer in `make test`, eight times as many in `make properties`."""
 
 from __future__ import annotations
 

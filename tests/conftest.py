@@ -16,7 +16,7 @@ from tests.cases import USUAL
 
 OUT = Path(__file__).parent.parent / "out"
 
-settings.register_profile("thorough", max_examples=4 * USUAL)
+settings.register_profile("thorough", max_examples=8 * USUAL)
 sing()  # before any test module is imported: one might look at the environment as it is
 
 

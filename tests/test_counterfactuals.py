@@ -200,7 +200,7 @@ def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(da
             assert found == value, (name, found, value, setting)
 
 
-@cases(500, **QUICK)
+@cases(250, **QUICK)
 @given(st.data())
 def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(0, 4)))]
@@ -246,7 +246,7 @@ def counts(row: dict[str, Any]) -> dict[str, int]:
     return of
 
 
-@cases(50, **QUICK)
+@cases(25, **QUICK)
 @given(st.data())
 def test_a_frame_of_the_recordings_says_the_same_as_the_runs(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]

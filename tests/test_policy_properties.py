@@ -177,7 +177,7 @@ def played(policy: Policy, items: list[Any], answers: list[bool], messages: int)
     return run, ran
 
 
-@cases(500)
+@cases(250)
 @given(policy=any_policy(), items=scripts(), answers=st.lists(st.booleans(), max_size=4), messages=st.integers(0, 2))
 def test_every_run_ends_on_record_whatever_the_policy(
     policy: Policy, items: list[Any], answers: list[bool], messages: int

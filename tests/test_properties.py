@@ -29,7 +29,7 @@ from boolab.types import MICRO, Run
 from tests.cases import cases
 from tests.helpers import QUIET, call, play
 
-MANY = cases(500, suppress_health_check=[HealthCheck.too_slow])
+MANY = cases(250, suppress_health_check=[HealthCheck.too_slow])
 FREE = replace(QUIET, ceiling=None)
 NEVER = tool_budget(10**9)
 
