@@ -222,7 +222,7 @@ function timelineOf(data, onStep, describe) {
     drawRuler(pen, ink, height, right);
     const first = Math.max(how.first - 1, lastUpTo(spans.from, lo));
     const last = Math.min(how.last - 1, lastUpTo(spans.from, hi));
-    const dense = (last - first + 1) / plot.width > (how.axis === "time" ? 0.5 : 0.34);
+    const dense = (last - first + 1) / plot.width > 1 / COLUMN;
     pen.save();
     pen.beginPath();
     pen.rect(plot.left - 2, 0, plot.width + 4, height);
@@ -320,7 +320,7 @@ function timelineOf(data, onStep, describe) {
       column.errors += steps[i].flags.includes("error");
       column.repeats += steps[i].flags.includes("repeat");
     }
-    const most = Math.max(1, ...columns.map((column) => (column ? column.calls / column.steps : 0)));
+    const most = Math.max(1, ...columns.filter(Boolean).map((column) => column.calls / column.steps)); // some have no step
     const room = layout.base - layout.calls;
     const order = [...KINDS].sort((a, b) => (b === how.kind) - (a === how.kind)); // what was chosen stands on the ground
     columns.forEach((column, at) => {
