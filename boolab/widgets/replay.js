@@ -173,7 +173,7 @@ function wouldOf(data, onStep) {
   const rows = marks.map((mark) => {
     const never = mark.step === null;
     const words = [
-      h("span", { class: "label" }, visible(mark.label), mark.own && h("span", { class: "quiet" }, " this run")),
+      h("span", { class: "label" }, visible(mark.label).replace(/: never$/, ""), mark.own && h("span", { class: "quiet" }, " this run")),
       h("span", { class: "at" }, never ? "never" : `step ${count(mark.step)}`),
     ];
     const names = { "data-policy": mark.policy, "data-rule": mark.rule };
@@ -241,7 +241,7 @@ function playerOf(el, data, traits) {
       if (!playing() || !saveTimer) saveTimer = setTimeout(save, 200);
     }
     step = next;
-    if (find) shownStep = 0;
+    if (find) shownStep = null;
     paint();
   }
 
@@ -374,7 +374,7 @@ function playerOf(el, data, traits) {
     for (const one of [hitBack, hitOn]) one.hidden = !hits.length;
     timeline.look({ hits });
     finding = Boolean(pattern);
-    shownStep = 0;
+    shownStep = null;
     paint();
   }
   const onQuery = () => {
@@ -484,7 +484,7 @@ function playerOf(el, data, traits) {
     return nested.end;
   }
 
-  let shownStep = 0;
+  let shownStep = null;
   function paintNow() {
     fill(number, count(step));
     timeline.show(step);

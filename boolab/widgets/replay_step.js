@@ -85,7 +85,7 @@ function inWords(data, n) {
 // The texts of a step that a search looks through.
 function textsOf(data, n) {
   const step = data.steps[n - 1];
-  const texts = [step.text, step.reasoning];
+  const texts = [step.text, step.reasoning, step.error];
   for (const call of step.calls) texts.push(call.tool, call.arguments, call.result);
   for (const event of step.events ?? []) texts.push(event.text);
   for (const turn of data.turns ?? []) if (turn.first === n) texts.push(turn.text);
@@ -129,6 +129,7 @@ function stepPanel(data, { openRun, isOpen }) {
       (step.events ?? []).map((event) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), fold(event.text ?? "", { name: "event-text", words: true, lines: 4 }))),
       step.reasoning && reasoningOf(step, fold),
       step.text ? fold(step.text, { name: "said-text", words: true, lines: 40 }) : !step.calls.length && h("p", { class: "quiet" }, "The model said nothing."),
+      step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), fold(step.error, { name: "event-text", words: true })),
       step.calls.map((call, k) => callOf(call, n, k, fold, pattern)),
       n === data.steps.length && answer(pattern),
       n === data.steps.length && data.stop && h("p", { class: "stopped" }, stopLook(data.stop), visible(data.stop.text)),

@@ -1,0 +1,379 @@
+"""Replay in a page: what its keys, buttons and pointers do, what it shows of each step, and what it leaves behind."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import boolab as bl
+from boolab.widgets.packing import packed
+from boolab.widgets.page import Part, module_of, page, styles_of
+from boolab.widgets.replay_data import replay_data
+from tests.browser.conftest import PageOf
+
+LISTING: Final = "\n".join(f"src/core.py:{line}: from .old_name import thing_{line}" for line in range(1, 31))
+GREP: Final = {"name": "grep", "arguments": {"pattern": "old_name"}}
+STOP: Final = 7
+
+
+def call(tool: str, **arguments: str) -> dict[str, Any]:
+    """A scripted call."""
+    return {"name": tool, "arguments": arguments}
+
+
+def played() -> bl.Run:
+    """Seven steps: a search, two reads at once, a failure, a subagent, the same search twice, an answer."""
+    scout = bl.ScriptedModel(
+        [{"text": "I list first.", "tool_calls": [call("list_dir", path="tests")]}, {"text": "Two tests."}],
+        tools={"list_dir": "test_core.py\ntest_io.py"},
+    )
+    model = bl.ScriptedModel(
+        [
+            {"text": "I look for the name.", "reasoning": "It must be somewhere.", "tool_calls": [GREP]},
+            {"tool_calls": [call("read_file", path="src/core.py"), call("read_file", path="src/io.py")]},
+            {"text": "Run the tests.", "tool_calls": [call("bash", command="pytest -q")]},
+            {"tool_calls": [call("task", agent="scout", prompt="Which tests use it?")]},
+            {"tool_calls": [GREP]},
+            {"tool_calls": [GREP]},
+            {"text": "Nothing is left of it."},
+        ],
+        tools={"grep": LISTING, "read_file": "import sys", "bash": {"error": "1 failed in 3.41s"}},
+    )
+    task = bl.task_tool([bl.Agent("scout", description="looks", model=scout)])
+    agent = bl.Agent("refactorer", policy="opencode_v1", steps=40)
+    return bl.run_sync(agent, "Rename old_name", model=model, tools=[task])
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    """What Replay is given of the run, with what the run itself has not: a second turn, and a limit reached."""
+    made = replay_data(played())
+    made["turns"] = [
+        {"title": "Rename old_name", "text": "Rename old_name", "first": 1, "last": 4},
+        {"title": "Look once more", "text": "Look once more", "first": 5, "last": STOP},
+    ]
+    items = [item for turn in made["outline"] for item in turn["items"]]
+    made["outline"] = [
+        {"turn": 1, "title": "Rename old_name", "items": [item for item in items if item["last"] < 5]},
+        {"turn": 2, "title": "Look once more", "items": [item for item in items if item["first"] >= 5]},
+    ]
+    for step in made["steps"]:
+        step["flags"] = []
+    for n, flag in ((3, "error"), (5, "repeat"), (6, "repeat"), (6, "limit")):
+        made["steps"][n - 1]["flags"].append(flag)
+    made["marks"] = [
+        {"label": "strict: doom 2", "policy": "strict", "rule": "doom_loop", "step": 6, "own": False},
+        {"label": "lenient: never", "policy": "lenient", "rule": None, "step": None, "own": False},
+    ]
+    return made
+
+
+Opened = Callable[..., Page]
+
+
+@pytest.fixture
+def opened(page_of: PageOf, data: dict[str, Any]) -> Opened:
+    """Opens the run's page with some traits, in some window."""
+
+    def open_it(shown: dict[str, Any] | None = None, **how: Any) -> Page:
+        window = {name: how.pop(name) for name in ("width", "height", "zoom", "theme") if name in how}
+        traits = {"step": 1, "playing": False, "speed": 1, "axis": "count", "query": "", **how}
+        opened_page = page_of(page("Replay", [Part("replay", shown or data, traits)]), **window)
+        opened_page.locator(".boolab-replay .play").first.wait_for()
+        return opened_page
+
+    return open_it
+
+
+def at(page: Page, n: int, of: int = STOP) -> None:
+    """The step that all parts of the page agree on."""
+    expect(page.locator(".step-number").first).to_have_text(f"step {n:,} of {of:,}")
+    expect(page.locator(".timeline").first).to_have_attribute("aria-valuenow", str(n))
+    expect(page.locator(".step h4").first).to_have_text(re.compile(rf"^Step {n:,}\b"))
+
+
+def press(page: Page, *names: str) -> None:
+    """Press keys on the widget."""
+    root = page.locator(".boolab-replay")
+    for name in names:
+        root.press(name)
+
+
+def test_keys_move_the_play_head_and_all_that_follows_it(opened: Opened) -> None:
+    shown = opened(step=2)
+    at(shown, 2)
+    for keys, n in (
+        (["ArrowRight"], 3),
+        (["ArrowLeft", "ArrowLeft"], 1),
+        (["ArrowLeft"], 1),
+        (["Shift+ArrowRight"], STOP),
+        (["Shift+ArrowLeft"], 1),
+        (["End"], STOP),
+        (["Home"], 1),
+        (["e"], 3),
+        (["r"], 5),
+        (["r"], 6),
+        (["Shift+R"], 5),
+        (["l"], 6),
+        (["Shift+E"], 3),
+    ):
+        press(shown, *keys)
+        at(shown, n)
+
+
+def test_play_goes_on_to_the_end_and_starts_again_from_there(opened: Opened) -> None:
+    shown = opened(speed=16)
+    press(shown, " ")
+    expect(shown.locator(".play")).to_have_text("❚❚ pause")
+    at(shown, STOP)
+    expect(shown.locator(".play")).to_have_attribute("aria-pressed", "false")
+    shown.locator(".speed").select_option("1")
+    shown.locator(".play").click()
+    at(shown, 1)
+    expect(shown.locator(".play")).to_have_attribute("aria-pressed", "true")
+    shown.locator(".play").click()
+    expect(shown.locator(".play")).to_have_text("▶ play")
+
+
+@pytest.mark.parametrize("axis", ["count", "time"])
+def test_a_pointer_scrubs_along_the_timeline(opened: Opened, axis: str) -> None:
+    shown = opened(axis=axis)
+    box = shown.locator(".timeline").bounding_box()
+    assert box is not None
+    shown.mouse.move(box["x"] + box["width"] - 20, box["y"] + 40)
+    shown.mouse.down()
+    at(shown, STOP)
+    shown.mouse.move(box["x"] + 90, box["y"] + 40, steps=4)
+    at(shown, 1)
+    shown.mouse.up()
+    shown.mouse.move(box["x"] + box["width"] - 20, box["y"] + 40)
+    at(shown, 1)
+
+
+def test_a_step_shows_what_was_said_thought_asked_and_answered(opened: Opened) -> None:
+    shown = opened()
+    expect(shown.locator(".said-text")).to_have_text("I look for the name.")
+    expect(shown.locator(".asked-text")).to_have_text("Rename old_name")
+    expect(shown.locator(".reasoned")).to_be_hidden()
+    shown.locator(".reasoning summary").click()
+    expect(shown.locator(".reasoned")).to_have_text("It must be somewhere.")
+    expect(shown.locator(".call .arguments")).to_have_text('{"pattern": "old_name"}')
+    press(shown, "ArrowRight")
+    expect(shown.locator(".call[data-kind=read]")).to_have_count(2)
+    press(shown, "ArrowRight")
+    expect(shown.locator(".call")).to_contain_text("✕ failed")
+
+
+def test_long_results_are_folded_and_unfold_whole(opened: Opened) -> None:
+    shown = opened()
+    expect(shown.locator(".result")).to_have_text("\n".join(LISTING.splitlines()[:12]))
+    fold = shown.get_by_role("button", name="+ 18 more lines")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.click()
+    expect(shown.locator(".result")).to_have_text(LISTING)
+    shown.get_by_role("button", name="fold").click()
+    expect(shown.locator(".result")).not_to_contain_text("thing_13")
+
+
+def test_gauges_follow_the_counters_at_each_boundary(opened: Opened, data: dict[str, Any]) -> None:
+    shown = opened()
+    for n in (1, 4, STOP):
+        press(shown, "Home", *["ArrowRight"] * (n - 1))
+        at(shown, n)
+        for gauge in data["gauges"]:
+            meter = shown.locator(f".gauge[data-key={gauge['key']}]")
+            now = float(meter.get_attribute("aria-valuenow") or "nan")
+            assert now == pytest.approx(min(gauge["values"][n] or 0, gauge["limit"] or float("inf"))), gauge["key"]
+    limit = next(gauge["limit"] for gauge in data["gauges"] if gauge["key"] == "steps")
+    expect(shown.get_by_role("meter", name="steps")).to_have_attribute("aria-valuetext", f"{STOP} of {limit:,}")
+
+
+def test_a_mark_leads_to_the_step_at_which_its_rule_would_have_stopped(opened: Opened) -> None:
+    shown = opened()
+    shown.locator(".would [data-policy=strict]").click()
+    at(shown, 6)
+    expect(shown.locator(".would [data-policy=strict]")).to_have_attribute("aria-current", "step")
+    expect(shown.locator(".would [data-policy=lenient]")).to_have_text("lenientnever")
+
+
+def test_a_turn_narrows_all_to_itself_until_all_turns_are_wanted(opened: Opened) -> None:
+    shown = opened()
+    expect(shown.locator(".chips [data-kind=search] b")).to_have_text("3")
+    shown.get_by_role("button", name="Look once more").click()
+    at(shown, 5)
+    expect(shown.locator(".chips [data-kind=search] b")).to_have_text("2")
+    expect(shown.locator(".jump-error .forward")).to_be_disabled()
+    press(shown, "Home")
+    at(shown, 5)
+    shown.get_by_role("button", name="all turns").click()
+    press(shown, "Home")
+    at(shown, 1)
+
+
+def test_the_outline_is_walked_with_up_and_down(opened: Opened) -> None:
+    shown = opened()
+    shown.locator(".outline [data-first='3']").click()
+    at(shown, 3)
+    shown.keyboard.press("ArrowDown")
+    at(shown, 4)
+    expect(shown.locator(".outline [data-first='4']")).to_be_focused()
+    shown.keyboard.press("ArrowUp")
+    at(shown, 3)
+
+
+def test_a_kind_is_filtered_by_its_chip_and_jumped_to(opened: Opened) -> None:
+    shown = opened()
+    kinds = shown.locator(".outline [data-kind]")
+    whole = kinds.count()
+    chip = shown.locator(".chips > button[data-kind=search]")
+    chip.click()
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    assert {one.get_attribute("data-kind") for one in kinds.all()} == {"search"}
+    shown.get_by_role("button", name="next of searches").click()
+    at(shown, 5)
+    press(shown, "Shift+N")
+    at(shown, 1)
+    chip.click()
+    expect(kinds).to_have_count(whole)
+
+
+def test_a_search_counts_marks_and_leads_to_its_hits(opened: Opened) -> None:
+    shown = opened()
+    press(shown, "/")
+    field = shown.locator(".search")
+    expect(field).to_be_focused()
+    field.type("THING_30")
+    expect(shown.locator(".found")).to_have_text("3 hits in 3 steps")
+    expect(shown.locator(".step mark")).to_have_text("thing_30")  # it was folded away
+    field.press("Enter")
+    at(shown, 5)
+    field.press("Enter")
+    at(shown, 6)
+    field.press("Shift+Enter")
+    at(shown, 5)
+    field.fill("a.c(")
+    expect(shown.locator(".found")).to_have_text("no hits")
+    field.press("Escape")
+    expect(shown.locator(".boolab-replay")).to_be_focused()
+
+
+def test_a_subagent_opens_below_its_call_and_is_played_alone(opened: Opened) -> None:
+    shown = opened(step=4)
+    shown.locator("button.subagent").click()
+    nested = shown.locator(".nested .inner")
+    expect(nested.locator(".said-text")).to_have_text("I list first.")
+    nested.press("ArrowRight")
+    expect(nested.locator(".said-text")).to_have_text("Two tests.")
+    at(shown, 4)
+    press(shown, "ArrowRight", "ArrowLeft")
+    expect(nested.locator(".said-text")).to_have_text("Two tests.")
+    shown.locator("button.subagent").click()
+    expect(nested).to_have_count(0)
+
+
+def test_a_run_without_steps_says_so(opened: Opened, data: dict[str, Any]) -> None:
+    gauges = [{**gauge, "values": gauge["values"][:1]} for gauge in data["gauges"]]
+    nothing = {"steps": [], "turns": [], "outline": [], "marks": [], "children": [], "answer": None, "gauges": gauges}
+    shown = opened({**data, **nothing})
+    expect(shown.locator(".step")).to_contain_text("This run has no steps.")
+    expect(shown.locator(".play")).to_be_disabled()
+    press(shown, "ArrowRight", " ", "e", "End")
+    expect(shown.locator(".step-number")).to_have_text("step 0 of 0")
+
+
+def test_nothing_is_wider_than_the_window_and_everything_has_a_name(opened: Opened) -> None:
+    shown = opened(step=4, query="old_name")
+    shown.locator("button.subagent").click()
+    for width in (1600, 1080, 540, 480):  # 540: a window of 1080 at 200%
+        shown.set_viewport_size({"width": width, "height": 800})
+        assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, width
+    names = shown.locator("button:visible, [role]:visible, select:visible, input:visible").evaluate_all(
+        "all => all.map((one) => one.ariaLabel || one.textContent.trim())"
+    )
+    assert len(names) > 20
+    assert all(names)
+
+
+def test_five_thousand_steps_are_drawn_a_screenful_at_a_time(opened: Opened, data: dict[str, Any]) -> None:
+    n = 5_000
+    step = data["steps"][1]
+    many = {
+        **data,
+        "steps": [{**step, "turn": 1, "start_ms": i * 1000, "duration_ms": 900} for i in range(n)],
+        "turns": [{"title": "Go on", "text": "Go on", "first": 1, "last": n}],
+        "gauges": [{"key": "steps", "label": "steps", "unit": "count", "limit": None, "values": [*range(n + 1)]}],
+        "outline": [{"turn": 1, "title": "Go on", "items": [
+            {"label": f"read {i}", "kind": "read", "first": i, "last": i, "errors": 0} for i in range(1, n + 1)
+        ]}],
+        "children": [],
+    }  # fmt: skip
+    shown = opened(many)
+    press(shown, "End")
+    at(shown, n, n)
+    expect(shown.locator(f".outline [data-first='{n}']")).to_be_visible()
+    assert shown.evaluate("document.querySelectorAll('*').length") < 500
+
+
+TWO_VIEWS: Final = """
+globalThis.pending = new Set();
+globalThis.saved = 0;
+for (const [start, end] of [["setTimeout", "clearTimeout"], ["requestAnimationFrame", "cancelAnimationFrame"]]) {
+  const [started, ended] = [globalThis[start].bind(globalThis), globalThis[end].bind(globalThis)];
+  globalThis[start] = (act, wait) => {
+    const id = started((now) => { pending.delete(start + id); act(now); }, wait);
+    pending.add(start + id);
+    return id;
+  };
+  globalThis[end] = (id) => { pending.delete(start + id); ended(id); };
+}
+const bytes = Uint8Array.from(atob(DATA), (one) => one.charCodeAt(0));
+const values = {step: 1, playing: false, speed: 1, axis: "count", query: "", _data: new DataView(bytes.buffer)};
+const listeners = {};
+globalThis.model = {
+  get: (name) => values[name],
+  set(name, value) {
+    if (values[name] === value) return;
+    values[name] = value;
+    for (const one of [...(listeners["change:" + name] ?? [])]) one();
+  },
+  on: (event, one) => (listeners[event] ??= []).push(one),
+  off: (event, one) => (listeners[event] = listeners[event].filter((other) => other !== one)),
+  save_changes() { globalThis.saved = values.step; },
+};
+globalThis.listening = () => Object.values(listeners).flat().length;
+globalThis.ends = ["left", "right"].map((id) => render({model, el: document.getElementById(id)}));
+"""
+
+
+def test_two_views_of_one_model_keep_step_and_leave_nothing_behind(page_of: PageOf, data: dict[str, Any]) -> None:
+    packed_data = json.dumps(base64.b64encode(packed(data)).decode())
+    source = module_of("replay").rstrip().removesuffix("export default { render };")
+    shown = page_of(
+        f"<!doctype html><meta charset='utf-8'><style>{styles_of('replay')}</style>"
+        f"<div id='left'></div><div id='right'></div>"
+        f"<script type='module'>{source}\nconst DATA = {packed_data};\n{TWO_VIEWS}</script>"
+    )
+    left, right = shown.locator("#left"), shown.locator("#right")
+    left.press("ArrowRight")
+    expect(right.locator(".step-number")).to_have_text("step 2 of 7")
+    shown.wait_for_function("saved === 2")
+    shown.evaluate("model.set('step', 5)")
+    expect(left.locator(".step h4")).to_contain_text("Step 5")
+    expect(right.locator(".step h4")).to_contain_text("Step 5")
+    right.locator(".search").fill("core")
+    expect(left.locator(".search")).to_have_value("core")
+    left.press("Home")
+    left.locator(".play").click()
+    expect(right.locator(".play")).to_have_text("❚❚ pause")
+    expect(right.locator(".step-number")).to_have_text("step 2 of 7")
+    shown.evaluate("ends[0]()")
+    expect(right.locator(".step-number")).to_have_text("step 3 of 7")
+    expect(left.locator(".step-number")).to_have_text("step 2 of 7")
+    shown.evaluate("ends[1]()")
+    assert shown.evaluate("[listening(), [...pending]]") == [0, []]
