@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from boolab.tables import read_steps
     from boolab.tools import ToolContext, tool
     from boolab.types import Response, Run, Step, ToolCall, Usage
+    from boolab.widgets.heatmap import Heatmap
     from boolab.widgets.replay import Replay
 
 __all__ = [
@@ -111,6 +112,7 @@ __all__ = [
     "Finding",
     "Fit",
     "Guard",
+    "Heatmap",
     "Inbox",
     "ModelError",
     "OpenAIModel",
@@ -278,6 +280,7 @@ _HOMES = {
         "plot_tools",
     ),
     "policy": ("Guard", "Policy"),
+    "widgets.heatmap": ("Heatmap",),
     "widgets.replay": ("Replay",),
     "public_data": ("load_dataset",),
     "reading": ("Reading", "load_runs", "read_logs"),

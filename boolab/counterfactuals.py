@@ -163,6 +163,35 @@ def counterfactual(
     return _tally(parts, asked) if tally else _table(parts, asked)
 
 
+def summed(table: pd.DataFrame) -> pd.DataFrame:
+    """The sums of a table with a row for each run and setting: what `counterfactual(..., tally=True)` gives.
+
+    Args:
+        table: What `counterfactual` returned without `tally`, or some of its rows.
+
+    Returns:
+        One row for each setting (and group), in the order in which they appear.
+
+    Raises:
+        SettingError: if a column is missing.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> run = run_sync(None, "Look", model=ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."]))
+        >>> summed(counterfactual(run, grid={"steps": [1, None]}))["n_truncated"].tolist()
+        [1, 0]
+    """
+    missing = [name for name in ("run_id", "outcome", "success_by", "kept_lower", "saved_steps") if name not in table]
+    if missing:
+        msg = f"the frame has no column {missing[0]!r}: expected one like counterfactual(...) makes, a row for each run"
+        raise SettingError(msg)
+    names = [str(name) for name in table.columns]
+    keys = [name for name in names[: names.index("outcome")] if name != "run_id"]
+    by = table["success_by"].dropna().unique().tolist()
+    return _finished(_sums(table, keys), keys, by[0] if len(by) == 1 else "mixed")
+
+
 _RESULT_COLUMNS: Final = {
     "run_id", "rule", "outcome", "stop_turn", "stop_step", "stop_reason", "also_true", "success", "kept_lower",
     "kept_upper", "steps", "tool_calls", "tokens", "cost", "cost_usd", "saved_steps", "saved_tool_calls",
@@ -485,6 +514,11 @@ def _tally(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
     if asked.rules:  # groups that come late come last, so that these are in the rows' order: the grid, rule by rule
         places = pd.Categorical(frame["rule"], categories=[str(rule) for rule in asked.rules]).codes
         frame = frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
+    return _finished(frame, _keys(asked), first.success_by)
+
+
+def _finished(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.DataFrame:
+    """Sums as the columns of a tally: NA what nobody tells, money in dollars."""
     for name in ("tokens", "cost"):
         nobody = frame[f"n_unknown_{name}"] >= frame["n_runs"].clip(lower=1)
         for column in (name, f"saved_{name}"):
@@ -494,8 +528,8 @@ def _tally(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
     counts = [f"n_{name}" for name in ("runs", *OUTCOMES, *get_args(StopReason), "unknown_tokens", "unknown_cost")]
     successes = ["successes", "successes_censored", "kept_lower", "kept_upper"]
     measures = [f"{p}{n}" for p in ("", "saved_") for n in ("steps", "tool_calls", "tokens", "cost_usd")]
-    frame = frame[[*_keys(asked), *(name for name in counts if name in frame), *successes, *measures]]
-    return frame.assign(success_by=_all(first.success_by, len(frame)))
+    frame = frame[[*keys, *(name for name in counts if name in frame), *successes, *measures]]
+    return frame.assign(success_by=_all(success_by, len(frame)))
 
 
 def _added(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:

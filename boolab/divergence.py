@@ -112,8 +112,43 @@ def first_divergence(
           boocode: ends after step 3: doom_loop, by doom_loop(3, ordered), and leaves a sentinel
           crush:   makes step 4: calls grep, and executes it
     """
+    return both_runs(script, a, b, agent=agent, tools=tools, task=task)[2]
+
+
+def both_runs(
+    script: Script,
+    a: str | Policy,
+    b: str | Policy,
+    *,
+    agent: Agent | None = None,
+    tools: _Tools = None,
+    task: str = "go",
+) -> tuple[Run, Run, Divergence | None]:
+    """The runs of the same script under two policies, and where they part.
+
+    Args:
+        script: As for `first_divergence`.
+        a: As for `first_divergence`.
+        b: As for `first_divergence`.
+        agent: As for `first_divergence`.
+        tools: As for `first_divergence`.
+        task: As for `first_divergence`.
+
+    Returns:
+        The run under each policy; and where they part, or None if they never do.
+
+    Raises:
+        SettingError: as for `first_divergence`.
+        ScriptError: as for `first_divergence`.
+
+    Example:
+        >>> a, b, parted = both_runs(["Done."], "boocode", "crush")
+        >>> a.n_steps, b.n_steps, parted
+        (1, 1, None)
+    """
     model, seen = _model_of(script), _Lexicon()
-    return _compare(*(_watch(model, get_policy(policy), seen, agent, tools, task) for policy in (a, b)))
+    one, other = (_watch(model, get_policy(policy), seen, agent, tools, task) for policy in (a, b))
+    return one.run, other.run, _compare(one, other)
 
 
 def divergences(

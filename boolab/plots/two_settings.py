@@ -112,7 +112,8 @@ def square_of(
     good = laid_out(_enough(rows, keep)) == 1 if keep is not None else None
     empty = _why_empty(rows, measure, value, words, cells)
     title = "" if empty else _title(rows, measure, good, keep, marked, value, words, (x, y))
-    notes = () if empty else (*sample_of([("", rows)], words), grid.note.strip(),
+    sample = sample_of([("", rows)], words) if "successes" in rows else ()
+    notes = () if empty else (*sample, grid.note.strip(),
                               *_notes(cells, good, keep, marked, words))  # fmt: skip
     return Square(rows, measure, across, up, cells, good, marked, words, title, tuple(filter(None, notes)), empty)
 
@@ -155,6 +156,8 @@ def _measure(rows: pd.DataFrame, value: str, words: Words) -> Measure:
     if spent != value and spent in UNITS and spent in rows:
         base = rows[spent].astype("Float64") + raw
         return Measure(raw / base.mask(base == 0), f"{UNITS[spent][1]} saved (share)", shares=True)
+    if value == "success_share":
+        return Measure(raw, "runs that succeed (share)", shares=True)
     if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
         base = rows["n_runs"].astype("Float64")
         return Measure(raw / base.mask(base == 0), f"runs {_ended(value[2:])} (share)", shares=True)

@@ -1,0 +1,108 @@
+"""A view with a place below it, where a run that is chosen opens in Replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import ipywidgets
+import traitlets
+
+from boolab.errors import SettingError
+from boolab.types import Run
+from boolab.widgets.page import Part
+from boolab.widgets.replay import Replay
+from boolab.widgets.shown import Shown, View
+
+_MOST_RUNS: Final = 12
+_MOST_STEPS: Final = 12_000
+"""Of all runs in a page together: about a megabyte."""
+
+
+def replay_parts(runs: Iterable[Run]) -> dict[str, Part]:
+    """What a page without a kernel opens when one of these runs is chosen.
+
+    Args:
+        runs: The most wanted first. After some, or after a long one, there is no more room in a page.
+
+    Returns:
+        A view for each run that fits, by run_id.
+
+    Example:
+        >>> replay_parts([])
+        {}
+    """
+    parts: dict[str, Part] = {}
+    steps = 0
+    for run in runs:
+        steps += len(run.steps)
+        if len(parts) == _MOST_RUNS or (parts and steps > _MOST_STEPS):
+            break
+        replay = Replay(run)
+        (parts[run.run_id],) = replay._parts()  # noqa: SLF001 - what its own page holds
+        replay.close()
+    return parts
+
+
+class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
+    """A view, and below it the run that was chosen in it.
+
+    Attributes:
+        opened: `{"run": run_id, "step": n}`, what is open below and where it stands; None for nothing. Setting it opens
+            a run.
+    """
+
+    opened = traitlets.Dict(allow_none=True, default_value=None)
+
+    def __init__(self, view: View, runs: Mapping[str, Run], names: Iterable[str] = ("opened",)) -> None:
+        """Put the view on top.
+
+        Args:
+            view: It has a synced trait `opened`.
+            runs: Those that can be opened, by run_id.
+            names: Traits that the view and this widget have in common.
+        """
+        self._view = view
+        self._by_id = dict(runs)
+        self._replay: Replay | None = None
+        self._below = ipywidgets.VBox()
+        super().__init__([view, self._below])
+        for name in names:
+            traitlets.link((view, name), (self, name))
+        self.observe(self._open, "opened")
+
+    @traitlets.validate("opened")
+    def _known(self, proposal: dict[str, Any]) -> dict[str, Any] | None:
+        value: dict[str, Any] | None = proposal["value"]
+        if value is None:
+            return None
+        run = self._by_id.get(value.get("run", ""))
+        if run is None or set(value) != {"run", "step"}:
+            known = f"one of the {len(self._by_id):,} runs here"
+            msg = f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {known}"
+            raise SettingError(msg)
+        return {"run": run.run_id, "step": min(max(1, value["step"]), max(1, len(run.steps)))}
+
+    def _open(self, change: dict[str, Any]) -> None:
+        value = change["new"]
+        if value is None:
+            self._below.children = ()
+            self._replay = None
+        elif self._replay is not None and self._replay.run.run_id == value["run"]:
+            self._replay.step = value["step"]
+        else:
+            self._replay = Replay(self._by_id[value["run"]], step=value["step"])
+            self._replay.observe(self._moved, "step")
+            self._below.children = (self._replay,)
+
+    def _moved(self, _: object) -> None:
+        if self._replay is not None:
+            self.opened = {"run": self._replay.run.run_id, "step": self._replay.step}
+
+    @property
+    def replay(self) -> Replay | None:
+        """The run that is open below."""
+        return self._replay
+
+    def _parts(self) -> list[Part]:
+        return self._view._parts()  # noqa: SLF001 - the page shows the view
