@@ -57,12 +57,13 @@ formats: $(READY) ## put what each log format gives into docs/formats.md
 harnesses: $(READY) ## put what each preset is into docs/harnesses.md
 	$(BIN)/python -m tests.harness_page --write
 
-bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, real models' client, and sweeps
+bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, real models' client, sweeps, and widgets
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/counterfactual.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python -m benchmarks.sweep
+	$(BIN)/python -m benchmarks.widgets
 
 conformance: $(READY) ## play the same scripts through released packages and through their presets; makes docs/conformance.md
 	$(BIN)/python -m benchmarks.conformance
@@ -73,10 +74,10 @@ coverage: $(READY) ## measure how often 95% intervals hold the truth
 recommendations: $(READY) ## judge recommendations on runs that they did not see
 	$(BIN)/python benchmarks/recommendations.py
 
-pictures: $(READY) ## make the README's pictures anew
+pictures: $(READY) ## make the README's pictures anew; needs Chromium
 	$(BIN)/boolab demo
 	cp out/demo/stop_reasons_by_setting.png docs/pictures/
-	$(BIN)/python docs/pictures/make_pictures.py
+	$(BIN)/python -m docs.pictures.make_pictures
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .venv-conformance out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache

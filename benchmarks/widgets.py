@@ -1,0 +1,245 @@
+"""What widgets cost: to make, to open, to scrub, to move a slider of, and to keep.
+
+Pages are opened in headless Chromium, as files. CapLab runs in a real JupyterLab with a real kernel. A browser's frames
+are those in which its page was asked to draw; while a page is at work for longer than a frame, there are fewer.
+
+    python -m benchmarks.widgets [PART ...] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from playwright.sync_api import Locator, Page
+
+import boolab as bl
+from boolab.codec import run_fields
+from boolab.models.base import Emit, Request
+from boolab.types import Response, ToolCall, Usage
+from tests.browser.chromium import HOW_TO_GET_IT, program, started
+
+WIDTH, HEIGHT = 1080, 800
+
+
+# --- What is shown ----------------------------------------------------------------------------------------------------
+
+CODE: Final = """
+self return value error path config client session retry timeout result index token parse load render def class import
+from None True False async await with open as for in if else raise yield lambda test assert data line name
+"""
+WORDS: Final = CODE.split()
+TOOLS: Final = ("search_text", "read_file", "edit_file", "run_tests", "list_files")
+
+
+def listing(random: Random, size: int) -> str:
+    """Something like source code, of about so many characters."""
+    lines, length = [], 0
+    while length < size:
+        line = " " * (4 * random.randrange(4)) + " ".join(random.choices(WORDS, k=random.randint(2, 11)))
+        lines.append(line)
+        length += len(line) + 1
+    return "\n".join(lines)
+
+
+class Prepared:
+    """A model that says what was prepared."""
+
+    name = "prepared"
+    virtual = True
+    summarises = False
+
+    def __init__(self, responses: Sequence[Response]) -> None:
+        self.responses = responses
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:  # noqa: ARG002 - nobody listens
+        await request.clock.sleep(0.4 + request.index % 7 / 2)
+        return self.responses[request.index]
+
+
+def long_run(steps: int) -> bl.Run:
+    """A run of so many steps: a sentence and a call in each, about 1 kB of result, some repeats and some failures."""
+    random = Random(8)  # noqa: S311 - no secrets here
+
+    def look(path: str, line: int) -> str:
+        """Look, or fail to."""
+        if random.random() < 0.05:
+            raise OSError(f"{path}:{line}: {listing(random, 200)}")
+        return listing(random, random.randint(400, 1600))
+
+    responses: list[Response] = []
+    while len(responses) < steps - 1:
+        name = random.choice(TOOLS)
+        arguments = {"path": f"src/{random.choice(WORDS)}/{random.choice(WORDS)}.py", "line": random.randrange(900)}
+        for _ in range(random.randint(3, 6) if random.random() < 0.03 else 1):
+            said = " ".join(random.choices(WORDS, k=random.randint(5, 30))).capitalize() + "."
+            call = ToolCall(f"call_{len(responses)}", name, json.dumps(arguments))
+            responses.append(Response(said, (call,), "tool_calls", Usage(9_000, 150, 8_000, None, 2_000)))
+    model = Prepared([*responses[: steps - 1], Response("Done.", (), "stop", Usage(9_000, 5, 8_000, None, 1_800))])
+    tools = tuple(bl.tool(name=name)(look) for name in TOOLS)
+    agent = bl.Agent("worker", tools=tools, policy=bl.Policy(name="free", source="here", loop_style="", ceiling=None))
+    run = bl.run_sync(agent, "Move the whole package to asyncio", model=model)
+    assert run.n_steps == steps, run.stop
+    return run
+
+
+# --- In a browser -----------------------------------------------------------------------------------------------------
+
+OPENED: Final = """
+(() => {
+  const drawn = (canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return new Set(new Uint32Array(data.buffer)).size > 1;
+  };
+  const look = () => {
+    const line = document.querySelector(".timeline");
+    const step = document.querySelector(".step-number")?.textContent;
+    const canvases = [...(line?.querySelectorAll("canvas") ?? [])].filter((one) => one.width && one.height);
+    if (!step || !line.clientWidth || !canvases.every(drawn)) return requestAnimationFrame(look);
+    requestAnimationFrame(() => requestAnimationFrame(() => { window.openedAfter = performance.now(); }));
+  };
+  requestAnimationFrame(look);
+})();
+"""
+"""Notes when the timeline, canvases and all, and the first step have been on the screen: ms from the navigation."""
+COUNTED: Final = """() => {
+  const seen = { frames: 0, steps: new Set(), longest: 0, began: performance.now(), last: performance.now() };
+  const frame = (now) => {
+    seen.frames += 1;
+    seen.longest = Math.max(seen.longest, now - seen.last);
+    seen.last = now;
+    seen.steps.add(document.querySelector(".step-number").textContent);
+    if (!seen.ended) requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+  window.counted = () => {
+    seen.ended = true;
+    const seconds = (performance.now() - seen.began) / 1000;
+    return { seconds, frames: seen.frames, steps: seen.steps.size, longest: seen.longest };
+  };
+}"""
+"""Counts frames, and the different steps that the panel shows in them."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Page]:
+    """A page in a browser of its own, once it has been drawn."""
+    with started() as browser:
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        page.add_init_script(OPENED)
+        page.goto(path.as_uri())
+        while page.evaluate("window.openedAfter ?? null") is None:
+            page.wait_for_timeout(20)
+        yield page
+
+
+def scrub(page: Page, line: Locator, moves: int) -> dict[str, float]:
+    """Drag over the whole timeline and back."""
+    box = line.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 1, y)
+    page.mouse.down()
+    page.evaluate(COUNTED)
+    page.mouse.move(box["x"] + box["width"] - 2, y, steps=moves)
+    page.mouse.move(box["x"] + 1, y, steps=moves)
+    told: dict[str, float] = page.evaluate("window.counted()")
+    page.mouse.up()
+    return told
+
+
+def press(page: Page, line: Locator, keys: Sequence[str]) -> dict[str, float]:
+    """Press keys one after the other."""
+    line.focus()
+    page.evaluate(COUNTED)
+    for key in keys:
+        page.keyboard.press(key)
+    told: dict[str, float] = page.evaluate("window.counted()")
+    return told
+
+
+# --- The parts --------------------------------------------------------------------------------------------------------
+
+
+def show(what: str, figure: str, target: str, detail: str = "") -> None:
+    """Print a row."""
+    print(f"| {what} | {figure} | {target} | {detail} |", flush=True)
+
+
+def seconds_of(work: Callable[[], object], times: int) -> float:
+    """The median of so many tries, in seconds of CPU."""
+    spent = []
+    for _ in range(times):
+        before = time.process_time()
+        work()
+        spent.append(time.process_time() - before)
+    return statistics.median(spent)
+
+
+def frames(what: str, told: dict[str, float]) -> None:
+    """Print what a scrub was like."""
+    detail = f"{told['steps']:,.0f} steps shown in {told['seconds']:.1f} s; longest frame {told['longest']:.0f} ms"
+    show(what, f"{told['frames'] / told['seconds']:.1f} frames a second", "at least 30", detail)
+
+
+def measure_replay(folder: Path, *, quick: bool) -> None:
+    """Replay of a long run: to make, to open, to scrub."""
+    steps, times = (1_000, 3) if quick else (5_000, 7)
+    run = long_run(steps)
+    fields = run_fields(run)
+    text = json.dumps(fields)
+    replay = bl.Replay(run)
+    made = seconds_of(lambda: bl.Replay(run), times)
+    bare = seconds_of(lambda: json.dumps(fields), times)
+    detail = f"{made:.2f} against {bare:.3f} s of CPU; {len(text) / 1e6:.1f} MB of JSON"
+    show(f"Replay of {steps:,} steps, to make / json.dumps of the run", f"{made / bare:.1f}", "-", detail)
+    path = folder / "replay.html"
+    before = time.perf_counter()
+    size = len(replay.to_html(path))
+    show("the same as a page", f"{time.perf_counter() - before:.2f} s", "-", f"{size / 1e6:.1f} MB")
+    took = []
+    for _ in range(times):
+        with opened(path) as page:
+            took.append(page.evaluate("window.openedAfter"))
+    detail = f"median of {times}; worst {max(took) / 1000:.2f} s; a fresh browser each time"
+    show("page asked for, to timeline and first step", f"{statistics.median(took) / 1000:.2f} s", "under 2 s", detail)
+    with opened(path) as page:
+        line = page.locator(".timeline").first
+        frames("scrubbing there and back with the pointer", scrub(page, line, 100 if quick else 400))
+        frames("the same with the arrow keys", press(page, line, ["ArrowRight"] * (100 if quick else 500)))
+        frames("the same by tens", press(page, line, ["Shift+ArrowLeft"] * (20 if quick else 200)))
+
+
+PARTS: Final[dict[str, Callable[..., None]]] = {"replay": measure_replay}
+
+
+def main() -> None:
+    """Measure the parts that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="less work, and rougher figures")
+    options = parser.parse_args()
+    wrong = [name for name in options.parts if name not in PARTS]
+    if wrong:
+        parser.error(f"there is no part {wrong[0]!r}; parts: {', '.join(PARTS)}")
+    if program() is None:
+        sys.exit(HOW_TO_GET_IT)
+    print(f"CPython {platform.python_version()}, {platform.machine()}\n\n| what | figure | target | detail |")
+    print("|---|---|---|---|")
+    for name in options.parts or PARTS:
+        with tempfile.TemporaryDirectory(prefix="boolab-widgets-") as folder:
+            PARTS[name](Path(folder), quick=options.quick)
+
+
+if __name__ == "__main__":
+    main()
