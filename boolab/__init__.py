@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from boolab.types import Response, Run, Step, ToolCall, Usage
     from boolab.widgets.heatmap import Heatmap
     from boolab.widgets.replay import Replay
+    from boolab.widgets.sweep_view import SweepView
 
 __all__ = [
     "Abort",
@@ -139,6 +140,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoredRuns",
+    "SweepView",
     "Throttle",
     "Timeouts",
     "ToolCall",
@@ -282,6 +284,7 @@ _HOMES = {
     "policy": ("Guard", "Policy"),
     "widgets.heatmap": ("Heatmap",),
     "widgets.replay": ("Replay",),
+    "widgets.sweep_view": ("SweepView",),
     "public_data": ("load_dataset",),
     "reading": ("Reading", "load_runs", "read_logs"),
     "saving": ("save_runs",),

@@ -203,6 +203,8 @@ LAYERS = {
         "widgets.page",
         "widgets.replay",
         "widgets.shown",
+        "widgets.sweep_view",
+        "widgets.sweep_view_data",
     },
 }
 # A format is added by adding one file.

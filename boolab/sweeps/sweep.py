@@ -27,7 +27,7 @@ from boolab.types import Run, StopReason
 
 if TYPE_CHECKING:
     from boolab.store.records import Record
-    from boolab.store.stored import StoredRuns
+    from boolab.store.stored import State, StoredRuns
     from boolab.store.writer import Store
 
 AT_ONCE: Final = 16
@@ -350,7 +350,8 @@ class _Earlier:
         wanted = {self._names[place][1] for place, done in enumerate(self._before) if done}
         if not wanted:
             return iter(())
-        runs = stored_runs(self._store, sweep=self._sweep, states=("finished",))
+        finished: tuple[State, ...] = ("finished",)
+        runs = stored_runs(self._store, sweep=self._sweep, states=finished)
         return (result_of(run) for run in runs if run.run_id in wanted)
 
 

@@ -1,0 +1,60 @@
+"""The view of a sweep, in a browser."""
+
+from __future__ import annotations
+
+import pytest
+
+from boolab.sweeps.progress import Begun, CellResult
+from boolab.widgets.sweep_view import SweepView
+from tests.browser.conftest import PageOf
+
+HOSTILE = "<img src=x onerror='document.title=1'>\u202egnp.exe \x1b[31m"
+
+
+def a_view() -> SweepView:
+    view = SweepView()
+    view.begin(Begun(8, {"agents": ["a"], "tasks": ["t", "u"], "grid": {"steps": [5, None]}, "repeats": 2}))
+    done = CellResult("r" * 16, HOSTILE, "m", "boocode", HOSTILE, {"steps": 5}, "step_cap", 5, 0.25, False, None)
+    for one in (
+        done,
+        done._replace(task="u", success=True, reason="finished"),
+        done._replace(settings={"steps": None}, reason="error", error=HOSTILE, success=None, cost_usd=None),
+    ):
+        view._board.add(one)
+    view._draw()
+    return view
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_shows_what_python_counted(page_of: PageOf, theme: str) -> None:
+    page = page_of(a_view(), theme)
+    root = page.locator(".boolab-sweep_view")
+    root.wait_for()
+    assert root.get_attribute("data-state") == "running"
+    assert page.locator("h3").inner_text() == "3 of 8 runs"
+    bar = page.get_by_role("progressbar")
+    assert [bar.get_attribute(f"aria-value{name}") for name in ("min", "now", "max")] == ["0", "3", "8"]
+    assert page.locator(".key li").all_inner_texts() == ["finished 1", "step cap 1", "error 1"]
+    rows = page.locator("tbody tr")
+    assert rows.count() == 2
+    assert rows.nth(0).locator(".runs").inner_text() == "2 of 4"
+    assert "1 of 2" in rows.nth(0).locator(".shares").inner_text()
+    assert rows.nth(0).locator(".cost").inner_text() == "$0.25"
+    assert rows.nth(1).locator(".shares").inner_text() == "no label"
+    assert rows.nth(1).locator(".cost").inner_text() == "?"
+    assert not page.locator(".refresh").is_visible()
+
+
+def test_names_and_errors_from_logs_are_text(page_of: PageOf) -> None:
+    page = page_of(a_view())
+    said = page.locator(".failures li").inner_text()
+    assert "<img src=x" in said
+    assert "⟨U+202E⟩" in said
+    assert "␛[31m" in said
+    assert page.locator(".boolab img").count() == 0
+
+
+def test_nothing_is_wider_than_a_narrow_page(page_of: PageOf) -> None:
+    page = page_of(a_view(), width=480)
+    page.locator("tbody tr").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
