@@ -134,7 +134,7 @@ def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Axi
 
 def _lanes(calls: pd.DataFrame, most: int) -> tuple[list[str], Any]:
     """The lanes from the top, and the lane of each call: tools stand as they first appear."""
-    names = calls["tool"].astype("string").fillna("").replace("", "no name")
+    names = calls["tool"].astype(object).fillna("").replace("", "no name")  # str takes no halves of letters
     order = list(dict.fromkeys(names))
     if len(order) > _MOST_LANES:
         frequent = set(names.value_counts().index[: _MOST_LANES - 1])

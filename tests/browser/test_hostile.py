@@ -1,0 +1,138 @@
+"""Words of a log are shown as words: nothing in them runs, loads, or becomes a part of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+import pytest
+from nbconvert import HTMLExporter
+from playwright.sync_api import Browser, Frame, Page, expect
+
+import boolab as bl
+from boolab.widgets.shown import Shown
+from tests.browser.chromium import PATIENCE_MS, Watch
+from tests.browser.conftest import PageOf
+from tests.browser.hostile import ACTIVE, MARKUP, SONG, TEXTS, control, hostile_run
+
+pytestmark = pytest.mark.xdist_group("browser hostile")
+UNSEEN: Final = (
+    r"/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff]"
+)
+SHOWN: Final[dict[str, Callable[[], Shown]]] = {
+    "Replay": lambda: bl.Replay(hostile_run()),
+}
+
+
+LOOK: Final = """([markup, unseen]) => {
+  const all = [...document.querySelectorAll(".boolab *")];
+  return {
+    canary: window.__canary,
+    polluted: ({}).polluted,
+    markup: document.querySelectorAll(`.boolab :is(${markup})`).length,
+    attributes: all.flatMap((one) => one.getAttributeNames()).filter((name) => /^(on|src|href|action)/.test(name)),
+    unseen: document.querySelector(".boolab").textContent.match(new RegExp(unseen)),
+  };
+}"""
+
+
+def innocent(page: Page | Frame) -> None:
+    """Nothing in a page or a frame became markup, ran, or reaches a reader as a sign that turns or hides others."""
+    clean: dict[str, object] = {"canary": None, "polluted": None, "markup": 0, "attributes": [], "unseen": None}
+    assert page.evaluate(LOOK, [MARKUP, UNSEEN]) == clean
+
+
+@cache
+def page_with(name: str) -> str:
+    """The page of a hostile widget, made once."""
+    return SHOWN[name]().to_html()
+
+
+def stepped(page: Page) -> list[str]:
+    """What Replay shows of each step, from the first to the last."""
+    root = page.locator(".boolab-replay").first
+    total = int(re.findall(r"of (\d+)", root.locator(".step-number").first.inner_text())[0])
+    root.focus()
+    root.press("Home")
+    seen = []
+    for number in range(1, total + 1):
+        expect(root.locator(".step-number").first).to_contain_text(f"step {number} of {total}")
+        seen.append(root.evaluate("(one) => one.textContent"))
+        innocent(page)
+        root.press("ArrowRight")
+    return seen
+
+
+@pytest.mark.parametrize("text", ACTIVE.values(), ids=ACTIVE)
+def test_the_canary_sings_where_text_is_taken_for_markup(text: str, chromium: Browser, tmp_path: Path) -> None:
+    (tmp_path / "control.html").write_text(control(text))
+    context = chromium.new_context()
+    watch = Watch(context)
+    page = context.new_page()
+    page.goto((tmp_path / "control.html").as_uri())
+    if page.locator("#link").count():
+        page.locator("#link").click()
+    if "iframe" not in text:  # which sings in its own window
+        page.wait_for_function("window.__canary === 1", timeout=PATIENCE_MS)
+    else:
+        page.wait_for_function("frames.length && frames[0].__canary === 1", timeout=PATIENCE_MS)
+    assert page.locator(MARKUP).count() > 0
+    context.close()
+    assert any(SONG in one for one in watch.seen)
+
+
+def test_replay_says_each_text_as_it_is_in_every_field_of_a_step(page_of: PageOf) -> None:
+    page = page_of(page_with("Replay"))
+    seen = stepped(page)
+    for (name, text), shown in zip(TEXTS.items(), seen, strict=False):
+        if text and text.isprintable() and len(text) < 500:
+            assert shown.count(text) >= 5, name  # its words, its reasoning, calls and results
+    assert "␛[31mred" in seen[[*TEXTS].index("terminal codes")]
+    assert "before␀after" in seen[[*TEXTS].index("the end of a text of C")]
+    assert "⟨U+202E⟩txt.exe" in seen[[*TEXTS].index("marks of direction")]
+    assert len(seen) == len(TEXTS) + 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", SHOWN)
+def test_nothing_in_a_page_is_taken_for_markup(name: str, theme: str, page_of: PageOf) -> None:
+    page = page_of(page_with(name), theme)
+    page.locator(".boolab").first.wait_for()
+    expect(page.locator(".boolab").first).to_contain_text("<img src=x onerror=")
+    innocent(page)
+    page.evaluate("() => document.querySelectorAll('.boolab button').forEach((one) => one.click())")
+    innocent(page)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_where_no_script_runs_a_text_is_a_text(name: str, page_of: PageOf) -> None:
+    page = page_of(page_with(name), javascript=False)
+    expect(page.locator("noscript pre")).to_contain_text("<img src=x onerror=")
+    assert page.locator("noscript iframe, noscript a, noscript svg, body > script ~ *").count() == 0
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_exported_notebook_shows_the_widget_and_takes_no_text_for_markup(name: str, page_of: PageOf) -> None:
+    page = page_of(exported(SHOWN[name]()))
+    frame = page.locator("iframe[srcdoc]").content_frame
+    expect(frame.locator(".boolab").first).to_contain_text("<img src=x onerror=")
+    inside = page.frames[1]
+    innocent(inside)
+    assert page.evaluate("() => window.__canary") is None
+    assert page.locator("iframe").count() == 1
+    assert page.evaluate("() => document.title") == "exported"
+
+
+def exported(widget: Any) -> str:
+    """A notebook that shows a widget, as nbconvert writes it to a page; what its template loads is left out."""
+    bundle = widget._repr_mimebundle_()
+    notebook = nbformat.v4.new_notebook()
+    output = nbformat.v4.new_output("display_data", data={k: v for k, v in bundle.items() if "widget" not in k})
+    notebook.cells = [nbformat.v4.new_code_cell("widget", outputs=[output])]
+    exporter = HTMLExporter(template_name="basic")  # type: ignore[no-untyped-call] # it has no types
+    text, _ = exporter.from_notebook_node(notebook)
+    return f'<!doctype html><meta charset="utf-8"><title>exported</title>{text}'
