@@ -9,6 +9,7 @@ are those in which its page was asked to draw; while a page is at work for longe
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import platform
 import statistics
@@ -28,6 +29,7 @@ from boolab.codec import run_fields
 from boolab.models.base import Emit, Request
 from boolab.types import Response, ToolCall, Usage
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
+from tests.browser.lab import lab_in
 
 WIDTH, HEIGHT = 1080, 800
 
@@ -220,7 +222,98 @@ def measure_replay(folder: Path, *, quick: bool) -> None:
         frames("the same by tens", press(page, line, ["Shift+ArrowLeft"] * (20 if quick else 200)))
 
 
-PARTS: Final[dict[str, Callable[..., None]]] = {"replay": measure_replay}
+KEYED: Final = """([root, changing]) => {
+  const numbers = () => document.querySelector(changing).textContent;
+  const took = [];
+  let shown = numbers(), pressed = null;
+  addEventListener("keydown", () => { pressed = performance.now(); }, true);
+  new MutationObserver(() => {
+    if (pressed === null || numbers() === shown) return;
+    const began = pressed;
+    shown = numbers();
+    pressed = null;
+    requestAnimationFrame(() => took.push(performance.now() - began));
+  }).observe(document.querySelector(root), { childList: true, subtree: true, characterData: true });
+  window.keyed = took;
+}"""
+"""Notes for each key how long it took until the numbers had changed and the next frame began, in ms."""
+CAPS: Final = """
+import boolab as bl
+
+lab = bl.CapLab(bl.load_runs("runs.parquet"), objective="steps")
+lab.setting = {"steps": 40}
+lab
+"""
+BARE: Final = """
+from ipywidgets import HTML, IntSlider, VBox
+
+slider, told = IntSlider(40), HTML("40").add_class("bare-told")
+slider.add_class("bare-slider").observe(lambda change: setattr(told, "value", str(change["new"])), "value")
+VBox([slider, told]).add_class("bare")
+"""
+"""The least that a kernel can do about a slider."""
+
+
+def simulated_runs(many: int) -> Sequence[bl.Run]:
+    """Runs of a simulated agent without limits, one for each task."""
+    agent = bl.Agent("coder", steps=None, tool_budget=None, doom_loop=None)
+    tasks = [f"task {number}" for number in range(many)]
+    runs: Sequence[bl.Run] = asyncio.run(bl.sweep(agent, tasks, bl.SimulatedModel.load("coder"), progress=False))
+    return runs
+
+
+def measure_caplab(folder: Path, *, quick: bool) -> None:
+    """CapLab: from a key on its slider to the changed numbers, with a kernel in between."""
+    many, presses = (1_000, 10) if quick else (10_000, 40)
+    runs = simulated_runs(many)
+    steps = sum(run.n_steps for run in runs)
+    before = time.process_time()
+    lab = bl.CapLab(runs, objective="steps")
+    show(f"CapLab of {many:,} runs, to make", f"{time.process_time() - before:.2f} s of CPU", "-", f"{steps:,} steps")
+    lab.setting = {"steps": 40}
+    spent = []
+    for slider in (*range(presses), *range(presses, 0, -1)):
+        lab.setting = {"steps": 40 + slider % 2}
+        before = time.perf_counter()
+        lab.setting = {"steps": 39 - slider % 20}
+        spent.append(1000 * (time.perf_counter() - before))
+    show(
+        "a move of its setting, in Python alone",
+        f"{statistics.median(spent):.1f} ms",
+        "-",
+        f"worst {max(spent):.1f} ms",
+    )
+    with started() as browser, lab_in(browser, folder) as jupyter:
+        bl.save_runs(runs, jupyter.folder / "runs.parquet")
+        jupyter.open(jupyter.write("caps.ipynb", [BARE, CAPS]))
+        jupyter.run_all()
+        jupyter.page.wait_for_timeout(8_000)  # the search for a recommendation has the kernel to itself, once
+        bare = keyed(jupyter.page, ".bare-slider", ".bare", ".bare .bare-told .widget-html-content", presses)
+        took = keyed(jupyter.page, ".boolab-cap", ".boolab-caplab", ".boolab-caplab .numbers", presses)
+    for what, values, target in (
+        ("a key on a bare slider, to its number by a kernel", bare, "-"),
+        ("a key on CapLab's slider, to the changed numbers", took, "under 100 ms"),
+    ):
+        low, _, high = statistics.quantiles(values, n=4)
+        detail = f"{len(values)} keys; quartiles {low:.0f} and {high:.0f} ms; worst {max(values):.0f} ms; in JupyterLab"
+        show(what, f"{statistics.median(values):.0f} ms", target, detail)
+
+
+def keyed(page: Page, slider: str, root: str, changing: str, presses: int) -> list[float]:
+    """Press an arrow key on a slider, each time when the last change has been seen: milliseconds for each."""
+    handle = page.locator(f"{slider} .noUi-handle").first
+    handle.scroll_into_view_if_needed()
+    page.evaluate(KEYED, [root, changing])
+    handle.focus()
+    for number in range(presses):
+        page.keyboard.press("ArrowLeft" if number < presses // 2 else "ArrowRight")
+        while page.evaluate("window.keyed.length") <= number:
+            page.wait_for_timeout(5)
+    took: list[float] = page.evaluate("window.keyed")
+    return took
+
+
+PARTS: Final[dict[str, Callable[..., None]]] = {"replay": measure_replay, "caplab": measure_caplab}
 
 
 def main() -> None:
