@@ -197,6 +197,7 @@ LAYERS = {
         "widgets.heatmap",
         "widgets.heatmap_data",
         "widgets.heatmap_sources",
+        "widgets.replay_text",
         "widgets.looks",
         "widgets.opening",
         "widgets.packing",

@@ -53,6 +53,8 @@ def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
         return name
     if kind == "execute" and isinstance(value, dict) and any(key in value for key in _COMMANDS):
         return _cut(about)
+    if about.split(" ", 1)[0] == name:  # a command line, which begins with the tool
+        return _cut(about)
     return _cut(f"{name}: {about}" if kind == "subagent" else f"{name} {about}")
 
 

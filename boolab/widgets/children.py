@@ -26,7 +26,8 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
     """The subagents of a run with the calls that started them, in the order in which they were started.
 
     A live run tells by its events which call started which run. Of logs, in which runs only name their parents, a call
-    that gives work to an agent, and holds the child's task, is taken for the one; else the call is not known.
+    that gives work to an agent and holds the child's task is taken for the one; where as many such calls as children
+    are left, they are taken in their order; else the call is not known.
 
     Args:
         run: The run.
@@ -43,35 +44,55 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
             found.setdefault(other.run_id, other)
     if not found:
         return []
-    calls = [(step.index, place, call) for step in run.steps for place, call in enumerate(step.response.tool_calls)]
-    places: dict[Any, tuple[int, int]] = {(step, call.id): (step, place) for step, place, call in calls}
+    places: dict[Any, tuple[int, int]] = {
+        (step.index, call.id): (step.index, place)
+        for step in run.steps
+        for place, call in enumerate(step.response.tool_calls)
+    }
     begun = {
         event.payload.get("run_id"): event
         for event in run.events
         if event.kind == "subagent" and event.payload.get("reason") is None
     }
-    assigned = [(step, place, call) for step, place, call in calls if kind_of(call.name) == "subagent"]
-    taken: set[tuple[int, int]] = set()
+    assigned = {at: run.steps[at[0] - 1].response.tool_calls[at[1]] for at in _assigning(run)}
+    known: dict[str, tuple[int, int]] = {}
+    for child in found.values():
+        event = begun.get(child.run_id)
+        if event is not None:
+            place = places.get((event.payload.get("after_step"), event.payload.get("call_id")))
+        else:
+            place = next((at for at, call in assigned.items() if _asks(call.arguments, child)), None)
+        if place is not None:
+            known[child.run_id] = place
+            assigned.pop(place, None)
+    left = [child for child in found.values() if child.run_id not in known and child.run_id not in begun]
+    if len(left) == len(assigned):
+        known |= {child.run_id: place for child, place in zip(left, assigned, strict=True)}
     children = []
     for child in found.values():
         event = begun.get(child.run_id)
         start = _since(run, child) if event is None else event.t_ms
-        if event is not None:
-            place = places.get((event.payload.get("after_step"), event.payload.get("call_id")))
-        else:
-            place = next((at[:2] for at in assigned if at[:2] not in taken and _asks(at[2].arguments, child)), None)
-        if place is None:
-            children.append(Child(child, start_ms=start))
-        else:
-            taken.add(place)
-            children.append(Child(child, *place, start))
+        step, call = known.get(child.run_id, (None, None))
+        children.append(Child(child, step, call, start))
     return sorted(children, key=lambda child: (child.step is None, child.step or 0, child.call or 0))
+
+
+def _assigning(run: Run) -> list[tuple[int, int]]:
+    """The places of all calls that give work to an agent."""
+    return [
+        (step.index, place)
+        for step in run.steps
+        for place, call in enumerate(step.response.tool_calls)
+        if kind_of(call.name) == "subagent"
+    ]
 
 
 def _since(run: Run, child: Run) -> int | None:
     """How long after its parent a run began, where both say when."""
     if run.started_at is None or child.started_at is None:
         return None
+    if (run.started_at.tzinfo is None) != (child.started_at.tzinfo is None):
+        return None  # one of them says a time of day and not where
     return max(0, round((child.started_at - run.started_at).total_seconds() * 1000))
 
 

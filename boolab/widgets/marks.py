@@ -40,7 +40,7 @@ def marks_of(
 
     Returns:
         For each its `label`, `policy`, `rule`, `reason`, `outcome` (see `counterfactual`), `step` (how many steps of
-        the run are complete at the stop; None: never) and `own`.
+        the run are complete at the stop; None: never), `own`, and `compacts` (it was asked without its compaction).
 
     Raises:
         SettingError: if there is no such policy, or recordings say nothing about it.
@@ -66,6 +66,7 @@ def real_stop(run: Run) -> dict[str, Any]:
         "outcome": None,
         "step": stop_boundary(run),
         "own": True,
+        "compacts": False,
     }
 
 
@@ -85,7 +86,7 @@ def _of_policy(run: Run, policy: Policy) -> dict[str, Any]:
     fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
     label = f"{policy.name}: {_in_words(place, fired)}"
     rule = str(fired[0]) if len(fired) == 1 else None
-    return {"label": label, "policy": policy.name, "rule": rule, **place}
+    return {"label": label, "policy": policy.name, "rule": rule, **place, "compacts": policy.compaction is not None}
 
 
 def _of_rules(run: Run, rules: Sequence[StopRule]) -> Iterator[dict[str, Any]]:
@@ -98,11 +99,11 @@ def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
     """What a counterfactual's row says, with the boundary counted through the whole run."""
     stops = row["outcome"] in ("truncated", "not_identified", "unknown")
     if not stops:
-        return {"reason": None, "outcome": row["outcome"], "step": None, "own": False}
+        return {"reason": None, "outcome": row["outcome"], "step": None, "own": False, "compacts": False}
     before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps}
     reason = row["stop_reason"] if isinstance(row["stop_reason"], str) else None
     step = before.get(row["stop_turn"], 0) + int(row["stop_step"])
-    return {"reason": reason, "outcome": row["outcome"], "step": step, "own": False}
+    return {"reason": reason, "outcome": row["outcome"], "step": step, "own": False, "compacts": False}
 
 
 def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:

@@ -10,7 +10,10 @@ from boolab.types import Event, Message, Run
 
 _IN_WORDS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})
 """Events whose messages stand among the run's inputs."""
+_ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop"})
+"""Events that the end of the record tells anyway."""
 _WITHIN: Final = frozenset({"subagent", "retry", "throttled"})
+"""Events of the step in which they happened; all others come after it."""
 _PLACES: Final = frozenset({"after_step", "call_id", "step_number", "what", "text", "wait_ms"})
 
 
@@ -36,7 +39,7 @@ def moments_of(run: Run, opening: Mapping[int, Message]) -> list[list[dict[str, 
             found[min(before, n) - 1].append({"kind": kind, "t_ms": None, "text": text})
     for event in run.events:
         after = event.payload.get("after_step", n)
-        if event.kind not in _IN_WORDS:
+        if event.kind not in _IN_WORDS | _ELSEWHERE:
             step = after if event.kind in _WITHIN and after else after + 1
             found[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _told(event)})
     for step, events in zip(run.steps, found, strict=True):

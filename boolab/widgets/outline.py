@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from boolab.stats.finding import clean, shorten
+
 _ANSWER: Final = "final answer"
+_NOTHING: Final = "nothing said"
+_PEEK: Final = 200
+_WORDS: Final = 48
 _SPEAKS: Final = "text"
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
@@ -24,7 +29,7 @@ def outline_of(turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, 
 
     Example:
         >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False}
-        >>> steps = [{"calls": [call], "error": ""}, {"calls": [], "error": ""}]
+        >>> steps = [{"calls": [call], "text": "", "error": ""}, {"calls": [], "text": "Done.", "error": ""}]
         >>> [item["label"] for item in outline_of([{"title": "Look", "first": 1, "last": 2}], steps)[0]["items"]]
         ['ls src', 'final answer']
     """
@@ -57,7 +62,7 @@ def _sameness(step: Mapping[str, Any]) -> tuple[str, ...]:
     """What makes neighbours one item: the same calls, or reads and searches by the same tool, about whatever."""
     calls = step["calls"]
     if not calls:
-        return (_SPEAKS, step["error"])
+        return (_SPEAKS, step["text"], step["error"])
     tools = {(call["tool"], call["kind"]) for call in calls}
     if len(tools) == 1 and calls[0]["kind"] == "read":
         return ("read", calls[0]["tool"])
@@ -68,9 +73,9 @@ def _label(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]
     if not calls:
         if steps[-1]["error"]:
             return "broke off"
-        return (
-            _ANSWER if closes and len(steps) == 1 else _SPEAKS if len(steps) == 1 else f"{_SPEAKS} {_TIMES}{len(steps)}"
-        )
+        said = clean(steps[0]["text"][:_PEEK])
+        label = _ANSWER if closes and said else f'"{shorten(said, _WORDS)}"' if said else _NOTHING
+        return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
     labels = list(dict.fromkeys(call["label"] for call in calls))
     if len(labels) == 1:
         return labels[0] if len(calls) == 1 else f"{labels[0]} {_TIMES}{len(calls)}"

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from boolab.detectors import RepeatStreak
-from boolab.frames import known_sum, turns_of
+from boolab.frames import known_sum
 from boolab.policy import Policy
 from boolab.stop import StopRule
-from boolab.transcript import limit_in_words
 from boolab.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
 from boolab.widgets.call_labels import label_of, parsed
-from boolab.widgets.children import children_of
+from boolab.widgets.children import Child, children_of
 from boolab.widgets.gauges import gauges_of
 from boolab.widgets.marks import marks_of, stop_boundary
 from boolab.widgets.moments import moments_of
@@ -85,7 +85,7 @@ def _data(
         "pills": _pills(run),
         "stop": _stop(run),
         "finding": _finding(run, streaks, marks),
-        "notes": list(_notes(run)),
+        "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children)],
         "kinds": dict(KINDS),
         "timed": is_timed(run),
         "duration_ms": run.duration_ms,
@@ -111,10 +111,15 @@ def _data(
 # --- Turns and steps --------------------------------------------------------------------------------------------------
 
 
+def _segments(run: Run) -> list[tuple[int, list[Step]]]:
+    """The turns with their steps, in order; a run without steps has one turn. A number that comes again is another."""
+    return [(turn, list(steps)) for turn, steps in groupby(run.steps, lambda step: step.turn)] or [(1, [])]
+
+
 def _openings(run: Run) -> dict[int, Message]:
     """By its first step, the message that opens each turn: the last one of the user's before it."""
     opening = {}
-    for number, (_, steps) in enumerate(turns_of(run)):
+    for number, (_, steps) in enumerate(_segments(run)):
         first = steps[0].index if steps else 1
         said = list(run.prompt) if number == 0 else []
         said += [message for before, message in run.inputs if before == first]
@@ -126,7 +131,7 @@ def _openings(run: Run) -> dict[int, Message]:
 
 def _turns(run: Run, opening: dict[int, Message]) -> list[dict[str, Any]]:
     turns = []
-    for number, (turn, steps) in enumerate(turns_of(run)):
+    for number, (turn, steps) in enumerate(_segments(run)):
         first, last = (steps[0].index, steps[-1].index) if steps else (1, 0)
         text = opening[first].text if first in opening else run.task if number == 0 else ""
         title = next((line.strip() for line in text.splitlines() if line.strip()), "") or f"Turn {turn}"
@@ -138,7 +143,7 @@ def _streaks(run: Run) -> list[list[int]]:
     """For each call of each step, how many in a row were the same up to it; 0 for one that never ran."""
     repeat = RepeatStreak(run.identity)
     streaks = []
-    for _, steps in turns_of(run):
+    for _, steps in _segments(run):
         state = repeat.start_alone
         for step in steps:
             counts = []
@@ -267,6 +272,8 @@ def _pills(run: Run) -> list[str]:
     tokens = known_sum(amount for usage in each for amount in (usage.input_tokens, usage.output_tokens))
     cost = known_sum(usage.cost for usage in each)
     said = [f"{_count(run.n_steps, 'step')} · {_count(run.n_tool_calls, 'call')}"]
+    turns = len({step.turn for step in run.steps})
+    said += [_count(turns, "turn")] if turns > 1 else []
     said += [f"{_short(tokens)} tokens"] if each and tokens is not None else []
     said += [_money(cost / MICRO)] if each and cost is not None else []
     said += [_duration(run.duration_ms)] if run.duration_ms else []
@@ -291,7 +298,8 @@ def _finding(run: Run, streaks: Sequence[list[int]], marks: Sequence[dict[str, A
     if longest >= _REPEATED:
         said.append(f"{longest:,} identical calls in a row")
     if stopping:
-        said.append(f"{len(stopping)} of {len(others)} policies would have stopped it earlier")
+        asked = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
+        said.append(f"{len(stopping)} of {len(others)} {asked} would have stopped it earlier")
     return "; ".join(said) or None
 
 
@@ -316,8 +324,25 @@ def _notes(run: Run) -> Iterator[str]:
     hidden = sum(call.arguments == REDACTED for call in calls)
     if hidden:
         yield f"The log keeps back the arguments of {_count(hidden, 'call')}."
-    limits = [limit_in_words(name, value) for name, value in run.limits.items()]
-    yield f"Limits: {', '.join(limits)}." if limits else "No limits are on record."
+    if not run.limits:
+        yield "No limits are on record."
+    elif len({step.turn for step in run.steps}) > 1:
+        yield "Counters start anew at each turn."
+
+
+def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:
+    names = [mark["policy"] for mark in marks if mark["compacts"]]
+    if names:
+        yield f"Asked as if they never compacted the history: {', '.join(names)}."
+    told = [mark["policy"] for mark in marks if mark["step"] is not None and not mark["own"] and mark["reason"] is None]
+    if told:
+        yield f"Would have told the model something, and nobody knows what would have followed: {', '.join(told)}."
+
+
+def _children_notes(children: Sequence[Child]) -> Iterator[str]:
+    lost = sum(child.call is None for child in children)
+    if lost:
+        yield f"Which calls started {_count(lost, 'subagent')} is not on record."
 
 
 def _answer(run: Run) -> str | None:
@@ -345,4 +370,7 @@ def _duration(ms: int) -> str:
         return f"{ms / 1000:.1f} s"
     seconds = round(ms / 1000)
     minutes, left = divmod(seconds, 60)
-    return f"{minutes} m {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} m"  # noqa: PLR2004
+    if minutes < 60:  # noqa: PLR2004 - an hour
+        return f"{minutes} m {left} s"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} m" if hours < 48 else f"{hours // 24:,} d {hours % 24} h"  # noqa: PLR2004

@@ -27,7 +27,7 @@ KINDS: Final[Mapping[Kind, str]] = {
 _NAMES: Final[Mapping[Kind, str]] = {
     "read": "cat head tail ls dir tree open goto goto_url scroll_up scroll_down notebook_read web_fetch fetch browse "
     "download image_view screenshot diff read_many_files web_browser_go",
-    "search": "grep rg glob find ack search tool_search lookup recall google",
+    "search": "grep rg ripgrep glob find ack search tool_search lookup recall google",
     "write": "apply_patch apply_diff multi_edit str_replace str_replace_editor str_replace_based_edit_tool editor "
     "touch mkdir rm mv cp todo_write update_plan plan notebook_edit set_cursors undo_edit image_generation checkpoint",
     "execute": "bash sh zsh shell exec terminal cmd powershell pwsh python ipython node pip npm make pytest test tests "
