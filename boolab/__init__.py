@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from boolab.tables import read_steps
     from boolab.tools import ToolContext, tool
     from boolab.types import Response, Run, Step, ToolCall, Usage
+    from boolab.widgets.compare import Compare
     from boolab.widgets.heatmap import Heatmap
     from boolab.widgets.replay import Replay
     from boolab.widgets.sweep_view import SweepView
@@ -110,6 +111,7 @@ __all__ = [
     "AnthropicModel",
     "BoolabError",
     "Compaction",
+    "Compare",
     "Finding",
     "Fit",
     "Guard",
@@ -282,6 +284,7 @@ _HOMES = {
         "plot_tools",
     ),
     "policy": ("Guard", "Policy"),
+    "widgets.compare": ("Compare",),
     "widgets.heatmap": ("Heatmap",),
     "widgets.replay": ("Replay",),
     "widgets.sweep_view": ("SweepView",),

@@ -149,7 +149,7 @@ def test_a_run_opens_below_at_its_step_and_the_step_is_followed() -> None:
     heatmap.opened = {"run": "run-3", "step": 0}
     assert heatmap.replay is not None
     assert (heatmap.replay.run.run_id, heatmap.replay.step) == ("run-3", 1)
-    heatmap.opened = None
+    heatmap.set_trait("opened", None)
     assert heatmap._below.children == ()
 
 

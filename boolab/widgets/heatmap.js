@@ -257,7 +257,7 @@ function rowOf(model, data, listed, place) {
     h("td", { class: "code run-id", title: name }, name.length > 18 ? `${name.slice(0, 16)}…` : name),
     h("td", { class: "task said", title: visible(run.task) }, visible(run.task)),
     h("td", { class: why.cut ? "wrong" : null }, why.text),
-    h("td", {}, reason && h("span", { class: "reason" }, h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--stop-${reason})`, "border-color": `var(--ink-${reason})` } }), reason.replaceAll("_", " "))),
+    h("td", {}, reason && h("span", { class: "reason" }, h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--stop-${reason})`, "border-color": "var(--ink-3)" } }), reason.replaceAll("_", " "))),
     h("td", { class: "number" }, count(step)),
     h("td", { class: "number" }, run.steps === null ? "" : count(run.steps)),
     h("td", {}, h("button", { class: "open link", disabled: !run.opens, "aria-label": `Replay ${name} at step ${step}`, onclick: open }, "replay")),

@@ -1,0 +1,63 @@
+"""Compare in a page: equal steps fold, the difference is in view, steps open in Replay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from playwright.sync_api import expect
+
+from boolab.types import Run
+from boolab.widgets.compare import Compare
+from tests.browser.conftest import PageOf
+from tests.test_compare_widget import long_run, run_of
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
+
+
+def two_runs() -> tuple[Run, Run]:
+    one = long_run("a", list(range(120)))
+    return one, long_run("b", [*range(60), *range(1_000, 1_003), *range(61, 120)])
+
+
+def test_the_first_difference_is_in_view_and_equal_steps_are_folded(page_of: PageOf) -> None:
+    shown = Compare(*two_runs()).to_html()
+    for theme, width, zoom in (("light", 1080, 1), ("dark", 500, 1), ("dark", 1080, 2)):
+        page = page_of(shown, theme, width=width, zoom=zoom)
+        expect(page.locator(".divergence")).to_be_in_viewport()
+        expect(page.locator(".divergence")).to_contain_text("They part at step 61: the model answers something else.")
+        expect(page.locator(".row.different")).to_have_count(3)
+        folds = page.locator("button.fold")
+        expect(folds.first).to_contain_text("58 equal steps steps 1–58")  # noqa: RUF001
+        folds.first.click()
+        expect(page.locator('.row[data-a="40"][data-b="40"]')).to_have_count(1)
+        expect(folds.first).to_contain_text("18 equal steps")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_any_step_of_either_side_opens_there(page_of: PageOf) -> None:
+    page = page_of(Compare(*two_runs()))
+    page.locator('.head[data-side="b"] .open').click()
+    expect(page.locator(".boolab-replay .step-number").first).to_contain_text("61")
+    page.locator('.row[data-a="61"] .number-of').first.click()
+    expect(page.locator(".boolab-replay .step-number").first).to_contain_text("of 120")
+
+
+def test_keys_walk_through_the_differences(page_of: PageOf) -> None:
+    page = page_of(Compare(run_of("A B A C A B"), run_of("A C A C A A", "b")))
+    page.locator(".rows").focus()
+    page.keyboard.press("n")
+    current = page.locator(".rows [aria-current]")
+    expect(current).to_have_count(1)
+    first = current.get_attribute("data-a")
+    page.keyboard.press("n")
+    expect(current).not_to_have_attribute("data-a", first or "none")
+    page.keyboard.press("d")
+    expect(current).to_have_class("divergence")
+
+
+def test_hostile_words_are_shown_as_text(page_of: PageOf) -> None:
+    run = run_of("A B")
+    said = run.steps[0]._replace(response=run.steps[0].response._replace(text=HOSTILE))
+    page = page_of(Compare(replace(run, policy=HOSTILE), replace(run, run_id="b", steps=(said, *run.steps[1:]))))
+    expect(page.locator(".row .text").first).to_contain_text("<img src=x onerror=alert(1)>")
+    assert page.locator("img").count() == 0

@@ -1,0 +1,77 @@
+"""Heatmap in a page: a grid for mouse and keyboard, whose cells list their runs, each opening where it stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from playwright.sync_api import Page, expect
+
+from boolab.counterfactuals import counterfactual
+from boolab.widgets.heatmap import Heatmap
+from tests.browser.conftest import PageOf
+from tests.test_heatmap_widget import GRID, RUNS, TALLY
+
+HOSTILE = "<svg onload=alert(1)>\u202e\x1b[31m"
+
+
+def cell(page: Page, x: str, y: str) -> str:
+    return f'.boolab-heatmap .cell[data-x="{x}"][data-y="{y}"]'
+
+
+def test_a_click_on_a_cell_and_one_on_a_run_end_in_replay_at_its_step(page_of: PageOf) -> None:
+    page = page_of(Heatmap(TALLY, RUNS))
+    page.click(cell(page, "4", "off"))
+    row = page.locator(".run-row", has_text="success, cut").first
+    step = row.get_attribute("data-step")
+    assert step == "4"
+    row.locator("button.open").click()
+    expect(page.locator(".boolab-replay .step-number").first).to_contain_text("4 of")
+    expect(row).to_have_attribute("aria-current", "true")
+
+
+def test_the_grid_is_worked_by_keys_alone(page_of: PageOf) -> None:
+    page = page_of(Heatmap(TALLY, RUNS), "dark")
+    focused = page.locator(":focus")
+    page.keyboard.press("Tab")
+    expect(focused).to_have_attribute("role", "gridcell")
+    page.keyboard.press("Shift+Home")
+    expect(focused).to_have_attribute("data-x", "2")
+    expect(focused).to_have_attribute("data-y", "off")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    expect(focused).to_have_attribute("data-x", "4")
+    expect(focused).to_have_attribute("data-y", "8")
+    assert page.locator('.cell[tabindex="0"]').count() == 1
+    page.keyboard.press("Enter")
+    expect(focused).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".runs h4")).to_have_text("Step cap 4, tool budget 8")
+    page.keyboard.press("Escape")
+    expect(page.locator(".runs h4")).to_have_count(0)
+    expect(page.locator('[aria-selected="true"]')).to_have_count(0)
+
+
+def test_each_cell_says_its_number_and_what_it_is_of(page_of: PageOf) -> None:
+    page = page_of(Heatmap(TALLY, RUNS, recommended={"steps": 6, "tool_budget": None}))
+    row = TALLY[(TALLY["step_cap"] == 4) & TALLY["tool_budget"].isna()].iloc[0]
+    name = page.locator(cell(page, "4", "off")).get_attribute("aria-label") or ""
+    assert name.startswith("step cap 4, no tool budget")
+    assert f"of {row['successes']} successes" in name
+    assert f"stops {row['n_truncated']} of {row['n_runs']} runs" in name
+    assert "recommended" in (page.locator(cell(page, "6", "off")).get_attribute("aria-label") or "")
+
+
+def test_it_fits_narrow_and_zoomed_windows(page_of: PageOf) -> None:
+    shown = Heatmap(TALLY, RUNS).to_html()
+    for width, zoom in ((500, 1), (1080, 2)):
+        page = page_of(shown, "dark", width=width, zoom=zoom)
+        page.click(cell(page, "2", "3"))
+        expect(page.locator(".run-row button.open").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_hostile_names_are_shown_as_text(page_of: PageOf) -> None:
+    runs = [replace(run, run_id=f"{HOSTILE}{n}", task=HOSTILE) for n, run in enumerate(RUNS[:3])]
+    page = page_of(Heatmap(counterfactual(runs, grid=GRID, tally=True), runs))
+    page.click(cell(page, "2", "off"))
+    expect(page.locator(".run-row .task").first).to_contain_text("<svg onload=alert(1)>")
+    assert page.locator("svg[onload]").count() == 0
