@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from boolab.tables import read_steps
     from boolab.tools import ToolContext, tool
     from boolab.types import Response, Run, Step, ToolCall, Usage
+    from boolab.widgets.caplab import CapLab
     from boolab.widgets.compare import Compare
     from boolab.widgets.heatmap import Heatmap
     from boolab.widgets.replay import Replay
@@ -110,6 +111,7 @@ __all__ = [
     "AgentFileError",
     "AnthropicModel",
     "BoolabError",
+    "CapLab",
     "Compaction",
     "Compare",
     "Finding",
@@ -284,6 +286,7 @@ _HOMES = {
         "plot_tools",
     ),
     "policy": ("Guard", "Policy"),
+    "widgets.caplab": ("CapLab",),
     "widgets.compare": ("Compare",),
     "widgets.heatmap": ("Heatmap",),
     "widgets.replay": ("Replay",),

@@ -54,10 +54,14 @@ class Shown:
         Raises:
             OSError: The file cannot be written.
         """
-        text = page(self._title(), self._parts(), runs=self._runs(), text=self._text(), picture=self._picture())
+        text = self._page()
         if path is not None:
             Path(path).write_text(text, "utf-8", errors="surrogatepass")
         return text
+
+    def _page(self) -> str:
+        """The page from what is known by now: what every display carries."""
+        return page(self._title(), self._parts(), runs=self._runs(), text=self._text(), picture=self._picture())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({clean(self._title())})"
@@ -66,7 +70,7 @@ class Shown:
         """The live widget; for exported notebooks a page in a frame; for all else a text."""
         lines = [repr(self), *map(clean, self._text().splitlines())]
         bundle: dict[str, Any] = {"text/plain": "\n".join(lines)}
-        framed = self.to_html()
+        framed = self._page()
         if len(framed) <= LARGEST_INLINE:
             style = "width:100%;height:720px;border:0"
             title = html.escape(self._title(), quote=True)

@@ -1,0 +1,215 @@
+"""Runs, and what settings of three limits make of them: counted when it is asked for, and kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from boolab.errors import SettingError
+from boolab.frames import Runs, as_runs
+from boolab.grid import settings_of
+from boolab.ledger import LABEL, Ledger, check_scope, ledger_of
+from boolab.stats.finding import clean
+from boolab.stats.recommend import ORDER, recommend
+from boolab.types import Run
+from boolab.widgets.caplab_setting import ALL, AXES, Limits, Setting, identity_words
+from boolab.widgets.caplab_table import CapTable, Question, values_of
+
+_Value = TypeVar("_Value")
+
+_SAMPLED: Final = {"steps": 12, "tool_budget": 7, "doom_loop": 4}  # values in a page without a kernel
+_KEPT_LEDGERS: Final = 4
+_KEPT_TABLES: Final = 3
+
+
+class CapTables:
+    """Runs, and what settings make of them, counted when it is asked for.
+
+    Args:
+        runs: A run, runs, or the path of a store.
+        question: What is asked.
+
+    Raises:
+        SettingError: Labels are asked for and there are none.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> run = run_sync(None, "Look", model=ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."]))
+        >>> tables = CapTables(run, Question())
+        >>> tables.at(Setting()).answer(Setting(steps=1))["kept"]
+        {'lower': 0, 'upper': 0, 'of': 1, 'censored': 0}
+    """
+
+    def __init__(self, runs: Runs, question: Question) -> None:
+        listed = as_runs(runs)
+        if question.success == "label" and listed and all(run.success is None for run in listed):
+            msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
+            raise SettingError(msg)
+        if question.success == "ended":
+            listed = [dataclasses.replace(run, success=None) for run in listed]
+        self.runs: list[Run] = listed
+        self.question = question
+        self.agents = list(dict.fromkeys(run.agent for run in listed))
+        self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
+        self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
+        self._found: dict[Hashable, dict[str, Any]] = {}
+
+    def at(self, setting: Setting) -> CapTable:
+        """The table for a setting's identity, scope and agent.
+
+        Args:
+            setting: Its limits do not matter.
+
+        Returns:
+            The table, counted now if it has not been.
+
+        Raises:
+            SettingError: There is no such agent, scope or identity.
+        """
+        if setting.agent != ALL and setting.agent not in self.agents:
+            msg = f"agent={setting.agent!r}: no run is of this agent: {', '.join(map(repr, [ALL, *self.agents]))}"
+            raise SettingError(msg)
+        check_scope(setting.scope)
+        return _kept(self._tables, _where(setting), _KEPT_TABLES, lambda: self._counted(setting))
+
+    def _counted(self, setting: Setting) -> CapTable:
+        of_all = self.ledger(setting)
+        values = {name: values_of(name, _peak(of_all, counter)) for name, counter in self._counters(setting).items()}
+        which = np.asarray(of_all.runs["agent"].to_numpy() == setting.agent, dtype=bool)
+        ledger = of_all if setting.agent == ALL else of_all.where(which)
+        return CapTable(ledger, values, setting, self.question)
+
+    def ledger(self, setting: Setting) -> Ledger:
+        """All runs as columns, under a setting's identity and scope."""
+        watched = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).detectors()
+        key = (identity_words(setting.identity), setting.scope)
+        return _kept(self._ledgers, key, _KEPT_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope))
+
+    def _counters(self, setting: Setting) -> dict[str, str]:
+        axes = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).axes
+        return {name: next(axis.counter for axis in axes if axis.name == name) for name in AXES}
+
+    def found(self, setting: Setting) -> dict[str, Any] | None:
+        """What has been recommended for a setting's identity, scope and agent; None if nobody has asked yet."""
+        return self._found.get(_where(setting))
+
+    def recommended(self, setting: Setting) -> dict[str, Any]:
+        """The setting to ship, as `recommend` finds it, and how sure that is. It takes a while the first time.
+
+        Args:
+            setting: Its limits do not matter.
+
+        Returns:
+            `setting` (by axis; None if nothing qualifies), `sentences`, `notes`, `low`, `tasks`, `keep`, `confidence`
+            and `more_needed`.
+        """
+        key = _where(setting)
+        if key not in self._found:
+            self._found[key] = self._recommendation(setting)
+        return self._found[key]
+
+    def _recommendation(self, setting: Setting) -> dict[str, Any]:
+        asked, table = self.question, self.at(setting)
+        runs = self.runs if setting.agent == ALL else [run for run in self.runs if run.agent == setting.agent]
+        said = {"keep": asked.keep, "confidence": asked.confidence, "setting": None, "low": None, "tasks": 0}
+        if table.ledger.success_by == LABEL and all(run.success is None for run in runs):
+            return {**said, "sentences": ["No run of this agent has a label: nothing is recommended."], "notes": []}
+        whole = all(table.whole.values())
+        grid = None if whole else {name: table.options[name][:-1] for name in ORDER}
+        found = recommend(
+            runs, asked.keep, asked.confidence, asked.objective, grid=grid, scope=setting.scope,
+            identity=setting.identity,
+        )  # fmt: skip
+        row = found.frame.iloc[0]
+        notes = [] if whole else ["Chosen among the values that the sliders have."]
+        if asked.policy is not None:
+            notes.append("It is about the three limits alone, without the further ones of the policy.")
+        return {
+            **said,
+            "setting": {name: found.setting[name] for name in AXES} if row["qualifies"] else None,
+            "low": _or_none(row["retained_low"], float),
+            "tasks": int(row["tasks"]),
+            "more_needed": int(row["more_needed"]),
+            "sentences": [clean(sentence) for sentence in found.sentences],
+            "notes": [*notes, *map(clean, found.notes)],
+        }
+
+
+def grid_of_answers(table: CapTable, setting: Setting, also: Limits | None, rows: int) -> dict[str, Any]:
+    """The answers to some hundred settings, for a page that cannot ask.
+
+    Args:
+        table: The table of the setting's identity, scope and agent.
+        setting: The setting that must be among them.
+        also: Limits that must be among them too, if there are any.
+        rows: How many of the runs that a setting cuts to list.
+
+    Returns:
+        `values` by axis, `answers` (the cap varies fastest, then the budget), and their `curves`, one for all caps.
+    """
+    values = {
+        name: sampled(table.options[name], most, [setting.limits[name], None if also is None else also[name]])
+        for name, most in _SAMPLED.items()
+    }
+    answers, curves = [], []
+    for doom in values["doom_loop"]:
+        for budget in values["tool_budget"]:
+            some = [
+                table.answer(setting._replace(steps=cap, tool_budget=budget, doom_loop=doom), rows)
+                for cap in values["steps"]
+            ]
+            curves.append(some[0]["curve"])
+            answers += [{name: value for name, value in one.items() if name != "curve"} for one in some]
+    return {"values": values, "answers": answers, "curves": curves}
+
+
+def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] = ()) -> list[int | None]:
+    """Some of the values of an axis: its ends, as many as asked for in between, and some that must be there.
+
+    Args:
+        values: Ascending, None last.
+        most: How many at most, without those that must be there.
+        also: What must be there, if it is a value.
+
+    Returns:
+        Values, in their order.
+
+    Example:
+        >>> sampled([1, 2, 3, 4, 5, 6, None], 3, also=[5])
+        [1, 5, 6, None]
+    """
+    places = {round(n) for n in np.linspace(0, len(values) - 1, min(most, len(values)))} - {len(values) - 1}
+    places |= {len(values) - 1, max(len(values) - 2, 0)}
+    if len(places) > most:
+        places.discard(sorted(places)[len(places) // 2])
+    wanted = set(also)
+    return [value for place, value in enumerate(values) if place in places or value in wanted]
+
+
+def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: Callable[[], _Value]) -> _Value:
+    """What is kept under a key, made if it is not there; of those kept, what was not used longest goes."""
+    if key not in kept:
+        kept[key] = make()
+        if len(kept) > most:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
+
+
+def _where(setting: Setting) -> Hashable:
+    return identity_words(setting.identity), setting.scope, setting.agent
+
+
+def _or_none(value: Any, kind: Callable[[Any], _Value]) -> _Value | None:  # noqa: ANN401 - a cell of a frame
+    return None if pd.isna(value) else kind(value)
+
+
+def _peak(ledger: Ledger, counter: str) -> int:
+    """The largest value that a counter takes at a boundary."""
+    return int(ledger.counters[counter][ledger.boundary].max(initial=0))
