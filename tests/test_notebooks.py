@@ -52,6 +52,7 @@ def test_there_are_notebooks() -> None:
         "06_real_models",
         "07_sweeps",
         "08_many_machines",
+        "09_replay_and_explore",
     ]
 
 
@@ -237,3 +238,32 @@ print(same, there.equals(here), died, lost["run_id"].nunique(), set(lost["stop_r
     notebook = execute(NOTEBOOKS["08"], extra)
     assert notebook.cells[-1].outputs[0]["text"].strip() == "True True True 80 {'finished'} 80 closed"
     assert images(notebook) == 1
+
+
+EXPLORED = """
+def lost(lab):
+    return {row["run"] for row in lab.answer["rows"] if row["lost"]}
+
+
+first, at = lab.replay.run, lab.replay.step
+waits = [(step.response.tool_calls[0].name, step.results[0].content) for step in first.steps[at - 5 : at]]
+print(
+    first.run_id in lost(lab), first.success, at == cut[0]["at"], {tool for tool, _ in waits}, len(set(waits)),
+    lost(lab) & lost(exempt), exempt.setting["steps"], exempt.setting["doom_loop"], replay.step,
+    heatmap.selected["doom_loop"], parted.parting.step, view.data["done"] == len(swept) == 360,
+)
+"""
+"""Whether the run that the text points at polls for a success, and is not lost where polls are exempt."""
+
+
+def test_09_finds_by_eye_that_a_threshold_cuts_polls_and_shows_what_becomes_of_them_if_exempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("BOOLAB_LOGS", raising=False)
+    notebook = execute(NOTEBOOKS["09"], EXPLORED)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    assert printed == "True True True {'wait_for_build'} 5 set() 56 5 14 2 4 True"
+    views = [out["data"] for cell in notebook.cells for out in cell.get("outputs", ()) if "data" in out]
+    assert (
+        sum("application/vnd.jupyter.widget-view+json" in one and "<iframe" in one["text/html"] for one in views) == 7
+    )
