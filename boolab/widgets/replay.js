@@ -37,8 +37,11 @@ function outlineOf(data, { onItem, onTurn }) {
   const scroller = h("div", { class: "scroller" }, list);
   const element = h("nav", { class: "outline", "aria-label": "Outline" }, all, scroller);
   let rows = [];
+  let items = []; // the rows that are items, and their first steps
+  let firsts = [];
   let drawn = "";
   let now = -1;
+  let shown = 1;
   // What the page would have to be laid out for, kept: it is asked for in every frame.
   let top = 0;
   let height = 400;
@@ -68,7 +71,7 @@ function outlineOf(data, { onItem, onTurn }) {
   });
   const sized = new ResizeObserver(([{ contentRect }]) => {
     height = contentRect.height || height;
-    draw();
+    show(shown);
   });
   sized.observe(scroller);
 
@@ -107,6 +110,8 @@ function outlineOf(data, { onItem, onTurn }) {
       if ((told.first ?? items[0]?.first ?? 0) > last || (told.last ?? Infinity) < first) continue;
       rows.push({ turn: { title: turn.title ?? told.title }, n }, ...items.map((item) => ({ item })));
     }
+    items = rows.flatMap((row, at) => (row.item ? [at] : []));
+    firsts = items.map((at) => rows[at].item.first);
     all.hidden = !narrowed;
     list.style.height = `${rows.length * ROW}px`;
     drawn = "";
@@ -114,7 +119,9 @@ function outlineOf(data, { onItem, onTurn }) {
   }
 
   function show(n) {
-    now = rows.findLastIndex((row) => row.item && row.item.first <= n && n <= row.item.last);
+    shown = n;
+    const near = items[lastUpTo(firsts, n)] ?? -1;
+    now = near >= 0 && rows[near].item.first <= n && n <= rows[near].item.last ? near : -1;
     const at = now * ROW;
     if (now >= 0 && (at < top || at + ROW > top + height)) {
       top = clamp(at - height / 2, 0, Math.max(0, rows.length * ROW - height));
@@ -486,6 +493,7 @@ function playerOf(el, data, traits) {
 
   let shownStep = null;
   function paintNow() {
+    outline.show(step); // first: it scrolls, for which what was changed before would have to be laid out
     fill(number, count(step));
     timeline.show(step);
     if (shownStep !== step) panel.show(step, pattern, finding);
@@ -493,7 +501,6 @@ function playerOf(el, data, traits) {
     finding = false;
     gauges.show(step);
     would.show(step);
-    outline.show(step);
     previousButton.disabled = step <= scope.first;
     nextButton.disabled = step >= scope.last;
     if (!playing()) say();

@@ -144,7 +144,7 @@ function timelineOf(data, onStep, describe) {
     canvas, labels, band, line, hover,
   );
   const parallel = Math.max(1, ...steps.map((step) => step.calls.length));
-  const pitch = Math.max(1, Math.min(BAR + 1, LANE / parallel));
+  const pitchOf = (calls) => Math.max(1, Math.min(BAR + 1, LANE / calls)); // how far apart the calls of a step stand
   const slowest = Math.max(1, ...steps.map((step) => step.model_ms ?? 0));
   const wordiest = Math.max(1, ...steps.map((step) => step.usage?.output ?? 0));
   const hasEvents = steps.some((step) => step.events?.length);
@@ -186,7 +186,7 @@ function timelineOf(data, onStep, describe) {
     );
     const rows = Math.max(0, ...marks.map((one) => (one.row ?? -1) + 1));
     top = 6 + rows * TEXT_ROW;
-    const layout = { calls: top + 4, base: top + 4 + Math.max(18, Math.min(LANE, parallel * pitch)) };
+    const layout = { calls: top + 4, base: top + 4 + Math.max(18, Math.min(LANE, parallel * pitchOf(parallel))) };
     layout.model = layout.base + 11;
     let y = layout.model + MODEL + 7;
     const laneTops = agents.map((lane) => {
@@ -232,7 +232,7 @@ function timelineOf(data, onStep, describe) {
     if (hasEvents) drawEvents(pen, ink, eventsTop, first, last);
     pen.restore();
     drawHits(pen, ink, height);
-    drawMarks(pen, ink, marks, height - RULER);
+    drawMarks(pen, ink, marks, height - RULER, style.backgroundColor);
     show(current);
   });
 
@@ -277,6 +277,7 @@ function timelineOf(data, onStep, describe) {
       const times = step.calls.map((call) => [call.start_ms ?? 0, (call.start_ms ?? 0) + Math.max(1, call.ms ?? 0)]);
       const timed = how.axis === "time" && step.calls.every((call) => call.start_ms !== null && call.ms !== null);
       const rowOf = timed ? rowsOf(times) : step.calls.map((_, k) => k);
+      const pitch = pitchOf(Math.max(0, ...rowOf) + 1);
       step.calls.forEach((call, k) => {
         const untimed = how.axis === "time" ? [xOf(spans.from[i] + (step.model_ms ?? 0)), cell[1]] : [cell[0] + gap, cell[1]];
         const [from, to] = timed ? end(xOf(times[k][0]), xOf(times[k][1])) : end(...untimed);
@@ -401,7 +402,7 @@ function timelineOf(data, onStep, describe) {
   }
 
   // Lines first, so that none of them crosses a label.
-  function drawMarks(pen, ink, marks, bottom) {
+  function drawMarks(pen, ink, marks, bottom, ground) {
     const topOf = (mark) => (mark.row === undefined ? top : 3 + mark.row * TEXT_ROW);
     for (const mark of marks) {
       pen.strokeStyle = mark.own ? ink("ink-2") : ink("ink-3");
@@ -416,7 +417,7 @@ function timelineOf(data, onStep, describe) {
     pen.textBaseline = "middle";
     pen.lineWidth = 4;
     pen.lineJoin = "round";
-    pen.strokeStyle = ink("ground-2");
+    pen.strokeStyle = ground;
     for (const mark of marks) {
       if (mark.row === undefined) continue;
       const leftwards = mark.from < mark.x;
