@@ -14,8 +14,7 @@ function drawCompare(model, el, data) {
     model.save_changes();
   };
   const rows = h("div", { class: "rows", tabindex: 0, role: "region", "aria-label": "Steps of both, side by side" });
-  const drawn = rowsOf(data, open);
-  put(rows, drawn);
+  const drawMore = drawOn(rows, makersOf(data, open));
   const different = () => [...rows.querySelectorAll(".row.first-different, .divergence")];
   const reveal = (element) => {
     if (!element) return;
@@ -25,8 +24,9 @@ function drawCompare(model, el, data) {
   };
   const toDivergence = () => reveal(rows.querySelector(".divergence"));
   const move = (by) => () => {
-    const all = different();
+    let all = different();
     const now = all.findIndex((one) => one.hasAttribute("aria-current"));
+    if (by > 0 && now === all.length - 1 && drawMore()) all = different();
     reveal(all[now < 0 ? (by > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, now + by))]);
   };
   fill(
@@ -89,39 +89,59 @@ function tableOf(data) {
 
 // --- Rows -------------------------------------------------------------------------------------------------------------
 
-function rowsOf(data, open) {
+// What draws each row, in order: a long comparison is drawn as far as somebody reads.
+function makersOf(data, open) {
   const out = [];
   const at = data.parting ? data.parting.step - 1 : null;
   let marked = at === null;
   const mark = () => {
     marked = true;
-    out.push(h("div", { class: "divergence", role: "note" }, h("b", {}, `They part at step ${count(data.parting.step)}`), `: ${visible(data.parting.what)}`));
+    out.push(() => h("div", { class: "divergence", role: "note" }, h("b", {}, `They part at step ${count(data.parting.step)}`), `: ${visible(data.parting.what)}`));
   };
   for (const stretch of data.stretches) {
     if (!marked && (stretch.a >= at || stretch.b >= at)) mark();
     const n = Math.max(stretch.n_a, stretch.n_b);
     const row = (k) => rowAt(data, stretch, k, open);
-    const all = (from, to) => Array.from({ length: Math.max(0, to - from) }, (_, k) => row(from + k));
-    if (stretch.kind === "same" && n > context + 2) {
-      out.push(foldOf(stretch, 0, n - context, (k) => `${plural(k, "equal step")}`, row), all(n - context, n));
-    } else if (n > chunk) {
-      out.push(all(0, chunk), foldOf(stretch, chunk, n, (k) => `+ ${plural(k, "more row")}`, row));
-    } else out.push(all(0, n));
+    const folded = stretch.kind === "same" && n > context + 2 ? n - context : 0;
+    if (folded) out.push(() => foldOf(stretch, folded, row));
+    for (let k = folded; k < n; k += 1) out.push(() => row(k));
   }
   if (!marked) mark();
-  out.push(h("div", { class: "row ends" }, [0, 1].map((side) => [side ? h("div", { class: "gutter" }) : null, h("div", { class: "end said" }, h("b", {}, "end: "), visible(data.sides[side].stop))])));
+  out.push(() => h("div", { class: "row ends" }, [0, 1].map((side) => [side ? h("div", { class: "gutter" }) : null, h("div", { class: "end said" }, h("b", {}, "end: "), visible(data.sides[side].stop))])));
   return out;
 }
 
+// Draw the first rows, and a button for those that follow. Returns what draws more; false where there are none.
+function drawOn(rows, makers) {
+  const more = h("button", { class: "more-rows fold" });
+  let next = 0;
+  const draw = () => {
+    if (next === makers.length) return false;
+    const until = Math.min(next + 3 * chunk, makers.length);
+    const added = makers.slice(next, until).map((make) => make());
+    next = until;
+    more.before(...added);
+    more.hidden = next === makers.length;
+    more.textContent = `+ ${plural(makers.length - next, "more row")}`;
+    return added[0];
+  };
+  more.addEventListener("click", () => {
+    const first = draw();
+    (first && first.querySelector("button"))?.focus({ preventScroll: true });
+  });
+  put(rows, more);
+  draw();
+  return draw;
+}
+
 // A button that stands for rows, and draws some of them at a time.
-function foldOf(stretch, from, to, words, row) {
+function foldOf(stretch, to, row) {
   const button = h("button", { class: "fold", "aria-expanded": "false" });
-  let next = from;
+  let next = 0;
   const name = () => {
     const numbers = [`steps ${count(stretch.a + next + 1)}–${count(stretch.a + to)}`];
-    if (stretch.same && stretch.a !== stretch.b) numbers.push(`${count(stretch.b + next + 1)}–${count(stretch.b + to)}`);
-    button.textContent = words(to - next);
-    if (stretch.same) put(button, h("span", { class: "quiet" }, ` ${numbers.join(" and ")}`));
+    if (stretch.a !== stretch.b) numbers.push(`${count(stretch.b + next + 1)}–${count(stretch.b + to)}`);
+    fill(button, plural(to - next, "equal step"), h("span", { class: "quiet" }, ` ${numbers.join(" and ")}`));
   };
   button.addEventListener("click", () => {
     const until = Math.min(next + chunk, to);

@@ -229,16 +229,17 @@ def _keep_words(square: Square) -> str:
 
 def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], pd.DataFrame]:
     """The first runs of each cell: cut successes, then by rank and step; `all` and by rank, how many there are."""
-    order = ["y", "x", "rank", "steps"]
     kept: list[pd.DataFrame] = []
     counts: Counter[tuple[int, int, int]] = Counter()
     for frame in frames:
-        kept.append(frame.sort_values(order, kind="stable").groupby(["y", "x"], sort=False).head(most))
-        numbers = (frame[name].to_numpy(dtype=int) for name in ("y", "x", "rank"))
-        counts.update(zip(*(part.tolist() for part in numbers), strict=True))
+        kept.append(_first_of_each(frame, most))
+        y, x, rank = (frame[name].to_numpy(dtype=np.int64) for name in ("y", "x", "rank"))
+        numbers, times = np.unique((y << 34) | (x << 4) | rank, return_counts=True)
+        for number, n in zip(numbers.tolist(), times.tolist(), strict=True):
+            counts[number >> 34, (number >> 4) & 0x3FFFFFFF, number & 15] += n
     if not kept:
         return {}
-    first = pd.concat(kept, ignore_index=True).sort_values(order, kind="stable")
+    first = _first_of_each(pd.concat(kept, ignore_index=True), most)
     out: dict[tuple[int, int], pd.DataFrame] = {}
     for _, some in first.groupby(["y", "x"], sort=False):
         head = some.head(most)
@@ -246,6 +247,16 @@ def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], 
         head.attrs["ranks"] = {rank: counts[*at, rank] for rank in (CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED)}
         out[at] = head
     return out
+
+
+def _first_of_each(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The first so many rows of each cell, by rank and step."""
+    y, x, rank, steps = (frame[name].to_numpy(dtype=np.int64) for name in ("y", "x", "rank", "steps"))
+    order = np.lexsort((steps, rank, x, y))
+    cells = ((y << 32) | x)[order]
+    starts = np.flatnonzero(np.append([True], cells[1:] != cells[:-1]))[: len(cells)]
+    place = np.arange(len(cells)) - np.repeat(starts, np.diff(np.append(starts, len(cells))))
+    return frame.iloc[order[place < most]]
 
 
 def _as_lists(some: pd.DataFrame | None, number: Mapping[str, int], whys: dict[tuple[Any, ...], int]) -> dict[str, Any]:

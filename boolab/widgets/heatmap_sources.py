@@ -115,11 +115,14 @@ def _asked_again(
 
 def _check(square: Square, x: str, y: str, seen: Sequence[pd.DataFrame]) -> None:
     """Raise `SettingError` if the runs do not give the numbers of the table."""
-    found = pd.concat(seen).groupby(level=[0, 1]).sum()
+    sums = pd.concat(seen).groupby(level=[0, 1]).sum()
+    found = dict(zip(sums.index.tolist(), sums.to_dict("records"), strict=True))
     places = _places(square.rows, square, x, y)
-    for row, at in zip(square.rows.to_dict("records"), zip(*places, strict=True), strict=True):
+    for row, at in zip(
+        square.rows.to_dict("records"), zip(*(side.tolist() for side in places), strict=True), strict=True
+    ):
         for name in _COMPARED:
-            mine = found.loc[at, name] if at in found.index else 0
+            mine = found[at][name] if at in found else 0
             if name in row and not pd.isna(row[name]) and row[name] != mine:
                 where = " and ".join(setting(axis, row[axis]) for axis in (x, y))
                 msg = (
@@ -143,8 +146,9 @@ def _places(rows: pd.DataFrame, square: Square, x: str, y: str) -> tuple[Any, An
     """The row and the column of each row's cell."""
     out = []
     for name, values in ((y, square.up), (x, square.across)):
-        numbers = {value: place for place, value in enumerate(values) if value is not None}
-        out.append(rows[name].map(numbers).fillna(len(values) - 1).to_numpy(dtype=int))
+        known = np.array([value for value in values if value is not None], dtype=float)
+        given = rows[name].to_numpy(dtype=float, na_value=np.inf)  # off stands last
+        out.append(np.searchsorted(known, given))
     return out[0], out[1]
 
 
