@@ -205,6 +205,7 @@ LAYERS = {
         "widgets.compare",
         "widgets.compare_data",
         "widgets.alignment",
+        "widgets.replay_picture",
         "widgets.looks",
         "widgets.opening",
         "widgets.packing",

@@ -267,6 +267,7 @@ def test_subagents_stand_at_their_calls_three_deep() -> None:
     data, names = replay_data(run, policies=[]), []
     while data["children"]:
         names.append([(one["run"]["title"], one["step"], one["call"], one["start_ms"]) for one in data["children"]])
+        assert not any(step["events"] for step in data["steps"])  # the runs themselves tell it
         for place, one in enumerate(data["children"]):
             assert data["steps"][one["step"] - 1]["calls"][one["call"]]["child"] == place
         data = data["children"][0]["run"]
@@ -287,6 +288,16 @@ def test_children_of_logs_are_found_by_their_parents_id_and_stand_at_the_call_wi
     (lost,) = children_of(run, nameless[:1])
     assert (lost.step, lost.call) == (None, None)
     assert "Which calls started 1 subagent is not on record." in replay_data(run, [], runs=nameless[:1])["notes"]
+
+
+def test_events_that_somebody_else_wrote_may_say_anything() -> None:
+    child = made(run_id="x", parent_run_id="r")
+    odd = [Event(None, kind, {"after_step": [], "run_id": {}, "call_id": [], "what": 1, "wait_ms": "", "agent": 3})
+           for kind in ("subagent", "nudge", "retry", "ask", "input", "hum")]  # fmt: skip
+    data = replay_data(made([("look", "{}")], events=tuple(odd), subagents=(child,)), policies=[])
+    assert [event["text"] for event in data["steps"][0]["events"]] == [
+        "3 begins", "1, run_id {}, agent 3", "1, run_id {}, agent 3", "1, run_id {}, agent 3",
+    ]  # fmt: skip
 
 
 def test_runs_that_are_each_others_parents_end() -> None:

@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 from matplotlib.image import imread
 
 import boolab as bl
-from boolab.types import Run
+from boolab.types import Response, Run, Step, ToolCall, ToolResult
 from boolab.widgets.replay import clamped
 from boolab.widgets.replay_data import replay_data
 from boolab.widgets.replay_text import replay_text
@@ -104,3 +104,13 @@ def test_its_picture_is_drawn_once_and_leaves_pyplot_alone(run: Run) -> None:
     assert replay._picture() is picture
     assert plt.get_fignums() == before
     assert bl.Replay(replace(run, steps=()))._picture().startswith(b"\x89PNG")
+
+
+def test_no_text_can_keep_it_from_being_shown(run: Run) -> None:
+    half, odd = "\ud800", "\x00\x1b[31m\u202e\u6f22$_{"
+    calls = (ToolCall(half, half, half), ToolCall(odd, odd, odd))
+    one = Step(1, 1, 0, 1, 1, Response(half, calls, odd), (ToolResult(half, half), ToolResult(odd, odd)), error=half)
+    names = dict.fromkeys(("run_id", "agent", "model", "policy", "task", "source"), half + odd)
+    replay = bl.Replay(replace(run, steps=(one,), limits={half: 1}, **names))  # type: ignore[arg-type] # all of them text
+    assert "<noscript>" in replay.to_html()
+    assert not any(letter in replay._text() + repr(replay) for letter in (half, "\x00", "\x1b", "\u202e"))

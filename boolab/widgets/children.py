@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from boolab.types import Run
 from boolab.widgets.tool_kinds import kind_of
@@ -44,13 +44,13 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
             found.setdefault(other.run_id, other)
     if not found:
         return []
-    places: dict[Any, tuple[int, int]] = {
-        (step.index, call.id): (step.index, place)
+    places = {
+        (str(step.index), call.id): (step.index, place)
         for step in run.steps
         for place, call in enumerate(step.response.tool_calls)
     }
     begun = {
-        event.payload.get("run_id"): event
+        str(event.payload.get("run_id")): event
         for event in run.events
         if event.kind == "subagent" and event.payload.get("reason") is None
     }
@@ -59,7 +59,7 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
     for child in found.values():
         event = begun.get(child.run_id)
         if event is not None:
-            place = places.get((event.payload.get("after_step"), event.payload.get("call_id")))
+            place = places.get((str(event.payload.get("after_step")), str(event.payload.get("call_id"))))
         else:
             place = next((at for at, call in assigned.items() if _asks(call.arguments, child)), None)
         if place is not None:

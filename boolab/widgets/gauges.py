@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from boolab.detectors import ErrorStreak, RepeatStreak
@@ -28,6 +29,12 @@ _GAUGES: Final = (
 _ALWAYS: Final = frozenset({"steps", "tool_calls", "repeat_streak", "tokens", "cost"})
 
 
+def nameless(run: Run) -> Run:
+    """The run without what it is called: no column of text takes halves of letters, and no counter reads a name."""
+    nothing: dict[str, Any] = dict.fromkeys(("agent", "model", "policy", "task", "source"), "")
+    return replace(run, run_id="run", settings={}, **nothing)
+
+
 def gauges_of(run: Run) -> list[dict[str, Any]]:
     """The counters of a run after each of its steps, as its rules read them: they start anew at each turn.
 
@@ -45,7 +52,7 @@ def gauges_of(run: Run) -> list[dict[str, Any]]:
         >>> next(one["values"] for one in gauges_of(run_sync(None, "Look", model=script)) if one["key"] == "tool_calls")
         [0, 1, 2, 2]
     """
-    ledger = ledger_of(run, (RepeatStreak(run.identity), ErrorStreak()))
+    ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
     return list(_gauges(run.limits, ledger, RepeatStreak(run.identity).name))
 
 

@@ -14,6 +14,7 @@ from boolab.presets import get_policy
 from boolab.stop import StopRule, Threshold
 from boolab.transcript import limit_in_words
 from boolab.types import Run
+from boolab.widgets.gauges import nameless
 
 DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code", "gemini_cli", "openhands")
 """Whose stops are shown where nobody asks for others: harnesses that are in wide use, each different."""
@@ -80,7 +81,7 @@ def stop_boundary(run: Run) -> int:
 
 def _of_policy(run: Run, policy: Policy) -> dict[str, Any]:
     plain = replace(policy, compaction=None)
-    (row,) = counterfactual(run, policy=plain).to_dict("records")
+    (row,) = counterfactual(nameless(run), policy=plain).to_dict("records")
     place = _place(run, row)
     rules = [rule for axis in settings_of_policy(plain).axes for rule in (*axis.rules, *axis.responses)]
     fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
@@ -91,7 +92,7 @@ def _of_policy(run: Run, policy: Policy) -> dict[str, Any]:
 
 def _of_rules(run: Run, rules: Sequence[StopRule]) -> Iterator[dict[str, Any]]:
     if rules:
-        for row in counterfactual(run, rules=rules).to_dict("records"):
+        for row in counterfactual(nameless(run), rules=rules).to_dict("records"):
             yield {"label": row["rule"], "policy": None, "rule": row["rule"], **_place(run, row)}
 
 

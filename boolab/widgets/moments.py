@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from boolab.transcript import duration
@@ -17,12 +17,13 @@ _WITHIN: Final = frozenset({"subagent", "retry", "throttled"})
 _PLACES: Final = frozenset({"after_step", "call_id", "step_number", "what", "text", "wait_ms"})
 
 
-def moments_of(run: Run, opening: Mapping[int, Message]) -> list[list[dict[str, Any]]]:
+def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] = ()) -> list[list[dict[str, Any]]]:
     """What came before or at each step of a run, in order; after the last step, with it.
 
     Args:
         run: The run.
         opening: By step, the messages that open turns: they are shown as such.
+        shown: The ids of subagents that are shown themselves: of those nothing is told.
 
     Returns:
         For each step its events: `kind`, `t_ms` (None: unknown) and `text`.
@@ -31,33 +32,51 @@ def moments_of(run: Run, opening: Mapping[int, Message]) -> list[list[dict[str, 
     found: list[list[dict[str, Any]]] = [[] for _ in run.steps]
     if not n:
         return found
-    kinds = {_said(event): event.kind for event in run.events if event.kind in _IN_WORDS}
+    kinds = {
+        (_after(event, n), str(event.payload.get("what", ""))): event.kind
+        for event in run.events
+        if event.kind in _IN_WORDS
+    }
     for before, message in run.inputs:
         if message is not opening.get(before):
             text = message.text
             kind = kinds.get((before - 1, text)) or ("input" if message.role == "user" else message.role)
             found[min(before, n) - 1].append({"kind": kind, "t_ms": None, "text": text})
     for event in run.events:
-        after = event.payload.get("after_step", n)
-        if event.kind not in _IN_WORDS | _ELSEWHERE:
-            step = after if event.kind in _WITHIN and after else after + 1
-            found[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _told(event)})
-    for step, events in zip(run.steps, found, strict=True):
-        events.extend({"kind": "shadow", "t_ms": None, "text": rule} for rule in step.would_stop)
+        after = _after(event, n)
+        if event.kind in _IN_WORDS | _ELSEWHERE or str(event.payload.get("run_id")) in shown:
+            continue
+        step = after if event.kind in _WITHIN and after else after + 1
+        found[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _told(event)})
+    for one, events in zip(run.steps, found, strict=True):
+        events.extend({"kind": "shadow", "t_ms": None, "text": rule} for rule in one.would_stop)
     if run.sentinel is not None:
         found[-1].append({"kind": "sentinel", "t_ms": run.duration_ms, "text": run.sentinel.text})
     return found
 
 
-def _said(event: Event) -> tuple[int, str]:
-    return event.payload.get("after_step", 0), str(event.payload.get("what", ""))
+def _after(event: Event, last: int) -> int:
+    """The step after which an event came; the last, if whoever wrote it says nothing of use."""
+    after = event.payload.get("after_step")
+    return after if isinstance(after, int) else last
 
 
 def _told(event: Event) -> str:
     """An event's payload as a person reads it: what is in words, then its facts."""
     payload = event.payload
+    if event.kind == "subagent":
+        return _of_subagent(payload)
     said = next((str(payload[name]) for name in ("what", "text") if payload.get(name)), "")
     facts = [f"{name} {value}" for name, value in payload.items() if name not in _PLACES and value is not None]
     if isinstance(payload.get("wait_ms"), int):
         facts.append(f"again after {duration(payload['wait_ms'])}")
     return ", ".join(filter(None, [said, *facts]))
+
+
+def _of_subagent(payload: Mapping[str, Any]) -> str:
+    """That a subagent begins, or how it ended; who wrote the event may have left out any of it."""
+    who = payload.get("agent") or "a subagent"
+    if payload.get("reason") is None:
+        return f"{who} begins"
+    made = ", ".join(f"{payload[name]} {name}" for name in ("steps", "calls") if payload.get(name) is not None)
+    return f"{who}: {payload['reason']}{', ' if made else ''}{made}"

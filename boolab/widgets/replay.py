@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from io import BytesIO
 from typing import Any, Final
 
 import traitlets
@@ -15,11 +14,11 @@ from boolab.policy import Policy
 from boolab.stop import StopRule, is_whole
 from boolab.types import Run
 from boolab.widgets.replay_data import replay_data
+from boolab.widgets.replay_picture import picture_of
 from boolab.widgets.replay_text import replay_text
 from boolab.widgets.shown import View
 
 SPEEDS: Final = (1, 2, 4, 8, 16)
-_LAID_OUT: Final = 1_000  # steps: with more, laying out a picture takes as long as drawing it
 
 
 class Replay(View, module="replay"):
@@ -101,18 +100,7 @@ class Replay(View, module="replay"):
 
     @cached_property
     def _png(self) -> bytes:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
-
-        from boolab.plots.timeline import plot_timeline  # noqa: PLC0415 - the same
-
-        long = self._run.n_steps > _LAID_OUT
-        figure = Figure(figsize=(9, 4.2), layout=None if long else "constrained")
-        plot_timeline(self._run, ax=figure.subplots())
-        if long:
-            figure.subplots_adjust(left=0.2, right=0.97, top=0.84, bottom=0.2)
-        out = BytesIO()
-        figure.savefig(out, format="png")
-        return out.getvalue()
+        return picture_of(self._run)
 
 
 def clamped(run: Run, step: int) -> int:

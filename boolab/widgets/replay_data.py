@@ -72,9 +72,10 @@ def _data(
     turns = _turns(run, opening)
     children = [child for child in children_of(run, runs) if child.run.run_id not in above]
     nested = {(child.step, child.call): number for number, child in enumerate(children)}
+    shown = {child.run.run_id for child in children if child.call is not None}
     streaks = _streaks(run)
     marks = marks_of(run, policies, rules)
-    steps = _steps(run, turns, moments_of(run, opening), streaks, nested)
+    steps = _steps(run, turns, moments_of(run, opening, shown), streaks, nested)
     _flag(steps, marks)
     return {
         "run_id": run.run_id,
