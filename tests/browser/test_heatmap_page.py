@@ -32,6 +32,7 @@ def test_a_click_on_a_cell_and_one_on_a_run_end_in_replay_at_its_step(page_of: P
 def test_the_grid_is_worked_by_keys_alone(page_of: PageOf) -> None:
     page = page_of(Heatmap(TALLY, RUNS), "dark")
     focused = page.locator(":focus")
+    expect(page.locator(".cell[tabindex='0']")).to_be_visible()  # drawn: there is something to tab to
     page.keyboard.press("Tab")
     expect(focused).to_have_attribute("role", "gridcell")
     page.keyboard.press("Shift+Home")
