@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from boolab.tables import read_steps
     from boolab.tools import ToolContext, tool
     from boolab.types import Response, Run, Step, ToolCall, Usage
+    from boolab.widgets.agent_editor import AgentEditor
     from boolab.widgets.caplab import CapLab
     from boolab.widgets.compare import Compare
     from boolab.widgets.heatmap import Heatmap
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Abort",
     "Agent",
+    "AgentEditor",
     "AgentFileError",
     "AnthropicModel",
     "BoolabError",
@@ -286,6 +288,7 @@ _HOMES = {
         "plot_tools",
     ),
     "policy": ("Guard", "Policy"),
+    "widgets.agent_editor": ("AgentEditor",),
     "widgets.caplab": ("CapLab",),
     "widgets.compare": ("Compare",),
     "widgets.heatmap": ("Heatmap",),

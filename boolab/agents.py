@@ -34,7 +34,7 @@ from boolab.presets import get_policy
 from boolab.tools import ToolSpec, as_tool
 
 MAX_FILE_BYTES: Final = 1_000_000
-_ALIASES: Final = {"maxSteps": "steps", "max_steps": "steps", "maxTurns": "steps"}
+ALIASES: Final = {"maxSteps": "steps", "max_steps": "steps", "maxTurns": "steps"}
 _KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "policy", "temperature")
 
 
@@ -141,6 +141,20 @@ def _read_file(path: Path, *, named: bool) -> Iterator[tuple[Agent, int]]:
         raw = path.read_bytes()
     except OSError as error:
         raise AgentFileError(f"cannot be read: {error.strerror}", path=path) from error
+    return agents_of(raw, path, named=named)
+
+
+def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[Agent, int]]:
+    """The agents in the content of one file, each with the line where it begins.
+
+    Args:
+        raw: The content.
+        path: The file, for messages.
+        named: Whether the file's name may stand for a name.
+
+    Raises:
+        AgentFileError: as `load_agents`, for the first agent that cannot be read when it is come to.
+    """
     if len(raw) > MAX_FILE_BYTES:
         msg = f"{len(raw):,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
         raise AgentFileError(msg, path=path)
@@ -149,7 +163,7 @@ def _read_file(path: Path, *, named: bool) -> Iterator[tuple[Agent, int]]:
     except UnicodeDecodeError as error:
         msg = f"is not UTF-8 text (byte {error.start})"
         raise AgentFileError(msg, path=path, line=raw[: error.start].count(b"\n") + 1) from error
-    starts = list(_front_matter_starts(lines))
+    starts = list(front_matter_starts(lines))
     if not starts:
         msg = "holds no agent: expected a line '---', YAML such as 'name: explorer', '---', and the prompt"
         raise AgentFileError(msg, path=path, line=1)
@@ -166,7 +180,7 @@ def _read_file(path: Path, *, named: bool) -> Iterator[tuple[Agent, int]]:
         yield _agent(document, "\n".join(lines[end + 1 : after]).strip(), path, default), start + 1
 
 
-def _front_matter_starts(lines: list[str]) -> Iterator[int]:
+def front_matter_starts(lines: list[str]) -> Iterator[int]:
     """The lines that open front matter: a '---' at the top of the file, or one with a `name` before the next '---'.
 
     Any other '---' is a rule in a prompt, and so is whatever stands in a fence.
@@ -202,10 +216,10 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, value in data.items():
-        meant = _ALIASES.get(key, key)
+        meant = ALIASES.get(key, key)
         if meant not in _KEYS:
             extra[str(key)] = value
-            close = difflib.get_close_matches(str(key), [*_KEYS, *_ALIASES], n=1)
+            close = difflib.get_close_matches(str(key), [*_KEYS, *ALIASES], n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             message = (
                 f"{path}:{document.line([key])}: {shown}: the key {key!r} is not known and was kept as it is{hint}"
@@ -218,8 +232,8 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
     try:
         return Agent(**known | {"name": name}, prompt=prompt, extra=extra)
     except SettingError as error:
-        fault = next((k for k in data if str(error).startswith((f"{k}:", f"{_ALIASES.get(k)}:", f"{k}="))), None)
-        fault = fault or next((k for k in data if _ALIASES.get(k, k) == "steps" and "steps=" in str(error)), "policy")
+        fault = next((k for k in data if str(error).startswith((f"{k}:", f"{ALIASES.get(k)}:", f"{k}="))), None)
+        fault = fault or next((k for k in data if ALIASES.get(k, k) == "steps" and "steps=" in str(error)), "policy")
         raise fail(fault, str(error)) from error
 
 

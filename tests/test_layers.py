@@ -186,6 +186,8 @@ LAYERS = {
         "run_command",
         "store_command",
         "widgets",
+        "widgets.agent_editor",
+        "widgets.agent_file",
         "widgets.call_labels",
         "widgets.caplab",
         "widgets.caplab_data",

@@ -1,0 +1,23 @@
+// An agent's file as a form to read: where there is no kernel, nothing can be checked or saved.
+function render({ model, el }) {
+  const root = h("div", { class: "boolab boolab-agent_editor", role: "group", "aria-label": "An agent's file" });
+  put(el, root);
+  return withData(model, root, (data) => {
+    fill(root,
+      h("h3", {}, visible(data.title)),
+      h("dl", {}, data.fields.map((field) => [
+        h("dt", {}, field.label, field.help ? h("span", { class: "quiet" }, field.help) : null),
+        h("dd", { "data-field": field.name },
+          field.value ? h("div", { class: "said" }, visible(field.value)) : h("div", { class: "quiet" }, "not said"),
+          field.message ? h("p", { class: "wrong", role: "alert" }, visible(field.message)) : null),
+      ])),
+      list("Under this policy", data.limits, "limits"),
+      list("Kept as it is, unknown to boolab", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"));
+  });
+}
+
+function list(title, lines, name) {
+  return lines.length ? h("section", { class: name }, h("h4", {}, title), h("ul", {}, lines.map((line) => h("li", { class: "said" }, visible(line))))) : null;
+}
+
+export default { render };
