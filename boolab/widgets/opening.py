@@ -12,6 +12,7 @@ from boolab.errors import SettingError
 from boolab.types import Run
 from boolab.widgets.page import Part
 from boolab.widgets.replay import Replay
+from boolab.widgets.replay_data import replay_data
 from boolab.widgets.shown import Shown, View
 
 _MOST_RUNS: Final = 12
@@ -38,9 +39,7 @@ def replay_parts(runs: Iterable[Run]) -> dict[str, Part]:
         steps += len(run.steps)
         if len(parts) == _MOST_RUNS or (parts and steps > _MOST_STEPS):
             break
-        replay = Replay(run)
-        (parts[run.run_id],) = replay._parts()  # noqa: SLF001 - what its own page holds
-        replay.close()
+        parts[run.run_id] = Replay.part_of(replay_data(run))
     return parts
 
 

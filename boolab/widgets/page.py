@@ -115,18 +115,34 @@ def page(
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(title)}</title>
+<title>{html.escape(writable(title))}</title>
 <style>
 {styles_of(*modules)}
 </style>
 </head>
 <body class="boolab-page">
 <main id="views"></main>
-<noscript><pre>{html.escape(text)}</pre>{image}</noscript>
+<noscript><pre>{html.escape(writable(text))}</pre>{image}</noscript>
 <script type="module">{script}</script>
 </body>
 </html>
 """
+
+
+def writable(text: str) -> str:
+    r"""A text without halves of surrogate pairs, which neither a file nor a message to a notebook can hold.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text.
+
+    Example:
+        >>> writable("half: \ud800")
+        'half: \ufffd'
+    """
+    return "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in text)
 
 
 def _told(part: Part) -> dict[str, Any]:

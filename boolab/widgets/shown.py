@@ -56,7 +56,7 @@ class Shown:
         """
         text = self._page()
         if path is not None:
-            Path(path).write_text(text, "utf-8", errors="surrogatepass")
+            Path(path).write_text(text, "utf-8")
         return text
 
     def _page(self) -> str:
@@ -73,7 +73,7 @@ class Shown:
         framed = self._page()
         if len(framed) <= LARGEST_INLINE:
             style = "width:100%;height:720px;border:0"
-            title = html.escape(self._title(), quote=True)
+            title = html.escape(clean(self._title()), quote=True)
             bundle["text/html"] = (
                 f'<iframe title="{title}" style="{style}" sandbox="allow-scripts" '
                 f'srcdoc="{html.escape(framed, quote=True)}"></iframe>'
@@ -126,6 +126,21 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
         self._data = packed(data)
 
     def _parts(self) -> list[Part]:
-        mine = [name for name, trait in self.traits(sync=True).items() if issubclass(trait.this_class, View)]
-        traits = {name: getattr(self, name) for name in mine if not name.startswith("_")}
-        return [Part(self._module, self._plain, traits)]
+        return [Part(self._module, self._plain, {name: getattr(self, name) for name in self._own_traits()})]
+
+    @classmethod
+    def part_of(cls, data: object) -> Part:
+        """The view of some data, as it is at first: for a page, without a widget that a notebook would be told of.
+
+        Args:
+            data: Plain data for the JavaScript file.
+
+        Returns:
+            The view.
+        """
+        return Part(cls._module, data, {name: trait.default() for name, trait in cls._own_traits().items()})
+
+    @classmethod
+    def _own_traits(cls) -> dict[str, Any]:
+        traits = {name: one for name, one in cls.class_traits(sync=True).items() if not name.startswith("_")}
+        return {name: one for name, one in traits.items() if issubclass(one.this_class, View)}

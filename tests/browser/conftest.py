@@ -69,7 +69,7 @@ def page_of(chromium: Browser, tmp_path: Path) -> Iterator[PageOf]:
     ) -> Page:
         path = tmp_path / f"page{len(contexts)}.html"
         text = shown if isinstance(shown, str) else shown.to_html()
-        path.write_text(text, "utf-8", errors="surrogatepass")
+        path.write_text(text, "utf-8")
         context = chromium.new_context(
             offline=True,
             color_scheme="dark" if theme == "dark" else "light",

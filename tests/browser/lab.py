@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import secrets
 import socket
@@ -30,7 +32,6 @@ FOLDERS: Final = (
 )
 NO_NEWS: Final = '{"fetchNews": "false", "checkForUpdates": false}'
 """A question about news would cover the page."""
-LAST: Final = "every cell has run"
 START_S: Final = 60
 
 _OPEN: Final = """async ([path, kernel]) => {
@@ -39,6 +40,20 @@ _OPEN: Final = """async ([path, kernel]) => {
   await panel.context.ready;
   await panel.sessionContext.ready;
   await panel.sessionContext.session.kernel.info;
+}"""
+_RUN: Final = """async () => {
+  const app = window.jupyterapp;
+  await app.commands.execute("notebook:run-all-cells");
+  const cells = app.shell.currentWidget.content.widgets.map((cell) => cell.model.toJSON());
+  return cells.flatMap((cell) => cell.outputs).find((one) => one.output_type === "error")?.traceback ?? null;
+}"""
+_ASK: Final = """async (expression) => {
+  const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+  const asked = { code: "", user_expressions: { answer: expression }, store_history: false };
+  const reply = await kernel.requestExecute(asked).done;
+  const { data, evalue } = reply.content.user_expressions.answer;
+  if (!data) throw new Error(`${expression}: ${evalue}`);
+  return data["text/plain"];
 }"""
 _SCROLL: Final = "async (cell) => { await window.jupyterapp.shell.currentWidget.content.scrollToItem(cell, 'start'); }"
 
@@ -58,9 +73,9 @@ class Lab:
         self.watch = watch
 
     def write(self, name: str, cells: Sequence[str]) -> Path:
-        """A notebook in the folder, with these cells and one more that says when all have run."""
+        """A notebook in the folder, with these cells."""
         notebook = nbformat.v4.new_notebook()
-        notebook.cells = [nbformat.v4.new_code_cell(source) for source in (*cells, f"print({LAST!r})")]
+        notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
         path = self.folder / name
         nbformat.write(notebook, path)
         return path
@@ -82,17 +97,25 @@ class Lab:
 
     def run_all(self) -> None:
         """Run all cells, and wait until the last one has. A cell that failed is an error."""
-        self.command("notebook:run-all-cells")
-        done = self.notebook.get_by_text(LAST, exact=True)
-        failed = self.notebook.locator("[data-mime-type='application/vnd.jupyter.error']")
-        done.or_(failed).first.wait_for(timeout=4 * PATIENCE_MS)
-        if failed.count():
-            raise AssertionError(failed.first.inner_text())
+        failed = self.page.evaluate(_RUN)
+        if failed is not None:
+            raise AssertionError("\n".join(failed))
 
     def cell(self, number: int) -> Locator:
         """The output of a cell (from 0), scrolled to."""
         self.page.evaluate(_SCROLL, number)
         return self.notebook.locator(f".jp-Cell[data-windowed-list-index='{number}'] .jp-Cell-outputArea")
+
+    def ask(self, expression: str) -> Any:
+        """What an expression is worth in the notebook's kernel, after all that the page has told it by now."""
+        return json.loads(ast.literal_eval(self.page.evaluate(_ASK, f"__import__('json').dumps({expression})")))
+
+    def becomes(self, expression: str, value: object) -> None:
+        """Wait until an expression has a value in the kernel."""
+        until = time.monotonic() + PATIENCE_MS / 1000
+        while (found := self.ask(expression)) != value and time.monotonic() < until:
+            self.page.evaluate("() => new Promise(requestAnimationFrame)")
+        assert found == value
 
     def theme(self, name: str) -> None:
         """Switch to a theme: JupyterLab Light or JupyterLab Dark."""
