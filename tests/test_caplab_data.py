@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.presets import policies
+from boolab.store.records import records_of
 from boolab.types import MICRO, Run
 from boolab.widgets.caplab_data import CapTables, grid_of_answers, sampled
 from boolab.widgets.caplab_setting import AXES, Setting, as_code, as_front_matter
@@ -29,7 +30,8 @@ LABELS = st.sampled_from([True, False, None])
 def drawn(data: st.DataObject, tables: CapTables, setting: Setting) -> Setting:
     """Limits among those that the sliders have: every threshold that the data reach is one of them."""
     options = tables.at(setting).options
-    return setting._replace(**{name: data.draw(st.sampled_from(options[name]), label=name) for name in AXES})
+    limits: dict[str, Any] = {name: data.draw(st.sampled_from(options[name]), label=name) for name in AXES}
+    return setting._replace(**limits)
 
 
 def asked(runs: list[Run], setting: Setting, policy: str | None, **how: Any) -> pd.DataFrame:
@@ -96,7 +98,7 @@ def test_the_runs_that_are_cut_are_those_that_counterfactual_stops(
 @cases(15)
 def test_an_agents_numbers_are_those_of_its_group(runs: list[Run], scope: Any) -> None:
     tables = CapTables(runs, Question())
-    groups = cast("pd.DataFrame", bl.counterfactual(runs, grid={"steps": [2]}, scope=scope, by="agent", tally=True))
+    groups = bl.counterfactual(runs, grid={"steps": [2]}, scope=scope, by="agent", tally=True)
     for agent, row in groups.set_index("agent").iterrows():
         setting = Setting(steps=2, scope=scope, agent=str(agent))
         if 2 not in tables.at(setting).options["steps"]:
@@ -114,7 +116,7 @@ def test_the_curve_is_the_tally_of_all_caps(runs: list[Run], data: st.DataObject
     table = tables.at(setting)
     curve = table.answer(setting)["curve"]
     grid = {name: [value] for name, value in setting.limits.items()} | {"steps": table.options["steps"]}
-    rows = cast("pd.DataFrame", bl.counterfactual(runs, grid=grid, tally=True))
+    rows = bl.counterfactual(runs, grid=grid, tally=True)
     assert [None if cap is pd.NA else cap for cap in rows["step_cap"]] == table.options["steps"]
     for place, (_, row) in enumerate(rows.iterrows()):
         whole = row["steps"] + row["saved_steps"]
@@ -204,7 +206,7 @@ def test_a_store_is_read_like_the_runs_in_it(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with bl.Store(path) as store:
         for run in runs:
-            store.put(run)
+            store.put(records_of(run))
     setting = Setting(steps=2)
     of_store, of_runs = (CapTables(some, Question()).at(setting).answer(setting) for some in (str(path), runs))
     assert of_store == of_runs
@@ -215,11 +217,11 @@ def test_a_store_is_read_like_the_runs_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", ["all", "coder", 'it\'s "odd": #\n\x1b', "null", "1.0"])
 def test_written_down_a_setting_is_read_back(policy: Any, identity: Any, agent: str, tmp_path: Path) -> None:
     for limits in ((18, None, 3), (None, 12, None), (None, None, None)):
-        setting = Setting(*limits, identity=identity, agent=agent)
+        setting = Setting(limits[0], limits[1], limits[2], identity=identity, agent=agent)
         names: dict[str, Any] = {}
         exec(as_code(setting, policy), names)  # noqa: S102 - that it runs is what is tested
         assert names["agent"].settings == setting.limits
-        assert names["policy"].identity == identity
+        assert names["policy"].identity == (identity if isinstance(identity, str) else "ordered")
         assert ("rule" in names) == any(limit is not None for limit in limits)
         path = tmp_path / "AGENTS.md"
         path.write_text(as_front_matter(setting, policy) + "\nDo it.\n", "utf-8")
@@ -236,7 +238,7 @@ def test_the_rule_that_is_written_down_stops_where_the_setting_does() -> None:
     setting = Setting(steps=4, tool_budget=5, doom_loop=3, identity="ordered")
     names: dict[str, Any] = {}
     exec(as_code(setting), names)  # noqa: S102
-    table = cast("pd.DataFrame", bl.counterfactual(runs, rules=names["rule"]))
+    table = bl.counterfactual(runs, rules=names["rule"])
     rows = {
         row["run"]: (row["at"], row["reason"])
         for row in CapTables(runs, Question()).at(setting).answer(setting)["rows"]

@@ -157,7 +157,7 @@ def test_a_run_that_is_chosen_opens_below_at_its_step() -> None:
     assert lab._view.opened == {"run": "r1", "step": 3}
     lab._view.opened = {"run": "r0", "step": 99}  # as the browser sets it
     assert (lab.opened, lab.replay.step) == ({"run": "r0", "step": 5}, 5)
-    lab.opened = None
+    lab.set_trait("opened", None)
     assert lab.children[-1].children == ()
     with pytest.raises(SettingError, match="opened="):
         lab.opened = {"run": "r9", "step": 1}

@@ -187,7 +187,7 @@ def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] 
     places = {round(n) for n in np.linspace(0, len(values) - 1, min(most, len(values)))} - {len(values) - 1}
     places |= {len(values) - 1, max(len(values) - 2, 0)}
     if len(places) > most:
-        places.discard(sorted(places)[len(places) // 2])
+        places.discard(sorted(places)[1])
     wanted = set(also)
     return [value for place, value in enumerate(values) if place in places or value in wanted]
 

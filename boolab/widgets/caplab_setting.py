@@ -78,7 +78,7 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
     """
     name = "agent" if setting.agent in (ALL, "") else setting.agent
     base, known = _named(policy)
-    own = get_policy(base).identity == setting.identity
+    own = get_policy(base).identity == setting.identity or not isinstance(setting.identity, str)
     lines = [] if own else ["from dataclasses import replace", ""]
     lines += ["import boolab as bl", ""]
     if not known:
@@ -88,6 +88,9 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
         if own
         else f"policy = replace(bl.policies[{base!r}], identity={setting.identity!r})"
     )
+    if not isinstance(setting.identity, str):
+        counted = identity_words(setting.identity)
+        lines.append(f"# Counted with calls compared by {counted!r}; a policy has one identity for all tools.")
     if setting.scope == "run":
         lines.append("# The numbers are for limits on whole runs; those of an agent count anew in each turn.")
     lines += [f"# {line}" for line in _unheard(setting, base)]

@@ -1,0 +1,90 @@
+"""CapLab's page in a real Chromium, from a file, without a kernel."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from boolab.widgets.caplab import CapLab
+from tests.browser.conftest import PageOf
+from tests.caplab_cases import Told, runs_of
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202etxt"
+
+
+def lab() -> CapLab:
+    """Five runs, of which a doom-loop threshold of 3 cuts two."""
+    told = [
+        Told(("A B C D -",), success=True, task="one"),
+        Told(("A A A A A B -",), success=True, task=HOSTILE),
+        Told(("A B -",), success=True, task="three"),
+        Told(("A B A B A B A",), success=False, cut=True),
+        Told(("A A A -",), success=False),
+    ]
+    return CapLab(runs_of(*told))
+
+
+def kept(page: Page) -> str:
+    return page.locator('.numbers [data-key="kept"] strong').inner_text()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_sliders_change_the_numbers_the_bars_and_the_table(page_of: PageOf, theme: str) -> None:
+    page = page_of(lab(), theme)
+    doom = page.locator(".boolab-doom input")
+    expect(page.locator(".figure")).to_be_visible()
+    assert kept(page) == "3"
+    doom.focus()
+    page.keyboard.press("Home")
+    expect(doom).to_have_attribute("aria-valuetext", "2 identical calls")
+    expect(page.locator(".run-row")).to_have_count(2)
+    assert kept(page) == "2"
+    expect(page.locator('.stops [data-reason="doom_loop"]')).to_have_attribute("title", "doom_loop 2")
+    expect(page.locator(".run-row").first.locator(".wrong")).to_have_text("success lost")
+    expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile("cuts 2 of 5 runs"))
+
+
+def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: PageOf) -> None:
+    shown = lab()
+    shown.setting = {"doom_loop": 4}
+    page = page_of(shown)
+    row = page.locator('.run-row[data-run="r1"]')
+    expect(row).to_contain_text("doom_loop 4")
+    row.locator("button.open").press("Enter")
+    expect(page.locator(".opened .step-number")).to_contain_text("step 4 of 7")
+
+
+def test_code_and_front_matter_follow_the_setting(page_of: PageOf) -> None:
+    page = page_of(lab())
+    page.locator(".as-code").click()
+    expect(page.locator(".written")).to_have_value(re.compile("steps=None"))
+    page.locator(".boolab-cap input").press("Home")
+    expect(page.locator(".written")).to_have_value(re.compile("steps=1,"))
+    page.locator(".as-front-matter").click()
+    expect(page.locator(".written")).to_have_value(re.compile("steps: 1\n"))
+    expect(page.locator(".as-code")).to_have_attribute("aria-pressed", "false")
+
+
+def test_words_from_logs_stay_words(page_of: PageOf) -> None:
+    shown = lab()
+    shown.setting = {"doom_loop": 3}
+    page = page_of(shown)
+    expect(page.locator('.run-row[data-run="r1"]')).to_contain_text("<img src=x onerror=alert(1)>\u27e8U+202E\u27e9txt")
+    assert page.locator(".boolab-caplab img").count() == 0
+
+
+@pytest.mark.parametrize(("width", "zoom"), [(500, 1), (1080, 2), (1600, 1)])
+def test_nothing_is_wider_than_the_page(page_of: PageOf, width: int, zoom: int) -> None:
+    shown = lab()
+    shown.setting = {"steps": 2}
+    page = page_of(shown, width=width, zoom=zoom)
+    expect(page.locator(".run-row").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_without_javascript_there_are_words_and_a_picture(page_of: PageOf) -> None:
+    page = page_of(lab(), javascript=False)
+    expect(page.locator("pre")).to_contain_text("Kept: 3 of 3")
+    expect(page.locator("img")).to_be_visible()
