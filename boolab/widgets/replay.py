@@ -11,7 +11,7 @@ import traitlets
 from boolab.errors import SettingError
 from boolab.frames import Runs, as_runs
 from boolab.policy import Policy
-from boolab.stats.finding import shorten
+from boolab.stats.finding import count, shorten
 from boolab.stop import StopRule, is_whole
 from boolab.types import Run
 from boolab.widgets.replay_data import replay_data
@@ -91,7 +91,7 @@ class Replay(View, module="replay"):
 
     def _title(self) -> str:
         run = self._run
-        return f"{shorten(run.agent or run.source, 60)}, {run.stop_reason}, {run.n_steps:,} step{'' if run.n_steps == 1 else 's'}"
+        return f"{shorten(run.agent or run.source, 60)}, {run.stop_reason}, {count(run.n_steps, 'step')}"
 
     def _text(self) -> str:
         return replay_text(self._replayed)
