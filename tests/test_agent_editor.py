@@ -44,6 +44,13 @@ def test_what_does_not_load_is_said_at_its_field_and_not_saved(path: Path, field
     assert path.read_bytes() == TEXT
 
 
+def test_a_fault_in_one_field_hides_none_in_another(path: Path) -> None:
+    editor = AgentEditor(path)
+    editor.fields["steps"].value = "many"
+    editor.fields["policy"].value = "no_such"
+    assert sorted(editor.messages) == ["policy", "steps"]
+
+
 def test_a_file_that_somebody_else_changed_is_not_overwritten(path: Path) -> None:
     editor = AgentEditor(path)
     editor.fields["steps"].value = "7"
@@ -57,7 +64,7 @@ def test_a_file_that_somebody_else_changed_is_not_overwritten(path: Path) -> Non
 def test_unknown_keys_are_shown_and_kept(path: Path) -> None:
     editor = AgentEditor(path)
     assert editor.extra == {"mode": "primary"}
-    assert "primary" in editor.extra_said.value
+    assert editor._follows()["extra"] == [{"name": "mode", "value": "'primary'"}]
 
 
 def test_all_agents_of_a_file_can_be_chosen_and_edited(tmp_path: Path) -> None:
@@ -94,7 +101,9 @@ def test_limits_are_those_of_the_policy(agent: Agent, said: str) -> None:
 def test_hostile_text_in_a_file_is_no_markup(path: Path) -> None:
     path.write_bytes(b"---\nname: a\n<img src=x onerror=alert(1)>: <script>\n---\n")
     editor = AgentEditor(path)
-    shown = editor.extra_said.value + editor.limits_said.value + editor.status.value
+    editor.fields["steps"].value = "<img src=x onerror=alert(1)>"
+    shown = editor.status.value + "".join(one.value for one in editor._says.values())
+    assert "is not accepted" in shown
     assert "<img" not in shown
     assert "<script" not in shown
     assert "<script>" not in editor.to_html().split("<main")[1].split("<script type")[0]

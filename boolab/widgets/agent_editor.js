@@ -1,10 +1,11 @@
-// An agent's file as a form to read: where there is no kernel, nothing can be checked or saved.
+// An agent's file as a form to read: where there is no kernel, nothing can be checked or saved. In a notebook the fields
+// are controls of ipywidgets, and only what follows from them is drawn here.
 function render({ model, el }) {
   const root = h("div", { class: "boolab boolab-agent_editor", role: "group", "aria-label": "An agent's file" });
   put(el, root);
   return withData(model, root, (data) => {
     fill(root,
-      h("h3", {}, visible(data.title)),
+      data.title ? h("h3", {}, visible(data.title)) : null,
       h("dl", {}, data.fields.map((field) => [
         h("dt", {}, field.label, field.help ? h("span", { class: "quiet" }, field.help) : null),
         h("dd", { "data-field": field.name },

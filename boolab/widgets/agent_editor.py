@@ -19,7 +19,7 @@ from boolab.presets import get_policy, policies
 from boolab.stats.finding import clean
 from boolab.widgets.agent_file import FIELDS, AgentText, Value, agents_in, with_field, with_prompt, without_field
 from boolab.widgets.page import Part
-from boolab.widgets.shown import Shown
+from boolab.widgets.shown import Shown, View
 from boolab.workspace import BUILT_IN
 
 HELP: Final[Mapping[str, str]] = {
@@ -34,6 +34,10 @@ HELP: Final[Mapping[str, str]] = {
     "temperature": "Passed to the model; empty for its own.",
 }
 _WIDE: Final = {"description_width": "110px"}
+
+
+class _Form(View, module="agent_editor"):
+    """The part of the form that is only read; it brings the styles of all of it."""
 
 
 class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
@@ -72,8 +76,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.fields: dict[str, Any] = {name: self._control(name) for name in (*FIELDS, "prompt")}
         self.agent_choice = ipywidgets.Dropdown(description="agent", style=_WIDE)
         self.agent_choice.observe(self._choose, "value")
-        self.extra_said = ipywidgets.HTML()
-        self.limits_said = ipywidgets.HTML()
+        self._under = _Form({"title": "", "fields": [], "limits": [], "extra": []})
         self.status = ipywidgets.HTML()
         self.save_button = ipywidgets.Button(description="save", button_style="primary", tooltip="Write the file")
         self.reload_button = ipywidgets.Button(description="reload", tooltip="Read the file again, dropping changes")
@@ -83,7 +86,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             one.add_class(f"boolab-{name}")
         rows = [ipywidgets.VBox([self.fields[name], self._says[name]]) for name in self.fields]
         buttons = ipywidgets.HBox([self.save_button, self.reload_button, self.status])
-        super().__init__([self.agent_choice, *rows, self.extra_said, self.limits_said, buttons])
+        super().__init__([self.agent_choice, *rows, self._under, buttons])
         self.add_class("boolab-agent_editor")
         self._fill()
 
@@ -97,9 +100,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     @property
     def messages(self) -> dict[str, str]:
         """What is wrong, by the key where it stands; "" for what is wrong with the file."""
-        if self._problems:
-            return dict(self._problems)
-        return self._faults()
+        return {**self._faults(), **self._problems}
 
     @property
     def effective(self) -> list[str]:
@@ -179,7 +180,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             control = ipywidgets.Text(description=label, style=_WIDE, continuous_update=False)
         control.layout.width = "min(100%, 720px)"
         control.add_class(f"boolab-field-{name}")
-        control.tooltip = HELP.get(name, "What the agent is told.")
+        control.tooltip = control.placeholder = HELP.get(name, "What the agent is told.")
         control.observe(lambda change: self._edit(name, change["new"]), "value")
         self._says[name] = ipywidgets.HTML()
         return control
@@ -253,9 +254,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             said.value = (
                 f'<span role="alert" class="boolab-message">{html.escape(clean(messages.get(name, "")))}</span>'
             )
-        self.limits_said.value = _listed("Under this policy", self.effective)
-        extra = [f"{name}: {value!r}" for name, value in self.extra.items()]
-        self.extra_said.value = _listed("Kept as it is, unknown to boolab", extra)
+        self._under.show({"title": "", "fields": [], **self._follows()})
         self.save_button.disabled = bool(messages) or not self.changed
         self._said("not saved yet" if self.changed else "saved" if not messages else "", messages.get("", ""))
 
@@ -293,9 +292,12 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         ]
 
     def _parts(self) -> list[Part]:
+        return [Part("agent_editor", {"title": self._title(), "fields": self._form(), **self._follows()})]
+
+    def _follows(self) -> dict[str, Any]:
+        """What the fields come to: the limits, and what is kept beside them."""
         extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
-        data = {"title": self._title(), "fields": self._form(), "limits": self.effective, "extra": extra}
-        return [Part("agent_editor", data)]
+        return {"limits": self.effective, "extra": extra}
 
 
 def shown_value(agent: AgentText, field: str) -> str:
@@ -377,10 +379,3 @@ def limits_of(agent: Agent) -> list[str]:
     if policy.last_step != "tools" and settings.get("steps"):
         told.append(f"last step under the cap: {words['last_step']}")
     return told
-
-
-def _listed(title: str, lines: list[str]) -> str:
-    if not lines:
-        return ""
-    items = "".join(f"<li>{html.escape(clean(line))}</li>" for line in lines)
-    return f"<p><b>{html.escape(title)}</b></p><ul>{items}</ul>"

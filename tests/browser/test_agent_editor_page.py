@@ -1,0 +1,38 @@
+"""The form of an agent's file, as a page to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from boolab.widgets.agent_editor import AgentEditor
+from tests.browser.conftest import PageOf
+
+HOSTILE = "<img src=x onerror='document.title=1'>"
+TEXT = f"""---
+name: a
+steps: 5
+policy: opencode_3631
+mode: "{HOSTILE}"
+---
+Look. {HOSTILE} \u202egnp.exe
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_shows_the_fields_what_is_wrong_and_the_limits_that_follow(
+    page_of: PageOf, tmp_path: Path, theme: str
+) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(TEXT)
+    editor = AgentEditor(path)
+    editor.fields["doom_loop"].value = "many"
+    page = page_of(editor, theme, width=500)
+    page.locator("[data-field=steps]").wait_for()
+    assert page.locator("[data-field=steps]").inner_text() == "5"
+    assert "'many' is not accepted" in page.locator("[data-field=doom_loop] [role=alert]").inner_text()
+    assert page.locator(".limits li").all_inner_texts() == editor.effective
+    assert page.locator(".extra li").all_inner_texts() == [f"mode: {HOSTILE!r}"]
+    assert page.locator("[data-field=prompt]").inner_text() == f"Look. {HOSTILE} ⟨U+202E⟩gnp.exe"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
