@@ -1,4 +1,4 @@
-"""The examples of docs/steering.md, docs/recordings.md and docs/simulated.md run, and print what the pages say."""
+"""The examples of pages in docs run, and print what the pages say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from boolab.data import checkout
 
 
-@pytest.mark.parametrize("name", ["steering", "recordings", "simulated"])
+@pytest.mark.parametrize("name", ["steering", "recordings", "simulated", "widgets"])
 def test_every_example_of_the_page_gives_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ Usage: python -m docs.pictures.make_pictures [FOLDER]
 
 from __future__ import annotations
 
+import asyncio
 import io
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 
 from matplotlib.figure import Figure
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, FloatRect, Page
 
 import boolab as bl
 from boolab.data import data_path
@@ -23,17 +24,20 @@ from tests.browser.chromium import HOW_TO_GET_IT, program, started
 
 POLLS: Final = {"wait_for_build": None}
 WIDTH: Final = 1080
-COLOURS: Final = 128
+SCALE: Final = 2
+COLOURS: Final = 256
 """Widgets have few colours: with these no edge of a letter looks different, and a file is a third as large."""
+MARGIN: Final = 16
 
 
 class Picture(NamedTuple):
-    """A widget to be seen: its file, the widget, what is done to its page first, and the theme."""
+    """A widget to be seen: its file, the widget, what is done to its page first, the theme, and pixels of its top."""
 
     name: str
     widget: Shown
     prepare: Callable[[Page], object] | None = None
     theme: str = "light"
+    height: int | None = None
 
 
 def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
@@ -51,8 +55,35 @@ def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
 def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
     """The widgets, each with something to tell."""
     by_id = {run.run_id: run for run in runs}
-    replay = bl.Replay(by_id["coder-041"], step=14)
-    return [Picture("replay.png", replay), Picture("replay_dark.png", replay, theme="dark")]
+    replay = bl.Replay(by_id["coder-044"], step=26, policies=["boocode", "openhands", "gemini_cli", "claude_code"])
+    lab = bl.CapLab(runs, keep=0.9, identity={"*": "canonical", **POLLS})
+    lab.setting = {"steps": 18, "doom_loop": 5}
+    table = bl.counterfactual(runs, grid={"steps": range(8, 65, 8), "doom_loop": range(2, 9)}, tally=True)
+    script = data_path("datasets") / "scripts" / "polling.yaml"
+    view = bl.SweepView()
+    asyncio.run(sweep(view))
+    return [
+        Picture("replay.png", replay),
+        Picture("replay_dark.png", replay, theme="dark"),
+        Picture("caplab.png", lab, height=887),
+        Picture("heatmap.png", bl.Heatmap(table, runs, keep=0.9), choose_a_cell, height=678),
+        Picture("compare.png", bl.Compare("boocode", "claude_code", script=script)),
+        Picture("sweep.png", view),
+    ]
+
+
+async def sweep(view: bl.SweepView) -> None:
+    """Let the view see a sweep."""
+    agent, model = bl.Agent("coder", tool_budget=None), bl.SimulatedModel.load("coder")
+    grid = {"steps": [10, 20, 40, None], "doom_loop": [3, None]}
+    await bl.sweep(agent, [f"task {number}" for number in range(20)], model, grid=grid, repeats=3, progress=view)
+
+
+def choose_a_cell(page: Page) -> None:
+    """List the runs of a cell, and point at nothing."""
+    page.locator('.cell[data-x="48"][data-y="3"]').click()
+    page.locator(".run-row").first.wait_for()
+    page.mouse.move(0, 0)
 
 
 def take(browser: Browser, picture: Picture, folder: Path) -> None:
@@ -60,15 +91,18 @@ def take(browser: Browser, picture: Picture, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "page.html"
         picture.widget.to_html(path)
-        page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=2)
+        page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=SCALE)
         page.goto(f"{path.as_uri()}#{picture.theme}")
         page.locator("#views .boolab").first.wait_for()
         if picture.prepare is not None:
             picture.prepare(page)
         page.wait_for_timeout(300)  # for what is drawn in the next frames
-        image = Image.open(io.BytesIO(page.locator("#views").screenshot()))
+        whole: int = page.evaluate("document.querySelector('#views').getBoundingClientRect().bottom")
+        clip = FloatRect(x=0, y=0, width=WIDTH, height=(picture.height or whole) + MARGIN)
+        image = Image.open(io.BytesIO(page.screenshot(clip=clip, full_page=True)))
         page.close()
-    image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(folder / picture.name, optimize=True)
+    few = image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(folder / picture.name, optimize=True)
 
 
 def main(folder: Path) -> None:
