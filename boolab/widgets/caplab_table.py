@@ -35,7 +35,7 @@ _LEAST: Final = {"steps": 1, "tool_budget": 1, "doom_loop": 2}
 _UNITS: Final = {"steps": "steps", "tool_budget": "calls", "doom_loop": "identical calls"}
 _MEASURES: Final = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
 _BARS: Final = 60  # of the distribution
-_LOG: Final = 0.1  # an axis is logarithmic if the lower half of its values takes less of it than this
+_LOG: Final = 0.2  # an axis is logarithmic if the lower half of its values takes less of it than this
 
 
 @dataclass(frozen=True, slots=True)
