@@ -228,6 +228,9 @@ function playerOf(el, data, traits) {
   const save = () => {
     clearTimeout(saveTimer);
     saveTimer = 0;
+    moving = true; // told only now: a step that was set and not sent would be set back by the echo of the one before
+    traits.set("step", step);
+    moving = false;
     traits.save_changes();
   };
   const set = (name, value) => {
@@ -241,9 +244,6 @@ function playerOf(el, data, traits) {
     const next = clamp(Math.round(n), scope.first, scope.last);
     finding = find;
     if (next !== step) {
-      moving = true;
-      traits.set("step", next);
-      moving = false;
       if (!playing()) clearTimeout(saveTimer);
       if (!playing() || !saveTimer) saveTimer = setTimeout(save, 200);
     }

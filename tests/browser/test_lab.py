@@ -1,0 +1,224 @@
+"""Every widget in a real JupyterLab, with a real kernel: driven in the page, and asked about in Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from boolab.data import checkout
+from tests.browser.hostile import MARKUP
+from tests.browser.lab import Lab
+
+pytestmark = pytest.mark.xdist_group("browser lab")
+CELLS: Final = {
+    "runs": f"""
+import sys
+sys.path.insert(0, {str(checkout())!r})
+from dataclasses import replace
+from IPython.display import display
+import boolab as bl
+runs = bl.load_runs({str(checkout() / "datasets/runs")!r})[:50]
+longest = max(runs, key=lambda run: run.n_steps)
+""",
+    "Replay": "replay = bl.Replay(longest)\nreplay",
+    "CapLab": "lab = bl.CapLab(runs)\nlab",
+    "Heatmap": """
+grid = {"steps": [4, 8, 12, 16, None], "tool_budget": [6, 12, None]}
+heatmap = bl.Heatmap(bl.counterfactual(runs, grid=grid, tally=True, progress=False), runs)
+heatmap
+""",
+    "SweepView": "view = bl.SweepView()\nview",
+    "a sweep": """
+stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
+grid = {"steps": [3, 5], "doom_loop": [None, 2]}
+swept = await bl.sweep(bl.Agent("walker"), "go", stuck, grid=grid, progress=view)
+""",
+    "hostile": """
+from tests.browser.hostile import hostile_run
+hostile = bl.Replay(hostile_run())
+hostile
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def book(lab: Lab) -> Iterator[Lab]:
+    """A notebook with every widget in it, run from top to bottom."""
+    lab.open(lab.write("widgets.ipynb", [*CELLS.values()]))
+    lab.run_all()
+    yield lab
+    assert lab.watch.seen == []
+
+
+def cell(book: Lab, name: str) -> Locator:
+    """What the cell of a widget shows, as far as it is drawn."""
+    shown = book.cell([*CELLS].index(name))
+    shown.locator(".boolab").first.wait_for()
+    return shown
+
+
+def step_shown(replay: Locator) -> int:
+    """The number of the step that Replay shows."""
+    found = re.search(r"step (\d[\d,]*) of", replay.locator(".step-number").first.inner_text())
+    assert found
+    return int(found[1].replace(",", ""))
+
+
+def test_replay_goes_with_keys_and_python_knows_the_step(book: Lab) -> None:
+    replay = cell(book, "Replay").locator(".boolab-replay").first
+    last = book.ask("longest.n_steps")
+    for key, step in (("Home", 1), ("ArrowRight", 2), ("Shift+ArrowRight", 12), ("ArrowLeft", 11), ("End", last),
+                      ("Shift+ArrowLeft", last - 10), ("Home", 1)):  # fmt: skip
+        replay.focus()
+        replay.press(key)
+        expect(replay.locator(".step-number").first).to_contain_text(f"step {step} of {last}")
+        book.becomes("replay.step", step)
+    assert book.notebook.locator(".jp-Cell").count() == len(CELLS)  # and the notebook took none of the keys
+
+
+def test_replay_follows_python(book: Lab) -> None:
+    replay = cell(book, "Replay").locator(".boolab-replay").first
+    book.ask("[setattr(replay, 'step', 7)]")
+    expect(replay.locator(".step-number").first).to_contain_text("step 7 of")
+    expect(replay.locator(".timeline").first).to_have_attribute("aria-valuenow", "7")
+
+
+def test_replay_plays_and_pauses(book: Lab) -> None:
+    replay = cell(book, "Replay").locator(".boolab-replay").first
+    book.ask("[setattr(replay, 'step', 1), setattr(replay, 'speed', 16)]")
+    expect(replay.locator(".step-number").first).to_contain_text("step 1 of")
+    replay.locator(".play").first.click()
+    book.becomes("replay.playing", True)
+    book.becomes("replay.step > 3", True)
+    replay.focus()
+    replay.press(" ")
+    book.becomes("replay.playing", False)
+    book.becomes("replay.step", step_shown(replay))
+    stood = step_shown(replay)
+    book.page.wait_for_timeout(200)  # five of its steps, if it went on
+    assert step_shown(replay) == stood
+    assert 3 < stood < book.ask("longest.n_steps")
+
+
+def test_replay_scrubs_under_the_pointer(book: Lab) -> None:
+    replay = cell(book, "Replay").locator(".boolab-replay").first
+    line = replay.locator(".timeline").first
+    line.scroll_into_view_if_needed()
+    box = line.bounding_box()
+    assert box is not None
+    mouse, seen = book.page.mouse, []
+    mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2)
+    mouse.down()
+    for part in (0.4, 0.6, 0.8):
+        mouse.move(box["x"] + box["width"] * part, box["y"] + box["height"] / 2)
+        book.page.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+        seen.append(step_shown(replay))
+    mouse.up()
+    assert seen == sorted({*seen})
+    assert int(line.get_attribute("aria-valuenow") or 0) == seen[-1]
+    book.becomes("replay.step", seen[-1])
+
+
+def test_replay_searches_and_goes_to_the_hits(book: Lab) -> None:
+    replay = cell(book, "Replay").locator(".boolab-replay").first
+    word = "edit_file"
+    asked = "step.response.text + str(step.response.tool_calls)"
+    first, second, *_ = book.ask(f"[step.index for step in longest.steps if {word!r} in {asked}]")
+    book.ask("[setattr(replay, 'step', 1)]")
+    expect(replay.locator(".step-number").first).to_contain_text("step 1 of")
+    replay.focus()
+    replay.press("/")
+    field = replay.locator("input.search, .search input").first
+    expect(field).to_be_focused()
+    field.fill(word)
+    book.becomes("replay.query", word)
+    field.press("Enter")
+    book.becomes("replay.step", first)
+    field.press("Enter")
+    book.becomes("replay.step", second)
+    field.press("Shift+Enter")
+    book.becomes("replay.step", first)
+    field.press("Escape")
+    expect(field).not_to_be_focused()
+
+
+def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: Lab) -> None:
+    lab = cell(book, "CapLab")
+    before, kept = book.ask("lab.setting"), book.ask("lab.answer['kept']")
+    figure = lab.locator(".boolab-caplab").first
+    shown = figure.inner_text()
+    handle = lab.locator(".boolab-cap .noUi-handle")
+    handle.focus()
+    handle.press("Home")
+    book.becomes("lab.setting['steps'] is not None", True)
+    expect(figure).not_to_have_text(shown, use_inner_text=True)
+    steps = book.ask("lab.setting['steps']")
+    assert before["steps"] is None
+    assert lab.locator(".boolab-cap .widget-readout").inner_text() == str(steps)
+    table = f"bl.counterfactual(runs, grid={{'steps': [{steps}]}}, tally=True, progress=False)"
+    lower, upper = book.ask(f"{table}[['kept_lower', 'kept_upper']].iloc[0].astype(int).tolist()")
+    now = book.ask("lab.answer['kept']")
+    assert (now["lower"], now["upper"]) == (lower, upper) != (kept["lower"], kept["upper"])
+    expect(figure).to_contain_text(f"of {now['of']}")
+    book.ask("[setattr(lab, 'setting', {'steps': None})]")
+    expect(lab.locator(".boolab-cap .widget-readout")).to_have_text("no limit")
+    expect(figure).to_have_text(shown, use_inner_text=True)
+
+
+def test_a_run_that_caplab_would_cut_opens_where_it_is_cut(book: Lab) -> None:
+    lab = cell(book, "CapLab")
+    book.ask("[setattr(lab, 'setting', {'steps': 5})]")
+    lab.locator(".boolab-caplab .run-row button.open").first.click()
+    book.becomes("lab.opened is not None", True)
+    opened = book.ask("lab.opened")
+    replay = lab.locator(".boolab-replay")
+    expect(replay.locator(".step-number").first).to_contain_text(f"step {opened['step']} of")
+    assert opened["step"] == 5
+    assert book.ask("lab.replay.step") == 5
+
+
+def test_a_click_on_the_heat_map_and_on_a_run_ends_in_replay_where_it_stopped(book: Lab) -> None:
+    heatmap = cell(book, "Heatmap")
+    heatmap.locator(".cell[data-x='8'][data-y='12']").click()
+    book.becomes("heatmap.selected", {"step_cap": 8, "tool_budget": 12})
+    heatmap.locator(".run-row button.open").first.click()
+    book.becomes("heatmap.opened is not None", True)
+    opened = book.ask("heatmap.opened")
+    run = f"[run for run in runs if run.run_id == {opened['run']!r}]"
+    limited = f"bl.counterfactual({run}, grid={{'steps': [8], 'tool_budget': [12]}}, progress=False).iloc[0]"
+    assert book.ask(f"int({limited}['stop_step'])") == opened["step"]
+    replay = heatmap.locator(".boolab-replay")
+    expect(replay.locator(".step-number").first).to_contain_text(f"step {opened['step']} of")
+    assert book.ask("heatmap.replay.run.run_id") == opened["run"]
+
+
+def test_a_sweep_view_shows_how_the_sweep_went(book: Lab) -> None:
+    view = cell(book, "SweepView").locator(".boolab-sweep_view, .boolab-sweep-view").first
+    expect(view).to_contain_text("4")
+    for reason in book.ask("sorted({run.stop_reason for run in swept})"):
+        expect(view).to_contain_text(re.compile(reason.replace("_", "[_ ]")))
+
+
+def test_hostile_text_stays_text_in_the_notebook(book: Lab) -> None:
+    shown = cell(book, "hostile")
+    replay = shown.locator(".boolab-replay").first
+    expect(replay).to_contain_text("<img src=x onerror=")
+    for step in range(1, book.ask("hostile.run.n_steps") + 1):
+        expect(replay.locator(".step-number").first).to_contain_text(f"step {step} of")
+        assert shown.locator(".boolab").locator(MARKUP).count() == 0
+        replay.press("ArrowRight")
+    assert book.page.evaluate("() => window.__canary") is None
+
+
+@pytest.mark.parametrize(("theme", "light"), [("JupyterLab Dark", False), ("JupyterLab Light", True)])
+def test_the_widgets_take_the_greys_of_the_theme(theme: str, light: bool, book: Lab) -> None:
+    book.theme(theme)
+    shown = cell(book, "Replay").locator(".boolab-replay").first
+    ground = "(one) => getComputedStyle(one).backgroundColor.match(/[\\d.]+/g).slice(0, 3).map(Number)"
+    assert (sum(shown.evaluate(ground)) > 3 * 128) is light
+    ink = "(one) => getComputedStyle(one).color.match(/[\\d.]+/g).slice(0, 3).map(Number)"
+    assert (sum(shown.evaluate(ink)) < 3 * 128) is light

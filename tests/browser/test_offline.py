@@ -1,0 +1,127 @@
+"""A page that was written is enough: from a file, without a network and without a kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, FrameLocator, Page, expect
+
+from boolab.data import checkout
+from tests.browser.chromium import PATIENCE_MS, Watch
+from tests.browser.conftest import PageOf
+from tests.browser.examples import EXAMPLES, failing, page_with
+
+pytestmark = [
+    pytest.mark.xdist_group("browser offline"),
+    # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+ELSEWHERE: Final = ("cdnjs.cloudflare.com", "unpkg.com", "Failed to load resource", "require", "MathJax")
+"""What nbconvert's own template asks of other machines and misses where there are none."""
+
+
+def test_replay_plays_searches_and_jumps(page_of: PageOf) -> None:
+    run = failing()
+    wrong = [step.index for step in run.steps if any(one and one.is_error for one in step.results)]
+    replay = page_of(page_with("Replay")).locator(".boolab-replay")
+    replay.focus()
+    for step in wrong[:3]:
+        replay.press("e")
+        expect(replay.locator(".step-number")).to_contain_text(f"step {step} of {run.n_steps}")
+    replay.press("E")
+    expect(replay.locator(".step-number")).to_contain_text(f"step {wrong[1]} of")
+    replay.press("Home")
+    replay.locator("select.speed").select_option("16")
+    replay.locator(".play").click()
+    expect(replay.locator(".step-number")).to_contain_text(f"step {run.n_steps} of", timeout=PATIENCE_MS)
+
+
+def test_replay_says_what_each_step_did(page_of: PageOf) -> None:
+    run = failing()
+    replay = page_of(page_with("Replay")).locator(".boolab-replay")
+    replay.focus()
+    for step in run.steps[:10]:
+        expect(replay.locator(".step-number")).to_contain_text(f"step {step.index} of")
+        for call, result in zip(step.response.tool_calls, step.results, strict=True):
+            expect(replay).to_contain_text(call.name)
+            expect(replay).to_contain_text(result.content.splitlines()[0] if result else "")
+        replay.press("ArrowRight")
+
+
+def test_a_slider_of_caplab_moves_its_numbers(page_of: PageOf) -> None:
+    lab = page_of(page_with("CapLab")).locator(".boolab-caplab")
+    lab.locator("input[type=range]").first.wait_for()
+    before = lab.locator(".numbers").inner_text()
+    slider = lab.locator("input[type=range]").first
+    slider.focus()
+    slider.press("Home")
+    expect(lab.locator(".numbers")).not_to_have_text(before, use_inner_text=True)
+    slider.press("End")
+    expect(lab.locator(".numbers")).to_have_text(before, use_inner_text=True)
+
+
+def test_a_click_on_the_heat_map_and_on_a_run_opens_its_replay(page_of: PageOf) -> None:
+    page = page_of(page_with("Heatmap"))
+    page.locator(".cell[data-x='8'][data-y='12']").click()
+    page.locator(".run-row button.open").first.click()
+    expect(page.locator(".opened .boolab-replay .step-number")).to_contain_text("step 8 of")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_where_no_script_runs_text_and_picture_stand(name: str, page_of: PageOf) -> None:
+    page = page_of(page_with(name), javascript=False)
+    assert len(page.locator("noscript pre").inner_text()) > 40
+    assert page.locator("noscript img").evaluate("(one) => one.naturalWidth") > 300
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_a_notebook_keeps_is_a_short_text_and_a_page(name: str) -> None:
+    bundle = EXAMPLES[name]()._repr_mimebundle_()
+    assert bundle["text/plain"].startswith(f"{name}(")
+    assert len(bundle["text/plain"]) < 10_000
+    assert "<iframe" in bundle["text/html"]
+
+
+def test_an_executed_notebook_exported_by_nbconvert_shows_the_widget(chromium: Browser, tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook()
+    runs = checkout() / "datasets/runs"
+    notebook.cells = [
+        nbformat.v4.new_code_cell(f"import boolab as bl\nbl.Replay(bl.load_runs({str(runs)!r})[0])"),
+    ]
+    path = tmp_path / "shown.ipynb"
+    nbformat.write(notebook, path)
+    convert = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "html",
+        "--execute",
+        "--ExecutePreprocessor.kernel_name=python3",
+    ]
+    subprocess.run([*convert, "--ExecutePreprocessor.store_widget_state=False", path], check=True, capture_output=True)
+    context = chromium.new_context(offline=True)
+    context.set_default_timeout(PATIENCE_MS)
+    watch = Watch(
+        context, home=("file:", "data:", "blob:", "about:", "https://cdnjs.", "https://unpkg."), known=ELSEWHERE
+    )
+    page = context.new_page()
+    page.goto(path.with_suffix(".html").as_uri())
+    frame = page.locator("iframe[srcdoc]").content_frame
+    step_on(page, frame)
+    context.close()
+    assert [one for one in watch.seen if "is not defined" not in one] == []
+
+
+def step_on(page: Page, frame: FrameLocator) -> None:
+    """Go from the first step to the second."""
+    replay = frame.locator(".boolab-replay")
+    expect(replay.locator(".step-number")).to_contain_text("step 1 of")
+    replay.press("ArrowRight")
+    expect(replay.locator(".step-number")).to_contain_text("step 2 of")
+    assert page.locator("iframe").count() == 1
