@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 import platform
 import statistics
@@ -26,8 +27,10 @@ from playwright.sync_api import Locator, Page
 
 import boolab as bl
 from boolab.codec import run_fields
+from boolab.data import data_path
 from boolab.models.base import Emit, Request
 from boolab.types import Response, ToolCall, Usage
+from boolab.widgets.shown import Shown, View
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
 from tests.browser.lab import lab_in
 
@@ -313,7 +316,49 @@ def keyed(page: Page, slider: str, root: str, changing: str, presses: int) -> li
     return took
 
 
-PARTS: Final[dict[str, Callable[..., None]]] = {"replay": measure_replay, "caplab": measure_caplab}
+def measure_sizes(folder: Path, *, quick: bool) -> None:
+    """What each widget keeps: what a notebook sends to its view, and its page."""
+    recorded = bl.load_runs(data_path("datasets") / "runs")
+    longest = max(recorded, key=lambda run: run.n_steps)
+    grid = {"steps": range(5, 65, 5), "doom_loop": range(2, 11)}
+    view = bl.SweepView()
+    cells = {"steps": [10, 20, 40, None], "doom_loop": [3, 5, None]}
+    agent, model = bl.Agent("coder", tool_budget=None), bl.SimulatedModel.load("coder")
+    asyncio.run(bl.sweep(agent, ["one", "two"], model, grid=cells, repeats=5, progress=view))
+    file = folder / "AGENTS.md"
+    file.write_text((data_path("agents") / "AGENTS.md").read_text())
+    many = 1_000 if quick else 5_000
+    widgets: dict[str, Shown] = {
+        f"Replay, {longest.n_steps} steps": bl.Replay(longest),
+        f"Replay, {many:,} steps": bl.Replay(long_run(many)),
+        f"CapLab, {len(recorded)} runs": bl.CapLab(recorded),
+        f"Heatmap, 108 cells, {len(recorded)} runs": bl.Heatmap(
+            bl.counterfactual(recorded, grid=grid, tally=True), recorded
+        ),
+        "Compare, 50 and 11 steps": bl.Compare(*(run for run in recorded if run.run_id in ("coder-021", "coder-099"))),
+        "SweepView, 12 settings": view,
+        "AgentEditor, agents/AGENTS.md": bl.AgentEditor(file),
+    }
+    for name, widget in widgets.items():
+        sent = [view.get_state("_data")["_data"] for view in _views(widget)]
+        plain = sum(len(gzip.decompress(data)) for data in sent)
+        detail = f"{plain / 1000:,.0f} kB as JSON; its page {len(widget.to_html()) / 1000:,.0f} kB"
+        show(f"{name}: sent to the view", f"{sum(map(len, sent)) / 1000:,.1f} kB", "-", detail)
+
+
+def _views(widget: object) -> Iterator[View]:
+    """The views in a widget, itself among them."""
+    if isinstance(widget, View):
+        yield widget
+    for child in getattr(widget, "children", ()):
+        yield from _views(child)
+
+
+PARTS: Final[dict[str, Callable[..., None]]] = {
+    "replay": measure_replay,
+    "caplab": measure_caplab,
+    "sizes": measure_sizes,
+}
 
 
 def main() -> None:
