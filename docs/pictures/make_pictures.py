@@ -55,7 +55,7 @@ def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
 def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
     """The widgets, each with something to tell."""
     by_id = {run.run_id: run for run in runs}
-    replay = bl.Replay(by_id["coder-044"], step=26, policies=["boocode", "openhands", "gemini_cli", "claude_code"])
+    replay = bl.Replay(by_id["coder-044"], step=38, policies=["boocode", "openhands", "gemini_cli", "claude_code"])
     lab = bl.CapLab(runs, keep=0.9, identity={"*": "canonical", **POLLS})
     lab.setting = {"steps": 18, "doom_loop": 5}
     table = bl.counterfactual(runs, grid={"steps": range(8, 65, 8), "doom_loop": range(2, 9)}, tally=True)
