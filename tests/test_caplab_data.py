@@ -316,3 +316,43 @@ def test_a_limit_that_is_not_on_its_slider_is_refused_with_the_nearest() -> None
         table.sums({**Setting().limits, "steps": 9})
     with pytest.raises(SettingError, match="agent='who': no run is of this agent: 'all', 'coder'"):
         CapTables(runs_of(Told(("A -",))), Question()).at(Setting(agent="who"))
+
+
+def test_what_is_saved_is_told_in_dollars_with_its_base_and_with_what_is_left_out() -> None:
+    runs = runs_of(*(Told(("A A A -",), cost=250_000) for _ in range(3)), Told(("A A A -",), cost=None))
+    table = CapTables(runs, Question()).at(Setting())
+    row = bl.counterfactual(runs, grid={"steps": [2]}, tally=True).iloc[0]
+    cost, steps = table.answer(Setting(steps=2))["saved"]
+    assert (cost["saved"], cost["of"]) == (row["saved_cost_usd"], row["saved_cost_usd"] + row["cost_usd"])
+    assert (cost["saved"], cost["of"]) == (3 * 0.25 * (3 + 4), 3 * 0.25 * (1 + 2 + 3 + 4))
+    assert cost["left_out"] == 1
+    assert "1 run of unknown cost left out of what is saved." in table.base["notes"]
+    assert (steps["saved"], steps["of"]) == (8, 16)
+
+
+@pytest.mark.parametrize("identity", ["canonical", "ordered", "raw"])
+def test_front_matter_says_what_its_policy_does_otherwise(identity: Any) -> None:
+    own = policies["boocode"].identity
+    text = as_front_matter(Setting(doom_loop=3, identity=identity, scope="run"))
+    assert ("# Counted with calls compared by" in text) == (identity != own)
+    assert "# Counted over whole runs" in text
+    plain = as_front_matter(Setting(steps=3, identity=identity))
+    assert "#" not in plain  # without a threshold nothing is compared, and limits of each turn are an agent's own
+
+
+def test_a_limit_that_a_policy_does_not_have_is_named_where_it_is_written_down() -> None:
+    setting = Setting(steps=9, tool_budget=8, doom_loop=3)
+    for name in ("boocode", "naive", "openhands_classic"):
+        for text in (as_code(setting, name), as_front_matter(setting, name)):
+            said = [line for line in text.splitlines() if "knows no" in line]
+            assert len(said) == sum(axis not in policies[name].order for axis in AXES)
+
+
+def test_a_long_range_says_how_much_of_it_the_sliders_have() -> None:
+    short, long = runs_of(Told(("A -",))), runs_of(Told(("AB " * 300 + "-",)))
+    tables = [CapTables(runs, Question()).at(Setting()) for runs in (short, long)]
+    assert not any("not every value" in note for note in tables[0].base["notes"])
+    caps, calls = (len(tables[1].options[name]) - 1 for name in ("steps", "tool_budget"))
+    assert 100 < caps < 300
+    said = f": {caps} up to 300 (step cap), {calls} up to 600 (tool budget)."
+    assert any(note.endswith(said) for note in tables[1].base["notes"])

@@ -14,6 +14,7 @@ import boolab as bl
 from boolab.errors import SettingError
 from boolab.types import Run
 from boolab.widgets.caplab import CapLab
+from boolab.widgets.opening import replay_parts
 from boolab.widgets.packing import unpacked
 from boolab.widgets.replay import Replay
 from tests.caplab_cases import Told, runs_of
@@ -194,6 +195,26 @@ def test_without_javascript_a_text_and_a_picture_stand_in() -> None:
     assert "Kept: 1 of 3 (33%) successes." in bundle["text/plain"]
     assert "<iframe" in bundle["text/html"]
     assert imread(io.BytesIO(lab._picture())).std() > 0
+
+
+def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[list[str]] = []
+
+    def counted(runs: Any) -> Any:
+        parts = replay_parts(runs)
+        made.append(list(parts))
+        return parts
+
+    monkeypatch.setattr("boolab.widgets.caplab.replay_parts", counted)
+    lab = CapLab(some_runs())
+    lab.setting = {"steps": 3}
+    lab.to_html()
+    lab.to_html()
+    lab.setting = {"steps": 6}
+    lab.to_html()
+    assert made == [["r0", "r1", "r3"], ["r1", "r3"]]
 
 
 def test_no_runs_are_no_error(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ function cutText(base, cut) {
 
 // --- Figure: what each cap keeps and saves, over the runs by their length ----------------------------------------------
 
-const SIZE = { left: 44, right: 16, top: 14, curve: 190, gap: 34, bars: 64, bottom: 34 };
+const SIZE = { left: 44, right: 16, top: 36, curve: 190, gap: 34, bars: 64, bottom: 34 };
 
 function scaleOf(base, width) {
   const caps = base.axes[0].values.filter((value) => value !== null);
@@ -158,10 +158,11 @@ function mark(cap, name, x, foot) {
   if (cap === null || cap === undefined) return null;
   const at = x(cap);
   const right = at > x(x.last) - 110;
-  const text = name === "present" ? `cap ${count(cap)}` : "recommended";
+  const text = name === "present" ? `cap ${count(cap)}` : `recommended ${count(cap)}`;
+  const level = name === "present" ? 12 : 27; // above the curves and all their names, each on a line of its own
   return h("g", { class: `mark ${name}` },
-    h("line", { x1: at, x2: at, y1: SIZE.top - 4, y2: foot + SIZE.bars }),
-    h("text", { x: at + (right ? -5 : 5), y: name === "present" ? SIZE.top + SIZE.curve + 14 : SIZE.top + SIZE.curve - 8, "text-anchor": right ? "end" : "start" }, text));
+    h("line", { x1: at, x2: at, y1: level - 10, y2: foot + SIZE.bars }),
+    h("text", { x: at + (right ? -5 : 5), y: level, "text-anchor": right ? "end" : "start" }, text));
 }
 
 // Runs by their length, by what became of them; those that the setting cuts have a bar's top in the colour of a cut.
@@ -228,6 +229,10 @@ function ends({ base, answer }) {
 function table(data, act) {
   const { base, answer } = data;
   const several = new Set(answer.rows.map((row) => row.agent)).size > 1;
+  if (Object.values(answer.setting).every((value) => value === null || typeof value === "string")) {
+    return h("section", { class: "hint" }, h("h4", {}, "No limit is set: nothing is cut, and nothing saved"),
+      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or use the recommended setting: the runs that it would have cut are listed here, each to be replayed."));
+  }
   if (!answer.cut.n) return h("section", {}, h("h4", {}, "This setting cuts no run"));
   const head = ["run", "task", several ? "agent" : null, base.proxy ? null : "the run", "stopped by"].filter(Boolean);
   const rows = answer.rows.map((row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
@@ -235,7 +240,7 @@ function table(data, act) {
     h("td", { class: "name" }, visible(row.task)),
     several ? h("td", { class: "name" }, visible(row.agent)) : null,
     base.proxy ? null : h("td", {}, fate(row)),
-    h("td", {}, h("i", { class: "chip", style: { background: `var(--stop-${row.reason})`, "--edge": `var(--ink-${row.reason})` }, "aria-hidden": "true" }),
+    h("td", { class: "why" }, h("i", { class: "chip", style: { background: `var(--stop-${row.reason})`, "--edge": `var(--ink-${row.reason})` }, "aria-hidden": "true" }),
       row.reason === "unknown" ? "an unknown counter" : `${row.reason}${row.limit === null ? "" : ` ${count(row.limit)}`}`),
     h("td", { class: "number" }, count(row.at)),
     h("td", { class: "number" }, row.ended ? count(row.needed) : `over ${count(row.needed)}`),
@@ -326,7 +331,7 @@ function panel(data, act) {
     });
     return { key, input, output, shown, node: h("label", { class: `slider ${names[key]}` }, h("span", {}, label), output, input) };
   });
-  const fixed = `Calls compared by ${data.base.identity}, limits per ${data.base.scope}, agent ${visible(data.answer.setting.agent)}. This file holds some settings; a notebook has all.`;
+  const fixed = `${visible(data.base.counted_by)}. This file holds some settings; a notebook has all.`;
   const use = data.recommended?.setting
     ? h("button", { class: "boolab-recommend", type: "button", onclick: () => act.choose(data.recommended.setting) }, "use the recommended setting")
     : null;

@@ -96,6 +96,7 @@ class CapLab(OpensRuns):
         listed = as_runs(runs)
         self._tables = CapTables(listed, Question(policy, keep, confidence, objective, success))
         self._held = False
+        self._replays: tuple[tuple[str, ...], dict[str, Part]] | None = None
         self._search: asyncio.Task[None] | None = None
         own = "canonical" if policy is None else get_policy(policy).identity
         self._setting = Setting(identity=own if identity is None else identity, scope=scope)
@@ -330,7 +331,10 @@ class CapLab(OpensRuns):
 
     def _runs(self) -> dict[str, Part]:
         rows = self._tables.at(self._setting).answer(self._setting, _IN_PAGE)["rows"]
-        return replay_parts(self._by_id[row["run"]] for row in rows)
+        listed = tuple(row["run"] for row in rows)
+        if self._replays is None or self._replays[0] != listed:  # a page asks twice, and it is most of its time
+            self._replays = listed, replay_parts(self._by_id[run_id] for run_id in listed)
+        return self._replays[1]
 
     def _picture(self) -> bytes:
         from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import, and only exports need it

@@ -180,14 +180,27 @@ def said(setting: Setting) -> str:
     """A setting in words.
 
     Example:
-        >>> said(Setting(steps=18))
-        'step cap 18, no tool budget, no doom loop; calls compared by canonical, limits per turn, agent all'
+        >>> for line in said(Setting(steps=18)).split(". "):
+        ...     print(line)
+        step cap 18, no tool budget, no doom loop
+        Same call: canonical identity · limits start anew each turn · all agents
     """
     limits = [
         f"no {LABELS[axis]}" if value is None else f"{LABELS[axis]} {value}" for axis, value in setting.limits.items()
     ]
-    compared = f"calls compared by {identity_words(setting.identity)}"
-    return f"{', '.join(limits)}; {compared}, limits per {setting.scope}, agent {clean(setting.agent)}"
+    return f"{', '.join(limits)}. {counted_by(setting)}"
+
+
+def counted_by(setting: Setting) -> str:
+    """What the limits of a setting are counted by, in words.
+
+    Example:
+        >>> counted_by(Setting(identity="raw", scope="run", agent="coder"))
+        'Same call: raw identity · limits go on through the whole run · agent coder'
+    """
+    scope = "limits start anew each turn" if setting.scope == "turn" else "limits go on through the whole run"
+    agent = "all agents" if setting.agent == ALL else f"agent {clean(setting.agent) or 'without a name'}"
+    return f"Same call: {identity_words(setting.identity)} identity · {scope} · {agent}"
 
 
 def kept_said(kept: Mapping[str, int]) -> str:
@@ -195,7 +208,7 @@ def kept_said(kept: Mapping[str, int]) -> str:
 
     Example:
         >>> kept_said({"lower": 81, "upper": 83, "of": 84, "censored": 0})
-        '81-83 of 84 (96% to 98.8%)'
+        '81-83 of 84 (96.4% to 98.8%)'
     """
     lower, upper, base = kept["lower"], kept["upper"], kept["of"]
     span = f"{lower:,}" if lower == upper else f"{lower:,}-{upper:,}"

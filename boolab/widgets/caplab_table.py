@@ -25,7 +25,7 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend import OBJECTIVES, Objective
 from boolab.tally import Sums, tally_of
 from boolab.types import MICRO
-from boolab.widgets.caplab_setting import AXES, LABELS, Limits, Setting, as_code, as_front_matter, identity_words
+from boolab.widgets.caplab_setting import AXES, LABELS, Limits, Setting, as_code, as_front_matter, counted_by
 
 ROWS: Final = 40
 """How many of the runs that are cut are listed at first."""
@@ -287,8 +287,7 @@ class CapTable:
             "log": bool(len(caps) > 2 and (np.median(caps) - caps[0]) / (caps[-1] - caps[0]) < _LOG),  # noqa: PLR2004
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
             "measure": _MEASURES[self.measure],
-            "identity": identity_words(self._where.identity),
-            "scope": self._where.scope,
+            "counted_by": counted_by(self._where),
             "notes": list(self._notes(sums)),
         }
 
@@ -318,8 +317,13 @@ class CapTable:
             yield f"The source does not tell {wanted}: what is saved is counted in {_MEASURES[self.measure]}."
         elif left := sums.get(f"n_unknown_{self.measure}", 0):
             yield f"{count(left, 'run')} of unknown {_MEASURES[self.measure]} left out of what is saved."
-        if not all(self.whole.values()):
-            yield "The sliders have some of the values only: the range is long."
+        some = [
+            f"{len(values) - 1:,} up to {values[-2]:,} ({LABELS[name]})"
+            for name, values in self.options.items()
+            if not self.whole[name]
+        ]
+        if some:
+            yield f"Sliders have not every value of a long range: {', '.join(some)}."
         own = [axis for axis in self._settings.axes if axis.name not in AXES]
         if own:
             yield f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in own)}."

@@ -67,6 +67,20 @@ def test_code_and_front_matter_follow_the_setting(page_of: PageOf) -> None:
     expect(page.locator(".as-code")).to_have_attribute("aria-pressed", "false")
 
 
+def test_without_a_limit_it_says_what_to_do_and_a_cap_stands_apart_from_the_names_of_curves(page_of: PageOf) -> None:
+    page = page_of(lab(), width=500)
+    expect(page.locator(".hint")).to_contain_text("Move a slider")
+    page.locator(".boolab-cap input").press("Home")
+    expect(page.locator(".hint")).to_have_count(0)
+    names = page.locator(".figure :is(.label, .caption, .mark text)").all()
+    places = [box for box in (name.bounding_box() for name in names) if box is not None]
+    assert len(places) >= 4
+    for n, a in enumerate(places):
+        for b in places[n + 1 :]:
+            apart = a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+            assert apart or a["y"] + a["height"] <= b["y"] + 1 or b["y"] + b["height"] <= a["y"] + 1, (a, b)
+
+
 def test_words_from_logs_stay_words(page_of: PageOf) -> None:
     shown = lab()
     shown.setting = {"doom_loop": 3}
