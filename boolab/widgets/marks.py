@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -53,8 +53,37 @@ def marks_of(
         >>> [(mark["label"], mark["step"]) for mark in marks_of(run, ["boocode"])]
         [('finished', 5), ('boocode: doom 3', 3)]
     """
-    asked = [name for name in DEFAULT_POLICIES if name != run.policy] if policies is None else policies
-    return [real_stop(run), *(_of_policy(run, get_policy(one)) for one in asked), *_of_rules(run, rules)]
+    return marks_of_each([run], policies, rules)[0]
+
+
+def marks_of_each(
+    runs: Sequence[Run], policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
+) -> list[list[dict[str, Any]]]:
+    """The marks of each of several runs: what a policy would have done is asked once for all of them.
+
+    Args:
+        runs: The runs.
+        policies: As for `marks_of`.
+        rules: Likewise.
+
+    Returns:
+        For each run what `marks_of` gives.
+
+    Raises:
+        SettingError: as `marks_of`.
+
+    Example:
+        >>> marks_of_each([])
+        []
+    """
+    marks = [[real_stop(run)] for run in runs]
+    for one in DEFAULT_POLICIES if policies is None else policies:
+        asked = [place for place, run in enumerate(runs) if policies is not None or run.policy != one]
+        for place, mark in zip(asked, _of_policy([runs[place] for place in asked], get_policy(one)), strict=True):
+            marks[place].append(mark)
+    for mine, found in zip(marks, _of_rules(runs, rules), strict=True):
+        mine.extend(found)
+    return marks
 
 
 def real_stop(run: Run) -> dict[str, Any]:
@@ -79,21 +108,35 @@ def stop_boundary(run: Run) -> int:
     return min(sum(earlier) + run.stop_step, run.n_steps)
 
 
-def _of_policy(run: Run, policy: Policy) -> dict[str, Any]:
+def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
     plain = replace(policy, compaction=None)
-    (row,) = counterfactual(nameless(run), policy=plain).to_dict("records")
-    place = _place(run, row)
     rules = [rule for axis in settings_of_policy(plain).axes for rule in (*axis.rules, *axis.responses)]
-    fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
-    label = f"{policy.name}: {_in_words(place, fired)}"
-    rule = str(fired[0]) if len(fired) == 1 else None
-    return {"label": label, "policy": policy.name, "rule": rule, **place, "compacts": policy.compaction is not None}
+    marks = []
+    for run, (row,) in zip(runs, _asked(runs, policy=plain), strict=True):
+        place = _place(run, row)
+        fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
+        label = f"{policy.name}: {_in_words(place, fired)}"
+        rule = str(fired[0]) if len(fired) == 1 else None
+        named = {"label": label, "policy": policy.name, "rule": rule}
+        marks.append(named | place | {"compacts": policy.compaction is not None})
+    return marks
 
 
-def _of_rules(run: Run, rules: Sequence[StopRule]) -> Iterator[dict[str, Any]]:
-    if rules:
-        for row in counterfactual(nameless(run), rules=rules).to_dict("records"):
-            yield {"label": row["rule"], "policy": None, "rule": row["rule"], **_place(run, row)}
+def _of_rules(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[str, Any]]]:
+    rows = _asked(runs, rules=rules) if rules else [[] for _ in runs]
+    return [
+        [{"label": row["rule"], "policy": None, "rule": row["rule"], **_place(run, row)} for row in each]
+        for run, each in zip(runs, rows, strict=True)
+    ]
+
+
+def _asked(runs: Sequence[Run], **what: Any) -> list[list[dict[Any, Any]]]:  # noqa: ANN401 - as counterfactual takes it
+    """For each run its rows of a counterfactual."""
+    rows: dict[str, list[dict[Any, Any]]] = {str(number): [] for number in range(len(runs))}
+    named = [replace(nameless(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
+    for row in counterfactual(named, **what).to_dict("records") if named else []:
+        rows[row["run_id"]].append(row)
+    return list(rows.values())
 
 
 def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:

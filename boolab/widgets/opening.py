@@ -9,10 +9,11 @@ import ipywidgets
 import traitlets
 
 from boolab.errors import SettingError
+from boolab.stop import is_whole
 from boolab.types import Run
 from boolab.widgets.page import Part
 from boolab.widgets.replay import Replay
-from boolab.widgets.replay_data import replay_data
+from boolab.widgets.replay_data import replays_data
 from boolab.widgets.shown import Shown, View
 
 _MOST_RUNS: Final = 12
@@ -33,14 +34,14 @@ def replay_parts(runs: Iterable[Run]) -> dict[str, Part]:
         >>> replay_parts([])
         {}
     """
-    parts: dict[str, Part] = {}
+    chosen: dict[str, Run] = {}
     steps = 0
     for run in runs:
         steps += len(run.steps)
-        if len(parts) == _MOST_RUNS or (parts and steps > _MOST_STEPS):
+        if len(chosen) == _MOST_RUNS or (chosen and steps > _MOST_STEPS):
             break
-        parts[run.run_id] = Replay.part_of(replay_data(run))
-    return parts
+        chosen[run.run_id] = run
+    return dict(zip(chosen, map(Replay.part_of, replays_data([*chosen.values()])), strict=True))
 
 
 class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
@@ -75,8 +76,9 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
         value: dict[str, Any] | None = proposal["value"]
         if value is None:
             return None
-        run = self._by_id.get(value.get("run", ""))
-        if run is None or set(value) != {"run", "step"}:
+        chosen = value.get("run")
+        run = self._by_id.get(chosen) if isinstance(chosen, str) else None
+        if run is None or set(value) != {"run", "step"} or not is_whole(value["step"]):
             known = f"one of the {len(self._by_id):,} runs here"
             msg = f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {known}"
             raise SettingError(msg)
@@ -84,15 +86,17 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
 
     def _open(self, change: dict[str, Any]) -> None:
         value = change["new"]
-        if value is None:
-            self._below.children = ()
-            self._replay = None
-        elif self._replay is not None and self._replay.run.run_id == value["run"]:
-            self._replay.step = value["step"]
-        else:
+        before = self._replay
+        if value is not None and before is not None and before.run.run_id == value["run"]:
+            before.step = value["step"]
+            return
+        self._replay = None
+        if value is not None:
             self._replay = Replay(self._by_id[value["run"]], step=value["step"])
             self._replay.observe(self._moved, "step")
-            self._below.children = (self._replay,)
+        self._below.children = () if self._replay is None else (self._replay,)
+        if before is not None:
+            before.close()  # else the kernel and the page would keep every run that was ever opened
 
     def _moved(self, _: object) -> None:
         if self._replay is not None:

@@ -26,26 +26,29 @@ function mount(view, place) {
   const model = modelOf(view);
   const el = document.createElement("div");
   place.append(el);
-  modules[view.module].render({ model, el });
-  return model;
+  return { model, end: modules[view.module].render({ model, el }) };
 }
 
 const dark = location.hash === "#dark" || (location.hash !== "#light" && matchMedia("(prefers-color-scheme: dark)").matches);
 document.body.classList.toggle("dark", dark);
 const place = document.getElementById("views");
-const models = views.shown.map((view) => mount(view, place));
+const runs = new Map(views.runs); // an object would take ids such as "constructor" for its own
+const models = views.shown.map((view) => mount(view, place).model);
 // A run that is chosen opens in Replay below, if this file holds it.
 const opened = document.createElement("div");
 opened.className = "opened";
 opened.setAttribute("aria-live", "polite");
 place.append(opened);
+let end = null;
 for (const model of models) {
   model.on("change:opened", () => {
     const chosen = model.get("opened");
+    end?.(); // it may be playing
+    end = null;
     opened.textContent = "";
     if (!chosen) return;
-    const kept = views.runs[chosen.run];
-    if (kept) mount({ ...kept, traits: { ...kept.traits, step: chosen.step } }, opened);
+    const kept = runs.get(chosen.run);
+    if (kept) ({ end } = mount({ ...kept, traits: { ...kept.traits, step: chosen.step } }, opened));
     else opened.textContent = `This file does not hold the steps of ${chosen.run}: open it where the runs are.`;
     opened.scrollIntoView({ block: "nearest" });
   });

@@ -22,7 +22,10 @@ _PIECES: Final = {"replay": ("replay_timeline", "replay_step")}
 
 @dataclass(frozen=True)
 class Part:
-    """A view to draw: the JavaScript file that does it, the data that it gets, and its synced traits."""
+    """A view to draw: the JavaScript file that does it, the data that it gets, and its synced traits.
+
+    Bytes are data that are packed already.
+    """
 
     module: str
     data: object
@@ -96,7 +99,7 @@ def page(
     """
     runs = runs or {}
     modules = sorted({part.module for part in (*shown, *runs.values())})
-    views = {"shown": [_told(part) for part in shown], "runs": {name: _told(part) for name, part in runs.items()}}
+    views = {"shown": [_told(part) for part in shown], "runs": [[name, _told(part)] for name, part in runs.items()]}
     script = "\n".join(
         [
             '"use strict";',
@@ -107,7 +110,10 @@ def page(
         ]
     )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     image = f'<img alt="" src="data:image/png;base64,{base64.b64encode(picture).decode()}">' if picture else ""
     return f"""<!doctype html>
 <html lang="en">
@@ -146,7 +152,8 @@ def writable(text: str) -> str:
 
 
 def _told(part: Part) -> dict[str, Any]:
-    data = base64.b64encode(packed(part.data)).decode()
+    ready = part.data if isinstance(part.data, bytes) else packed(part.data)
+    data = base64.b64encode(ready).decode()
     return {"module": part.module, "traits": dict(part.traits), "data": data}
 
 

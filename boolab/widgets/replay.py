@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from boolab.policy import Policy
 from boolab.stats.finding import count, shorten
 from boolab.stop import StopRule, is_whole
 from boolab.types import Run
+from boolab.widgets.page import Part
 from boolab.widgets.replay_data import replay_data
 from boolab.widgets.replay_picture import picture_of
 from boolab.widgets.replay_text import replay_text
@@ -95,6 +97,10 @@ class Replay(View, module="replay"):
 
     def _text(self) -> str:
         return replay_text(self._replayed)
+
+    def _parts(self) -> list[Part]:
+        (part,) = super()._parts()
+        return [replace(part, traits={**part.traits, "playing": False})]  # no page moves by itself when it is opened
 
     def _picture(self) -> bytes:
         return self._png

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from boolab.detectors import RepeatStreak
 from boolab.frames import known_sum
@@ -19,7 +19,7 @@ from boolab.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResu
 from boolab.widgets.call_labels import label_of, parsed
 from boolab.widgets.children import Child, children_of
 from boolab.widgets.gauges import gauges_of
-from boolab.widgets.marks import marks_of, stop_boundary
+from boolab.widgets.marks import marks_of_each, stop_boundary
 from boolab.widgets.moments import moments_of
 from boolab.widgets.outline import outline_of
 from boolab.widgets.tool_kinds import KINDS, kind_of
@@ -58,23 +58,66 @@ def replay_data(
         >>> data["pills"][0], data["steps"][0]["text"], data["stop"]["text"]
         ('1 step · 0 calls', 'Hi.', 'finished after 1 step')
     """
-    return _data(run, policies, rules, runs, frozenset({run.run_id}))
+    return replays_data([run], policies, rules, runs)[0]
 
 
-def _data(
-    run: Run,
-    policies: Sequence[str | Policy] | None,
-    rules: Sequence[StopRule],
-    runs: Sequence[Run],
-    above: frozenset[str],
-) -> dict[str, Any]:
+def replays_data(
+    wanted: Sequence[Run],
+    policies: Sequence[str | Policy] | None = None,
+    rules: Sequence[StopRule] = (),
+    runs: Sequence[Run] = (),
+) -> list[dict[str, Any]]:
+    """Several runs as plain data: what other policies would have done is asked once for all of them.
+
+    Args:
+        wanted: The runs.
+        policies: As for `replay_data`.
+        rules: Likewise.
+        runs: Likewise.
+
+    Returns:
+        For each run what `replay_data` gives.
+
+    Raises:
+        SettingError: as `replay_data`.
+
+    Example:
+        >>> replays_data([])
+        []
+    """
+    families = [_family(run, runs, frozenset({run.run_id})) for run in wanted]
+    marks = iter(marks_of_each([run for family in families for run in _members(family)], policies, rules))
+    return [_data(family, marks) for family in families]
+
+
+class _Family(NamedTuple):
+    """A run with the runs that it started, and those that they did."""
+
+    run: Run
+    children: list[tuple[Child, _Family]]
+
+
+def _family(run: Run, runs: Sequence[Run], above: frozenset[str]) -> _Family:
+    children = [child for child in children_of(run, runs) if child.run.run_id not in above]
+    return _Family(run, [(child, _family(child.run, runs, above | {child.run.run_id})) for child in children])
+
+
+def _members(family: _Family) -> Iterator[Run]:
+    """All runs of a family, in the order in which `_data` comes to them."""
+    yield family.run
+    for _, below in family.children:
+        yield from _members(below)
+
+
+def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> dict[str, Any]:
+    run = family.run
+    marks = next(marks_of_members)
     opening = _openings(run)
     turns = _turns(run, opening)
-    children = [child for child in children_of(run, runs) if child.run.run_id not in above]
+    children = [child for child, _ in family.children]
     nested = {(child.step, child.call): number for number, child in enumerate(children)}
     shown = {child.run.run_id for child in children if child.call is not None}
     streaks = _streaks(run)
-    marks = marks_of(run, policies, rules)
     steps = _steps(run, turns, moments_of(run, opening, shown), streaks, nested)
     _flag(steps, marks)
     return {
@@ -101,9 +144,9 @@ def _data(
                 "call": child.call,
                 "start_ms": child.start_ms,
                 "duration_ms": child.run.duration_ms,
-                "run": _data(child.run, policies, rules, runs, above | {child.run.run_id}),
+                "run": _data(below, marks_of_members),
             }
-            for child in children
+            for child, below in family.children
         ],
         "answer": _answer(run),
     }

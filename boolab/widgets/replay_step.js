@@ -123,7 +123,7 @@ function stepPanel(data, { openRun, isOpen }) {
     const turn = (data.turns ?? []).findIndex((one) => one.first === n);
     fill(
       element,
-      h("h4", {}, `Step ${count(n)}`, (data.turns ?? []).length > 1 && h("span", { class: "quiet" }, ` turn ${step.turn + turnBase(data)}`)),
+      h("h4", {}, `Step ${count(n)}`, (data.turns ?? []).length > 1 && h("span", { class: "quiet" }, ` turn ${step.turn}`)),
       h("p", { class: "facts" }, factsOf(step).map((fact) => [h("span", {}, fact), " "])),
       turn >= 0 && data.turns[turn].text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), fold(data.turns[turn].text, { name: "asked-text", words: true, lines: 6 })),
       (step.events ?? []).map((event) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), fold(event.text ?? "", { name: "event-text", words: true, lines: 4 }))),
@@ -207,7 +207,6 @@ function stepPanel(data, { openRun, isOpen }) {
 }
 
 const singular = (kind) => (kind === "other" ? "other tool" : kind);
-const turnBase = (data) => ((data.steps[0]?.turn ?? 1) === 0 ? 1 : 0);
 
 function factsOf(step) {
   const { input, cached, output, reasoning, cost } = step.usage ?? {};

@@ -126,7 +126,7 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
         self._data = packed(data)
 
     def _parts(self) -> list[Part]:
-        return [Part(self._module, self._plain, {name: getattr(self, name) for name in self._own_traits()})]
+        return [Part(self._module, self._data, {name: getattr(self, name) for name in self._own_traits()})]
 
     @classmethod
     def part_of(cls, data: object) -> Part:
