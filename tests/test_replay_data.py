@@ -16,7 +16,21 @@ from boolab.counterfactuals import counterfactual
 from boolab.frames import boundaries_df, calls_df, steps_df
 from boolab.plots.style import TOOL_COLOURS
 from boolab.stop import COUNTERS
-from boolab.types import MICRO, REDACTED, Event, Input, Message, Response, Run, Step, Stop, Text, ToolCall, ToolResult
+from boolab.types import (
+    MICRO,
+    REDACTED,
+    Event,
+    Input,
+    Message,
+    Response,
+    Run,
+    Step,
+    Stop,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from boolab.widgets.call_labels import label_of, parsed
 from boolab.widgets.children import children_of
 from boolab.widgets.marks import DEFAULT_POLICIES, marks_of, stop_boundary
@@ -113,6 +127,14 @@ def test_in_a_later_turn_a_mark_stands_at_the_step_of_the_whole_run() -> None:
     assert mark["step"] == 5
 
 
+def test_a_stop_in_a_later_turn_stands_at_the_step_of_the_whole_run() -> None:
+    look = [("look", "{}")]
+    run = made(look, "One.", look, look, look, turns=[1, 1, 2, 2, 2], stop=Stop("doom_loop", 2, "doom_loop(2)"))
+    data = replay_data(run, policies=[])
+    assert stop_boundary(run) == data["stop"]["step"] == data["marks"][0]["step"] == 4
+    assert [number for number, step in enumerate(data["steps"], 1) if "limit" in step["flags"]] == [4]
+
+
 def test_by_default_every_policy_has_a_mark_and_those_without_their_compaction_are_told() -> None:
     data = replay_data(play(distinct(2), policy="opencode_3631"))
     assert [mark["policy"] for mark in data["marks"]] == ["opencode_3631", *DEFAULT_POLICIES]
@@ -125,6 +147,20 @@ def test_limits_that_were_in_force_stand_at_their_gauges() -> None:
     data = replay_data(play(distinct(2), policy="boocode", steps=7, tool_budget=9, doom_loop=4), policies=[])
     limits = {one["key"]: one["limit"] for one in data["gauges"]}
     assert (limits["steps"], limits["tool_calls"], limits["repeat_streak"], limits["cost"]) == (7, 9, 4, None)
+
+
+def test_a_limit_of_cost_is_in_dollars_as_its_values_are() -> None:
+    said = Response("Done.", usage=Usage(10, 1, 0, None, 20_000))
+    run = made(steps=(Step(1, 1, None, None, None, said, ()),), limits={"cost": 50_000})
+    cost = gauge(replay_data(run, policies=[]), "cost")
+    assert (cost["limit"], cost["values"]) == (0.05, [0, 0.02])
+
+
+def test_one_step_whose_cost_is_unknown_is_told() -> None:
+    said = Response("Done.", usage=Usage(10, 1))
+    data = replay_data(made(steps=(Step(1, 1, None, None, None, said, ()),)), policies=[])
+    assert gauge(data, "cost")["values"] == [0, None]
+    assert [note for note in data["notes"] if "of 1 step" in note] == ["Costs of 1 step are not on record."]
 
 
 # --- Steps, turns, outline --------------------------------------------------------------------------------------------
@@ -201,8 +237,8 @@ def test_flags_are_where_there_is_an_error_a_repeat_or_a_limit() -> None:
 
 
 def test_the_same_result_of_the_same_call_is_told_by_its_step() -> None:
-    data = replay_data(play(steps("a b a"), policy="opencode_3631"), policies=[])
-    assert [step["calls"][0]["same_result_as"] for step in data["steps"][:3]] == [None, None, 1]
+    data = replay_data(play(steps("a b a a"), policy="opencode_3631"), policies=[])
+    assert [step["calls"][0]["same_result_as"] for step in data["steps"][:4]] == [None, None, 1, 3]
 
 
 def test_a_call_starts_after_its_response_and_those_in_a_row_after_one_another() -> None:
