@@ -149,6 +149,11 @@ def test_limits_that_were_in_force_stand_at_their_gauges() -> None:
     assert (limits["steps"], limits["tool_calls"], limits["repeat_streak"], limits["cost"]) == (7, 9, 4, None)
 
 
+def test_a_policy_that_stops_where_the_run_did_does_not_stop_it_earlier() -> None:
+    run = play(steps("a a a a a"), policy="boocode")
+    assert replay_data(run, policies=["boocode"])["finding"] == "3 identical calls in a row"
+
+
 def test_a_limit_of_cost_is_in_dollars_as_its_values_are() -> None:
     said = Response("Done.", usage=Usage(10, 1, 0, None, 20_000))
     run = made(steps=(Step(1, 1, None, None, None, said, ()),), limits={"cost": 50_000})
