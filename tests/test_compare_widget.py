@@ -164,3 +164,27 @@ def test_text_picture_and_repr_stand_in_for_the_widget() -> None:
     assert repr(compare) == "Compare(boocode and crush part at step 4: only crush makes this step)"
     assert "boocode: ends after step 3: doom_loop" in compare._repr_mimebundle_()["text/plain"]
     assert compare._picture().startswith(b"\x89PNG")
+
+
+def test_the_one_that_makes_a_further_step_is_named_whichever_it_is() -> None:
+    short, long = long_run("short", [1, 2]), long_run("long", [1, 2, 3])
+    for a, b in ((short, long), (long, short)):
+        parting = data_of(Compare(a, b))["parting"]
+        names = [side["name"] for side in data_of(Compare(a, b))["sides"]]
+        assert parting["step"] == 3
+        assert parting["what"] == f"only {names[b is long]} makes this step."
+        assert parting["ab"[b is long]].startswith("calls")
+        assert parting["ab"[a is long]].startswith("ends after step 2")
+
+
+def test_a_cost_that_one_step_does_not_tell_is_unknown_and_not_less() -> None:
+    def priced(step: Step) -> Step:
+        usage = step.response.usage._replace(cost=500_000)
+        return step._replace(response=step.response._replace(usage=usage))
+
+    run = long_run("part", [1, 2, 3])
+    whole = replace(run, run_id="whole", steps=tuple(map(priced, run.steps)))
+    part = replace(run, steps=(*whole.steps[:-1], run.steps[-1]))
+    assert run.steps[-1].response.usage.cost is None
+    (row,) = [row for row in data_of(Compare(whole, part))["table"] if row["name"] == "cost"]
+    assert row == {"name": "cost", "a": "$1.5000", "b": None, "difference": None}

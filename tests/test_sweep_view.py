@@ -303,9 +303,53 @@ def test_it_is_a_text_and_a_picture_where_no_javascript_runs() -> None:
     assert view._picture() == b""
     swept(SOLO, "go", LOOPING, grid=GRID, progress=view)
     bundle = view._repr_mimebundle_()
-    assert "steps 3, doom_loop none: 1 runs" in bundle["text/plain"]
+    assert "steps 3, doom_loop none: 1 run, " in bundle["text/plain"]
     assert view._picture().startswith(b"\x89PNG")
     (part,) = view._parts()
     data: Any = part.data
     assert data["still"]
     assert json.dumps(data, allow_nan=False)
+
+
+class Output:
+    """An output in a notebook, as `IPython.display.display` gives it: what is kept is what was published last."""
+
+    def __init__(self, bundle: dict[str, Any]) -> None:
+        self.kept = bundle
+
+    def update(self, bundle: dict[str, Any], *, raw: bool) -> None:
+        assert raw
+        self.kept = bundle
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_notebook_keeps_the_end_of_a_sweep_that_was_shown_before_it_began(
+    monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    outputs: list[Output] = []
+
+    def display(bundle: dict[str, Any], *, raw: bool, display_id: bool) -> Output:
+        assert raw
+        assert display_id
+        outputs.append(Output(bundle))
+        return outputs[-1]
+
+    monkeypatch.setattr("IPython.display.display", display)
+    view = SweepView()
+    for _ in range(times):
+        view._ipython_display_()
+    assert [output.kept["text/plain"] for output in outputs] == ["SweepView(sweep: 0 runs, waiting)"] * times
+    asyncio.run(bl.sweep(SOLO, "go", LOOPING, grid={"doom_loop": [2, 3]}, progress=view))
+    for output in outputs:
+        assert output.kept["text/plain"].startswith("SweepView(sweep: 2 of 2 runs, done)\n2 doom_loop")
+        assert "2 of 2 runs, done" in output.kept["text/html"]
+        assert "application/vnd.jupyter.widget-view+json" in output.kept
+
+
+def test_a_share_of_successes_follows_each_result_and_a_mean_cost_is_of_the_runs_that_tell_it() -> None:
+    board = board_of([])
+    for n, (cost, success) in enumerate([(2.0, True), (None, False), (4.0, True)], 1):
+        board.add(CellResult(f"r{n}", "a", "m", "boocode", f"t{n}", {}, "finished", 3, cost, success, None))
+        (row,) = board.told("running", 1.0)["rows"]
+        assert row["share"] == row["successes"] / n
+    assert (row["cost"], row["priced"], row["runs"]) == (3.0, 2, 3)

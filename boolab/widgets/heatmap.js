@@ -28,18 +28,21 @@ function drawHeatmap(model, el, data) {
     list,
     h("p", { class: "notes quiet" }, visible(data.notes.join(" "))),
   );
+  const marked = placeWhere(data, (cell) => cell.recommended);
   let focused = null;
   let chosen = null;
   const say = (at) => {
     const cell = at && cellAt(data, at);
-    fill(readout, cell ? [h("b", {}, upper(cell.name)), `: ${factsOf(data, cell)}`] : "Point at a cell for its numbers; choose it for its runs.");
+    fill(readout, cell ? [h("b", {}, upper(cell.name)), `: ${factsOf(data, cell)}. `] : "Point at a cell for its numbers. ", !chosen && h("span", { class: "quiet" }, "Choose a cell to see its runs here."));
   };
-  const focus = (at, move) => {
+  const stand = (at) => {
     if (focused) cells[focused[0]][focused[1]].tabIndex = -1;
     focused = at;
-    const cell = cells[at[0]][at[1]];
-    cell.tabIndex = 0;
-    if (move) cell.focus();
+    cells[at[0]][at[1]].tabIndex = 0;
+  };
+  const focus = (at, move) => {
+    stand(at);
+    if (move) cells[at[0]][at[1]].focus();
     say(at);
   };
   const choose = (at) => {
@@ -56,7 +59,7 @@ function drawHeatmap(model, el, data) {
       choose(null);
       if (at) focus(at, true);
     });
-    say(at ?? focused);
+    say(at ?? (grid.contains(document.activeElement) ? focused : marked));
   };
   const fromModel = () => {
     const at = placeOf(data, model.get("selected"));
@@ -74,7 +77,7 @@ function drawHeatmap(model, el, data) {
       });
     }),
   );
-  grid.addEventListener("pointerleave", () => say(chosen ?? null));
+  grid.addEventListener("pointerleave", () => say(chosen ?? marked));
   const last = [cells.length - 1, cells[0].length - 1];
   const by = (rows, columns) => () => {
     const [row, column] = focused ?? [0, 0];
@@ -98,8 +101,7 @@ function drawHeatmap(model, el, data) {
   model.off("change:selected", el.heatmapSelected);
   el.heatmapSelected = fromModel;
   model.on("change:selected", fromModel);
-  const marked = placeWhere(data, (cell) => cell.recommended);
-  focus(marked ?? [last[0], 0], false);
+  stand(marked ?? [last[0], 0]);
   chosen = undefined;
   fromModel();
 }

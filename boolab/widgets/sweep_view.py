@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import traitlets
 
 from boolab.errors import SettingError
+from boolab.stats.finding import count
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets.page import Part
 from boolab.widgets.shown import View
@@ -56,6 +57,7 @@ class SweepView(View, module="sweep_view"):
         self._state: State = "waiting"
         self._timer: asyncio.TimerHandle | None = None
         self._drew_s = 0.0
+        self._outputs: list[Any] = []
         if store is not None:
             self._board, self._state = _board_of(store, sweep), "snapshot"
         super().__init__(self._told())
@@ -114,8 +116,21 @@ class SweepView(View, module="sweep_view"):
         stopped = isinstance(error, KeyboardInterrupt | asyncio.CancelledError | GeneratorExit)
         self._state = "done" if error is None else "interrupted" if stopped else "failed"
         self._draw(None if stopped else error)
+        bundle = self._repr_mimebundle_() if self._outputs else {}
+        for output in self._outputs:
+            output.update(bundle, raw=True)
 
     # --- How it is shown ----------------------------------------------------------------------------------------------
+
+    def _ipython_display_(self, **_: object) -> None:
+        """Show it such that `end` can replace what a notebook keeps of it: else that were a sweep that never began."""
+        from IPython.display import display  # noqa: PLC0415 - only notebooks display
+
+        output = display(  # type: ignore[no-untyped-call]
+            self._repr_mimebundle_(), raw=True, display_id=True
+        )
+        if output is not None:  # None where there is no IPython: what it shows then is not kept
+            self._outputs.append(output)
 
     def _told(self, error: BaseException | None = None) -> dict[str, Any]:
         return self._board.told(self._state, time.monotonic(), error) | {"refresh": self._store is not None}
@@ -139,7 +154,7 @@ class SweepView(View, module="sweep_view"):
         lines = [", ".join(f"{one['n']:,} {one['reason']}" for one in told["reasons"])]
         for name, row in settings_of(told):
             share = f", {row['successes']:,} of {row['labelled']:,} successes" if row["labelled"] else ""
-            lines.append(f"{name}: {row['runs']:,} runs{share}, {row['steps']:.1f} steps on average")
+            lines.append(f"{name}: {count(row['runs'], 'run')}{share}, {row['steps']:.1f} steps on average")
         lines += [f"{one['runs']:,} failed: {one['error']}" for one in told["failures"]]
         return "\n".join(filter(None, [*lines, *told["notes"]]))
 

@@ -29,6 +29,20 @@ def test_a_click_on_a_cell_and_one_on_a_run_end_in_replay_at_its_step(page_of: P
     expect(row).to_have_attribute("aria-current", "true")
 
 
+def test_nothing_is_said_of_a_cell_before_one_is_pointed_at_and_what_can_be_done_is(page_of: PageOf) -> None:
+    page = page_of(Heatmap(TALLY, RUNS))
+    readout = page.locator(".readout")
+    expect(readout).to_have_text("Point at a cell for its numbers. Choose a cell to see its runs here.")
+    page.hover(cell(page, "4", "off"))
+    expect(readout).to_contain_text("Step cap 4")
+    page.hover(".finding")
+    expect(readout).not_to_contain_text("Step cap 4")
+    page.click(cell(page, "4", "off"))
+    page.hover(".finding")
+    expect(readout).to_contain_text("Step cap 4")
+    expect(readout).not_to_contain_text("Choose a cell")
+
+
 def test_the_grid_is_worked_by_keys_alone(page_of: PageOf) -> None:
     page = page_of(Heatmap(TALLY, RUNS), "dark")
     focused = page.locator(":focus")
