@@ -107,3 +107,18 @@ def test_hostile_text_in_a_file_is_no_markup(path: Path) -> None:
     assert "<img" not in shown
     assert "<script" not in shown
     assert "<script>" not in editor.to_html().split("<main")[1].split("<script type")[0]
+
+
+def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "AGENTS.md"
+    path.write_text("---\nname: a\nsteps: 5\n---\nYou look.\n", "utf-8")
+    path.chmod(0o444)
+    editor = AgentEditor(path)
+    editor.fields["steps"].value = "7"
+    with pytest.raises(AgentFileError, match="is read-only: make it writable"):
+        editor.save()
+    assert "steps: 5" in path.read_text("utf-8")
+    assert editor.changed
+    path.chmod(0o644)
+    editor.save()
+    assert "steps: 7" in path.read_text("utf-8")

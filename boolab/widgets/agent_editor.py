@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import stat
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -128,6 +129,9 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             raise AgentFileError(msg, path=self.path)
         raw = self.text.encode("utf-8")
         target = self.path.resolve()  # a link stays one
+        if not target.stat().st_mode & stat.S_IWUSR:  # the folder would let it be replaced all the same
+            msg = "is read-only: make it writable, then save"
+            raise AgentFileError(msg, path=self.path)
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             beside.write_bytes(raw)
