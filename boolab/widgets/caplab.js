@@ -250,7 +250,7 @@ function table(data, act) {
   const more = answer.cut.n - rows.length;
   return h("section", { class: "cut" },
     h("h4", {}, `The ${plural(answer.cut.n, "run")} that this setting would have cut`),
-    h("div", { class: "scroll" }, h("table", {},
+    h("div", { class: "scroll" }, h("table", { "aria-label": "Runs that the setting cuts" },
       h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)),
         h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "it took"),
         h("th", { scope: "col" }, h("span", { class: "only-read" }, "replay")))),

@@ -98,7 +98,7 @@ function render({ model, el }) {
     fill(
       table,
       h("h4", {}, settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", one.name, " ", h("b", {}, visible(one.value))])) : null),
-      h("table", {},
+      h("table", { "aria-label": "Runs by setting" },
         h("thead", {}, h("tr", {},
           columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))),
           h("th", { scope: "col", class: "number" }, "runs"),

@@ -1,13 +1,15 @@
-"""A widget of each kind, on the runs that are in the repository."""
+"""A widget of each kind, on what is in the repository."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final
 
 import boolab as bl
-from boolab.data import checkout
+from boolab.data import checkout, data_path
 from boolab.widgets.shown import Shown
 
 
@@ -17,9 +19,17 @@ def runs() -> list[bl.Run]:
     return list(bl.load_runs(checkout() / "datasets/runs"))[:50]
 
 
+@cache
 def failing() -> bl.Run:
     """One with many failed calls."""
     return max(runs(), key=lambda run: sum(bool(one and one.is_error) for step in run.steps for one in step.results))
+
+
+def caplab() -> Shown:
+    """At a cap that cuts some."""
+    lab = bl.CapLab(runs())
+    lab.setting = {"steps": 6}
+    return lab
 
 
 def heatmap() -> Shown:
@@ -29,14 +39,41 @@ def heatmap() -> Shown:
     return bl.Heatmap(bl.counterfactual(some, grid=grid, tally=True, progress=False), some)
 
 
+def compare() -> Shown:
+    """Two runs."""
+    one = failing()
+    other = next(run for run in runs() if run.run_id != one.run_id)
+    return bl.Compare(one, other)
+
+
+def sweep_view() -> Shown:
+    """A sweep that has ended; in a thread of its own, since a browser keeps this one's event loop: see `started`."""
+    view = bl.SweepView()
+    stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
+    grid = {"steps": [3, 5], "doom_loop": [None, 2]}
+    swept = bl.sweep(bl.Agent("walker"), "go", stuck, grid=grid, progress=view)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, swept).result()
+    return view
+
+
 EXAMPLES: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(failing()),
-    "CapLab": lambda: bl.CapLab(runs()),
+    "CapLab": caplab,
     "Heatmap": heatmap,
+    "Compare": compare,
+    "SweepView": sweep_view,
+    "AgentEditor": lambda: bl.AgentEditor(data_path("agents") / "AGENTS.md"),
 }
+
+
+@cache
+def example(name: str) -> Shown:
+    """An example, made once."""
+    return EXAMPLES[name]()
 
 
 @cache
 def page_with(name: str) -> str:
     """The page of an example, made once."""
-    return EXAMPLES[name]().to_html()
+    return example(name).to_html()
