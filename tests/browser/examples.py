@@ -50,7 +50,7 @@ def sweep_view() -> Shown:
     """A sweep that has ended; in a thread of its own, since a browser keeps this one's event loop: see `started`."""
     view = bl.SweepView()
     stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
-    grid = {"steps": [3, 5], "doom_loop": [None, 2]}
+    grid: dict[str, list[int | None]] = {"steps": [3, 5], "doom_loop": [None, 2]}
     swept = bl.sweep(bl.Agent("walker"), "go", stuck, grid=grid, progress=view)
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, swept).result()

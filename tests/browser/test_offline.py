@@ -11,10 +11,11 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
+import boolab as bl
 from boolab.data import checkout
 from tests.browser.chromium import PATIENCE_MS, Watch
 from tests.browser.conftest import PageOf
-from tests.browser.examples import EXAMPLES, failing, page_with
+from tests.browser.examples import EXAMPLES, example, failing, page_with, runs
 
 pytestmark = [
     pytest.mark.xdist_group("browser offline"),
@@ -58,30 +59,60 @@ def test_a_slider_of_caplab_moves_its_numbers(page_of: PageOf) -> None:
     lab.locator("input[type=range]").first.wait_for()
     before = lab.locator(".numbers").inner_text()
     slider = lab.locator("input[type=range]").first
-    slider.focus()
-    slider.press("Home")
-    expect(lab.locator(".numbers")).not_to_have_text(before, use_inner_text=True)
     slider.press("End")
-    expect(lab.locator(".numbers")).to_have_text(before, use_inner_text=True)
+    expect(lab.locator(".numbers")).not_to_have_text(before, use_inner_text=True)
+    expect(lab.locator(".run-row")).to_have_count(0)
+    slider.press("Home")
+    expect(lab.locator(".run-row")).not_to_have_count(0)
 
 
 def test_a_click_on_the_heat_map_and_on_a_run_opens_its_replay(page_of: PageOf) -> None:
     page = page_of(page_with("Heatmap"))
     page.locator(".cell[data-x='8'][data-y='12']").click()
-    page.locator(".run-row button.open").first.click()
-    expect(page.locator(".opened .boolab-replay .step-number")).to_contain_text("step 8 of")
+    row = page.locator(".run-row").first
+    (run,) = [run for run in runs() if run.run_id == row.get_attribute("data-run")]
+    row.locator("button.open").click()
+    stop = bl.counterfactual(run, grid={"steps": [8], "tool_budget": [12]}, progress=False)["stop_step"][0]
+    expect(page.locator(".opened .boolab-replay .step-number")).to_contain_text(f"step {stop} of {run.n_steps}")
+
+
+def test_a_step_of_either_compared_run_opens_its_replay(page_of: PageOf) -> None:
+    page = page_of(page_with("Compare"))
+    expect(page.locator(".divergence")).to_be_in_viewport()
+    for side in ("a", "b"):
+        page.locator(f".head[data-side='{side}'] .open").click()
+        parted = page.locator(f".row.different[data-{side}]").first.get_attribute(f"data-{side}")
+        expect(page.locator(".opened .boolab-replay .step-number")).to_contain_text(f"step {parted} of")
+
+
+def test_an_agents_file_is_read_with_the_limits_that_follow(page_of: PageOf) -> None:
+    form = page_of(page_with("AgentEditor")).locator(".boolab-agent_editor")
+    editor = example("AgentEditor")
+    assert isinstance(editor, bl.AgentEditor)
+    expect(form.locator(".limits li")).to_have_text(editor.effective)
+    for name, control in editor.fields.items():
+        said = form.locator(f"[data-field={name}]").first
+        expect(said).to_contain_text(control.value.splitlines()[0] if control.value else "not said")
+
+
+def test_a_sweep_that_ended_stays_as_it_ended(page_of: PageOf) -> None:
+    view = page_of(page_with("SweepView")).locator(".boolab-sweep_view")
+    expect(view.locator("h3")).to_contain_text("4 of 4 runs")
+    expect(view.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "4")
+    expect(view.locator(".key li")).to_have_text(["step cap 2", "doom loop 2"])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_where_no_script_runs_text_and_picture_stand(name: str, page_of: PageOf) -> None:
     page = page_of(page_with(name), javascript=False)
     assert len(page.locator("noscript pre").inner_text()) > 40
-    assert page.locator("noscript img").evaluate("(one) => one.naturalWidth") > 300
+    if name != "AgentEditor":  # a form: all that it says is in the text
+        assert page.locator("noscript img").evaluate("(one) => one.naturalWidth") > 300
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_a_notebook_keeps_is_a_short_text_and_a_page(name: str) -> None:
-    bundle = EXAMPLES[name]()._repr_mimebundle_()
+    bundle = example(name)._repr_mimebundle_()
     assert bundle["text/plain"].startswith(f"{name}(")
     assert len(bundle["text/plain"]) < 10_000
     assert "<iframe" in bundle["text/html"]
@@ -89,9 +120,9 @@ def test_what_a_notebook_keeps_is_a_short_text_and_a_page(name: str) -> None:
 
 def test_an_executed_notebook_exported_by_nbconvert_shows_the_widget(chromium: Browser, tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook()
-    runs = checkout() / "datasets/runs"
+    logs = checkout() / "datasets/runs"
     notebook.cells = [
-        nbformat.v4.new_code_cell(f"import boolab as bl\nbl.Replay(bl.load_runs({str(runs)!r})[0])"),
+        nbformat.v4.new_code_cell(f"import boolab as bl\nbl.Replay(bl.load_runs({str(logs)!r})[0])"),
     ]
     path = tmp_path / "shown.ipynb"
     nbformat.write(notebook, path)
