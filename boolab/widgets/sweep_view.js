@@ -97,10 +97,10 @@ function render({ model, el }) {
     const settings = data.planned_rows && data.planned_rows > data.n_rows ? `${count(data.n_rows)} of ${plural(data.planned_rows, "setting")} have begun` : plural(data.n_rows, "setting");
     fill(
       table,
-      h("h4", {}, settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", one.name, " ", h("b", {}, visible(one.value))])) : null),
+      h("h4", {}, settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", visible(one.name), " ", h("b", {}, visible(one.value))])) : null),
       h("table", { "aria-label": "Runs by setting" },
         h("thead", {}, h("tr", {},
-          columns.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))),
+          columns.map((name) => h("th", { scope: "col" }, visible(name.replaceAll("_", " ")))),
           h("th", { scope: "col", class: "number" }, "runs"),
           h("th", { scope: "col" }, "how they end"),
           labelled ? h("th", { scope: "col", class: "shares" }, "successes") : null,

@@ -14,17 +14,30 @@ from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, Frame, Page, expect
 
 import boolab as bl
+from boolab.sweeps.progress import Begun, CellResult
 from boolab.widgets.shown import Shown
 from tests.browser.chromium import PATIENCE_MS, Watch
 from tests.browser.conftest import PageOf
-from tests.browser.hostile import ACTIVE, MARKUP, SONG, TEXTS, control, hostile_run
+from tests.browser.hostile import ACTIVE, MARKUP, NAME, SONG, TEXTS, control, hostile_run
 
 pytestmark = pytest.mark.xdist_group("browser hostile")
 UNSEEN: Final = (
-    r"/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff]"
+    r"[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff]"
 )
+
+
+def sweep_view() -> Shown:
+    """A sweep whose names, settings and errors are hostile."""
+    view = bl.SweepView()
+    view.begin(Begun(3, {"agents": [NAME], "tasks": [NAME], "grid": {NAME: [NAME]}, "repeats": 1}))
+    view.add(CellResult(NAME, NAME, NAME, NAME, NAME, {NAME: NAME}, "error", 5, None, None, NAME))
+    view.end(RuntimeError(NAME))
+    return view
+
+
 SHOWN: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(hostile_run()),
+    "SweepView": sweep_view,
 }
 
 
