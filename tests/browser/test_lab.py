@@ -33,9 +33,25 @@ heatmap
 """,
     "SweepView": "view = bl.SweepView()\nview",
     "a sweep": """
+import asyncio
+gates = asyncio.Queue()
+async def ls():
+    await gates.get()
+    return "a.py"
 stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
-grid = {"steps": [3, 5], "doom_loop": [None, 2]}
-swept = await bl.sweep(bl.Agent("walker"), "go", stuck, grid=grid, progress=view)
+grid = {"steps": [1, 2, 3, 4], "doom_loop": [None]}
+sweeping = asyncio.ensure_future(
+    bl.sweep(bl.Agent("walker"), "go", stuck, grid=grid, tools=[ls], concurrency=1, progress=view)
+)
+""",
+    "Compare": "compared = bl.Compare(longest, min(runs, key=lambda run: run.n_steps))\ncompared",
+    "AgentEditor": """
+import shutil
+from pathlib import Path
+from boolab.data import data_path
+path = Path(shutil.copy(data_path("agents") / "AGENTS.md", "AGENTS.md"))
+editor = bl.AgentEditor(path)
+editor
 """,
     "hostile": """
 from tests.browser.hostile import hostile_run
@@ -196,11 +212,45 @@ def test_a_click_on_the_heat_map_and_on_a_run_ends_in_replay_where_it_stopped(bo
     assert book.ask("heatmap.replay.run.run_id") == opened["run"]
 
 
-def test_a_sweep_view_shows_how_the_sweep_went(book: Lab) -> None:
-    view = cell(book, "SweepView").locator(".boolab-sweep_view, .boolab-sweep-view").first
-    expect(view).to_contain_text("4")
-    for reason in book.ask("sorted({run.stop_reason for run in swept})"):
-        expect(view).to_contain_text(re.compile(reason.replace("_", "[_ ]")))
+def test_a_sweep_view_counts_while_the_sweep_runs(book: Lab) -> None:
+    """Each call of a tool waits until the test lets it go, so that what is seen is seen on the way."""
+    view = cell(book, "SweepView").locator(".boolab-sweep_view").first
+    expect(view.locator("h3")).to_contain_text("0 of 4 runs")
+    for calls, done in ((1, 1), (2, 2), (7, 4)):
+        book.ask(f"[gates.put_nowait(None) for _ in range({calls})]")
+        expect(view.locator("h3")).to_contain_text(f"{done} of 4 runs")
+        assert (view.get_attribute("data-state") == "running") is (done < 4)
+    book.becomes("sweeping.done()", True)
+    expect(view.locator(".key li")).to_have_text(["step cap 4"])
+    assert book.ask("[run.stop_reason for run in sweeping.result()]") == ["step_cap"] * 4
+
+
+def test_a_step_of_a_comparison_opens_below_it(book: Lab) -> None:
+    compared = cell(book, "Compare")
+    compared.locator(".head[data-side='b'] .open").click()
+    book.becomes("compared.opened is not None", True)
+    opened = book.ask("compared.opened")
+    assert opened["step"] == book.ask("compared.parting.step")
+    expect(compared.locator(".boolab-replay .step-number").first).to_contain_text(f"step {opened['step']} of")
+
+
+def test_an_agents_file_is_edited_in_its_form_and_changes_in_that_line_only(book: Lab) -> None:
+    form, path = cell(book, "AgentEditor"), book.folder / "AGENTS.md"
+    before = path.read_bytes().splitlines(keepends=True)
+    field, save = form.locator(".boolab-field-steps input"), form.locator("button.boolab-save")
+    field.fill("many")
+    field.press("Tab")
+    expect(form.locator("[role=alert]", has_text="'many' is not accepted")).to_be_visible()
+    expect(save).to_be_disabled()
+    field.fill("57")
+    field.press("Tab")
+    expect(form.locator(".limits li").first).to_have_text("steps: at most 57")
+    save.click()
+    expect(form.get_by_role("status")).to_have_text("saved")
+    after = path.read_bytes().splitlines(keepends=True)
+    changed = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert changed == [b"steps: 57\n"]
+    assert book.ask("bl.load_agents(path)[editor.fields['name'].value].steps") == 57
 
 
 def test_hostile_text_stays_text_in_the_notebook(book: Lab) -> None:
