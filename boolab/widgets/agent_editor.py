@@ -88,7 +88,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         rows = [ipywidgets.VBox([self.fields[name], self._says[name]]) for name in self.fields]
         buttons = ipywidgets.HBox([self.save_button, self.reload_button, self.status])
         super().__init__([self.agent_choice, *rows, self._under, buttons])
-        self.add_class("boolab-agent_editor")
+        self.add_class("boolab-agent_editor").add_class("boolab-whole")
         self._fill()
 
     # --- What is edited -----------------------------------------------------------------------------------------------

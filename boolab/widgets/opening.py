@@ -67,6 +67,7 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
         self._replay: Replay | None = None
         self._below = ipywidgets.VBox()
         super().__init__([view, self._below])
+        self.add_class("boolab-whole")
         for name in names:
             traitlets.link((view, name), (self, name))
         self.observe(self._open, "opened")

@@ -599,16 +599,27 @@ function render({ model, el }) {
   el.tabIndex = 0;
   el.setAttribute("role", "group");
   keys(el, keysOf(() => player), FIELD_KEYS);
+  let arrived = false;
   const stop = withData(model, el, (data) => {
     player?.end();
     el.setAttribute("aria-label", `Replay of ${visible(data.title ?? "a run")}`);
     player = playerOf(el, data, model);
+    if (!arrived) arrive(el);
+    arrived = true;
   });
   return () => {
     stop();
     player?.end();
     player = null;
   };
+}
+
+// A run that somebody opened from a list above it: go there, or it may stand unseen below the window's edge.
+function arrive(el) {
+  const whole = el.closest(".boolab-whole, #views");
+  if (!whole?.contains(document.activeElement) || el.contains(document.activeElement)) return;
+  el.focus({ preventScroll: true });
+  el.scrollIntoView({ block: "nearest" });
 }
 
 export default { render };

@@ -179,7 +179,8 @@ function timelineOf(data, onStep, describe) {
     plot = { left, width: Math.max(50, box.width - left - 14) };
     const right = plot.left + plot.width;
     const marks = placedMarks(
-      (data.marks ?? []).filter((mark) => mark.step !== null),
+      (data.marks ?? []).filter((mark) => mark.step !== null)
+        .sort((one, other) => one.step - other.step || !one.reason - !other.reason), // stops name a place before words do
       (step) => xOf(step > 0 ? spans.to[step - 1] ?? hi : spans.from[0] ?? 0),
       plot.left, right,
       (place) => pen.measureText(markText({ ...place, labels: [...place.labels, "", ""] })).width,

@@ -78,6 +78,7 @@ function keys(element, handlers, inFields = []) {
       return;
     }
     const handler = handlers[name];
+    if (!handler && event.key.length === 1) event.stopPropagation();
     if (!handler || (name === " " && event.target.closest?.("button, summary"))) return;
     if (handler(event) === false) return;
     event.preventDefault();
@@ -98,8 +99,19 @@ function eachFrame(draw) {
   return ask;
 }
 
+// Keep keys for a widget, and for the controls beside it: in JupyterLab a letter is a shortcut wherever no field has the
+// focus, and two d's delete the cell.
+function ownKeys(el) {
+  const mark = () => {
+    for (const one of [el, el.closest(".boolab-whole")]) one?.setAttribute("data-lm-suppress-shortcuts", "true");
+  };
+  mark();
+  requestAnimationFrame(mark); // by then it stands in the page
+}
+
 // The data of a model, unpacked now and whenever they change; an error is said in place. Returns what stops it.
 function withData(model, el, draw) {
+  ownKeys(el);
   let latest = 0;
   const read = async () => {
     const mine = (latest += 1);

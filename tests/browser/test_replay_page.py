@@ -127,6 +127,13 @@ def test_keys_move_the_play_head_and_all_that_follows_it(opened: Opened) -> None
         at(shown, n)
 
 
+def test_no_key_that_is_typed_in_it_is_a_shortcut_of_the_notebook(opened: Opened) -> None:
+    shown = opened(step=2)
+    shown.evaluate("window.heard = []; document.addEventListener('keydown', (event) => window.heard.push(event.key))")
+    press(shown, "d", "d", "x", "ArrowRight", "e", "Control+s")
+    assert shown.evaluate("window.heard") == ["Control", "s"]
+
+
 def test_play_goes_on_to_the_end_and_starts_again_from_there(opened: Opened) -> None:
     shown = opened(speed=16)
     press(shown, " ")
@@ -287,17 +294,12 @@ def test_a_run_without_steps_says_so(opened: Opened, data: dict[str, Any]) -> No
     expect(shown.locator(".step-number")).to_have_text("step 0 of 0")
 
 
-def test_nothing_is_wider_than_the_window_and_everything_has_a_name(opened: Opened) -> None:
+def test_nothing_is_wider_than_the_window(opened: Opened) -> None:
     shown = opened(step=4, query="old_name")
     shown.locator("button.subagent").click()
     for width in (1600, 1080, 540, 480):  # 540: a window of 1080 at 200%
         shown.set_viewport_size({"width": width, "height": 800})
         assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, width
-    names = shown.locator("button:visible, [role]:visible, select:visible, input:visible").evaluate_all(
-        "all => all.map((one) => one.ariaLabel || one.textContent.trim())"
-    )
-    assert len(names) > 20
-    assert all(names)
 
 
 def test_five_thousand_steps_are_drawn_a_screenful_at_a_time(opened: Opened, data: dict[str, Any]) -> None:
