@@ -209,6 +209,12 @@ def test_names_are_never_taken_for_markup(plot: Any, ax: Axes) -> None:
     assert rows(ax)[1].startswith("$x$")
 
 
+def test_tools_named_in_halves_of_letters_are_drawn(ax: Axes) -> None:
+    run = play([{"tool_calls": [call("a\ud800"), call("look")]}, "done"])
+    plot_tools(run, ax=ax)
+    assert "1 of 2" in title(ax)
+
+
 def test_names_of_tools_are_never_taken_for_markup(ax: Axes) -> None:
     plot_tools(calls((UGLY, True, False), ("ok_$1", False, False), ("ok_$1", False, False)), ax=ax)
     draw(ax)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from boolab.errors import SettingError
-from boolab.frames import calls_df
+from boolab.frames import TEXT, calls_df
 from boolab.plots import style
 from boolab.plots.bars import draw_bars, label_ends
 from boolab.plots.style import CALL_LOOKS, UNKNOWN
@@ -45,7 +45,7 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
     if calls.empty:
         return style.empty_axes(ax, "no tool calls")
     outcomes = outcomes_of(calls)
-    tools = cross(calls["tool"].astype("string").fillna("").replace("", "no name"), outcomes, CALL_LOOKS)
+    tools = cross(calls["tool"].astype(TEXT).fillna("").replace("", "no name"), outcomes, CALL_LOOKS)
     tools = tools.loc[tools.sum(axis=1).sort_values(ascending=False, kind="stable").index]
     shown = tools.iloc[:top]
     ax = style.rows_axes(ax, [shorten(str(name)) for name in shown.index], outcomes)

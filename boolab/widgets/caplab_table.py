@@ -103,7 +103,7 @@ class CapTable:
             for rank, axis in enumerate(self._settings.axes)
         ]
         self._lengths: Ints = np.diff(ledger.first)
-        self._names = {name: ledger.runs[name].astype(str).tolist() for name in ("run_id", "task", "agent")}
+        self._names = {name: [*map(str, ledger.runs[name])] for name in ("run_id", "task", "agent")}
         self._extent = _extent(ledger, self._places)
         self._edges = _edges(int(self._extent.max(initial=1)))
         self.measure = _measure(ledger, question.objective)

@@ -111,12 +111,12 @@ function makersOf(data, open) {
   return out;
 }
 
-// Draw the first rows, and a button for those that follow. Returns what draws more; false where there are none.
+// Draw the first rows, and a button for those that follow. Returns what draws more, and gives the first of them or null.
 function drawOn(rows, makers) {
   const more = h("button", { class: "more-rows fold" });
   let next = 0;
   const draw = () => {
-    if (next === makers.length) return false;
+    if (next === makers.length) return null;
     const until = Math.min(next + 3 * chunk, makers.length);
     const added = makers.slice(next, until).map((make) => make());
     next = until;
@@ -126,8 +126,7 @@ function drawOn(rows, makers) {
     return added[0];
   };
   more.addEventListener("click", () => {
-    const first = draw();
-    (first && first.querySelector("button"))?.focus({ preventScroll: true });
+    draw()?.querySelector("button")?.focus({ preventScroll: true });
   });
   put(rows, more);
   draw();

@@ -110,7 +110,7 @@ class Compare(OpensRuns):
         """The timelines of both; of long runs the part around where they part."""
         from matplotlib.figure import Figure  # noqa: PLC0415 - only where it is shown
 
-        figure = Figure(figsize=(7.2, 5.6), layout="constrained")
+        figure = Figure(figsize=(7.2, 9.6), layout="constrained")
         for side, ax in zip(self._sides, figure.subplots(2), strict=True):
             steps = side.run.steps
             if len(steps) > _MOST_DRAWN:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import nbformat
@@ -18,7 +20,7 @@ from boolab.sweeps.progress import Begun, CellResult
 from boolab.widgets.shown import Shown
 from tests.browser.chromium import PATIENCE_MS, Watch
 from tests.browser.conftest import PageOf
-from tests.browser.hostile import ACTIVE, MARKUP, NAME, SONG, TEXTS, control, hostile_run
+from tests.browser.hostile import ACTIVE, MARKUP, NAME, SONG, TEXTS, control, hostile_run, hostile_runs
 
 pytestmark = pytest.mark.xdist_group("browser hostile")
 UNSEEN: Final = (
@@ -35,10 +37,35 @@ def sweep_view() -> Shown:
     return view
 
 
+def heatmap() -> Shown:
+    """Caps and budgets of hostile runs."""
+    runs = hostile_runs()
+    grid = {"steps": [3, None], "tool_budget": [6, None]}
+    return bl.Heatmap(bl.counterfactual(runs, grid=grid, tally=True, progress=False), runs)
+
+
+def agent_editor() -> Shown:
+    """A file whose every text is hostile; no file is UTF-8 with halves of letters in it."""
+    told = NAME.encode(errors="replace").decode()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "AGENTS.md"
+        words = json.dumps(told)
+        path.write_text(f"---\nname: {words}\ndescription: {words}\nmodel: {words}\nmode: {words}\n---\n{told}\n")
+        return bl.AgentEditor(path)
+
+
 SHOWN: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(hostile_run()),
     "SweepView": sweep_view,
 }
+
+OTHERS: Final[dict[str, Callable[[], Shown]]] = {
+    "CapLab": lambda: bl.CapLab(hostile_runs()),
+    "Heatmap": heatmap,
+    "Compare": lambda: bl.Compare(*hostile_runs()[:2]),
+    "AgentEditor": agent_editor,
+}
+"""Looked at in one theme only: their pages take long to make."""
 
 
 LOOK: Final = """([markup, unseen]) => {
@@ -116,6 +143,21 @@ def test_nothing_in_a_page_is_taken_for_markup(name: str, theme: str, page_of: P
     page = page_of(page_with(name), theme)
     page.locator(".boolab").first.wait_for()
     expect(page.locator(".boolab").first).to_contain_text("<img src=x onerror=")
+    innocent(page)
+    page.evaluate("() => document.querySelectorAll('.boolab button').forEach((one) => one.click())")
+    innocent(page)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_nothing_in_other_pages_is_taken_for_markup(name: str, page_of: PageOf) -> None:
+    page = page_of(OTHERS[name]().to_html())
+    root = page.locator(".boolab").first
+    root.wait_for()
+    if name == "Heatmap":
+        page.locator(".cell").first.click()
+    if name == "CapLab":
+        page.locator("input[type=range]").first.press("Home")
+    expect(root).to_contain_text("<script>")
     innocent(page)
     page.evaluate("() => document.querySelectorAll('.boolab button').forEach((one) => one.click())")
     innocent(page)
