@@ -9,7 +9,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
+.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -25,7 +25,11 @@ demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figu
 
 test: $(READY) ## run the tests
 	.ci/chromium
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m "not pages"
+
+browser: $(READY) ## run all tests of widgets in a real browser: keyboards, contrast, widths, each widget's page
+	.ci/chromium
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup tests/browser
 
 properties: $(READY) ## try all properties on eight times as many random cases
 	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
+from playwright._impl._driver import compute_driver_executable
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Request, WebSocket, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 HOW_TO_GET_IT: Final = (
-    "no Chromium here: run .ci/chromium as root, or apt-get install chromium fonts-dejavu-core, or name a binary in "
-    "BOOLAB_CHROMIUM"
+    "no Chromium here: run .ci/chromium as root, or apt-get install chromium fonts-dejavu-core "
+    "libatomic1, or name a binary in BOOLAB_CHROMIUM"
 )
 QUIET: Final = (
     "--no-sandbox",
@@ -46,11 +48,17 @@ def program() -> str | None:
 def needed_program() -> str:
     """Where Chromium is; without it the test is skipped, or fails where everything must be tested."""
     found = program()
-    if found is None:
+    if found is None or not _driven():
         if os.environ.get("CI") == "true":
             pytest.fail(HOW_TO_GET_IT, pytrace=False)
         pytest.skip(HOW_TO_GET_IT)
     return found
+
+
+def _driven() -> bool:
+    """Whether what drives it starts: it needs a library that a bare Debian lacks."""
+    command, package = compute_driver_executable()
+    return subprocess.run([command, package, "--version"], capture_output=True, check=False).returncode == 0
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import pytest
 from boolab.widgets.agent_editor import AgentEditor
 from tests.browser.conftest import PageOf
 
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser agent editor")]
+
 HOSTILE = "<img src=x onerror='document.title=1'>"
 TEXT = f"""---
 name: a

@@ -11,6 +11,8 @@ from boolab.widgets.caplab import CapLab
 from tests.browser.conftest import PageOf
 from tests.caplab_cases import Told, runs_of
 
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser caplab")]
+
 HOSTILE = "<img src=x onerror=alert(1)>\u202etxt"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from playwright.sync_api import expect
 
 from boolab.types import Run
 from boolab.widgets.compare import Compare
 from tests.browser.conftest import PageOf
 from tests.test_compare_widget import long_run, run_of
+
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser compare")]
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from boolab.counterfactuals import counterfactual
 from boolab.widgets.heatmap import Heatmap
 from tests.browser.conftest import PageOf
 from tests.test_heatmap_widget import GRID, RUNS, TALLY
+
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser heatmap")]
 
 HOSTILE = "<svg onload=alert(1)>\u202e\x1b[31m"
 

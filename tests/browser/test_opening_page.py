@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import pytest
 from playwright.sync_api import expect
 
 from boolab.counterfactuals import counterfactual
@@ -14,6 +15,8 @@ from boolab.widgets.page import page
 from boolab.widgets.replay import Replay
 from tests.browser.conftest import PageOf
 from tests.helpers import distinct, play
+
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser opening")]
 
 NOTED: Final = """
 globalThis.pending = new Set();

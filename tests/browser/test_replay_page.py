@@ -17,6 +17,8 @@ from boolab.widgets.page import Part, module_of, page, styles_of
 from boolab.widgets.replay_data import replay_data
 from tests.browser.conftest import PageOf
 
+pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser replay")]
+
 LISTING: Final = "\n".join(f"src/core.py:{line}: from .old_name import thing_{line}" for line in range(1, 31))
 GREP: Final = {"name": "grep", "arguments": {"pattern": "old_name"}}
 STOP: Final = 7
