@@ -84,4 +84,4 @@ pictures: $(READY) ## make the README's pictures anew; needs Chromium
 	$(BIN)/python -m docs.pictures.make_pictures
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .venv-conformance out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache
+	rm -rf $(VENV) .venv-peers out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache

@@ -10,9 +10,9 @@ import pytest
 from benchmarks.conformance.known import KNOWN
 from benchmarks.conformance.observation import KEPT, Observation, Released, keep, read_kept
 from benchmarks.conformance.presets import PRESETS, NoSuchSetting, observe
-from benchmarks.conformance.released import HERE
 from benchmarks.conformance.report import PAGE, Row, compare, page, table
 from benchmarks.conformance.scenarios import DONE, PACKAGES, SCENARIOS, Scenario
+from benchmarks.environments import REQUIREMENTS
 
 RELEASED = read_kept()
 
@@ -44,7 +44,7 @@ def test_no_script_runs_out_so_that_every_end_is_the_harness_s_own() -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_requirements_are_pinned_and_name_the_version_that_was_observed(package: str) -> None:
-    lines = (HERE / "requirements" / f"{package}.txt").read_text(encoding="utf-8").split()
+    lines = (REQUIREMENTS / f"{package}.txt").read_text(encoding="utf-8").split()
     assert all(re.fullmatch(r"[a-z0-9._-]+==[a-z0-9.]+", line) for line in lines)
     assert f"{package}=={RELEASED[package].version}" in lines
 

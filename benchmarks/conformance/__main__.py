@@ -14,9 +14,10 @@ import sys
 from typing import get_args
 
 from benchmarks.conformance.observation import keep, read_kept
-from benchmarks.conformance.released import Skipped, environment, observe
+from benchmarks.conformance.released import observe
 from benchmarks.conformance.report import PAGE, Verdict, compare, page, table
 from benchmarks.conformance.scenarios import PACKAGES, SCENARIOS
+from benchmarks.environments import Skipped, environment
 
 
 def main() -> int:
