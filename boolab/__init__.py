@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         failing_actions,
         finish_streak,
         idle_streak,
+        reaches,
         repeating_actions,
         round_streak,
         same_error,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         text_mention,
         tool_window,
     )
+    from boolab.detectors import Detector, Seen
     from boolab.divergence import divergences, first_divergence
     from boolab.errors import (
         AgentFileError,
@@ -72,7 +74,7 @@ if TYPE_CHECKING:
     from boolab.policy import Guard, Policy
     from boolab.presets import dynamic_turns, fixed_turns, policies
     from boolab.public_data import load_dataset
-    from boolab.reading import Reading, load_runs, read_logs
+    from boolab.reading import Reader, Reading, load_runs, read_logs
     from boolab.runner import resume, run, run_sync, start
     from boolab.saving import save_runs
     from boolab.setup import Question
@@ -116,6 +118,7 @@ __all__ = [
     "CapLab",
     "Compaction",
     "Compare",
+    "Detector",
     "Finding",
     "Fit",
     "Guard",
@@ -128,6 +131,7 @@ __all__ = [
     "ProfileError",
     "Question",
     "ReadWarning",
+    "Reader",
     "Reading",
     "Recommendation",
     "RecordedModel",
@@ -139,6 +143,7 @@ __all__ = [
     "ScriptError",
     "ScriptExhausted",
     "ScriptedModel",
+    "Seen",
     "SettingError",
     "SimulatedModel",
     "Step",
@@ -195,6 +200,7 @@ __all__ = [
     "plot_timeline",
     "plot_tools",
     "policies",
+    "reaches",
     "read_logs",
     "read_steps",
     "recommend",
@@ -241,6 +247,7 @@ _HOMES = {
         "failing_actions",
         "finish_streak",
         "idle_streak",
+        "reaches",
         "repeating_actions",
         "round_streak",
         "same_error",
@@ -248,6 +255,7 @@ _HOMES = {
         "text_mention",
         "tool_window",
     ),
+    "detectors": ("Detector", "Seen"),
     "errors": (
         "AgentFileError",
         "BoolabError",
@@ -295,7 +303,7 @@ _HOMES = {
     "widgets.replay": ("Replay",),
     "widgets.sweep_view": ("SweepView",),
     "public_data": ("load_dataset",),
-    "reading": ("Reading", "load_runs", "read_logs"),
+    "reading": ("Reader", "Reading", "load_runs", "read_logs"),
     "saving": ("save_runs",),
     "runner": ("resume", "run", "run_sync", "start"),
     "stats.finding": ("Finding",),

@@ -16,7 +16,7 @@ from glob import has_magic
 from importlib import import_module
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 import boolab.readers as package
 from boolab.collection import without_collection
@@ -33,13 +33,23 @@ HEAD: Final = 65_536
 """How much of a file's beginning its format is detected from, in bytes."""
 
 _UNKNOWN: Final = "no reader recognises it"
+_PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, warn)"
 _STARS: Final = re.compile(r"\*\*+")
 _QUIET: Final = 20_000_000
 """Fewer bytes than these are read before a progress bar could be seen."""
 
 
+@runtime_checkable
 class Reader(Protocol):
-    """A module of `boolab.readers` that reads one format."""
+    """What reads one format: a module of `boolab.readers`, or a module, a class or an object of your own.
+
+    One of your own is given as `format=` to `load_runs` and `read_logs`. What each part of it means is said in
+    `boolab.readers`, and `docs/howto/add_a_reader.md` writes one.
+
+    Example:
+        >>> isinstance(readers()["claude_code"], Reader), isinstance("claude_code", Reader)
+        (True, False)
+    """
 
     @property
     def NAME(self) -> str: ...  # noqa: N802 - a module's constant
@@ -103,20 +113,21 @@ class Reading:
         return f"<Reading: {len(self.runs)} runs of {len(self.files)} files, {skipped} skipped, {told} warnings>"
 
 
-def load_runs(paths: Paths, format: str | None = None) -> list[Run]:  # noqa: A002 - the design's name
+def load_runs(paths: Paths, format: str | Reader | None = None) -> list[Run]:  # noqa: A002 - the design's name
     """Read logs of agents, of any of the formats in `docs/formats.md`, and what `save_runs` wrote.
 
     Args:
         paths: A file, a folder (searched with all its folders), a glob (`**` for any folders), or a list of these.
             `~` is expanded.
-        format: The name of the format, if it is not to be detected.
+        format: The name of the format, if it is not to be detected; or a reader of your own, which alone is then asked
+            whether a file is its format, and whose `SUFFIXES` alone are looked at in a folder.
 
     Returns:
         The runs. What could not be read is told by `ReadWarning`s, with path and line; `read_logs` gives a table of it.
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name.
+        SettingError: if no format has that name, or what is given is no reader.
 
     Example:
         >>> import tempfile
@@ -132,7 +143,7 @@ def load_runs(paths: Paths, format: str | None = None) -> list[Run]:  # noqa: A0
 def read_logs(
     paths: Paths,
     *,
-    format: str | None = None,  # noqa: A002 - the design's name
+    format: str | Reader | None = None,  # noqa: A002 - the design's name
     since: datetime | None = None,
     limit: int | None = None,
     progress: bool = True,
@@ -141,7 +152,7 @@ def read_logs(
 
     Args:
         paths: A file, a folder, a glob, or a list of these; see `load_runs`.
-        format: The name of the format, if it is not to be detected.
+        format: The name of the format, if it is not to be detected, or a reader of your own; see `load_runs`.
         since: Only files that were changed at this time or later.
         limit: At most so many logs, the newest first.
         progress: Show a progress bar, if it takes longer than two seconds and somebody can see it.
@@ -151,7 +162,7 @@ def read_logs(
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name.
+        SettingError: if no format has that name, or what is given is no reader.
     """
     rows, runs = [], []
     for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress):
@@ -163,7 +174,7 @@ def read_logs(
 def each_log(
     paths: Paths,
     *,
-    format: str | None = None,  # noqa: A002 - as above
+    format: str | Reader | None = None,  # noqa: A002 - as above
     since: datetime | None = None,
     limit: int | None = None,
     progress: bool = True,
@@ -175,13 +186,11 @@ def each_log(
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name.
+        SettingError: if no format has that name, or what is given is no reader.
     """
-    known = readers()
-    if format is not None and format not in known:
-        raise SettingError(f"format {format!r} is not known; accepted: {', '.join(known)}")
+    known, wanted = _asked(format)
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found = _find(given, since)
+    found = _find(given, since, known)
     if limit is not None:
         found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
     strict = len(given) == 1 and len(found) == 1 and found[0].named
@@ -191,7 +200,7 @@ def each_log(
         for file in found:
             if limit is not None and taken >= limit:
                 break
-            row, new = _take(file, known, format, strict=strict)
+            row, new = _take(file, known, wanted, strict=strict)
             for run in new:
                 home = homes.setdefault(run.run_id, row.path)
                 if home != row.path:
@@ -215,6 +224,17 @@ def readers() -> Mapping[str, Reader]:
     return {module.NAME: cast("Reader", module) for module in modules if hasattr(module, "sniff")}
 
 
+def _asked(format: str | Reader | None) -> tuple[Mapping[str, Reader], str | None]:  # noqa: A002 - as above
+    """The readers that are asked, and the name of the one format that is meant, if it is said."""
+    known = readers()
+    if format is None or (isinstance(format, str) and format in known):
+        return known, format
+    if isinstance(format, Reader):
+        return {format.NAME: format}, format.NAME
+    msg = f"format {format!r} is not known; accepted: {', '.join(known)}, or a reader: an object with {_PARTS}"
+    raise SettingError(msg)
+
+
 class _File(NamedTuple):
     path: Path
     stat: os.stat_result
@@ -222,12 +242,12 @@ class _File(NamedTuple):
     foldered: bool
 
 
-def _find(given: Sequence[str | Path], since: datetime | None) -> list[_File]:
+def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[str, Reader]) -> list[_File]:
     """The files that were meant, each once, in order."""
     after = None if since is None else since.timestamp()
     found: dict[str, _File] = {}
     for item in given:
-        for path, named, foldered in _matches(item):
+        for path, named, foldered in _matches(item, known):
             try:
                 stat = path.stat()
             except OSError as error:
@@ -244,11 +264,11 @@ def _find(given: Sequence[str | Path], since: datetime | None) -> list[_File]:
     return list(found.values())
 
 
-def _matches(item: str | Path) -> Iterator[tuple[Path, bool, bool]]:
+def _matches(item: str | Path, known: Mapping[str, Reader]) -> Iterator[tuple[Path, bool, bool]]:
     """The files of a path, a folder or a glob: each with whether it was named itself, and whether a folder held it."""
     path = Path(item).expanduser()
     if path.is_dir():
-        for name in _under(path):
+        for name in _under(path, known):
             yield Path(name), False, True
     elif path.exists() or not has_magic(str(path)):
         if not path.exists():
@@ -274,10 +294,9 @@ def matching(pattern: str | Path) -> Iterator[Path]:
     return Path(path.anchor).glob("/".join(parts[start:]))
 
 
-def _under(folder: Path) -> Iterator[str]:
-    known = readers().values()
-    suffixes = tuple({suffix for reader in known for suffix in reader.SUFFIXES})
-    inner = [reader.inner for reader in known if hasattr(reader, "inner")]
+def _under(folder: Path, known: Mapping[str, Reader]) -> Iterator[str]:
+    suffixes = tuple({suffix for reader in known.values() for suffix in reader.SUFFIXES})
+    inner = [reader.inner for reader in known.values() if hasattr(reader, "inner")]
     for place, folders, names in os.walk(folder):
         parts = {part for parts_of in inner for part in parts_of(folders)}
         folders[:] = sorted(set(folders) - parts)
