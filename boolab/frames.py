@@ -57,7 +57,7 @@ def runs_df(runs: Runs) -> pd.DataFrame:
     for name in names:
         if name not in _RUN_NAMES:
             values = [run.settings.get(name) for run in rows]
-            columns.append(Column(name, _dtype(values), _setting(name)))
+            columns.append(Column(well_formed(name), _dtype(values), _setting(name)))
     return _frame(columns, rows)
 
 
@@ -280,6 +280,11 @@ def _times(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a pandas array
 def _dtype(values: Iterable[object]) -> str:
     kinds = {type(value) for value in values if value is not None}
     return INT if kinds <= {int} else FLOAT if kinds <= {int, float} else TEXT
+
+
+def well_formed(text: str) -> str:
+    """The text with `?` for each half of a surrogate pair, which neither Arrow nor a column's name can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _setting(name: str) -> Callable[[Run], Any]:

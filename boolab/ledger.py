@@ -23,7 +23,7 @@ import pandas as pd
 
 from boolab.detectors import Detector, ErrorStreak, Identities, RepeatStreak
 from boolab.errors import SettingError
-from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, has_boundary, turns_of
+from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, has_boundary, turns_of, well_formed
 from boolab.limits import at_response, watched_at_response
 from boolab.policy import Policy
 from boolab.told import departures, speaks
@@ -251,7 +251,10 @@ def ledger_of(
         frame[name] = text([getattr(run, name) for run in rows])
     for name in dict.fromkeys(name for run in rows for name in run.settings):
         if name not in frame:
-            frame[name] = [run.settings.get(name) for run in rows]
+            values = [run.settings.get(name) for run in rows]
+            frame[well_formed(name)] = (
+                text(values) if all(value is None or isinstance(value, str) for value in values) else values
+            )
     raw = steps.columns()
     ledger = _ledger(
         frame, np.concatenate(([0], np.cumsum(counts))), raw, labels, ended, scope, watched, labelled=labelled

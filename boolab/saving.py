@@ -17,7 +17,7 @@ from boolab.atif import trajectory
 from boolab.codec import dumps, encode, run_fields
 from boolab.errors import SettingError
 from boolab.families import with_subagents
-from boolab.frames import TEXT, Runs, each_run
+from boolab.frames import TEXT, Runs, each_run, well_formed
 from boolab.types import Run
 
 if TYPE_CHECKING:
@@ -132,13 +132,8 @@ def _table(group: Sequence[tuple[Run, Records]]) -> pd.DataFrame:
     frame["run_record"] = pd.array([*heads, *(head for _, (head, _) in none)], dtype=TEXT)
     frame["step_record"] = pd.array([*steps, *[None] * len(none)], dtype=TEXT)
     for name in frame.columns[frame.dtypes == "string"]:
-        frame[name] = frame[name].map(_without_surrogates, na_action="ignore")
+        frame[name] = frame[name].map(well_formed, na_action="ignore")
     return frame.iloc[order].reset_index(drop=True)
-
-
-def _without_surrogates(text: str) -> str:
-    """A text that UTF-8 can hold: the records have it exactly."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _each_once(runs: Iterable[Run]) -> Iterator[Run]:

@@ -1,4 +1,4 @@
-"""How many random cases a property gets: fewer in `make test`, eight times as many in `make properties`."""
+"""How many random cases a property gets: two fifths of its number in `make test`, eight times it in `properties`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Final
 from hypothesis import settings
 
 USUAL: Final = 100
-"""What hypothesis' profiles say how many examples to make by."""
+"""How many random cases a property that says nothing gets; profiles say how many to make instead of so many."""
 
 
 def cases(usual: int, **how: Any) -> settings:
-    """Settings for so many random cases, or for more if hypothesis was started with a profile that says so.
+    """Settings for so many random cases, or for fewer or more as the profile says that hypothesis was started with.
 
     Args:
-        usual: How many there are in `make test`.
+        usual: How many there are in a profile of `USUAL` cases.
         how: Other settings.
     """
     return settings(max_examples=usual * settings().max_examples // USUAL, deadline=None, **how)

@@ -16,13 +16,16 @@ from tests.cases import USUAL
 
 OUT = Path(__file__).parent.parent / "out"
 
+settings.register_profile("quick", max_examples=2 * USUAL // 5)
 settings.register_profile("thorough", max_examples=8 * USUAL)
+settings.load_profile("quick")
 sing()  # before any test module is imported: one might look at the environment as it is
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--damage", type=int, default=10, help="how often each sample log is cut, and how often changed")
     parser.addoption("--soak", type=int, default=100, help="how many seeded runs the fault-injecting server gets")
+    parser.addoption("--cancel", action="store_true", help="cancel runs in all ways wherever they wait, not in a few")
     parser.addoption("--crash", type=int, default=20, help="how often sweeps are killed, half in each way to commit")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -19,6 +19,7 @@ from boolab import counterfactuals
 from boolab.data import data_path
 from boolab.partitions import partitions_of
 from tests import pieces
+from tests.cases import cases
 
 GRID: dict[str, list[int | None]] = {"steps": [5, 20, None], "doom_loop": [3, None], "tool_budget": [None, 10]}
 ASKED: dict[str, dict[str, Any]] = {
@@ -93,7 +94,7 @@ def test_the_part_of_a_worker_that_is_killed_counts_once(
     assert (tmp_path / "trace").exists()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@cases(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=8),
     group=st.integers(1, 9),

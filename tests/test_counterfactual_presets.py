@@ -20,15 +20,15 @@ from boolab.presets import policies
 from boolab.runner import run_sync
 from boolab.tools import ToolContext, tool
 from boolab.types import MICRO, Run
+from tests.cases import cases
 from tests.helpers import TOOLS, play
 from tests.test_counterfactuals import assert_spent, row_of
 from tests.test_properties import ARGUMENTS, NEVER
 
 REFUSED = {"opencode_v1": "compaction", "opencode_v2": "compaction", "crush": "compaction"}
 ANSWERED = [name for name in policies if name not in REFUSED]
-QUICK = settings(  # for each preset: more than 500 over those whose rules the model cannot see
-    max_examples=50,
-    deadline=None,
+QUICK = cases(  # for each preset: more than 200 over those whose rules the model cannot see
+    50,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )
@@ -171,7 +171,7 @@ def test_a_preset_stops_a_recording_where_the_live_loop_does(name: str) -> None:
 def test_a_tally_under_a_preset_is_the_sum_of_its_table(name: str) -> None:
     preset = replace(policies[name], summary="none")
 
-    @settings(QUICK, max_examples=10)
+    @settings(QUICK, max_examples=cases(10).max_examples)
     @given(st.data())
     def holds(data: Any) -> None:
         one, other = (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -18,6 +18,7 @@ from boolab.ledger import ledger_of
 from boolab.scopes import Detections, PerMessage, Rearmed
 from boolab.stop import StopRule, max_steps
 from boolab.types import Run
+from tests.cases import cases
 from tests.helpers import call, play
 
 RULES: list[StopRule] = [
@@ -58,7 +59,7 @@ ITEMS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@cases(25, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS)
 def test_a_rule_stops_a_live_run_where_it_is_first_true_in_the_recording_of_one_without_it(items: Any) -> None:
     whole = play([*items, "done"], stop=max_steps(1000))

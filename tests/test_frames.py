@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+import boolab as bl
 from boolab import calls_df, events_df, runs_df, steps_df
 from boolab.detectors import arguments_hash
 from boolab.events import run_events
@@ -217,3 +219,13 @@ def test_the_providers_own_finish_word_stands_beside_boolabs() -> None:
     frame = steps_df(play([Response("x", finish_reason="stop", native_finish_reason="end_turn"), "y"]))
     assert frame[["finish_reason", "native_finish_reason"]].values.tolist() == [["stop", "end_turn"]]
     assert steps_df(play(["y"]))["native_finish_reason"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"x": "a\ud800"}, {"k\ud800": 1}, {"k\udfff": "v\ud800"}, {"x": 1, "y": "\udfff"}]
+)
+def test_settings_that_hold_half_a_surrogate_are_tabled_counted_and_judged(settings: Mapping[str, Any]) -> None:
+    runs = [replace(play(distinct(3)), run_id=f"{n}", settings=settings, success=True) for n in range(3)]
+    assert [name.encode() for name in runs_df(runs).columns][-1] in (b"x", b"k?", b"y")
+    assert bl.counterfactual(runs, grid={"steps": [2, None]}, progress=False)["stop_reason"].notna().sum() == 6
+    assert bl.recommend(runs).setting is not None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -27,10 +27,10 @@ from boolab.stop import StopRule, doom_loop, error_streak, max_steps, max_tokens
 from boolab.subagents import family, task_tool
 from boolab.tools import ToolSpec, tool
 from boolab.types import Message, Response, Run, StepStart, Text, ToolCall, ToolResult, Usage
+from tests.cases import cases
 
-CASES = settings(
-    max_examples=300,
-    deadline=None,
+CASES = cases(
+    300,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.reuse, Phase.generate),  # to make a case smaller takes longer than the suite lets a test take
     print_blob=True,

@@ -167,7 +167,7 @@ def test_a_recording_played_again_under_its_policy_is_the_same_run(case: Case) -
 
 
 @pytest.mark.parametrize("name", sorted(policies))
-@settings(MANY, max_examples=15)
+@settings(MANY, max_examples=cases(15).max_examples)
 @given(data=st.data())
 def test_under_each_preset_a_recording_played_again_is_the_same_run(name: str, data: Any) -> None:
     case = data.draw(st.composite(lambda draw: Case(draw, get_policy(name)))())

@@ -20,24 +20,25 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import boolab as bl
 from boolab import counterfactuals
 from boolab.errors import RunFormatError, SettingError, StoreError
-from boolab.store import schema
+from boolab.store import schema, writer
 from boolab.store.fetch import INTERRUPTED
 from boolab.store.opening import PAGE_BYTES
 from boolab.store.records import records_of, run_of_record
 from boolab.store.stored import stored_runs
 from boolab.store.writer import Store
 from boolab.types import Message, Response, Run, Step, ToolCall, ToolResult, Usage
+from tests.cases import cases
 from tests.helpers import distinct, play
 from tests.test_saving import assert_same, live, runs
 
 NUMBERS = count()
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = cases(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 several = st.lists(runs(), max_size=3, unique_by=lambda run: run.run_id)
 
 
@@ -76,7 +77,7 @@ def put_stepwise(store: Store, run: Run) -> None:
     store.finish(run)
 
 
-@settings(max_examples=50, deadline=None)
+@cases(50)
 @given(run=runs(), shared=st.integers(0, 3))
 def test_a_record_is_the_run_also_in_another_process_and_with_the_steps_of_another_run(run: Run, shared: int) -> None:
     (record,) = records_of(run)
@@ -277,7 +278,7 @@ def test_families_that_are_added_flat_or_nested_are_the_same(tmp_path: Path) -> 
 # --- Sweeps -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@cases(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(range(6)), stepwise=st.integers(0, 63))
 def test_the_order_is_that_of_the_plans_whatever_the_order_of_the_runs(
     order: list[int], stepwise: int, tmp_path: Path
@@ -613,14 +614,15 @@ def test_a_store_that_cannot_be_read_is_told_by_load_runs_as_any_log(path: Path)
         bl.load_runs(path)
 
 
-def test_memory_does_not_grow_with_what_was_written(path: Path) -> None:
+def test_memory_does_not_grow_with_what_was_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "_BATCH_S", float("inf"))  # a slow machine's clock would make some batches smaller
     run = play(distinct(3))
 
     def peak(store: Store, first: int, n: int) -> int:
         tracemalloc.start()
         for k in range(first, first + n):
             store.put(records_of(replace(run, run_id=f"{k}")), f"cell {k}")
-            if k % 100 == 99:  # not when a clock says so
+            if k % 100 == 99:
                 store.flush()
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
