@@ -5,25 +5,9 @@ function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
 }
 
-function modelOf({ traits, data }) {
-  const values = { ...traits, _data: data === null ? null : new DataView(bytesOf(data).buffer) };
-  const listeners = {};
-  return {
-    get: (name) => values[name],
-    set(name, value) {
-      if (values[name] === value) return;
-      values[name] = value;
-      for (const one of [...(listeners[`change:${name}`] ?? [])]) one();
-    },
-    on: (event, listener) => (listeners[event] ??= []).push(listener),
-    off: (event, listener) => (listeners[event] = (listeners[event] ?? []).filter((one) => one !== listener)),
-    save_changes() {},
-    send() {},
-  };
-}
-
 function mount(view, place) {
-  const model = modelOf(view);
+  const data = view.data === null ? null : new DataView(bytesOf(view.data).buffer);
+  const model = traitsOf({ ...view.traits, _data: data });
   const el = document.createElement("div");
   place.append(el);
   return { model, end: modules[view.module].render({ model, el }) };

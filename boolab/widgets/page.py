@@ -16,7 +16,7 @@ from boolab.widgets.packing import packed
 
 _HERE: Final = files("boolab.widgets")
 _END: Final = "export default { render };"
-_PIECES: Final = {"replay": ("replay_timeline", "replay_step")}
+_PIECES: Final = {"replay": ("traits", "replay_timeline", "replay_step")}
 """By widget, the files that are read before its own."""
 
 
@@ -106,6 +106,7 @@ def page(
             "const modules = {};",
             *(f"modules[{json.dumps(name)}] = (() => {{\n{_returning(name)}\n}})();" for name in modules),
             f"const views = {_as_script(views)};",
+            text_of("traits.js"),
             text_of("page.js"),
         ]
     )

@@ -12,22 +12,6 @@ const HELP = [
   ["+ −", "zoom the timeline"], ["esc", "leave the search"], ["?", "these keys"],
 ];
 
-// The traits of a run within a run, which no kernel knows of.
-function localTraits(values) {
-  const listeners = {};
-  return {
-    get: (name) => values[name],
-    set(name, value) {
-      if (values[name] === value) return;
-      values[name] = value;
-      for (const one of [...(listeners[`change:${name}`] ?? [])]) one();
-    },
-    on: (event, listener) => (listeners[event] ??= []).push(listener),
-    off: (event, listener) => (listeners[event] = (listeners[event] ?? []).filter((one) => one !== listener)),
-    save_changes() {},
-  };
-}
-
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 
 // The items of the outline, of which only those in sight are in the page.
@@ -483,7 +467,7 @@ function playerOf(el, data, traits) {
 
   function openRun(index, place) {
     const { run } = data.children[index];
-    children[index] ??= localTraits({ step: 1, playing: false, speed: traits.get("speed"), axis: traits.get("axis"), query: "" });
+    children[index] ??= traitsOf({ step: 1, playing: false, speed: traits.get("speed"), axis: traits.get("axis"), query: "" });
     const inner = h("div", { class: "inner", tabindex: "0", role: "group", "aria-label": `Replay of subagent ${visible(run.title ?? "")}` });
     fill(place, inner);
     const nested = playerOf(inner, run, children[index]);
