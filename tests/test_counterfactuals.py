@@ -25,6 +25,7 @@ from boolab.stop import AnyOf, StopRule, doom_loop, error_streak, max_cost, max_
 from boolab.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 from tests.cases import cases
 from tests.helpers import distinct, play, steps
+from tests.project import ROOT
 from tests.test_properties import FREE, MANY, NEVER, rules, scripts
 from tests.walk import REASONS, UNITS, USED, total_of, walk
 
@@ -536,7 +537,7 @@ def test_labels_and_the_proxy_are_never_mixed() -> None:
     assert set(labelled["success_by"]) == {"label"}
 
 
-DATA = Path(bl.__file__).parents[2] / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
+DATA = ROOT.parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the tau-bench sample (shared/data) is not beside this checkout")

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from boolab.data import checkout, data_path
+from boolab.data import data_path
 from boolab.demo_logs import REAL, Recording, Told, recordings, tell
 from boolab.demo_text import WIDTH
 from boolab.frames import calls_df, runs_df
 from boolab.reading import load_runs
 from boolab.types import Run
+from tests.project import ROOT
 
 FOLDER = data_path("datasets") / "runs"
 README = (FOLDER / "README.md").read_text()
@@ -130,9 +131,9 @@ def test_its_figures_can_be_drawn(told: Told) -> None:
         assert ax.get_title(loc="left")
 
 
-@pytest.mark.skipif(not (checkout().parent / REAL).is_file(), reason=f"{REAL} is not beside the checkout")
+@pytest.mark.skipif(not (ROOT.parent / REAL).is_file(), reason=f"{REAL} is not beside the checkout")
 def test_on_real_logs_it_prints_the_numbers_of_the_reference() -> None:
-    text = tell(recordings()[:1]).text
+    text = tell(recordings(ROOT.parent)[:1]).text
     for limit, kept, steps in (
         ("step cap 5", "3-10 of 21", "392"),
         ("step cap 15", "17-18 of 21", "81"),

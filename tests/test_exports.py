@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import boolab
-from boolab.data import checkout
+from tests.project import ROOT
 
 
 def test_the_public_names_are_sorted_and_all_can_be_had() -> None:
@@ -38,7 +38,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_importing_boolab_imports_nothing_heavy() -> None:
     code = "import sys, boolab; print([m for m in ('pandas', 'numpy', 'matplotlib', 'pydantic') if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=checkout())
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"
 
 

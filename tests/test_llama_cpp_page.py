@@ -12,13 +12,13 @@ import pytest
 
 import boolab as bl
 from boolab.cli import main
-from boolab.data import checkout
 from boolab.types import UNKNOWN_USAGE
 from tests.model_server import Answer, Asked, ModelServer, stream
+from tests.pages import evaluate
+from tests.project import ROOT
 from tests.sse_cases import body
-from tests.test_readme import run_cell
 
-PAGE = (checkout() / "docs" / "llama_cpp.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "llama_cpp.md").read_text(encoding="utf-8")
 URL = "http://127.0.0.1:8000"
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"```sh\n(?:mkdir (\w+)\n)?(boolab .*?)```", PAGE, re.DOTALL)
@@ -59,7 +59,7 @@ def test_the_code_of_the_page_runs_and_ends_as_it_says(
     names: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ModelServer(reply=said_anew) as server:
-        frames = [run_cell(source.replace(URL, server.url), names) for source in CODE]
+        frames = [evaluate(source.replace(URL, server.url), names) for source in CODE]
     assert last_line(capsys.readouterr().out) == "step_cap by max_steps(3) at boundary 3, 3 of 3"
     assert "━━ step_cap by max_steps(3) at boundary 3, 3 of 3 ━" in PAGE
     assert str(frames[-1]) in PAGE
@@ -68,7 +68,7 @@ def test_the_code_of_the_page_runs_and_ends_as_it_says(
 
 def test_what_the_page_forces_reaches_the_server_until_the_wrap_up(names: dict[str, Any]) -> None:
     with ModelServer(reply=said_anew) as server:
-        run_cell(CODE[0].replace(URL, server.url), names)
+        evaluate(CODE[0].replace(URL, server.url), names)
     *steps, wrap_up = [asked.json for asked in server.asked]
     assert [request["tool_choice"] for request in steps] == [{"type": "function", "function": {"name": "add"}}] * 3
     assert not isinstance(wrap_up.get("tool_choice"), dict)
@@ -93,4 +93,4 @@ def test_the_commands_of_the_page_run_and_end_as_it_says(
 
 def test_the_files_that_the_page_links_are_there() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", PAGE):
-        assert (checkout() / "docs" / target).exists(), target
+        assert (ROOT / "docs" / target).exists(), target

@@ -12,17 +12,17 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from boolab.data import checkout
 from tests.model_protocols import CHAT, Said
 from tests.model_server import PATIENCE_S, ModelServer, stream
+from tests.project import ROOT
 
 pytestmark = [
     # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-LOGS = checkout().parent / "shared/data/claude-code"
-NOTEBOOKS = {path.stem[:2]: path for path in sorted((checkout() / "notebooks").glob("*.ipynb"))}
+LOGS = ROOT.parent / "shared/data/claude-code"
+NOTEBOOKS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 """By their numbers."""
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.random_gguf import CHAT_TEMPLATE, END, vocabulary, weights
-from boolab.data import checkout
+from tests.project import ROOT
 
 
 def test_all_weights_fit_into_less_than_a_megabyte() -> None:
@@ -48,7 +48,7 @@ def test_without_the_package_gguf_it_says_what_to_install(tmp_path: Path) -> Non
         "random_gguf.write(pathlib.Path(sys.argv[1]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], cwd=checkout(), capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(path)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, path.exists()) == (1, False)
     assert "pip install gguf" in done.stderr

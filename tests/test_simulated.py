@@ -28,7 +28,6 @@ from boolab.agents import Agent
 from boolab.branching import branch
 from boolab.clock import VirtualClock
 from boolab.compaction import Compaction
-from boolab.data import checkout
 from boolab.models.base import Emit, Model, Request, what_is_wrong
 from boolab.models.profile import Profile
 from boolab.models.recorded import RecordedModel
@@ -40,6 +39,7 @@ from boolab.stop import max_steps
 from boolab.tools import ToolContext, open_tool
 from boolab.types import Event, History, Response, Run, Step, ToolCall, ToolResult
 from tests.helpers import QUIET
+from tests.project import ROOT
 
 LIVELY: dict[str, Any] = {
     "name": "lively",
@@ -156,7 +156,7 @@ def test_a_run_is_the_same_in_another_process_and_from_a_pickled_model() -> None
         "sys.stdout.buffer.write(pickle.dumps(runs))"
     )
     given = pickle.dumps((MODEL, FREE))
-    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True, cwd=checkout())
+    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, check=True, cwd=ROOT)
     there = pickle.loads(done.stdout)  # noqa: S301 - our own
     assert [bare(run) for run in there] == [lively_runs()[seed] for seed in (4, 2, 0)]
 

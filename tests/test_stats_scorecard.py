@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from boolab.stats.scores import FAILED, NOT_ENDED
 from boolab.stop import StopRule, doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
 from boolab.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 from tests.cases import cases
+from tests.project import ROOT
 from tests.test_counterfactuals import LIMITS, MAKE, sessions
 from tests.walk import walk
 
@@ -524,7 +524,7 @@ def test_something_else_than_a_run_is_a_type_error() -> None:
 
 # --- Real logs --------------------------------------------------------------------------------------------------------
 
-DATA = Path(bl.__file__).parents[2] / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
+DATA = ROOT.parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the tau-bench sample (shared/data) is not beside this checkout")

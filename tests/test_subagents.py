@@ -13,7 +13,6 @@ import pytest
 
 import boolab as bl
 from boolab.clock import VirtualClock
-from boolab.data import checkout
 from boolab.errors import SettingError, ToolError
 from boolab.events import run_events
 from boolab.models.base import Emit, Request
@@ -26,8 +25,9 @@ from boolab.subagents import family, task_tool
 from boolab.tools import ToolContext, ToolSpec, tool
 from boolab.types import Event, Response, Run, ToolResult
 from tests.helpers import QUIET, TOOLS, ask, call, distinct, look
+from tests.project import ROOT
 
-DOCS = checkout() / "docs" / "subagents.md"
+DOCS = ROOT / "docs" / "subagents.md"
 SPENT = {"input_tokens": 60, "output_tokens": 40, "cost_usd": 0.01}
 ONE_STEP = {"calls": 1, "tokens": 100, "cost": 10_000, "elapsed": 1000}
 """What one step of `busy` spends."""

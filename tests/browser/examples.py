@@ -9,14 +9,15 @@ from functools import cache
 from typing import Final
 
 import boolab as bl
-from boolab.data import checkout, data_path
+from boolab.data import data_path
 from boolab.widgets.shown import Shown
+from tests.project import ROOT
 
 
 @cache
 def runs() -> list[bl.Run]:
     """Some of the runs of a simulated agent."""
-    return list(bl.load_runs(checkout() / "datasets/runs"))[:50]
+    return list(bl.load_runs(ROOT / "datasets/runs"))[:50]
 
 
 @cache

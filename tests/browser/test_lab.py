@@ -9,19 +9,19 @@ from typing import Final
 import pytest
 from playwright.sync_api import Locator, expect
 
-from boolab.data import checkout
 from tests.browser.hostile import MARKUP
 from tests.browser.lab import Lab
+from tests.project import ROOT
 
 pytestmark = pytest.mark.xdist_group("browser lab")
 CELLS: Final = {
     "runs": f"""
 import sys
-sys.path.insert(0, {str(checkout())!r})
+sys.path.insert(0, {str(ROOT)!r})
 from dataclasses import replace
 from IPython.display import display
 import boolab as bl
-runs = bl.load_runs({str(checkout() / "datasets/runs")!r})[:50]
+runs = bl.load_runs({str(ROOT / "datasets/runs")!r})[:50]
 longest = max(runs, key=lambda run: run.n_steps)
 """,
     "Replay": "replay = bl.Replay(longest)\nreplay",

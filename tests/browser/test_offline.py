@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 import boolab as bl
-from boolab.data import checkout
 from tests.browser.chromium import PATIENCE_MS, Watch
 from tests.browser.conftest import PageOf
 from tests.browser.examples import EXAMPLES, example, failing, page_with, runs
+from tests.project import ROOT
 
 pytestmark = [
     pytest.mark.xdist_group("browser offline"),
@@ -120,7 +120,7 @@ def test_what_a_notebook_keeps_is_a_short_text_and_a_page(name: str) -> None:
 
 def test_an_executed_notebook_exported_by_nbconvert_shows_the_widget(chromium: Browser, tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook()
-    logs = checkout() / "datasets/runs"
+    logs = ROOT / "datasets/runs"
     notebook.cells = [
         nbformat.v4.new_code_cell(f"import boolab as bl\nbl.Replay(bl.load_runs({str(logs)!r})[0])"),
     ]

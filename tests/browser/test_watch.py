@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from boolab.data import checkout
 from tests.browser import chromium as finding
 from tests.browser.chromium import PATIENCE_MS, Watch, needed_program
+from tests.project import ROOT
 
 pytestmark = pytest.mark.xdist_group("browser watch")
 BAD = {
@@ -73,7 +73,7 @@ def test_make_test_says_in_one_line_what_to_do_where_it_cannot_install_a_browser
     """With nothing on the path but a shell's own tools, there is no browser and no apt."""
     for name in ("sh", "id"):
         (tmp_path / name).symlink_to(shutil.which(name) or "")
-    script, path = checkout() / ".ci/chromium", {"PATH": str(tmp_path)}
+    script, path = ROOT / ".ci/chromium", {"PATH": str(tmp_path)}
     done = subprocess.run(["/bin/sh", script], env=path, capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1

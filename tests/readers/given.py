@@ -16,6 +16,7 @@ from typing import Final
 import pandas as pd
 
 import boolab as bl
+from boolab.data import data_path
 from boolab.errors import ReadWarning
 from boolab.reading import read_logs, readers
 from boolab.saving import save_runs
@@ -65,7 +66,7 @@ def samples() -> dict[str, list[Run]]:
     found: dict[str, list[Run]] = {name: [] for name in readers()}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)
-        own = bl.load_runs(Path(bl.__file__).parents[1] / "datasets" / "runs" / "coder.jsonl")[:12]
+        own = bl.load_runs(data_path("datasets") / "runs" / "coder.jsonl")[:12]
         save_runs(own, Path(folder) / "own.parquet")
         with bl.Store(Path(folder) / "own.db") as store:
             store.add(own)

@@ -1,0 +1,9 @@
+"""Where the project's own files lie: beside these tests, also where boolab itself is installed elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+"""The folder of README.md, docs, notebooks and datasets; `boolab.data.checkout` asks where the package lies instead."""
