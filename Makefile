@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS := $(VENV)/.docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures clean help
+.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures docs clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -62,7 +63,7 @@ harnesses: $(READY) ## put what each preset is into docs/harnesses.md
 	$(BIN)/python -m tests.harness_page --write
 
 bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, real models' client, sweeps, and widgets
-	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python -m benchmarks.loop
 	$(BIN)/python benchmarks/counterfactual.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/stream.py
@@ -82,6 +83,16 @@ pictures: $(READY) ## make the README's pictures anew; needs Chromium
 	$(BIN)/boolab demo
 	cp out/demo/stop_reasons_by_setting.png docs/pictures/
 	$(BIN)/python -m docs.pictures.make_pictures
+
+docs: $(DOCS) ## build the documentation in out/docs: guides, notebooks, and the reference from docstrings
+	rm -rf out/docs
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --jobs 2 -c docs/site -d out/doctrees . out/docs
+	$(BIN)/python docs/site/check.py out/docs
+	@echo "Open out/docs/index.html."
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $(DOCS)
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .venv-peers out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache

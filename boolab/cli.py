@@ -12,7 +12,7 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,6 +64,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return 2
     return _exit_code(args.run, args)
+
+
+def help_pages() -> dict[str, str]:
+    """The help of the command and of each subcommand, by what is typed before `--help`.
+
+    Returns:
+        The texts as they are printed, the command's own first.
+
+    Example:
+        >>> list(help_pages())[:2]
+        ['boolab', 'boolab doctor']
+    """
+    return dict(_pages(_parser()))
+
+
+def _pages(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    yield parser.prog, parser.format_help()
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to ask for subcommands
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for command in action.choices.values():
+                yield from _pages(command)
 
 
 def _open_what_is_closed() -> None:

@@ -123,9 +123,10 @@ def counterfactual(
         One row for each run and setting: run_id; the columns of `by`; one column for each axis (that of `steps` is
         `step_cap`), and `rule` if there are rules; outcome, stop_turn, stop_step (the boundary within the scope),
         stop_reason, also_true, success, kept_lower, kept_upper, the steps, tool_calls, tokens and cost_usd that are
-        spent, and saved_ for each of them: what the turn that is stopped would have gone on to use. A stop at the
-        response has paid for that response and executed none of its calls: it counts in steps, tokens and cost_usd, and
-        stop_step is the boundary before it. stop_reason is NA where a policy has told the model something. success_by
+        spent, and `saved_` with the same name for each of them: what the turn that is stopped would have gone on to
+        use. A stop at the response has paid for that response and executed none of its calls: it counts in steps,
+        tokens and cost_usd, and stop_step is the boundary before it. stop_reason is NA where a policy has told the
+        model something. success_by
         says what a success is: a label, or, where no run has one, that the run ended by itself.
 
         With `tally`: the axes, n_runs, the number of runs by outcome and by stop reason, successes (the base of

@@ -502,7 +502,7 @@ _PRESETS: Final = (
 )
 
 policies: Final[dict[str, Policy]] = {policy.name: policy for policy in _PRESETS}
-"""The presets, by name."""
+"""The presets by name, as `boolab.policies` gives them; docs/harnesses.md lays them side by side."""
 
 
 def get_policy(policy: str | Policy) -> Policy:

@@ -26,7 +26,7 @@ model calls, the tools run, the model calls without tools (wrap-ups), and the pa
 are known and left have their reasons in [known.py](../benchmarks/conformance/known.py).
 
 The scripts are in [scenarios.py](../benchmarks/conformance/scenarios.py), the drivers in
-[peers](../benchmarks/conformance/peers). Tools run are counted inside the tools; finish tools (`submit`,
+[peers](../benchmarks/conformance/peers/exchange.py). Tools run are counted inside the tools; finish tools (`submit`,
 `final_answer`) do not count. A setting that a package rejects is a `ValueError`.
 """
 

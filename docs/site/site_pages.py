@@ -1,0 +1,112 @@
+"""What the site needs beyond Sphinx: the reference from lists of names, docstrings in Markdown's hand, and help pages.
+
+A page of the reference lists names, one a line, in `.. members::`. What they are, their signatures and their texts come
+from the package. `.. help-pages::` shows the help of the command and of each subcommand, as the parser prints it.
+"""  # noqa: INP001 - an extension beside its configuration
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+import boolab
+from boolab.cli import help_pages
+
+if TYPE_CHECKING:
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+HOMES = {f"boolab.{home}.{name}": f"boolab.{name}" for home, names in boolab._HOMES.items() for name in names}  # noqa: SLF001
+"""Where a public name is defined, and where it is documented."""
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+
+
+class Members(SphinxDirective):
+    """A table of the names that are listed, and then each in full."""
+
+    has_content: ClassVar[bool] = True
+
+    def run(self) -> list[nodes.Node]:
+        names = [_documented(line.strip()) for line in self.content if line.strip()]
+        lines = [".. autosummary::", "", *(f"   {name}" for name in names), ""]
+        for name in names:
+            lines += [f".. {_directive(name)}:: {name}", *_OPTIONS.get(_directive(name), ()), ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def _documented(name: str) -> str:
+    """Where a name's text is to be found: for data, whose docstrings only their own module's source has, at home."""
+    value = getattr(boolab, name, None)
+    homes = {public: home for home, public in HOMES.items()}
+    return f"boolab.{name}" if callable(value) or value is None else homes[f"boolab.{name}"]
+
+
+_OPTIONS = {
+    "autoclass": ("   :members:",),
+    "autoexception": ("   :members:", "   :show-inheritance:"),
+    "autodata": ("   :no-value:",),
+}
+
+
+def _directive(name: str) -> str:
+    module, _, last = name.rpartition(".")
+    value = getattr(__import__(module, fromlist=[last]), last)
+    if inspect.isclass(value):
+        return "autoexception" if issubclass(value, BaseException) else "autoclass"
+    return "autofunction" if inspect.isroutine(value) else "autodata"
+
+
+class HelpPages(SphinxDirective):
+    """The help of the command and of each subcommand, from the parser itself, 80 columns wide."""
+
+    def run(self) -> list[nodes.Node]:
+        sections: list[nodes.Node] = []
+        for command, text in help_pages().items():
+            section = nodes.section(ids=[nodes.make_id(command)], names=[command])
+            section += nodes.title(command, command)
+            section += nodes.literal_block(text, text, language="text")
+            self.state.document.note_explicit_target(section)
+            sections.append(section)
+        return sections
+
+
+def as_restructured_text(app: Sphinx, what: str, name: str, obj: object, options: Any, lines: list[str]) -> None:  # noqa: ARG001, ANN401 - autodoc's signature
+    """Make code in single backticks code, and a link where it names something public."""
+    lines[:] = _CODE.sub(_as_role, "\n".join(lines)).split("\n")
+
+
+def _as_role(found: re.Match[str]) -> str:
+    code = " ".join(found[1].split())
+    public = code.removeprefix("boolab.").removesuffix("()")
+    if public in boolab.__all__:
+        return f":py:obj:`{code} <boolab.{public}>`"
+    return f"``{code}``"
+
+
+def skip_plumbing(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:  # noqa: ARG001, ANN401 - autodoc's signature
+    """Leave out the fields of named tuples, whose docstrings are Python's own: the class's docstring has them."""
+    return True if (inspect.getdoc(obj) or "").startswith("Alias for field number") else None
+
+
+def to_the_public_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement) -> Any:  # noqa: ANN401 - Sphinx's signature
+    """Lead a type in a signature, which names the module of its definition, to where it is documented."""
+    public = HOMES.get(node.get("reftarget", ""))
+    if public is None:
+        return None
+    domain = env.domains.python_domain
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", public, node, content)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register all of it."""
+    app.add_directive("members", Members)
+    app.add_directive("help-pages", HelpPages)
+    app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon's
+    app.connect("autodoc-skip-member", skip_plumbing)
+    app.connect("missing-reference", to_the_public_name)
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}
