@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from boolab.abort import Abort
     from boolab.agents import Agent, load_agents
+    from boolab.bash import bash_tool
     from boolab.branching import branch
     from boolab.compaction import Compaction
     from boolab.compare import compare_policies
@@ -161,6 +162,7 @@ __all__ = [
     "Usage",
     "WorkerDied",
     "alternating_actions",
+    "bash_tool",
     "boundaries_df",
     "branch",
     "calls_df",
@@ -237,6 +239,7 @@ _HOMES = {
     "presets": ("dynamic_turns", "fixed_turns", "policies"),
     "abort": ("Abort",),
     "agents": ("Agent", "load_agents"),
+    "bash": ("bash_tool",),
     "branching": ("branch",),
     "counterfactuals": ("counterfactual",),
     "detector_rules": (

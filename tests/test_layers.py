@@ -13,6 +13,8 @@ LAYERS = {
     1: {
         "abort",
         "actions",
+        "bash",
+        "bash_guard",
         "chants",
         "codec",
         "compaction",
@@ -52,6 +54,7 @@ LAYERS = {
         "models.simulated",
         "models.throttle",
         "models.wire",
+        "notebooks",
         "processes",
         "scopes",
         "stop",
@@ -166,6 +169,7 @@ LAYERS = {
         "sweeps.sweep",
     },
     5: {
+        "__main__",
         "cli",
         "report",
         "report.figures",
