@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 import pytest
 
@@ -22,7 +23,7 @@ class Toy:
 
     NAME = "toy"
     SUFFIXES = (".toylog",)
-    PLACES: tuple[str, ...] = ()
+    PLACES: ClassVar[tuple[str, ...]] = ()
     LOOKED_FOR = 'objects with "log": "toy"'
 
     @staticmethod
@@ -93,4 +94,4 @@ def test_what_is_no_reader_is_refused_with_what_one_has(tmp_path: Path) -> None:
         NAME = "half"
 
     with pytest.raises(SettingError, match=r"accepted: .*atif.* NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff\(head\)"):
-        bl.load_runs(tmp_path, format=Half)  # type: ignore[type-var] # a type checker says so too
+        bl.load_runs(tmp_path, format=Half)  # type: ignore[arg-type] # a type checker says so too

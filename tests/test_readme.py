@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import ast
-import asyncio
-import inspect
 import re
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from boolab.data import checkout
+from tests.pages import evaluate
+from tests.project import ROOT
 
-README = (checkout() / "README.md").read_text()
+README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-
-
-def run_cell(source: str, namespace: dict[str, Any]) -> object:
-    """Execute code that may await, as a notebook cell does, and give the last frame that an expression made."""
-    frame: object = None
-    for node in ast.parse(source).body:
-        mode = "eval" if isinstance(node, ast.Expr) else "exec"
-        code: Any = ast.Expression(node.value) if isinstance(node, ast.Expr) else ast.Module([node], [])
-        compiled = compile(code, "README.md", mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        value = eval(compiled, namespace)  # noqa: S307 - the project's own README
-        if inspect.iscoroutine(value):
-            value = asyncio.run(value)
-        frame = value if isinstance(value, pd.DataFrame) else frame
-    return frame
 
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a checkout, so that what the README's code writes is not written into this one."""
-    for entry in checkout().iterdir():
+    for entry in ROOT.iterdir():
         if not entry.name.startswith("."):
             (tmp_path / entry.name).symlink_to(entry)
     monkeypatch.chdir(tmp_path)
@@ -48,7 +32,7 @@ def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(
 ) -> None:
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, Any] = {}
-    values = [run_cell(block, namespace) for block in BLOCKS]
+    values = [evaluate(block, namespace) for block in BLOCKS]
     assert len(BLOCKS) == 10
     shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
     table: Any = values[0]
@@ -64,11 +48,11 @@ def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(
 
 
 def test_what_the_readme_says_of_the_recording_is_what_its_code_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(checkout())
+    monkeypatch.chdir(ROOT)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, Any] = {}
     for block in BLOCKS[:-5]:
-        run_cell(block, namespace)
+        evaluate(block, namespace)
     shown = re.findall(r"```\n(Ship .*?)```", README, re.DOTALL)
     assert shown[0] in str(namespace["found"])
     worst = namespace["worst"]
@@ -81,8 +65,8 @@ def test_what_the_readme_says_of_the_recording_is_what_its_code_finds(monkeypatc
 def test_the_stop_that_the_readme_names_is_the_stop() -> None:
     block = next(b for b in BLOCKS if "stuck.yaml" in b)
     namespace: dict[str, Any] = {}
-    run_cell("import boolab as bl", namespace)
-    run_cell(block, namespace)
+    evaluate("import boolab as bl", namespace)
+    evaluate(block, namespace)
     run = namespace["run"]
     claimed = ast.literal_eval(re.findall(r"# (\('doom_loop'.*\))", block)[0])
     assert (run.stop_reason, run.stop_step, run.stop.rule) == claimed
@@ -90,4 +74,4 @@ def test_the_stop_that_the_readme_names_is_the_stop() -> None:
 
 def test_the_files_that_the_readme_links_are_there() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (checkout() / target).exists(), target
+        assert (ROOT / target).exists(), target
