@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from boolab.data import checkout
 from boolab.errors import BoolabError, ReadWarning, SettingError
+from boolab.notebooks import notebooks_to_work_in
 from boolab.report.options import since_of, values_of
 
 if TYPE_CHECKING:
@@ -625,10 +625,12 @@ def _add_lab(commands: Commands) -> None:
         "lab",
         _lab,
         "open JupyterLab on the notebooks",
-        "What follows '--' goes to JupyterLab, such as: boolab lab notebooks -- --no-browser --port=8899",
+        "Without a checkout, the notebooks that come with boolab are copied to ./boolab-notebooks first; what is there "
+        "already stays as it is. What follows '--' goes to JupyterLab, such as: "
+        "boolab lab notebooks -- --no-browser --port=8899",
     )
     parser.add_argument(
-        "path", metavar="PATH", nargs="?", help="a folder or a notebook (default: notebooks/ of the checkout)"
+        "path", metavar="PATH", nargs="?", help="a folder or a notebook (default: the notebooks that come with boolab)"
     )
     parser.add_argument("options", metavar="-- OPTION", nargs="*", help="an option for JupyterLab")
 
@@ -646,7 +648,8 @@ def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[st
     """What `boolab lab` runs.
 
     Args:
-        path: A folder or a notebook; by default the checkout's notebooks.
+        path: A folder or a notebook; by default the notebooks that come with boolab. Without a checkout, these are
+            copied to ./boolab-notebooks first; what is there already stays as it is.
         options: Options for JupyterLab.
 
     Raises:
@@ -656,16 +659,11 @@ def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[st
         >>> lab_command(".", ["--no-browser"])[1:]
         ['-m', 'jupyterlab', '.', '--no-browser']
     """
-    place = checkout() / "notebooks" if path is None else Path(path).expanduser()
-    if not place.exists():
-        hint = "; say which folder to open: boolab lab PATH" if path is None else ""
-        msg = f"{place} does not exist{hint}"
-        raise SettingError(msg)
     if find_spec("jupyterlab") is None:
         msg = f"JupyterLab is not installed for {sys.executable}: pip install jupyterlab"
         raise SettingError(msg)
+    place = notebooks_to_work_in() if path is None else Path(path).expanduser()
+    if not place.exists():
+        msg = f"{place} does not exist"
+        raise SettingError(msg)
     return [sys.executable, "-m", "jupyterlab", str(place), *options]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

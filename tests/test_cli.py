@@ -96,8 +96,9 @@ def test_the_demo_refuses_a_folder_that_it_cannot_make(capsys: pytest.CaptureFix
     assert capsys.readouterr().err.startswith(f"boolab: {tmp_path / 'file'} cannot be written to")
 
 
-def test_the_lab_opens_the_notebooks_of_the_checkout() -> None:
-    assert Path(lab_command()[-1]).name == "notebooks"
+def test_the_lab_opens_the_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert (Path(lab_command()[-1]) / "01_first_run.ipynb").is_file()
 
 
 def test_the_lab_opens_another_folder_and_passes_options_on(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_the_lab_refuses_a_folder_that_does_not_exist(capsys: pytest.CaptureFixt
 
 def lab(*arguments: str, **environment: str) -> str:
     """What JupyterLab prints as `boolab lab` becomes it."""
-    command = [sys.executable, "-m", "boolab.cli", "lab", *arguments]
+    command = [sys.executable, "-m", "boolab", "lab", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment})
     return done.stdout.strip()
 
@@ -124,7 +125,10 @@ def test_the_lab_becomes_jupyterlab() -> None:
 
 
 @pytest.mark.parametrize("path", [[], ["."]])
-def test_the_lab_is_given_the_folder_and_the_options(path: list[str], tmp_path: Path) -> None:
+def test_the_lab_is_given_the_folder_and_the_options(
+    path: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "jupyterlab.py").write_text("import sys; print(sys.argv[1:])")
     folder = lab_command(*path)[-1]
     assert lab(*path, "--", "--version", PYTHONPATH=str(tmp_path)) == str([folder, "--version"])

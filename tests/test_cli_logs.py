@@ -271,7 +271,7 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_it_works_as_a_command(log: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    command = [sys.executable, "-m", "boolab.cli", "report", log, "--scope", "run", "-o", str(out)]
+    command = [sys.executable, "-m", "boolab", "report", log, "--scope", "run", "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert out.read_text().startswith("<!doctype html>")

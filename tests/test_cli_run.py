@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "boolab.cli", "run", *arguments]
+    return [sys.executable, "-m", "boolab", "run", *arguments]
 
 
 def ran(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:

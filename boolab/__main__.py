@@ -1,0 +1,6 @@
+"""`python -m boolab` is the command `boolab`."""
+
+from boolab.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())
