@@ -199,6 +199,16 @@ class ModelServer:
                 raise TimeoutError(msg)
         return self.asked[n - 1]
 
+    def wait_until_left(self) -> None:
+        """Block until no client has a connection open; an error if one keeps it."""
+
+        async def everybody() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                for connection in list(self._open):
+                    await connection.lost.wait()
+
+        asyncio.run_coroutine_threadsafe(everybody(), self._loop).result()
+
     async def _listen(self) -> None:
         # 1,000 clients may come at once.
         self._server = await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=2000)

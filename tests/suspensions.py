@@ -5,8 +5,8 @@ loop, wraps the coroutine of each task that is made in there, and so sees each s
 scenario itself, and of every task that it starts. At the n-th it acts upon the scenario: cancels it, cancels it twice,
 fires an abort, lets a timeout run out. With n = 1, 2, 3, ... until nothing is struck any more, every place is tried.
 
-What is left over then is on record: tasks that are still there, generators that nobody closed, what the loop had to
-complain about.
+What is left over then is on record: tasks that are still there, generators of boolab's that were begun and neither
+ended nor closed, what the event loop had to complain about.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ import asyncio
 import gc
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+import boolab
+
+PACKAGE: Final = Path(boolab.__file__).parent
 MOST: Final = 2_000
 """A scenario that waits at more places than these does not end."""
 
@@ -104,6 +109,16 @@ def everywhere(play: Callable[[int], Struck]) -> Iterator[tuple[int, Struck]]:
     raise AssertionError(msg)
 
 
+@contextmanager
+def told(**facts: object) -> Iterator[None]:
+    """Say where it was if something fails."""
+    try:
+        yield
+    except BaseException as failure:
+        failure.add_note(", ".join(f"{name}: {value}" for name, value in facts.items()))
+        raise
+
+
 async def _watch(
     scenario: Callable[[], Coroutine[Any, Any, Any]],
     at: int,
@@ -151,7 +166,8 @@ async def _watch(
     await asyncio.wait([task])
     loop.set_task_factory(None)
     out.left = [repr(one) for one in asyncio.all_tasks() - {asyncio.current_task()}]
-    out.unclosed = [one.__qualname__ for one in begun if one.ag_frame is not None]
+    ours = (one for one in begun if Path(one.ag_code.co_filename).is_relative_to(PACKAGE))
+    out.unclosed = [one.__qualname__ for one in ours if one.ag_frame is not None]
     out.cancelling = task.cancelling()
     if task.cancelled():
         try:

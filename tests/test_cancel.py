@@ -12,7 +12,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, get_args
@@ -31,7 +30,7 @@ from boolab.presets import policies
 from boolab.tools import ToolSpec
 from boolab.types import Response, Run, Step, ToolCall, ToolResult
 from tests.helpers import QUIET, call
-from tests.suspensions import Blow, Struck, When, cancel, cancel_twice, cancel_until_it_ends, everywhere, strike
+from tests.suspensions import Blow, Struck, When, cancel, cancel_twice, cancel_until_it_ends, everywhere, strike, told
 
 PROMPTLY: Final = 12
 """At how many further places a scenario may wait after it was cancelled: each tool here tidies up at one."""
@@ -387,16 +386,6 @@ def check(record: Run, reference: Run, stage: Stage, out: Struck) -> None:
     check_all_is_on_record(record, stage.given)
     check_nothing_left(out)
     assert out.after <= PROMPTLY or not out.struck
-
-
-@contextmanager
-def told(**facts: object) -> Iterator[None]:
-    """Say where it was if something fails."""
-    try:
-        yield
-    except BaseException as failure:
-        failure.add_note(", ".join(f"{name}: {value}" for name, value in facts.items()))
-        raise
 
 
 @every_run

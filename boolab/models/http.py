@@ -11,11 +11,13 @@ import functools
 import math
 import ssl
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
+import anyio
 import httpx
 from httpx_sse import EventSource
 from pydantic import SecretStr
@@ -165,36 +167,75 @@ class Endpoint:
             await known.closing.aclose()
 
 
+@dataclass(eq=False)
+class _Client:
+    """A client, how many requests it has under way, and whether it is to get no more."""
+
+    httpx: httpx.AsyncClient
+    under_way: int = 0
+    retired: bool = False
+
+
 class _Clients:
     """The clients of one event loop.
 
     The pool of a client looks at all of its connections whenever a request begins or ends: with a thousand at once that
     would be most of the work. So each client has few requests under way, and there are more clients where need be.
+
+    A pool that a cancellation meets between connecting and sending keeps the connection open, and never uses or closes
+    it (httpcore 1.0.9; see the discussion of its pull request 1099). So a client that had a request cancelled gets no
+    more of them, and is closed with all that it holds when the last one ends.
     """
 
     def __init__(self, timeout: httpx.Timeout) -> None:
         self._timeout = timeout
-        self._clients: list[httpx.AsyncClient] = []
-        self._under_way: list[int] = []
+        self._clients: list[_Client] = []
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[httpx.AsyncClient]:
         """A client for one request: the first that has room."""
-        place = next((n for n, busy in enumerate(self._under_way) if busy < REQUESTS_PER_CLIENT), len(self._clients))
-        if place == len(self._clients):
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEPT_S)
-            self._clients.append(httpx.AsyncClient(verify=_tls(), timeout=self._timeout, limits=limits))
-            self._under_way.append(0)
-        self._under_way[place] += 1
+        having = (one for one in self._clients if one.under_way < REQUESTS_PER_CLIENT and not one.retired)
+        client = next(having, None) or self._another()
+        client.under_way += 1
         try:
-            yield self._clients[place]
+            yield client.httpx
+        except asyncio.CancelledError:
+            client.retired = True
+            raise
         finally:
-            self._under_way[place] -= 1
+            client.under_way -= 1
+            if client.retired and not client.under_way and client in self._clients:
+                self._clients.remove(client)
+                await _to_its_end(client.httpx.aclose())
+
+    def _another(self) -> _Client:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEPT_S)
+        client = _Client(httpx.AsyncClient(verify=_tls(), timeout=self._timeout, limits=limits))
+        self._clients.append(client)
+        return client
 
     async def aclose(self) -> None:
         """Close all connections."""
-        for client in self._clients:
-            await client.aclose()
+        while self._clients:
+            await self._clients.pop().httpx.aclose()
+
+
+async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
+    """Await what takes no longer than some turns of the event loop, and must not be cut short by a cancellation.
+
+    Raises:
+        asyncio.CancelledError: if one came meanwhile.
+    """
+    work, interruption = asyncio.ensure_future(closing), None
+    with anyio.CancelScope(shield=True):
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError as error:
+                interruption = error
+    work.result()
+    if interruption is not None:
+        raise interruption
 
 
 class _Opened(NamedTuple):
