@@ -10,17 +10,18 @@ import argparse
 import json
 import os
 import sys
-import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from boolab.errors import BoolabError, ReadWarning, SettingError
+from boolab.help_text import HelpFormatter, filled, pages_of, refusal
 from boolab.notebooks import notebooks_to_work_in
 from boolab.report.options import since_of, values_of
+from boolab.transcript import printable
 
 if TYPE_CHECKING:
     from boolab.report.study import Question, Study
@@ -32,17 +33,22 @@ _Result = TypeVar("_Result")
 AXES: Final = {
     "steps": ("steps", "step caps: stop after so many answers of the model"),
     "budget": ("tool_budget", "tool budgets: stop once so many tools were called"),
-    "doom": ("doom_loop", "doom-loop thresholds: stop when the same call comes so many times in a row (2 or more)"),
+    "doom": ("doom_loop", "doom-loop thresholds, 2 or more: stop when the same call comes so many times in a row"),
     "errors": ("error_streak", "error streaks: stop when so many calls in a row failed"),
-    "tokens": ("max_tokens", "token budgets"),
-    "cost": ("max_cost", "cost budgets, in dollars"),
-    "seconds": ("max_time", "time budgets, in seconds"),
+    "tokens": ("max_tokens", "token budgets: stop once so many tokens were used, input and output together"),
+    "cost": ("max_cost", "cost budgets in dollars, such as 0.5: stop once so much was spent"),
+    "seconds": ("max_time", "time budgets in seconds: stop at the first step after so long"),
 }
 """The options for settings, and the axes of a grid that they stand for."""
 
-_LOGS: Final = "files, folders (with all in them) or globs"
-_FORMAT: Final = "the logs' format, if it is not to be detected"
-_NEWEST: Final = "at most so many logs, the newest first"
+_LOGS: Final = "files, folders (with all in them) or globs in quotes"
+_FORMAT: Final = (
+    "the logs' format, such as claude_code or swe_agent; any other word lists them all (default: detected in each file)"
+)
+_HARNESS: Final = "such as boocode, claude_code or opencode_v2; any other word lists them all"
+_NEWEST: Final = "at most so many logs, the newest first (default: all)"
+_EXAMINED: Final = ("steps", "budget", "doom")
+"""The settings that are looked at where none is named."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _open_what_is_closed()
     parser = _parser()
-    args = parser.parse_args(argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        args.parser.error(refusal(args.parser, unknown))
     if args.run is None:
         parser.print_help(sys.stderr)
         return 2
@@ -76,15 +84,7 @@ def help_pages() -> dict[str, str]:
         >>> list(help_pages())[:2]
         ['boolab', 'boolab doctor']
     """
-    return dict(_pages(_parser()))
-
-
-def _pages(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    yield parser.prog, parser.format_help()
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to ask for subcommands
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for command in action.choices.values():
-                yield from _pages(command)
+    return dict(pages_of(_parser()))
 
 
 def _open_what_is_closed() -> None:
@@ -100,7 +100,7 @@ def _exit_code(command: Command, args: argparse.Namespace) -> int:
         code = command(args)
         sys.stdout.flush()
     except BoolabError as error:
-        print(f"boolab: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"boolab: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # Whoever read the output has left; Python would complain about that once more when it ends.
@@ -115,31 +115,51 @@ def _exit_code(command: Command, args: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="boolab",
-        description="Step caps, tool budgets and doom-loop thresholds for LLM agents, compared.",
-        epilog="Start with 'boolab doctor': it finds your agents' logs. 'boolab COMMAND --help' says more, with "
-        "examples. Exit codes: 0 success, 1 error, 2 wrong usage, 3 a run was stopped (boolab run), 130 interrupted.",
+        usage="%(prog)s [options] COMMAND ...",
+        formatter_class=HelpFormatter,
+        description=filled("Step caps, tool budgets and doom-loop thresholds for LLM agents, compared."),
+        epilog=filled(
+            """
+            Each command says more, with examples: 'boolab COMMAND --help'.
+
+            examples:
+              boolab doctor                    begin here: it finds your agents' logs
+              boolab whatif ~/.claude/projects
+              boolab demo --quick
+
+            exit codes:
+              0    success
+              1    an error, in one line on stderr; or nothing was done
+              2    wrong usage: an option or a value that is not known
+              3    a limit stopped the run, or it waits for an answer (boolab run)
+              130  interrupted by Ctrl-C
+              129  its terminal was closed (boolab run)
+              143  it was killed (boolab run)
+            """
+        ),
     )
-    parser.add_argument("--version", action="version", version=f"boolab {version('boolab')}")
-    parser.set_defaults(run=None)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"boolab {version('boolab')}", help="say which version "
+                        "this is, and exit")  # fmt: skip
+    parser.set_defaults(run=None, parser=parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=parser.prog)
     for add in (_add_doctor, _add_import, _add_whatif, _add_report, _add_run, _add_store, _add_demo, _add_lab):
         add(commands)
     return parser
 
 
 def _command(
-    commands: Commands, name: str, run: Command, summary: str, text: str, more: str = "", arguments: str = ""
+    commands: Commands, name: str, run: Command, summary: str, text: str, more: str, arguments: str = ""
 ) -> argparse.ArgumentParser:
-    """A subcommand; its summary stands in the list of commands, and opens its own help. `more` is kept as it is."""
+    """A subcommand; its summary stands in the list of commands, and opens its own help. `more` ends it."""
     parser = commands.add_parser(
         name,
         help=summary,
-        usage=f"%(prog)s [options] {arguments}".rstrip() if arguments else None,
-        description=textwrap.fill(f"{summary[0].upper()}{summary[1:]}. {text}", 88),
-        epilog=textwrap.dedent(more).strip(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage=f"%(prog)s [options] {arguments}".rstrip(),
+        description=filled(f"{summary[0].upper()}{summary[1:]}. {text}"),
+        epilog=filled(more),
+        formatter_class=HelpFormatter,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
     return parser
 
 
@@ -160,9 +180,11 @@ def _add_doctor(commands: Commands) -> None:
           boolab doctor --since 30d
           boolab doctor --json | jq '.logs[] | select(.readable and .files > 0)'
         """,
+        "",
     )
-    _add_window(parser, "put --limit N into the command to run next")
-    parser.add_argument("--json", action="store_true", help="one JSON object: schema, boolab, logs, next")
+    _add_window(parser, "the N of --limit in the command to run next (default: none there)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text: schema, boolab, "
+                        "logs, next")  # fmt: skip
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -193,10 +215,12 @@ def _add_import(commands: Commands) -> None:
         "LOGS [LOGS ...] -o FILE",
     )
     parser.add_argument("logs", metavar="LOGS", nargs="+", help=_LOGS)
-    parser.add_argument("-o", "--out", metavar="FILE", required=True, help="where to: a .parquet or a .jsonl file")
+    parser.add_argument("-o", "--out", metavar="FILE", required=True, help="the file to write, .parquet or .jsonl "
+                        "(required); one that is there is replaced")  # fmt: skip
     parser.add_argument("--format", metavar="NAME", help=_FORMAT)
     _add_window(parser, _NEWEST)
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text, with a row for each file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, with a "
+                        "row for each file")  # fmt: skip
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -223,14 +247,19 @@ def _add_whatif(commands: Commands) -> None:
         "the steps, and recommends a setting, or says how many successes that takes. Nothing is run again and nothing "
         "is sent anywhere.",
         """
-        values: 20 | 1:200 | 1:200:5 | 2,3,4,5 | 5,10,none     (none is off; a range includes its end)
-        Without any, all step caps, tool budgets and doom-loop thresholds that make a difference are looked at.
+        VALUES:
+          20          one value; without any values for any setting, all step caps,
+                      tool budgets and doom-loop thresholds that make a difference
+          2,3,4,5     several
+          1:200       a range with its end; 1:200:5 is every fifth of it
+          5,10,none   none is off
 
         examples:
           boolab whatif ~/.claude/projects --since 30d
-          boolab whatif runs/*.json --scope run --steps 1:200 --budget 1:100 --doom 2,3,4,5
+          boolab whatif runs/*.json --scope run --steps 1:200 --doom 2,3,4,5
           boolab whatif runs.jsonl --labels labels.csv --keep 0.9 --by agent
-          boolab whatif logs/ --exempt wait_for_build --exempt poll --json > answer.json
+          boolab whatif logs/ --exempt wait_for_build --exempt poll --json
+          boolab whatif logs/ --steps 5:50:5,none --cost 0.1,0.5 -o table.csv
 
         --json prints one object: schema, boolab, made_at, question, data (files, runs, what was skipped and what is
         missing), axes (by axis a row for each value and group: kept_lower and kept_upper of successes, what is spent
@@ -240,9 +269,9 @@ def _add_whatif(commands: Commands) -> None:
     )
     _add_logs(parser)
     _add_question(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text, and nothing else")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, and nothing else")
     parser.add_argument("-o", "--out", metavar="FILE", type=_table_file, help="write all combinations of the settings "
-                        "to this .csv or .parquet, one row each")  # fmt: skip
+                        "to this .csv or .parquet file, one row each (default: none is written)")  # fmt: skip
 
 
 def _whatif(args: argparse.Namespace) -> int:
@@ -266,19 +295,22 @@ def _add_report(commands: Commands) -> None:
         "The page needs no network and holds no script; it can be mailed or printed. It holds excerpts of the logs' "
         "texts: look before you share it, or leave them out with --no-transcripts.",
         """
+        VALUES:
+          20 (one), 2,3,4,5 (several), 1:200 (a range with its end), 1:200:5 (every
+          fifth of it), 5,10,none (none is off)
+
         examples:
           boolab report ~/.claude/projects --since 30d -o report.html
-          boolab report runs/*.json --scope run --labels labels.csv -o report.html
-          boolab report logs/ --no-transcripts -o to_share.html
+          boolab report logs/ --scope run --no-transcripts -o to_share.html
         """,
         "LOGS [LOGS ...]",
     )
     _add_logs(parser)
     _add_question(parser)
-    parser.add_argument("--title", metavar="TEXT", help="what the page is called")
+    parser.add_argument("--title", metavar="TEXT", help="what the page is called (default: after the logs)")
     parser.add_argument("--no-transcripts", action="store_true", help="leave out what was said and done in the runs")
     parser.add_argument(
-        "-o", "--out", metavar="FILE", default="report.html", help="where to write the page (default: %(default)s)"
+        "-o", "--out", metavar="FILE", default="report.html", help="the page to write, .html (default: %(default)s)"
     )
 
 
@@ -298,13 +330,20 @@ def _add_logs(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--format", metavar="NAME", help=_FORMAT)
     _add_window(group, _NEWEST)
     group.add_argument(
-        "--labels", metavar="FILE", help="which runs were successes: .csv with run_id (or task) and success, or .json"
+        "--labels",
+        metavar="FILE",
+        help="which runs were successes: a .csv with the columns run_id (or task) and "
+        "success, or a .json with a mapping or rows (default: what the logs say)",
     )
 
 
 def _add_window(parser: Any, limit: str) -> None:  # noqa: ANN401 - a parser or a group of it
     parser.add_argument(
-        "--since", metavar="WHEN", type=_since, help="only files changed since: 30d, 12h, 2w ago, or 2026-11-01"
+        "--since",
+        metavar="WHEN",
+        type=_since,
+        help="only files changed since then: so long ago, such as 45m, 12h, 30d or 2w, "
+        "or a date such as 2026-11-01, local time (default: all files)",
     )
     parser.add_argument("--limit", metavar="N", type=_positive, help=limit)
 
@@ -312,25 +351,32 @@ def _add_window(parser: Any, limit: str) -> None:  # noqa: ANN401 - a parser or 
 def _add_question(parser: argparse.ArgumentParser) -> None:
     settings = parser.add_argument_group("settings to look at")
     for option, (_, what) in AXES.items():
-        settings.add_argument(f"--{option}", metavar="VALUES", type=_axis(option), help=what)
+        settings.add_argument(f"--{option}", metavar="VALUES", type=_axis(option), help=f"{what} (default: "
+                              f"{'those that matter' if option in _EXAMINED else 'not looked at'})")  # fmt: skip
     group = parser.add_argument_group("how to count")
-    group.add_argument("--scope", choices=("turn", "run"), default="turn", help="counters start anew at each user "
-                       "message (turn, the default, as in a harness), or run on through the session (run)")  # fmt: skip
-    group.add_argument("--policy", metavar="NAME", help="the harness whose limits are asked, such as boocode: its "
-                       "order of precedence, its identity, and what else stops it")  # fmt: skip
+    group.add_argument("--scope", choices=("turn", "run"), default="turn", help="turn: counters start anew at "
+                       "each user message, as in a harness; run: they run on through the session "
+                       "(default: %(default)s)")  # fmt: skip
+    group.add_argument("--policy", metavar="NAME", help="the harness whose limits are asked, by its order of "
+                       f"precedence, its identity, and what else stops it, {_HARNESS} (default: none)")  # fmt: skip
     group.add_argument("--identity", choices=("raw", "ordered", "canonical", "call+result", "tool"),
-                       help="what makes two calls the same (default: canonical, or the policy's)")  # fmt: skip
+                       help="what two calls that are the same agree in: the tool with its arguments as text (raw), "
+                       "with keys in order (ordered), in any order (canonical), with the result too (call+result), or "
+                       "the tool alone (default: canonical, or the policy's)")  # fmt: skip
     group.add_argument("--exempt", metavar="TOOL", action="append", default=[],
-                       help="a tool whose repeats are no loop, such as one that polls; may be repeated")  # fmt: skip
+                       help="a tool whose repeats are no loop, such as one that polls; may be repeated "
+                       "(default: none)")  # fmt: skip
     group.add_argument("--by", metavar="COLUMN", action="append", default=[],
-                       help="keep groups apart, such as by agent or model; may be repeated")  # fmt: skip
+                       help="a column of runs_df by which runs are kept apart, such as agent or model; may be repeated "
+                       "(default: all together)")  # fmt: skip
     advice = parser.add_argument_group("what to recommend")
-    advice.add_argument("--keep", metavar="SHARE", type=_share, default=0.95, help="the share of successes to keep "
-                        "(default: %(default)s)")  # fmt: skip
-    advice.add_argument("--confidence", metavar="SHARE", type=_share, default=0.95, help="how sure that is to be "
-                        "(default: %(default)s)")  # fmt: skip
+    advice.add_argument("--keep", metavar="SHARE", type=_share, default=0.95, help="the share of successes to keep, "
+                        "between 0 and 1 (default: %(default)s)")  # fmt: skip
+    advice.add_argument("--confidence", metavar="SHARE", type=_share, default=0.95, help="how sure that is to be, "
+                        "between 0 and 1 (default: %(default)s)")  # fmt: skip
     advice.add_argument("--objective", choices=("cost", "tokens", "tool_calls", "steps"), default="cost",
-                        help="what to save (default: %(default)s, or else what the source tells)")  # fmt: skip
+                        help="what to save: dollars, tokens, tool calls or steps (default: %(default)s, or else what "
+                        "the source tells)")  # fmt: skip
     advice.add_argument("--success", choices=("label", "ended"), help="what a success is: a label, or that the turn "
                         "ended by itself (default: labels where there are any)")  # fmt: skip
 
@@ -372,9 +418,10 @@ def _question(args: argparse.Namespace) -> Question:
 
 
 def _write_table(study: Study, path: Path) -> None:
-    table = study.table()
-    write = table.to_parquet if path.suffix == ".parquet" else table.to_csv
-    _written(path.expanduser(), lambda: write(path.expanduser(), index=False))
+    from boolab.spreadsheets import write_csv  # noqa: PLC0415 - slow to import
+
+    table, out = study.table(), path.expanduser()
+    _written(out, lambda: table.to_parquet(out, index=False) if path.suffix == ".parquet" else write_csv(table, out))
 
 
 def _written(path: Path, write: Callable[[], _Result]) -> _Result:
@@ -410,20 +457,28 @@ def _add_run(commands: Commands) -> None:
         examples:
           boolab run explorer "Who calls the loop?" --model gpt-4.1-mini
           boolab run "Say hello" --model claude-haiku-4-5 --max-cost 0.01
-          boolab run explorer "Who calls the loop?" --model qwen3 --base-url http://127.0.0.1:8080/v1 --steps 20
-          boolab run my_agent.md "Find the bug" --model m --base-url https://api.example.com/v1 --key-env MY_KEY
+          boolab run explorer "Who calls the loop?" --steps 20 \\
+              --model qwen3 --base-url http://127.0.0.1:8080/v1
+          boolab run my_agent.md "Find the bug" --key-env MY_KEY \\
+              --model m --base-url https://api.example.com/v1
           boolab run explorer "Look around" --model datasets/scripts/polling.yaml
-          boolab run explorer "Who calls the loop?" --model gpt-4.1-mini --record told.jsonl
-          boolab run explorer "Who calls the loop?" --model told.jsonl --steps 3
+          boolab run scout "Who calls it?" --model gpt-4.1-mini --record told.jsonl
+          boolab run scout "Who calls it?" --model told.jsonl --steps 3
 
-        exit codes: 0 it finished; 1 it failed; 2 wrong usage; 3 a limit stopped it, or it waits for an answer;
-        130 Ctrl-C; 143 and 129, likewise with its record, a kill and a closed terminal.
+        exit codes:
+          0         it finished
+          1         it failed
+          2         wrong usage
+          3         a limit stopped it, or it waits for an answer
+          130       Ctrl-C; its record is kept
+          143, 129  a kill, a closed terminal; its record is kept
         """,
         "[AGENT] TASK --model MODEL",
     )
-    parser.add_argument("agent", metavar="AGENT", nargs="?", help="who runs; - for a bare model")
+    parser.add_argument("agent", metavar="AGENT", nargs="?", help="who runs (default: -, a bare model)")
     parser.add_argument("task", metavar="TASK", help="what is asked")
-    parser.add_argument("--agents", metavar="PATH", help="the file, or the folder, in which to look for AGENT")
+    parser.add_argument("--agents", metavar="PATH", help="the file, or the folder, in which to look for AGENT "
+                        "(default: the places below)")  # fmt: skip
     parser.add_argument("--root", metavar="FOLDER", default=".", help="the folder that the tools read "
                         "(default: the current one)")  # fmt: skip
     model = parser.add_argument_group("what answers")
@@ -433,28 +488,34 @@ def _add_run(commands: Commands) -> None:
                        "provider's own)")  # fmt: skip
     model.add_argument("--protocol", choices=("openai", "anthropic"), help="what it speaks (default: anthropic for "
                        "names that begin with claude and for api.anthropic.com, else openai)")  # fmt: skip
-    model.add_argument("--key-env", metavar="NAME", help="the environment variable that holds the key")
-    model.add_argument("--temperature", metavar="T", type=float, help="the temperature")
-    model.add_argument("--seed", metavar="N", type=int, help="the seed, for servers that take one")
+    model.add_argument("--key-env", metavar="NAME", help="the environment variable that holds the key "
+                       "(default: the provider's own)")  # fmt: skip
+    model.add_argument("--temperature", metavar="T", type=_amount, help="the sampling temperature, 0 or more "
+                       "(default: the agent's, or else the server's)")  # fmt: skip
+    model.add_argument("--seed", metavar="N", type=_whole, help="the seed, a whole number, for servers that take "
+                       "one (default: none is sent)")  # fmt: skip
     model.add_argument("--param", metavar="NAME=JSON", type=_parameter, action="append", default=[],
-                       help="a parameter of the request, passed on as it is; may be repeated")  # fmt: skip
+                       help="a parameter of the request, passed on as it is, such as top_p=0.9; may be repeated "
+                       "(default: none)")  # fmt: skip
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--policy", metavar="NAME", help="the harness whose rules hold (default: the agent's, or "
-                        "boocode)")  # fmt: skip
+    limits.add_argument("--policy", metavar="NAME", help=f"the harness whose rules hold, {_HARNESS} (default: "
+                        "the agent's, or boocode)")  # fmt: skip
     for option, what, least in (
-        ("steps", "answers of the model", 0),
-        ("budget", "tool calls", 0),
-        ("doom", "times the same call in a row", 2),
+        ("steps", "answers of the model, 0 or more", 0),
+        ("budget", "tool calls, 0 or more", 0),
+        ("doom", "times the same call in a row, 2 or more", 2),
     ):
-        limits.add_argument(f"--{option}", metavar="N", type=_limit(least), help=f"at most so many {what}; or none")
-    limits.add_argument("--max-cost", metavar="DOLLARS", type=_amount, help="stop once so much was spent; a "
-                        "cost that nobody tells is an error")  # fmt: skip
-    limits.add_argument("--max-time", metavar="SECONDS", type=_amount, help="stop at the first step after so long")
+        limits.add_argument(f"--{option}", metavar="N", type=_limit(least), help=f"at most so many {what}, or none for "
+                            "no limit (default: the agent's, or the policy's)")  # fmt: skip
+    limits.add_argument("--max-cost", metavar="DOLLARS", type=_amount, help="stop once so much was spent, such as "
+                        "0.05; a cost that nobody tells is an error (default: no limit)")  # fmt: skip
+    limits.add_argument("--max-time", metavar="SECONDS", type=_amount, help="stop at the first step after so long "
+                        "(default: no limit)")  # fmt: skip
     told = parser.add_argument_group("what is kept and shown")
     told.add_argument("-o", "--out", metavar="FILE", help="where the record goes: a new .jsonl or .parquet file "
                       "(default: runs/START-AGENT.jsonl)")  # fmt: skip
     told.add_argument("--record", metavar="FILE", help="write requests and responses to a new .jsonl file, to be "
-                      "played again as a MODEL")  # fmt: skip
+                      "played again as a MODEL (default: no file)")  # fmt: skip
     how = told.add_mutually_exclusive_group()
     how.add_argument("--quiet", action="store_true", help="print the last word alone")
     how.add_argument("--json", action="store_true", help="print the events as JSON lines, and nothing else")
@@ -480,31 +541,100 @@ def _add_store(commands: Commands) -> None:
         """
         examples:
           boolab store ls runs.db
-          boolab store show runs.db 1                 sweep 1: what it is made of, and how its runs ended
-          boolab store show runs.db 3f9a              the run whose id begins like this
+          boolab store show runs.db 1
           boolab store export runs.db runs.parquet --sweep 1
           boolab store prune runs.db --replaced --interrupted
         """,
+        "ACTION ...",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    ls = _action(actions, "ls", "the sweeps, how far they are, and the runs by state")
-    ls.add_argument("--json", action="store_true", help="one JSON object: schema, version, bytes, sweeps, states, ...")
-    show = _action(actions, "show", "a sweep by its number, or a run by its id or the beginning of it")
-    show.add_argument("which", metavar="RUN_OR_SWEEP", help="a sweep's number, or a run's id")
-    export = _action(actions, "export", "write the runs to a file, whatever their number")
-    export.add_argument("target", metavar="TARGET", help="a .parquet file (one row a step) or a .jsonl file (ATIF)")
-    export.add_argument("--sweep", metavar="N", type=_positive, help="the runs of this sweep alone")
-    prune = _action(actions, "prune", "say what would be removed, ask, remove it, and make the file smaller")
-    prune.add_argument("--replaced", action="store_true", help="runs that were run again since")
-    prune.add_argument("--interrupted", action="store_true", help="runs that did not come to their end")
-    prune.add_argument("--sweep", metavar="N", type=_positive, help="a sweep, with the runs that no other sweep has")
-    prune.add_argument("--yes", action="store_true", help="do not ask")
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True, prog=parser.prog)
+    for add in (_add_ls, _add_show, _add_export, _add_prune):
+        add(actions)
 
 
-def _action(actions: Commands, name: str, summary: str) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+def _add_ls(actions: Commands) -> None:
+    parser = _command(
+        actions,
+        "ls",
+        _store,
+        "say which sweeps a store holds, how far they are, and how many runs are in which state",
+        "Changes nothing; may be asked while a sweep writes.",
+        """
+        examples:
+          boolab store ls runs.db
+          boolab store ls runs.db --json | jq '.sweeps[] | select(.ended_at == null)'
+        """,
+        "FILE",
+    )
+    _add_file(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text: schema, version, "
+                        "bytes, sweeps, states, loose, being_written")  # fmt: skip
+
+
+def _add_show(actions: Commands) -> None:
+    parser = _command(
+        actions,
+        "show",
+        _store,
+        "show a sweep, or a run",
+        "A sweep: what it is made of, how far it is, and why its runs ended. A run: its whole transcript, folded.",
+        """
+        examples:
+          boolab store show runs.db 1        the first sweep
+          boolab store show runs.db 3f9a     the run whose id begins like this
+        """,
+        "FILE RUN_OR_SWEEP",
+    )
+    _add_file(parser)
+    parser.add_argument("which", metavar="RUN_OR_SWEEP", help="a sweep's number, or a run's id or the beginning of it")
+
+
+def _add_export(actions: Commands) -> None:
+    parser = _command(
+        actions,
+        "export",
+        _store,
+        "write the runs of a store to a file, whatever their number",
+        "A .parquet file has a row for each step and needs pyarrow; a .jsonl file is ATIF, which other tools read too. "
+        "A file that is there is replaced.",
+        """
+        examples:
+          boolab store export runs.db runs.jsonl
+          boolab store export runs.db runs.parquet --sweep 1
+        """,
+        "FILE TARGET",
+    )
+    _add_file(parser)
+    parser.add_argument("target", metavar="TARGET", help="the file to write, .parquet or .jsonl")
+    parser.add_argument("--sweep", metavar="N", type=_positive, help="the runs of the sweep with this number alone "
+                        "(default: all runs)")  # fmt: skip
+
+
+def _add_prune(actions: Commands) -> None:
+    parser = _command(
+        actions,
+        "prune",
+        _store,
+        "remove runs from a store, and make its file smaller",
+        "Says first what would be removed, and asks. At least one of --replaced, --interrupted and --sweep says what. "
+        "Runs whose steps are part of runs that stay are kept.",
+        """
+        examples:
+          boolab store prune runs.db --replaced --interrupted
+          boolab store prune runs.db --sweep 1 --yes
+        """,
+        "FILE",
+    )
+    _add_file(parser)
+    parser.add_argument("--replaced", action="store_true", help="remove runs that were run again since")
+    parser.add_argument("--interrupted", action="store_true", help="remove runs that did not come to their end")
+    parser.add_argument("--sweep", metavar="N", type=_positive, help="remove the sweep with this number, and the runs "
+                        "that no other sweep has (default: none)")  # fmt: skip
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the store, such as runs.db")
-    return parser
 
 
 def _store(args: argparse.Namespace) -> int:
@@ -542,6 +672,12 @@ def _since(text: str) -> tuple[str, Any]:
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, 1 or more")
+    return int(text)
+
+
+def _whole(text: str) -> int:
+    if not text.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, such as 7")
     return int(text)
 
 
@@ -605,11 +741,20 @@ def _add_demo(commands: Commands) -> None:
         "Runs under each agent's own limits, under a grid of step caps, tool budgets and doom-loop thresholds, and "
         "under other policies; shows three ways in which a loop can fail; writes figures (.png) and tables (.csv). "
         "The models are scripted: it needs no network and no key, and costs nothing.",
+        """
+        examples:
+          boolab demo
+          boolab demo --quick -o out/quick
+        """,
     )
     parser.add_argument(
-        "-o", "--out", metavar="FOLDER", default="out/demo", help="where figures and tables go (default: %(default)s)"
+        "-o",
+        "--out",
+        metavar="FOLDER",
+        default="out/demo",
+        help="the folder for figures and tables (default: %(default)s)",
     )
-    parser.add_argument("--quick", action="store_true", help="a smaller grid: fewer runs, the same report")
+    parser.add_argument("--quick", action="store_true", help="run a smaller grid: fewer runs, the same report")
 
 
 def _demo(args: argparse.Namespace) -> int:
@@ -626,13 +771,19 @@ def _add_lab(commands: Commands) -> None:
         _lab,
         "open JupyterLab on the notebooks",
         "Without a checkout, the notebooks that come with boolab are copied to ./boolab-notebooks first; what is there "
-        "already stays as it is. What follows '--' goes to JupyterLab, such as: "
-        "boolab lab notebooks -- --no-browser --port=8899",
+        "already stays as it is. What follows -- goes to JupyterLab as it is; the exit code is JupyterLab's.",
+        """
+        examples:
+          boolab lab
+          boolab lab my_notebooks
+          boolab lab notebooks -- --no-browser --port=8899
+        """,
+        "[PATH] [-- OPTION ...]",
     )
     parser.add_argument(
         "path", metavar="PATH", nargs="?", help="a folder or a notebook (default: the notebooks that come with boolab)"
     )
-    parser.add_argument("options", metavar="-- OPTION", nargs="*", help="an option for JupyterLab")
+    parser.add_argument("options", metavar="-- OPTION", nargs="*", help="options of JupyterLab (default: none)")
 
 
 def _lab(args: argparse.Namespace) -> int:

@@ -9,7 +9,18 @@ import boolab
 
 PACKAGE = Path(boolab.__file__).parent
 LAYERS = {
-    0: {"errors", "types", "clock", "collection", "documents", "data", "fingerprints", "finish_reasons", "transcript"},
+    0: {
+        "errors",
+        "types",
+        "clock",
+        "collection",
+        "documents",
+        "data",
+        "fingerprints",
+        "finish_reasons",
+        "help_text",
+        "transcript",
+    },
     1: {
         "abort",
         "actions",
@@ -107,6 +118,7 @@ LAYERS = {
         "runner",
         "saving",
         "setup",
+        "spreadsheets",
         "steering",
         "subagents",
         "tables",
