@@ -13,6 +13,10 @@ import yaml
 
 MAX_CHARS: Final = 4_000_000
 MAX_NODES: Final = 1_000_000
+MAX_DEPTH: Final = 100
+"""How many brackets may be open at once. With each, PyYAML looks at all of them anew: 2,000 take it ten seconds."""
+
+_TEXT: Final = "tag:yaml.org,2002:str"
 
 
 class DocumentError(ValueError):
@@ -22,6 +26,15 @@ class DocumentError(ValueError):
         super().__init__(message)
         self.message = message
         self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which goes no deeper than `MAX_DEPTH`."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: ANN401, N803 - PyYAML's own
+        if self.flow_level >= MAX_DEPTH:
+            raise RecursionError
+        super().fetch_flow_collection_start(TokenClass)
 
 
 class Document(NamedTuple):
@@ -68,21 +81,38 @@ def read_yaml(text: str, first_line: int = 1) -> Document:
         msg = f"{len(text):,} characters of YAML, more than the {MAX_CHARS:,} that are read"
         raise DocumentError(msg, first_line)
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is not None:
             _check(node, first_line, {}, set())
+            _check_tags(node, loader, first_line, set())
         return Document(None if node is None else loader.construct_document(node), node, first_line)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise DocumentError(f"not valid YAML: {error.problem}", first_line + (mark.line if mark else 0)) from error
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: a character beyond the last one
         if isinstance(error, DocumentError):
             raise
         raise DocumentError(f"not valid YAML: {error}", first_line) from error
     except RecursionError:
-        msg = "the YAML is nested too deeply"
+        msg = f"the YAML is nested too deeply: at most {MAX_DEPTH} brackets may be open"
         raise DocumentError(msg, first_line) from None
+
+
+def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, seen: set[int]) -> None:
+    """Refuse tags that say another kind than what stands there: PyYAML takes what follows them on trust."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    resolved = loader.resolve(type(node), node.value, (True, False))  # type: ignore[no-untyped-call]
+    if node.tag not in (_TEXT, resolved):
+        tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+        msg = f"the tag {tag} is not accepted: expected plain values, lists and mappings"
+        raise DocumentError(msg, first_line + node.start_mark.line)
+    if isinstance(node, yaml.CollectionNode):
+        for item in node.value:
+            for inner in item if isinstance(item, tuple) else (item,):
+                _check_tags(inner, loader, first_line, seen)
 
 
 def _check(node: yaml.Node, first_line: int, sizes: dict[int, int], open_nodes: set[int]) -> int:

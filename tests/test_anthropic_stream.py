@@ -189,6 +189,12 @@ def test_nothing_shown_holds_half_a_surrogate() -> None:
     assert told == ["a", "😀", "\ufffdb"]
 
 
+def test_two_calls_of_one_id_get_two() -> None:
+    """Found by fuzzing: results name their call by its id."""
+    made = response([*call(0, "look", id="x"), *call(1, "look", id="x"), *call(2, "now", id=""), end("tool_use")])
+    assert [(said.id, said.name) for said in made.tool_calls] == [("x", "look"), ("x_2", "look"), ("call_3", "now")]
+
+
 def test_ten_million_characters_of_text() -> None:
     piece = "0123456789" * 100
     closed = response([*text(0, *[piece] * 10_000), end()])

@@ -377,6 +377,19 @@ def test_a_table_that_holds_no_runs_is_refused_with_what_would(tmp_path: Path) -
         load_runs(path)
 
 
+@pytest.mark.parametrize("column", ["run_record", "step_record"])
+@pytest.mark.parametrize("value", [b"{}", 7])
+def test_a_table_whose_records_are_no_texts_is_refused(tmp_path: Path, column: str, value: Any) -> None:
+    """Found by fuzzing: somebody else's table may have columns of these names, of any type."""
+    path = tmp_path / "runs.parquet"
+    save_runs(play(distinct(1)), path)
+    table = pd.read_parquet(path)
+    table[column] = [value] * len(table)
+    table.to_parquet(path)
+    with pytest.raises(RunFormatError, match="is no record: expected JSON as text"):
+        load_runs(path)
+
+
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_runs(play(distinct(1)), tmp_path / "runs.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

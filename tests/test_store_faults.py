@@ -225,6 +225,30 @@ def test_what_is_json_in_a_store_is_refused_if_it_is_damaged(tmp_path: Path, sou
     assert holding < len(columns), "not one column's damage was noticed"
 
 
+@pytest.mark.parametrize("use", [read, write])
+def test_damage_that_sqlite_tells_of_in_words_that_are_no_text_is_a_store_error(
+    tmp_path: Path, sound: Path, use: Callable[[Path], object]
+) -> None:
+    """Found by fuzzing: SQLite quotes the schema, whatever bytes stand there."""
+    path = tmp_path / "runs.db"
+    path.write_bytes(sound.read_bytes().replace(b"CREATE TABLE steps (", b"CREATE TABLE steps \xff"))
+    with pytest.raises(StoreError, match=r"it is damaged \(SQLite's own words about it are no text: b'malformed"):
+        use(path)
+
+
+@pytest.mark.parametrize("latest", ["NULL", "'x'", "-1", "9223372036854775807", "x'00'"])
+def test_a_store_that_does_not_say_which_rows_were_taken_is_not_written(
+    tmp_path: Path, sound: Path, latest: str
+) -> None:
+    """Found by fuzzing: the rows that were ever taken are numbered in a table of SQLite's own."""
+    path = tmp_path / "runs.db"
+    shutil.copy(sound, path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE sqlite_sequence SET seq = {latest}")  # noqa: S608 - above
+    with pytest.raises(StoreError, match="it is damaged: its latest row of runs is"):
+        write(path)
+
+
 def hold(path: str, pipe: Connection) -> None:
     """What a child does that holds a store."""
     with Store(Path(path)):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from boolab.finish_reasons import finish_reason
 from boolab.models.base import Emit
-from boolab.models.payload import Pieces, dumped, figure, micro_dollars, parsed_object
+from boolab.models.payload import Pieces, dumped, figure, micro_dollars, parsed_object, with_ids
 from boolab.models.wire import RETRYABLE, Fault
 from boolab.types import Response, ToolCall, Usage
 
@@ -60,10 +60,10 @@ class _Block:
         """The name of the tool, if this is a call whose name is known."""
         return _word(self.raw.get("name")) if self.kind == "tool_use" else ""
 
-    def call(self, spare_id: str) -> ToolCall:
+    def call(self) -> ToolCall:
         """The call. A model that gives no arguments means none; before it is done, they are as they stand."""
         arguments = self.pieces.text() or self.given or ("{}" if self.done else "")
-        return ToolCall(_word(self.raw.get("id")) or spare_id, self.name, arguments)
+        return ToolCall(_word(self.raw.get("id")), self.name, arguments)
 
     @property
     def opaque(self) -> Mapping[str, Any] | None:
@@ -171,7 +171,7 @@ class MessageDecoder:
         opaque = [block.opaque for block in blocks if block.opaque is not None]
         return Response(
             "".join(block.pieces.text() for block in blocks if block.kind == "text"),
-            tuple(block.call(f"{self._prefix}_{number}") for number, block in enumerate(calls, 1)),
+            with_ids([block.call() for block in calls], self._prefix),
             finish_reason(self._native),
             self._usage(),
             "".join(block.pieces.text() for block in blocks if block.kind == "thinking"),
@@ -255,7 +255,7 @@ class MessageDecoder:
             return
         block.done = True
         if self._emit is not None and block.name:
-            call = block.call("")
+            call = block.call()
             self._emit("tool_call", f"{call.name} {call.arguments}")
 
     def _take_stop_reason(self, told: Mapping[str, Any]) -> None:

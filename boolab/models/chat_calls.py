@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from boolab.models.payload import Pieces, dumped, parsed_object
+from boolab.models.payload import Pieces, dumped, parsed_object, with_ids
 from boolab.types import ToolCall
 
 _EXCERPT: Final = 80
@@ -142,16 +142,12 @@ class CallsInTheMaking:
 
         They are in the order of their indices, if all have one. Ids are made unique: results name their call by it.
         """
-        calls, seen, out = self._calls, set(), []
+        calls = self._calls
         if all(call.index is not None for call in calls):
             calls = sorted(calls, key=lambda call: call.index or 0)
-        for number, call in enumerate((call for call in calls if call.name), 1):
-            unique = call.id or f"{self._prefix}_{number}"
-            while unique in seen:
-                unique += f"_{number}"
-            seen.add(unique)
-            out.append((ToolCall(unique, call.name, call.arguments), call.extra))
-        return out
+        named = [call for call in calls if call.name]
+        made = with_ids([ToolCall(call.id, call.name, call.arguments) for call in named], self._prefix)
+        return [(call, told.extra) for call, told in zip(made, named, strict=True)]
 
     def nameless(self) -> str | None:
         """The arguments of a call, cut short, whose name never came; None if there is none."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 
 from boolab.errors import SettingError
-from boolab.types import MICRO
+from boolab.types import MICRO, ToolCall
 
 _MOST: Final = 2**63 - 1  # what a column of integers holds
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -114,6 +114,28 @@ def checked_parameters(parameters: Mapping[str, Any], refused: Collection[str]) 
         except (TypeError, ValueError, RecursionError) as error:
             msg = f"parameter {name!r}: expected a JSON value, got {value!r} ({error})"
             raise SettingError(msg) from None
+
+
+def with_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
+    """Calls whose ids are all there, and no two alike: results name their call by it.
+
+    Args:
+        calls: The calls of one response, in their order; "" is the id of one that came without.
+        prefix: How the ids begin of those.
+
+    Example:
+        >>> [call.id for call in with_ids([ToolCall(id, "look", "{}") for id in ("a", "", "a")], "call_1")]
+        ['a', 'call_1_2', 'a_3']
+    """
+    seen: set[str] = set()
+    made = []
+    for number, call in enumerate(calls, 1):
+        unique = call.id or f"{prefix}_{number}"
+        while unique in seen:
+            unique += f"_{number}"
+        seen.add(unique)
+        made.append(call if unique == call.id else call._replace(id=unique))
+    return tuple(made)
 
 
 class Pieces:

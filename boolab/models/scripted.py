@@ -61,16 +61,21 @@ FOREVER: Final = 1 << 62
 _RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
+_MOST: Final = 2**53
+"""The most tokens, milliseconds and micro-dollars of an item: so that sums over many fit a column of integers."""
+_Count: TypeAlias = Annotated[int, Field(ge=0, le=_MOST)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class _Usage(_Strict):
-    input_tokens: NonNegativeInt | None = None
-    output_tokens: NonNegativeInt | None = None
-    cached_tokens: NonNegativeInt | None = None
-    reasoning_tokens: NonNegativeInt | None = None
-    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+    cached_tokens: _Count | None = None
+    reasoning_tokens: _Count | None = None
+    cost_usd: Annotated[float, Field(ge=0, le=_MOST / MICRO)] | None = None
 
 
 class _Call(_Strict):
@@ -123,8 +128,8 @@ class _Item(_Strict):
     tool_calls: list[_Call] = []
     finish_reason: str | None = None
     usage: _Usage = _Usage()
-    latency_ms: NonNegativeInt = 0
-    ttft_ms: NonNegativeInt | None = None
+    latency_ms: _Count = 0
+    ttft_ms: _Count | None = None
     error: _Fault | None = None
     repeat: PositiveInt | Literal["forever"] = 1
     when: _When | None = None
@@ -133,7 +138,7 @@ class _Item(_Strict):
 class _Result(_Strict):
     text: str = ""
     error: bool | str = False
-    latency_ms: NonNegativeInt = 0
+    latency_ms: _Count = 0
 
 
 def _text_item(value: object) -> object:

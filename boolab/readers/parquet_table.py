@@ -51,10 +51,10 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     return list(runs.values())
 
 
-def _records(rows: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[int, str, list[str]]]:
+def _records(rows: Iterable[tuple[Any, Any]]) -> Iterator[tuple[int, Any, list[Any]]]:
     """For each run the number of its first row, its record, and those of its steps."""
     first, head = 0, None
-    steps: list[str] = []
+    steps: list[Any] = []
     for number, (next_head, step) in enumerate(rows, 1):
         if next_head is not None:
             if head is not None:
@@ -66,7 +66,9 @@ def _records(rows: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[in
         yield first, head, steps
 
 
-def _parsed(record: str) -> Any:  # noqa: ANN401 - any JSON value
+def _parsed(record: object) -> Any:  # noqa: ANN401 - any JSON value
+    if not isinstance(record, str):  # somebody else's table may have columns of that name
+        raise ValueError(f"{record!r:.80} is no record: expected JSON as text")  # noqa: TRY004 - the file is wrong
     return parse_exactly(record.encode("utf-8", "surrogatepass"))
 
 

@@ -122,6 +122,9 @@ def explained(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise StoreError(_meaning(error), path=path) from error
+    except UnicodeDecodeError as error:  # what SQLite says quotes the file, and need not be text
+        msg = f"it is damaged (SQLite's own words about it are no text: {error.object!r:.80})"
+        raise StoreError(msg, path=path) from error
 
 
 def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:

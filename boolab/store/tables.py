@@ -20,6 +20,9 @@ Held: TypeAlias = Callable[[Row], Row]
 PLACE: Final = ("id", "attempt", "state", "cell", "root", "member", "base")
 """The columns that say where a run stands in the store."""
 
+_LAST_ROW: Final = 2**62
+"""Half of the rows that SQLite can number."""
+
 COUNTING: Final = ("finished", "interrupted")
 """The states of runs that count: of each run one attempt at most."""
 
@@ -34,9 +37,16 @@ class Placed(NamedTuple):
 
 
 def first_row(connection: sqlite3.Connection) -> int:
-    """The first row that no run has, nor ever had: those of runs that were removed are not taken again."""
+    """The first row that no run has, nor ever had: those of runs that were removed are not taken again.
+
+    Raises:
+        StoreError: if the file says something else than a number there, or one that leaves no room.
+    """
     found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
-    return 1 if found is None else int(found[0]) + 1
+    latest = 0 if found is None else found[0]
+    if not isinstance(latest, int) or not 0 <= latest < _LAST_ROW:
+        raise StoreError(f"it is damaged: its latest row of runs is {latest!r:.80}")
+    return latest + 1
 
 
 def insert(connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[Row]) -> None:
