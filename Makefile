@@ -10,10 +10,10 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures docs clean help
+.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers clean help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
 $(READY): pyproject.toml constraints.txt .ci/bootstrap
 	.ci/bootstrap $(VENV) $(PYTHON)
@@ -69,6 +69,9 @@ bench: $(READY) ## measure the loop against a bare loop, counterfactuals against
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python -m benchmarks.sweep
 	$(BIN)/python -m benchmarks.widgets
+
+bench-peers: $(READY) ## measure the loop beside nine released packages, and what their limits leave; makes docs/peers.md
+	$(BIN)/python -m benchmarks.peers --write
 
 conformance: $(READY) ## play the same scripts through released packages and through their presets; makes docs/conformance.md
 	$(BIN)/python -m benchmarks.conformance

@@ -73,7 +73,7 @@ def answer(python: Path, script: Path, asked: object, within_s: float) -> Any:  
         Skipped: if it fails as a whole or comes to no end.
     """
     with tempfile.TemporaryDirectory() as home:
-        bare = {"PATH": os.environ.get("PATH", ""), "HOME": home, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+        bare = {"PATH": os.environ.get("PATH", ""), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
         try:
             done = subprocess.run(
                 [str(python), str(script)],

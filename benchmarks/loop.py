@@ -5,7 +5,7 @@ arguments, calls the function and appends the messages; the full loop does so wi
 and step_start. Figures are CPU time; each is the median over pairs that were measured in turn, and what detectors and
 presets cost comes with the quartiles.
 
-    python benchmarks/loop.py [--quick]
+    python -m benchmarks.loop [--quick]
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
 import platform
 import statistics
 import subprocess
@@ -21,8 +20,8 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from benchmarks.peers.adapters.bare import bare, plain_add
 from boolab.agents import Agent
 from boolab.detector_rules import (
     alternating_actions,
@@ -43,42 +42,6 @@ from boolab.types import Response, Run, ToolCall
 
 Work = Callable[[], Awaitable[object]]
 UNBOUNDED = replace(policies["boocode"], ceiling=None)
-
-
-class BareModel:
-    """Makes a response of plain dictionaries."""
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-
-    async def __call__(self, messages: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: ARG002 - as a model would get
-        self.left -= 1
-        if self.left < 1:
-            return {"role": "assistant", "content": "done"}
-        function = {"name": "add", "arguments": f'{{"a":{self.left},"b":1}}'}
-        return {"role": "assistant", "tool_calls": [{"id": f"call_{self.left}", "function": function}]}
-
-
-def plain_add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
-
-
-async def bare(steps: int) -> int:
-    """The least that an agent loop can do."""
-    model, functions = BareModel(steps), {"add": plain_add}
-    messages: list[dict[str, Any]] = [{"role": "system", "content": "Add."}, {"role": "user", "content": "go"}]
-    called = 0
-    while True:
-        answer = await model(messages)
-        messages.append(answer)
-        if "tool_calls" not in answer:
-            return called
-        for call in answer["tool_calls"]:
-            arguments = json.loads(call["function"]["arguments"])
-            result = functions[call["function"]["name"]](**arguments)
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": str(result)})
-            called += 1
 
 
 class FreshModel:

@@ -1,7 +1,7 @@
 """What sweeps, the store and simulated agents cost.
 
 Each part runs in a process of its own, so that its memory is its own. A bare step is one step of the bare loop of
-`benchmarks/loop.py`, measured in the same process, in turn with what is held against it.
+`benchmarks/peers/adapters/bare.py`, measured in the same process, in turn with what is held against it.
 
     python -m benchmarks.sweep [PART ...] [--quick]
 """
@@ -27,7 +27,8 @@ from typing import Any, Final
 import numpy as np
 
 import boolab as bl
-from benchmarks.loop import bare, cpu_us_per_step
+from benchmarks.loop import cpu_us_per_step
+from benchmarks.peers.adapters.bare import bare
 from boolab.models.profile import Profile
 from boolab.sweeps.sweep import sweep
 
