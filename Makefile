@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS := $(VENV)/.docs
+PACKAGING := $(VENV)/.packaging
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers clean help
+.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -97,5 +98,16 @@ $(DOCS): $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $(DOCS)
 
+wheel: $(PACKAGING) ## build dist/*.tar.gz and *.whl, check them, try the wheel alone, and run the tests on it
+	$(BIN)/python -m tests.packaging.distribution
+	$(BIN)/python -m tests.packaging.compatibility --python $$($(BIN)/python -c "import sys; print('%d.%d' % sys.version_info[:2])") --dependencies pinned
+
+compatibility: $(PACKAGING) ## run the tests on the wheel: each Python that is here (or PYTHONS="3.12 3.13"), oldest and newest dependencies
+	$(BIN)/python -m tests.packaging.compatibility $(if $(PYTHONS),--python $(PYTHONS))
+
+$(PACKAGING): $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[packaging]'
+	@touch $(PACKAGING)
+
 clean: ## remove what the targets made
-	rm -rf $(VENV) .venv-peers out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache
+	rm -rf $(VENV) .venv-pythons .venv-peers out build dist .mypy_cache .ruff_cache .hypothesis .pytest_cache
