@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +104,9 @@ def run_sync(agent: Agent | None, task: Task, **options: Any) -> Run:  # noqa: A
         task: The user's message, or a list of messages.
         **options: As for `run`.
 
+    Returns:
+        The record.
+
     Example:
         >>> from boolab.models.scripted import ScriptedModel
         >>> run_sync(Agent("greeter"), "Hello", model=ScriptedModel(["Hi."])).n_steps
@@ -122,6 +126,9 @@ def start(agent: Agent | None, task: Task, **options: Any) -> Live:  # noqa: ANN
         agent: Who runs.
         task: The user's message, or a list of messages.
         **options: As for `run`.
+
+    Returns:
+        The run under way: iterate over it for its steps; its `run` is the record.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel
@@ -280,9 +287,10 @@ async def drive(turn: Turn, after_step: Callable[[Turn], object] | None = None) 
     if abort is not None:
         abort.attach()
     try:
-        async for _ in loop(turn):
-            if after_step is not None:
-                after_step(turn)
+        async with aclosing(loop(turn)) as steps:
+            async for _ in steps:
+                if after_step is not None:
+                    after_step(turn)
     finally:
         if abort is not None:
             abort.detach()

@@ -119,6 +119,19 @@ def told(**facts: object) -> Iterator[None]:
         raise
 
 
+async def pause() -> None:
+    """Wait for something that comes at once."""
+    loop = asyncio.get_running_loop()
+    coming = loop.create_future()
+    loop.call_soon(_come, coming)
+    await coming
+
+
+def _come(coming: asyncio.Future[None]) -> None:
+    if not coming.done():
+        coming.set_result(None)
+
+
 async def _watch(
     scenario: Callable[[], Coroutine[Any, Any, Any]],
     at: int,

@@ -30,23 +30,21 @@ from boolab.presets import policies
 from boolab.tools import ToolSpec
 from boolab.types import Response, Run, Step, ToolCall, ToolResult
 from tests.helpers import QUIET, call
-from tests.suspensions import Blow, Struck, When, cancel, cancel_twice, cancel_until_it_ends, everywhere, strike, told
+from tests.suspensions import (
+    Blow,
+    Struck,
+    When,
+    cancel,
+    cancel_twice,
+    cancel_until_it_ends,
+    everywhere,
+    pause,
+    strike,
+    told,
+)
 
 PROMPTLY: Final = 12
 """At how many further places a scenario may wait after it was cancelled: each tool here tidies up at one."""
-
-
-async def pause() -> None:
-    """Wait for something that comes at once."""
-    loop = asyncio.get_running_loop()
-    coming = loop.create_future()
-    loop.call_soon(_come, coming)
-    await coming
-
-
-def _come(coming: asyncio.Future[None]) -> None:
-    if not coming.done():
-        coming.set_result(None)
 
 
 class Stage:

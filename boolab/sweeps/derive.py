@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
@@ -73,7 +73,7 @@ def groups(cells: Iterable[Planned], answers: Callable[[Cell], object]) -> Itera
 
 async def derived(
     turn: Turn, base: Run, cells: Sequence[Planned], setup: Callable[[Cell, str], Setup]
-) -> AsyncIterator[tuple[Planned, Run | None]]:
+) -> AsyncGenerator[tuple[Planned, Run | None], None]:
     """The runs of cells, as far as they follow from the run of a looser one.
 
     Args:

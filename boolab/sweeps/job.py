@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -83,7 +84,7 @@ class Job:
         return Turn(self.setup(cell, run_id), cell.task)
 
 
-async def run_piece(job: Job, piece: Piece, after_step: AfterStep | None = None) -> AsyncIterator[Done]:
+async def run_piece(job: Job, piece: Piece, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
     """Make the runs of a piece.
 
     Args:
@@ -106,11 +107,12 @@ async def run_piece(job: Job, piece: Piece, after_step: AfterStep | None = None)
     if base is None:
         base = await run(first, turn)
         yield Done(first, base)
-    async for planned, cut in derived(turn, base, others, job.setup):
-        if cut is None:
-            yield Done(planned, await run(planned, job.turn(planned.cell, planned.run_id)))
-        else:
-            yield Done(planned, cut, base)
+    async with aclosing(derived(turn, base, others, job.setup)) as cuts:
+        async for planned, cut in cuts:
+            if cut is None:
+                yield Done(planned, await run(planned, job.turn(planned.cell, planned.run_id)))
+            else:
+                yield Done(planned, cut, base)
 
 
 def packed(job: Job, pieces: Sequence[Piece] | None = None) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args, overload
 
@@ -386,13 +387,14 @@ async def _here(pieces: Iterator[Piece], job: Job, sink: _Sink, bar: Progress, c
         nonlocal gave_way
         for piece in pieces:
             try:
-                async for one in run_piece(job, piece, sink.step):
-                    sink.done(one)
-                    bar.add(result_of(one.run))
-                    # Runs in virtual time may be too short to give way themselves, however many there are.
-                    if time.perf_counter() - gave_way > YIELD_EVERY_S:
-                        await asyncio.sleep(0)
-                        gave_way = time.perf_counter()
+                async with aclosing(run_piece(job, piece, sink.step)) as made:
+                    async for one in made:
+                        sink.done(one)
+                        bar.add(result_of(one.run))
+                        # Runs in virtual time may be too short to give way themselves, however many there are.
+                        if time.perf_counter() - gave_way > YIELD_EVERY_S:
+                            await asyncio.sleep(0)
+                            gave_way = time.perf_counter()
             except asyncio.CancelledError as interruption:
                 run = getattr(interruption, "run", None)
                 if isinstance(run, Run):
