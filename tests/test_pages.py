@@ -26,12 +26,16 @@ NOT_RUN: Final = Counter(
     {
         ("README", "sets up the whole checkout"): 1,
         ("README", "reads the logs of this machine"): 1,
+        ("howto/run_on_a_cluster", "needs a cluster"): 3,
+        ("howto/run_on_a_cluster", "starts a process for each core"): 1,
+        ("howto/use_a_real_model", "needs an API key"): 1,
         ("llama_cpp", "compiles llama.cpp"): 1,
         ("llama_cpp", "needs llama.cpp"): 3,
         ("many_machines", "starts a process for each core"): 1,
         ("many_machines", "needs a cluster"): 2,
         ("real_models", "needs an API key"): 1,
         ("sweeps", "needs a cluster"): 1,
+        ("tutorial", "installs packages"): 1,
     }
 )
 """What is not run, and why: pages, reasons, and how many blocks."""
