@@ -118,7 +118,7 @@ def test_an_adapter_that_does_not_do_the_work_is_a_row_that_says_so(variant: str
 
 
 def test_a_limit_of_boolab_is_exact_and_leaves_the_whole_record() -> None:
-    measured = measure([row for row in ROWS if row.label == "boolab"], 0, lambda _: None)
+    measured = next(measure([row for row in ROWS if row.label == "boolab"], 0, lambda _: None))
     one = measured["limits"]["boolab"]["limits"]["steps"]
     assert (one["calls"], one["wrapups"], one["tools"], one["finishes"]) == (10, 0, 10, True)
     assert one["left"] == [["the run", 10, 10]]
@@ -155,7 +155,7 @@ def test_the_table_of_limits_says_how_exact_they_are_and_what_they_leave() -> No
     head, _, line = cells(limit_table(MEASURED))
     told = dict(zip(head, line, strict=True))
     assert (told["default"], told["model calls"], told["tools run"]) == ("-", "10 + 1 without tools", "9")
-    assert (told["ends at call 10"], told["the caller sees"]) == ("is cut", "raises TooMany")
+    assert (told["ends at call 10"], told["the caller sees"]) == ("is cut", 'raises TooMany: "too many"')
     assert told["left"] == "the exception: 0 and 0; the memory: 10 and 9"
 
 

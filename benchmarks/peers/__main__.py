@@ -42,9 +42,9 @@ def main() -> int:
         measured = json.loads(KEPT.read_text(encoding="utf-8"))
     else:
         rows = [row for row in ROWS if not asked.package or row.package in asked.package]
-        measured = measure(rows, asked.repeats, lambda text: print(text, file=sys.stderr))
         KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+        for measured in measure(rows, asked.repeats, lambda text: print(text, file=sys.stderr)):
+            KEPT.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     print(cost_table(measured))
     print("\n".join(failures(measured)))
     print(limit_table(measured))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -20,13 +20,15 @@ STEPS: Final = (50, 200, 800)
 AT: Final = 10
 """Where the limits are set whose ends are looked at."""
 
-WITHIN_S: Final = 300.0
+WITHIN_S: Final = 900.0
 SECONDS: Final = 1.0
 """CPU time that one process measures for, if one run does not take longer."""
 
 
-def measure(rows: Sequence[Row], repeats: int, tell: Callable[[str], None], steps: Sequence[int] = STEPS) -> Measured:
-    """Measure all rows, one after the other, so often; then the limits of their packages.
+def measure(
+    rows: Sequence[Row], repeats: int, tell: Callable[[str], None], steps: Sequence[int] = STEPS
+) -> Iterator[Measured]:
+    """Look at the limits of the rows' packages, then measure all rows, one after the other, so often.
 
     A row that cannot be measured says why, and is not tried again.
 
@@ -35,11 +37,23 @@ def measure(rows: Sequence[Row], repeats: int, tell: Callable[[str], None], step
         repeats: How often, each time in a process of its own.
         tell: Is told what comes next.
         steps: Steps of a run.
+
+    Yields:
+        What was measured so far: first the limits, then all after each round of the rows, so that a measurement that is
+        interrupted is not lost.
     """
-    packages = [peer for peer in PEERS if peer.package in {row.package for row in rows}]
-    pythons = {peer.package: _python(peer, tell) for peer in packages}
-    limits = {peer.package: _limits(peer, pythons[peer.package]) for peer in packages if peer.package != "bare"}
+    peers = {peer.package: peer for peer in PEERS if peer.package in {row.package for row in rows}}
+    pythons = {package: _python(peer, tell) for package, peer in peers.items()}
     found: dict[str, Any] = {row.label: {"version": "", "samples": {}, "failed": {}} for row in rows}
+    measured = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "at": AT,
+        "steps": list(steps),
+        "rows": found,
+        "limits": {package: _limits(peer, pythons[package]) for package, peer in peers.items() if package != "bare"},
+    }
+    yield measured
     for repeat in range(repeats):
         for n in steps:
             for row in rows:
@@ -48,20 +62,13 @@ def measure(rows: Sequence[Row], repeats: int, tell: Callable[[str], None], step
                     continue
                 tell(f"{row.label}: {n} steps, {repeat + 1} of {repeats}")
                 try:
-                    sample = _cost(row, pythons[row.package], n)
+                    sample = _cost(peers[row.package], row.variant, pythons[row.package], n)
                 except Skipped as reason:
                     one["failed"][str(n)] = str(reason)
                     continue
                 one["version"] = sample.pop("version")
                 one["samples"].setdefault(str(n), []).append(sample)
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
-        "at": AT,
-        "steps": list(steps),
-        "rows": found,
-        "limits": limits,
-    }
+            yield measured
 
 
 def machine() -> str:
@@ -90,9 +97,8 @@ def _ask(peer: Peer, python: Path | Skipped, asked: dict[str, Any]) -> Any:  # n
     return answer(python, WORK, {"adapter": peer.adapter, "package": package, **asked}, WITHIN_S)
 
 
-def _cost(row: Row, python: Path | Skipped, steps: int) -> dict[str, Any]:
-    peer = next(one for one in PEERS if one.package == row.package)
-    asked = {"measure": "cost", "variant": row.variant, "steps": steps, "seconds": SECONDS}
+def _cost(peer: Peer, variant: str, python: Path | Skipped, steps: int) -> dict[str, Any]:
+    asked = {"measure": "cost", "variant": variant, "steps": steps, "seconds": SECONDS}
     said: dict[str, Any] = _ask(peer, python, asked)
     return said
 

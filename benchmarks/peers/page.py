@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.peers.measuring import Measured
-from benchmarks.peers.rows import PEERS
+from benchmarks.peers.rows import NOTES, PEERS
 from benchmarks.peers.summary import Figures, Spread, figures
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "peers.md"
@@ -78,13 +78,19 @@ def limit_table(measured: Measured) -> str:
             f"{one['calls']} + {one['wrapups']} without tools" if one["wrapups"] else str(one["calls"]),
             str(one["tools"]),
             "finishes" if one["finishes"] else "is cut",
-            one["how"],
+            one["how"] + (f': "{_short(one["said"])}"' if one["said"] else ""),
             "; ".join(f"{where}: {responses} and {results}" for where, responses, results in one["left"]),
         ]
         for package, said in measured["limits"].items()
         for name, one in said["limits"].items()
     ]
     return _table(head, lines)
+
+
+def notes(measured: Measured) -> list[str]:
+    """What is to be said of each limit beside its line."""
+    asked = [(package, name) for package, said in measured["limits"].items() for name in said["limits"]]
+    return [f"{package}, `{name}`: {NOTES[package, name]}" for package, name in asked if (package, name) in NOTES]
 
 
 def page(measured: Measured, picture: str) -> str:
@@ -105,6 +111,7 @@ def page(measured: Measured, picture: str) -> str:
         METHOD,
         LIMITS.format(at=measured["at"]),
         limit_table(measured),
+        _bullets(notes(measured)),
         *(["Could not be asked:\n\n" + _bullets(missing)] if missing else []),
         "## What each does\n",
         _bullets(f"**{peer.package}**: {peer.does}" for peer in PEERS),
@@ -148,6 +155,11 @@ def _number(value: float) -> str:
     """
     decimals = 2 if value < 10 else 1 if value < 100 else 0
     return f"{value:,.{decimals}f}"
+
+
+def _short(text: str) -> str:
+    """The first sentence or line."""
+    return text.partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

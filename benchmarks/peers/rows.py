@@ -93,6 +93,40 @@ PEERS: Final = (
     Peer("agno", "Sessions, memory, knowledge, teams and workflows; metrics of each run."),
 )
 
+NOTES: Final = {
+    ("pydantic-ai-slim", "UsageLimits.request_limit"): (
+        "exact. The exception has no messages; who wants them has to ask beforehand."
+    ),
+    ("inspect-ai", "turn_limit"): (
+        "the response that crosses it is asked for and paid, then left out of the messages; the sample says which "
+        "limit it met."
+    ),
+    ("inspect-ai", "message_limit"): (
+        "counts messages of all roles, the prompt's among them; react has no cap of its own."
+    ),
+    ("langgraph", "recursion_limit (create_react_agent)"): (
+        "counts supersteps: a response is one, its tools are another. Where too few are left, the model's last "
+        "response is replaced by a text in the model's name, and the graph returns as if it had finished."
+    ),
+    ("langgraph", "recursion_limit (create_agent)"): (
+        "counts supersteps too, and raises; the state is left only where a checkpointer was given."
+    ),
+    ("langgraph", "ModelCallLimitMiddleware.run_limit"): "exact; it ends with a message in the model's name.",
+    ("openai-agents", "max_turns"): "exact; the exception carries the record.",
+    ("autogen-agentchat", "max_tool_iterations"): (
+        "exact, and 1 by default. The last result is returned as the answer; no stop reason says that it was cut."
+    ),
+    ("smolagents", "max_steps"): "exact; the model is then asked once more, without tools, for an answer.",
+    ("mini-swe-agent", "step_limit"): "exact; 0 is no limit.",
+    ("strands-agents", "limits['turns']"): "exact; the agent's messages stay as they were.",
+    ("agno", "tool_call_limit"): (
+        "a limit on calls: those beyond it are refused in results that say so, and the model is asked on for as "
+        "long as it calls. The model here gave up at its 50th request."
+    ),
+    ("boolab", "steps"): "exact; the run has its reason, its rule, and every step.",
+}
+"""What is to be said of a limit beside its line, by package and limit: as measured, and as installed code has it."""
+
 ROWS: Final = (
     Row("bare loop", "bare", "bare"),
     Row("bare loop, rows and a DataFrame", "bare", "rows"),

@@ -70,5 +70,7 @@ async def limited(name: str, limit: int, turns: Turns, add: Callable[[int, int],
     agent = bl.Agent("adder", prompt="Add.", tools=(bl.tool(name="add")(add),), tool_budget=None, **{name: limit})
     done = await run(agent, "go", model=Fresh(turns))
     results = sum(result is not None for step in done.steps for result in step.results)
-    said = done.steps[-1].response.text if done.stop_reason == "finished" else str(done.stop)
+    said = (
+        done.steps[-1].response.text if done.stop_reason == "finished" else f"{done.stop.rule} at step {done.stop.step}"
+    )
     return End(f"returns, stop_reason {done.stop_reason}", said, [("the run", len(done.steps), results)])
