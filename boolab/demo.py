@@ -30,6 +30,7 @@ from boolab.models.scripted import ScriptedModel
 from boolab.policy import SETTINGS
 from boolab.presets import policies as presets
 from boolab.runner import run_sync
+from boolab.spreadsheets import write_csv
 from boolab.stop import (
     StopRule,
     doom_loop,
@@ -387,7 +388,7 @@ def _write_tables(runs: pd.DataFrame, recorded: Told, folder: Path) -> Iterator[
         "recorded_runs_by_limit.csv": recorded.rows,
     }
     for name, table in tables.items():
-        table.to_csv(folder / name, index=False)
+        write_csv(table, folder / name)
         yield folder / name
 
 

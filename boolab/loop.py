@@ -17,6 +17,7 @@ from boolab.finish import is_done
 from boolab.gate import EXECUTE_ALL, judge, overruled
 from boolab.models.base import partial_of
 from boolab.tools import execute, execute_together
+from boolab.transcript import flat
 from boolab.turn import Turn
 from boolab.types import Response, Run, Step, Stop, ToolCall
 from boolab.wrap_up import compact, is_own, was_sent, wrap_up
@@ -153,11 +154,16 @@ def _log_end(run: Run) -> None:
     stop = run.stop
     if stop.rule is not None:
         log.info(
-            "run %s: stopped by %s at step %d: %s, value %s", run.run_id, stop.reason, stop.step, stop.rule, stop.value
+            "run %s: stopped by %s at step %d: %s, value %s",
+            flat(run.run_id),
+            stop.reason,
+            stop.step,
+            flat(stop.rule),
+            stop.value,
         )
     log.info(
         "run %s: left the loop: %s after %d steps, %d tool calls",
-        run.run_id,
+        flat(run.run_id),
         stop.reason,
         run.n_steps,
         run.n_tool_calls,

@@ -8,6 +8,7 @@ step, both as JSON. A run without steps has one row, whose `step` is null.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,8 +75,11 @@ def check_suffix(path: Path) -> None:
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     """A file beside it, which takes its place once all is written."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside.unlink(missing_ok=True)  # of a process that was killed; or a link of somebody's to a file of the user's
     try:
-        with beside.open("wb") as file:
+        with beside.open("xb") as file:
+            if path.exists():  # who may read the new file is who may read the old one, from its first byte on
+                beside.chmod(stat.S_IMODE(path.stat().st_mode))
             yield file
         beside.replace(path)
     finally:

@@ -17,6 +17,7 @@ from boolab.store.overview import Overview, SweepRow, overview, runs_like, stop_
 from boolab.store.prune import Unwanted
 from boolab.store.stored import stored_runs
 from boolab.store.writer import Store
+from boolab.transcript import flat
 from boolab.types import Run
 
 _MOST: Final = 60
@@ -153,7 +154,7 @@ def _as_json(found: Overview) -> dict[str, object]:
 
 
 def _plain(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = flat(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 
 

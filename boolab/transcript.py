@@ -33,7 +33,7 @@ A half surrogate is none of them, but no terminal takes it: see `printable`.
 
 def transcript(run: Any) -> str:  # noqa: ANN401 - a Run, which prints itself through this
     """The whole run, folded."""
-    return "\n".join(line.rstrip() for line in _run(run))
+    return "\n".join(_single(line).rstrip() for line in _run(run))
 
 
 def _run(run: Any) -> Iterator[str]:  # noqa: ANN401
@@ -89,12 +89,12 @@ def _header(run: Any) -> Iterator[str]:  # noqa: ANN401
         line += f"   {said}" if line else said
     yield short(line)
     if run.task and run.task not in (flat(message.text) for message in run.prompt):
-        yield from folded(f"task {run.task}", 2, "")
+        yield from folded(flat(f"task {run.task}"), 2, "")
     limits = [limit_in_words(name, value) for name, value in run.limits.items()]
     settings = [f"{name}={value}" for name, value in run.settings.items()]
     for name, values in (("limits", limits), ("settings", settings)):
         if values:
-            yield from folded(f"{name} {', '.join(values)}", 2, "")
+            yield from folded(flat(f"{name} {', '.join(values)}"), 2, "")
 
 
 def limit_in_words(name: str, value: int) -> str:
@@ -327,6 +327,11 @@ def printable(text: str) -> str:
     """
     clean = text.replace("\r\n", "\n").translate(_CONTROLS)
     return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
+
+
+def _single(line: str) -> str:
+    """A line that is one, whatever stands in the names, rules and reasons that came with a log."""
+    return printable(line).replace("\n", " ")
 
 
 def flat(text: str) -> str:

@@ -27,6 +27,7 @@ from boolab.setup import Setup, Task, check_setup, model_of, offered_tools, prom
 from boolab.steering import Shadow, Steering, last_words
 from boolab.stop import AnyOf, Progress
 from boolab.tools import Execution, ToolContext, ToolSpec
+from boolab.transcript import flat
 from boolab.types import (
     Compacted,
     Event,
@@ -370,7 +371,7 @@ class Turn:
         self.partial = {}
         index = len(self.talk.steps)
         if self._chatty:
-            log.info("run %s: step_start %d", self.run_id, index + 1)
+            log.info("run %s: step_start %d", flat(self.run_id), index + 1)
         if self.on_event is not None:
             self.tell(start_event(self.talk.next_message, index + 1, self.boundary_ms))
         messages, tools, choice = self.talk.sent, self.offered, "auto"
@@ -449,7 +450,7 @@ class Turn:
         self.in_step = False
         if None in results:
             names = ", ".join(call.name for call in step.dropped)
-            log.warning("run %s: step %d: tool calls dropped: %s", self.run_id, step.index, names)
+            log.warning("run %s: step %d: tool calls dropped: %s", flat(self.run_id), step.index, flat(names))
         if self.on_event is not None:
             for event in step_events(message, step):
                 self.tell(event)
@@ -604,7 +605,7 @@ class Turn:
         if self.setup.abort is not None and self.setup.abort.fired:
             return self.interrupt(partial_of(error))  # the failure is how the model took the abort
         self.error = describe(error)
-        log.debug("run %s: where the failure came from", self.run_id, exc_info=error)
+        log.debug("run %s: where the failure came from", flat(self.run_id), exc_info=error)
         if self.in_step:
             self._break_step(self.error, partial_of(error), counts=self.closing and self.grace is None)
         return self.grace or (self._limit_here() if self.closing else None) or self.end("error")
@@ -650,7 +651,7 @@ class Turn:
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
         """Record something exceptional. What happens inside a step is told after the step; waiting is told at once."""
         if kind == "fault":
-            log.warning("run %s: %s", self.run_id, payload["what"])
+            log.warning("run %s: %s", flat(self.run_id), flat(payload["what"]))
         if self.in_step and kind in TOLD_AT_ONCE:
             number = len(self.talk.steps) + 1
             self.events.append(Event(self.now(), kind, {"after_step": number, "step_number": number, **payload}))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
-from boolab.transcript import transcript
+from boolab.transcript import flat, transcript
 
 MICRO = 1_000_000
 
@@ -32,7 +32,16 @@ StopReason: TypeAlias = Literal[
 class Usage(NamedTuple):
     """What one response consumed. `None` where the provider does not say.
 
-    `input_tokens` includes the cached ones, `output_tokens` the reasoning ones; `cost` is in micro-dollars.
+    Attributes:
+        input_tokens: Tokens that were sent, the cached ones included.
+        output_tokens: Tokens that came back, those of reasoning included.
+        cached_tokens: Tokens of the input that the provider took from its cache.
+        reasoning_tokens: Tokens of the output that were reasoning.
+        cost: Micro-dollars.
+
+    Example:
+        >>> Usage(input_tokens=1200, output_tokens=80, cost=450).cached_tokens is None
+        True
     """
 
     input_tokens: int | None = None
@@ -50,9 +59,17 @@ REDACTED = "<redacted>"
 
 
 class ToolCall(NamedTuple):
-    """One tool call as the model sent it. `arguments` is the raw text, parsed only where somebody needs it.
+    """One tool call as the model sent it.
 
-    Where a log keeps the arguments back they are `REDACTED`: unknown, so that such a call is the same as no other.
+    Attributes:
+        id: What its result refers to.
+        name: The tool's name.
+        arguments: The raw text, parsed only where somebody needs it. Where a log keeps the arguments back they are
+            `REDACTED`: unknown, so that such a call is the same as no other.
+
+    Example:
+        >>> ToolCall("call_1", "grep", '{"pattern": "TODO"}').name
+        'grep'
     """
 
     id: str
@@ -76,9 +93,20 @@ class ToolResult(NamedTuple):
 class Response(NamedTuple):
     """One model response, complete.
 
-    `finish_reason` is the provider's word in boolab's vocabulary, or None; `native_finish_reason` is that word as it
-    came. `opaque` is what the provider wants to see again with this response, as JSON text: signatures of its
-    reasoning, of use to nobody else.
+    Attributes:
+        text: What was said.
+        tool_calls: The tools that it asks for, in order.
+        finish_reason: The provider's word for why it ended, in boolab's vocabulary; None where it gave none.
+        usage: What it consumed.
+        reasoning: What the model thought, where the provider shows it.
+        ttft_ms: Milliseconds from the request to the first output; None where nobody measured.
+        native_finish_reason: The provider's word for why it ended, as it came.
+        opaque: What the provider wants to see again with this response, as JSON text: signatures of its reasoning, of
+            use to nobody else.
+
+    Example:
+        >>> Response("Done.", finish_reason="stop")
+        <Response 'Done.'>
     """
 
     text: str = ""
@@ -92,7 +120,7 @@ class Response(NamedTuple):
 
     def __repr__(self) -> str:
         """One short line, whatever was said."""
-        calls = f", calls {', '.join(call.name for call in self.tool_calls[:5])}" if self.tool_calls else ""
+        calls = f", calls {', '.join(flat(call.name) for call in self.tool_calls[:5])}" if self.tool_calls else ""
         more = f" and {len(self.tool_calls) - 5} more" if len(self.tool_calls) > 5 else ""  # noqa: PLR2004
         return f"<Response {self.text[:60]!r}{'…' if len(self.text) > 60 else ''}{calls}{more}>"  # noqa: PLR2004
 
@@ -100,9 +128,20 @@ class Response(NamedTuple):
 class Step(NamedTuple):
     """One iteration of the loop: a response and what became of its tool calls.
 
-    `results` has one entry for each of `response.tool_calls`, None for a call that was dropped: paid for, never
-    executed. `duration_ms` runs to the next boundary, `model_ms` to the end of the response. `error` says what broke
-    the step, or is empty. `would_stop` names the stop reasons of rules in shadow that were true at its boundary.
+    Attributes:
+        index: Its number in the run, from 1.
+        turn: The number of its turn, from 1.
+        start_ms: Milliseconds from the run's start to its request; None where a log does not tell.
+        duration_ms: Milliseconds from there to the next boundary.
+        model_ms: Milliseconds from there to the end of the response.
+        response: What the model said.
+        results: One entry for each of `response.tool_calls`, None for a call that was dropped: paid for, never run.
+        error: What broke the step, or empty.
+        would_stop: The stop reasons of rules in shadow that were true at its boundary.
+
+    Example:
+        >>> Step(1, 1, 0, 900, 850, Response("Done."))
+        <Step 1 of turn 1: <Response 'Done.'>>
     """
 
     index: int  # type: ignore[assignment] # nobody needs tuple.index here
@@ -357,15 +396,46 @@ class History(Sequence[Message]):
 class Run:
     """One record: a live turn, or a session read from a log.
 
-    `stop.step` is the boundary within the last turn. `inputs` are the messages that came in between steps: the user's,
-    those with which a policy nudges or continues, and the summary and the sentinel of a limit after which it went on.
-    Those after the last step stand before one that never was.
-    `limits` are the limits that were in force (counter name to threshold), `settings` those that a sweep set (None
-    where the policy has no such setting). `events` holds the exceptional ones only; see `boolab.frames.run_events`.
-    `earlier_wrap_ups` are those of limits after which the user let the run go on; their texts stand among the inputs,
-    where they were. `context_window` is that of the model, in tokens, where it told one. `subagents` are the runs that
-    this one started, with their own in them; `boolab.subagents.family` puts all of them into one list. `continuation`
-    is what `resume` needs to go on with the run. Neither of the two is part of the record.
+    Attributes:
+        run_id: What tells it from all others.
+        agent: The agent's name; empty for a bare model.
+        model: The model's name.
+        policy: The policy's name.
+        task: What was asked first.
+        stop: Why, where and by which rule it ended; `stop.step` is the boundary within the last turn.
+        steps: The steps of all turns, in order.
+        prompt: The messages before the first step.
+        inputs: The messages that came in between steps: the user's, those with which a policy nudges or continues, and
+            the summary and the sentinel of a limit after which it went on. Those after the last step stand before one
+            that never was.
+        source: Where the record comes from: `boolab`, or the format of a log.
+        parent_run_id: The run that started this one, or that it branched off from.
+        seed: What was passed to the model as its seed.
+        started_at: When it began; None under a virtual clock.
+        duration_ms: Milliseconds from its start to its end; None where a log does not tell.
+        identity: What makes two calls the same, under its policy.
+        context_window: That of the model, in tokens, where it told one.
+        limits: The limits that were in force, counter name to threshold.
+        settings: Those that a sweep set; None where the policy has no such setting.
+        compactions: What was done to the history so that it fits.
+        earlier_wrap_ups: The summaries of limits after which the user let the run go on; their texts stand among the
+            inputs, where they were.
+        wrap_up: The summary that the policy asked for when a limit stopped it, if it did.
+        sentinel: The visible end of a run that a limit stopped, if its policy shows one.
+        synthesis: The text that ended the turn in place of the model's, if one did.
+        events: The exceptional ones only; see `events_df`.
+        success: Whether it was one; None where nobody says.
+        error: What ended it, if that was an error.
+        subagents: The runs that this one started, with their own in them; `family` puts all of them into one list. No
+            part of the record.
+        continuation: What `resume` needs to go on with the run. No part of the record.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> run.stop_reason, run.n_steps, run.text
+        ('finished', 1, 'Hi.')
     """
 
     run_id: str
@@ -464,8 +534,8 @@ class Run:
         """One short line; `print(run)` shows the whole run."""
         where = "" if self.stop.rule is None else f" at boundary {self.stop.step}"
         return (
-            f"<Run {self.run_id[:8]} {self.agent or 'no agent'}/{self.policy}: {self.stop.reason}{where}, "
-            f"{self.n_steps} steps, {self.n_tool_calls} calls>"
+            f"<Run {flat(self.run_id[:8])} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
+            f"{self.stop.reason}{where}, {self.n_steps} steps, {self.n_tool_calls} calls>"
         )
 
 

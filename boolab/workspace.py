@@ -10,6 +10,7 @@ import functools
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,12 @@ from boolab.errors import SettingError, ToolError
 from boolab.tools import ToolSpec, tool
 
 MAX_FILES: Final = 20_000
+"""How many files and folders a call looks at: what takes a second or so, in which nothing else runs."""
 MAX_FILE_BYTES: Final = 2_000_000
+MAX_SEARCHED: Final = 256_000_000
+"""How many bytes a search reads, for the same reason: 20,000 files of the largest size would be 40 GB."""
+MAX_PATTERN: Final = 255
+"""The longest pattern of file names. No name is longer, and 20,000 brackets take `fnmatch` minutes."""
 MAX_LINES: Final = 400
 MAX_ENTRIES: Final = 500
 MAX_MATCHES: Final = 100
@@ -36,6 +42,8 @@ _SKIPPED: Final = frozenset(
     }
 )
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FOLDER: Final = _OPEN | getattr(os, "O_DIRECTORY", 0)
+_STEP_BY_STEP: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 
 
 def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
@@ -74,11 +82,12 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
         if not folder.is_dir():
             msg = f"{path!r} is not a folder"
             raise ToolError(msg)
-        names = (str(Path(file).relative_to(top)) for file in _walk(top, folder, pattern))
+        cut: list[str] = []
+        names = (str(Path(file).relative_to(top)) for file in _walk(top, folder, _checked(pattern), cut))
         found = [name for name, _ in zip(names, range(MAX_ENTRIES + 1), strict=False)]
         if len(found) > MAX_ENTRIES:
             found[MAX_ENTRIES:] = [f"(the first {MAX_ENTRIES} files; narrow the path or the pattern)"]
-        return "\n".join(found) or f"(no file matches {pattern!r} in {path!r})"
+        return "\n".join([*(found or [f"(no file matches {pattern!r} in {path!r})"]), *cut])
 
     @tool(read_only=True)
     def read_file(path: str, offset: int = 1, limit: int = 200) -> str:
@@ -92,7 +101,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
         if offset < 1 or not 1 <= limit <= MAX_LINES:
             msg = f"offset {offset}, limit {limit}: expected offset >= 1 and 1 <= limit <= {MAX_LINES}"
             raise ToolError(msg)
-        lines = _read(_inside(top, path), path).splitlines()
+        lines = _read(top, _inside(top, path), path).splitlines()
         if offset > max(len(lines), 1):
             msg = f"{path!r} has {len(lines)} lines; offset {offset} is past its end"
             raise ToolError(msg)
@@ -114,13 +123,21 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
             msg = "the pattern is empty"
             raise ToolError(msg)
         wanted = pattern.lower() if ignore_case else pattern
-        start = _inside(top, path)
+        start, files = _inside(top, path), _checked(files)
         matches: list[str] = []
-        for file in _walk(top, start, files) if start.is_dir() else [str(start)] if start.match(files) else []:
+        cut: list[str] = []
+        searched = 0
+        for file in _walk(top, start, files, cut) if start.is_dir() else [str(start)] if start.match(files) else []:
             try:
-                text = _read(file, file)
+                text = _read(top, Path(file), file)
             except ToolError:
                 continue
+            searched += len(text)
+            if searched > MAX_SEARCHED:
+                cut.append(
+                    f"(not all was searched: the files hold more than {MAX_SEARCHED:,} bytes; narrow the search)"
+                )
+                break
             if wanted not in (text.lower() if ignore_case else text):
                 continue
             for number, line in enumerate(text.splitlines(), 1):
@@ -128,7 +145,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
                     matches.append(f"{Path(file).relative_to(top)}:{number}: {_shorten(line.strip())}")
                     if len(matches) == MAX_MATCHES:
                         return "\n".join([*matches, f"(the first {MAX_MATCHES} matches; narrow the search)"])
-        return "\n".join(matches) or f"(no match for {pattern!r})"
+        return "\n".join([*(matches or [f"(no match for {pattern!r})"]), *cut])
 
     return list_files, read_file, search_text
 
@@ -174,28 +191,41 @@ def _inside(top: Path, path: str) -> Path:
     return place
 
 
-def _walk(top: Path, folder: Path, pattern: str) -> Iterator[str]:
+def _checked(pattern: str) -> str:
+    """The pattern of file names, refused if it is longer than any name."""
+    if not pattern or len(pattern) > MAX_PATTERN:
+        msg = f"a pattern of {len(pattern):,} characters: expected 1 to {MAX_PATTERN}, such as '*.py'"
+        raise ToolError(msg)
+    return pattern
+
+
+def _walk(top: Path, folder: Path, pattern: str, cut: list[str]) -> Iterator[str]:
     """The regular files below `folder` that match, in order, without following links, among the first `MAX_FILES`.
 
-    A search in a large folder is mostly this: so entries are not looked at twice, and no path is made of each file.
+    If there are more, `cut` gets a line that says so. A search in a large folder is mostly this: so entries are not
+    looked at twice, and no path is made of each file.
     """
     seen = 0
-    of_name = bool(pattern) and "/" not in pattern
+    of_name = "/" not in pattern
     waiting = [str(folder)]
-    while waiting:
-        folders, files = _entries(waiting.pop())
+    while waiting and seen <= MAX_FILES:
+        folders, files = _entries(top, waiting.pop())
+        seen += 1
         waiting += (place for name, place in reversed(folders) if name not in _SKIPPED and not name.startswith(".venv"))
         for name, place, is_link in files:
             if is_link and not Path(os.path.realpath(place)).is_relative_to(top):  # `resolve` fails at circles
                 continue
             seen += 1
             if seen > MAX_FILES:
+                cut.append(
+                    f"(not all was looked at: there are more than {MAX_FILES:,} files and folders; narrow the path)"
+                )
                 return
             if fnmatchcase(name, pattern) if of_name else Path(place).match(pattern):
                 yield place
 
 
-def _entries(folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, bool]]]:
+def _entries(top: Path, folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, bool]]]:
     """The folders in a folder and its other entries, by name: their places, and which are links.
 
     A link to a folder is neither; a folder that cannot be read has none.
@@ -203,22 +233,64 @@ def _entries(folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, b
     folders: list[tuple[str, str]] = []
     files: list[tuple[str, str, bool]] = []
     try:
-        with os.scandir(folder) as entries:
+        with _held(top, Path(folder)) as there, os.scandir(there) as entries:
             for entry in entries:
-                is_link = entry.is_symlink()
+                is_link, place = entry.is_symlink(), f"{folder}{os.sep}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
-                    folders.append((entry.name, entry.path))
-                elif not (is_link and os.path.isdir(entry.path)):  # noqa: PTH112 - no path of each, as above
-                    files.append((entry.name, entry.path, is_link))
+                    folders.append((entry.name, place))
+                elif not (is_link and _leads_to_folder(entry)):
+                    files.append((entry.name, place, is_link))
     except OSError:
         return [], []
     return sorted(folders), sorted(files)
 
 
-def _read(file: str | Path, shown: str) -> str:
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # links in a circle
+        return False
+
+
+@contextmanager
+def _held(top: Path, folder: Path) -> Iterator[int | str]:
+    """A folder, open for `os.scandir`; where a system has no handles of folders, its path."""
+    if not _STEP_BY_STEP:
+        yield str(folder)
+        return
+    handle = _opened(top, folder, _FOLDER)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _opened(top: Path, place: Path, how: int) -> int:
+    """Open what is below `top` folder by folder: wherever a link has taken a folder's place meanwhile, this fails.
+
+    Between the question where a path leads and the opening, another process may change it (CWE-367): tools that write
+    run beside these.
+
+    Raises:
+        OSError: if it is not there any more, or is a link.
+    """
+    if not _STEP_BY_STEP:
+        return os.open(place, how)
+    names = place.relative_to(top).parts
+    handle = os.open(top, _FOLDER)
+    for number, name in enumerate(names, 1):
+        above = handle
+        try:
+            handle = os.open(name, how if number == len(names) else _FOLDER, dir_fd=above)
+        finally:
+            os.close(above)
+    return handle
+
+
+def _read(top: Path, file: Path, shown: str) -> str:
     """The text of a regular file of bounded size. Opened without following a link that was put there meanwhile."""
     try:
-        handle = os.open(file, _OPEN)
+        handle = _opened(top, file, _OPEN)
     except OSError as error:
         msg = f"{shown!r} cannot be read: {error.strerror}"
         raise ToolError(msg) from error

@@ -134,8 +134,10 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             raise AgentFileError(msg, path=self.path)
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            beside.write_bytes(raw)
-            beside.chmod(target.stat().st_mode)
+            beside.unlink(missing_ok=True)  # of a process that was killed; or a link of somebody's to another file
+            with beside.open("xb") as file:
+                beside.chmod(target.stat().st_mode)
+                file.write(raw)
             beside.replace(target)
         except OSError as error:
             beside.unlink(missing_ok=True)
