@@ -80,6 +80,9 @@ class Compaction:
 
         Args:
             window: The model's context window, in tokens; None where it is not known.
+
+        Returns:
+            The limit, in tokens.
         """
         if self.at_tokens is not None or window is None:
             return self.at_tokens

@@ -26,6 +26,9 @@ def reaches(detector: Detector, n: int, on_unknown: OnUnknown = "error", *, labe
         on_unknown: What an unknown count means: `error`, or `ignore` (not reached).
         label: What the rule is called; by default it is named after the detector.
 
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer, or smaller than makes sense for the detector.
 
@@ -51,6 +54,9 @@ def cycle(period: int | None, repeats: int, identity: Identities = "canonical") 
         repeats: How many blocks, at least 2.
         identity: What makes two calls the same, for all tools or by tool: see `boolab.detectors`.
 
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if the period is not an integer >= 1 or None, repeats is not one >= 2, or the identity is unknown.
 
@@ -71,6 +77,9 @@ def cycle_detections(n: int, repeats: int = 5, identity: Identities = "ordered")
         n: How many steps; Gemini CLI nudges at the 1st and stops at the 2nd.
         repeats: How many equal blocks make a cycle, at least 2.
         identity: What makes two calls the same, for all tools or by tool.
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if n is not an integer >= 1, repeats is not one >= 2, or the identity is unknown.
@@ -95,6 +104,9 @@ def round_streak(n: int, identity: Identities = "canonical") -> StopRule:
         n: How many responses, at least 2; OpenRouter observes at 2, blocks at 3 and stops at 6.
         identity: What makes two calls the same, for all tools or by tool.
 
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 2 or the identity is unknown.
 
@@ -114,6 +126,9 @@ def step_repeats(n: int, window: int = 10) -> StopRule:
     Args:
         n: How many, at least 2; crush stops at 6 (more than 5).
         window: How many steps are looked at; nothing is found before there were so many.
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if n is not an integer >= 2 or the window is not one >= n.
@@ -137,6 +152,9 @@ def tool_window(n: int, window: int, tool: str | None = None) -> StopRule:
         window: How many calls are looked at.
         tool: The tool's name; None for any one tool.
 
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not such an integer or the window is not one >= n.
 
@@ -154,6 +172,13 @@ def tool_window(n: int, window: int, tool: str | None = None) -> StopRule:
 
 def same_error(n: int, on_unknown: OnUnknown = "error") -> StopRule:
     """Stop with `error_streak` when one tool failed n times in a row with the same error (its first 100 characters).
+
+    Args:
+        n: How many times, 1 or more.
+        on_unknown: What a source that does not tell errors means: `error`, or `ignore` (never reached).
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if n is not an integer >= 1.
@@ -175,6 +200,9 @@ def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -
         finish_reason: The reason, in boolab's vocabulary: `content_filter`, `length`.
         on_unknown: What a source that does not tell reasons means: `error`, or `ignore` (never reached).
 
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 1.
 
@@ -190,6 +218,12 @@ def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -
 
 def idle_streak(n: int) -> StopRule:
     """Stop with `stuck` when n responses in a row called no tool, under a policy that does not take the first as final.
+
+    Args:
+        n: How many responses, 1 or more.
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if n is not an integer >= 1.
@@ -208,6 +242,12 @@ def repeating_actions(n: int) -> StopRule:
 
     Unlike `doom_loop(n, "call+result")`, the text before a call is part of it: see `boolab.actions`.
 
+    Args:
+        n: How many actions, 2 or more.
+
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 2.
 
@@ -222,6 +262,13 @@ def repeating_actions(n: int) -> StopRule:
 
 def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
     """Stop with `stuck` when the last n actions are the same and all failed, with whatever error.
+
+    Args:
+        n: How many actions, 1 or more.
+        on_unknown: What a source that does not tell errors means: `error`, or `ignore` (never reached).
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if n is not an integer >= 1.
@@ -239,6 +286,12 @@ def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
 def alternating_actions(n: int) -> StopRule:
     """Stop with `stuck` when the last n actions alternate, A, B, A, B, each with its own observation every time.
 
+    Args:
+        n: How many actions, 3 or more.
+
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 3.
 
@@ -253,6 +306,12 @@ def alternating_actions(n: int) -> StopRule:
 
 def chanting(n: int = 1) -> StopRule:
     """Stop with `stuck` when the text of n responses so far began to chant: see `boolab.chants`.
+
+    Args:
+        n: How many responses, 1 or more.
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if n is not an integer >= 1.
@@ -271,6 +330,9 @@ def text_mention(text: str) -> StopRule:
 
     Args:
         text: What is listened for; upper and lower case are not the same.
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if it is no text, or an empty one.

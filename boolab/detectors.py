@@ -152,6 +152,9 @@ class Seen:
         Args:
             identity: One of `IDENTITIES`, or of those that OpenHands compares by (`action`, `action+result`); None for
                 a tool that is exempt.
+
+        Returns:
+            The bits; 0 if it is the same as none of them.
         """
         if identity is None:
             return 0
@@ -226,7 +229,15 @@ class Seen:
         return (1 << (lag - 1) | known << lag) & ((1 << len(self._before)) - 1)
 
     def same(self, other: Seen, identity: str) -> bool:
-        """Whether this and another call are the same."""
+        """Whether this and another call are the same.
+
+        Args:
+            other: Another call.
+            identity: One of `IDENTITIES`, or of those that OpenHands compares by.
+
+        Returns:
+            True if they agree in all that the identity looks at.
+        """
         if self.name != other.name:
             return False
         if identity == "tool":
@@ -276,27 +287,53 @@ class Seen:
 class Detector(Protocol):
     """One fold over calls and their results.
 
-    `name` is the counter that it feeds, unique to the detector and its parameters. `reason` is why a rule on it stops,
-    `least` the smallest threshold that makes sense, `reach` how many calls back it compares by `Seen.lags`. One that
-    looks at whole steps also has `close(state, response)`, which gives the state and the count at the end of the step
-    that began with this response.
+    One that looks at whole steps also has `close(state, response)`, which gives the state and the count at the end of
+    the step that began with this response.
+
+    Example:
+        >>> streak = RepeatStreak("canonical")
+        >>> first = Seen(ToolCall("1", "ls", "{}"), ToolResult("1", "x"))
+        >>> again = Seen(ToolCall("2", "ls", "{}"), ToolResult("2", "x"), before=[first])
+        >>> state, _ = streak.fold(streak.start, first)
+        >>> streak.name, streak.fold(state, again)[1]
+        ('repeat_streak:canonical', 2)
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The counter that it feeds, unique to the detector and its parameters."""
+        ...
+
     @property
-    def reason(self) -> StopReason: ...
+    def reason(self) -> StopReason:
+        """Why a rule on it stops."""
+        ...
+
     @property
-    def least(self) -> int: ...
+    def least(self) -> int:
+        """The smallest threshold that makes sense."""
+        ...
+
     @property
-    def reach(self) -> int: ...
+    def reach(self) -> int:
+        """How many calls back it compares by `Seen.lags`."""
+        ...
+
     @property
     def start(self) -> Any:  # noqa: ANN401 - each detector has a state of its own
         """The state at the start of a turn."""
         ...
 
     def fold(self, state: Any, seen: Seen) -> tuple[Any, int | None]:  # noqa: ANN401
-        """The state after this call, and the count; None where it is not known."""
+        """The state after this call, and the count; None where it is not known.
+
+        Args:
+            state: What it gave for the call before; `start` for the first.
+            seen: The call, and what it gave.
+
+        Returns:
+            The next state, and the count.
+        """
         ...
 
 

@@ -49,23 +49,73 @@ class _FileError(BoolabError):
 
 
 class AgentFileError(_FileError):
-    """An agent file cannot be read. `path` and `line` say where."""
+    """An agent file cannot be read. `path` and `line` say where.
+
+    Args:
+        message: What is wrong, and what would be right.
+        path: The file; None for what did not come from one.
+        line: The line in it, from 1; None where no single one is to blame.
+
+    Example:
+        >>> str(AgentFileError("there is no agent in it", path="AGENTS.md", line=3))
+        'AGENTS.md:3: there is no agent in it'
+    """
 
 
 class ScriptError(_FileError):
-    """A script for a `ScriptedModel` cannot be read. `path` and `line` say where, if it came from a file."""
+    """A script for a `ScriptedModel` cannot be read. `path` and `line` say where, if it came from a file.
+
+    Args:
+        message: What is wrong, and what would be right.
+        path: The file; None for what did not come from one.
+        line: The line in it, from 1; None where no single one is to blame.
+
+    Example:
+        >>> str(ScriptError("the key 'tool_call' is not known", path="stuck.yaml", line=2))
+        "stuck.yaml:2: the key 'tool_call' is not known"
+    """
 
 
 class ProfileError(_FileError):
-    """A profile for a `SimulatedModel` cannot be read. `path` and `line` say where, if it came from a file."""
+    """A profile for a `SimulatedModel` cannot be read. `path` and `line` say where, if it came from a file.
+
+    Args:
+        message: What is wrong, and what would be right.
+        path: The file; None for what did not come from one.
+        line: The line in it, from 1; None where no single one is to blame.
+
+    Example:
+        >>> str(ProfileError("expected a probability", line=7))
+        '7: expected a probability'
+    """
 
 
 class RunFormatError(_FileError):
-    """A log cannot be read as runs. `path` and `line` say where."""
+    """A log cannot be read as runs. `path` and `line` say where.
+
+    Args:
+        message: What is wrong, and what would be right.
+        path: The file; None for what did not come from one.
+        line: The line in it, from 1; None where no single one is to blame.
+
+    Example:
+        >>> RunFormatError("is no log", path="notes.txt").path
+        'notes.txt'
+    """
 
 
 class StoreError(_FileError):
-    """A store of runs cannot be read or written. What was committed before stays as it is. `path` says where."""
+    """A store of runs cannot be read or written. What was committed before stays as it is. `path` says where.
+
+    Args:
+        message: What is wrong, and what would be right.
+        path: The file; None for what did not come from one.
+        line: The line in it, from 1; None where no single one is to blame.
+
+    Example:
+        >>> str(StoreError("is no store of runs", path="runs.db"))
+        'runs.db: is no store of runs'
+    """
 
 
 class ReadWarning(UserWarning):
@@ -85,6 +135,10 @@ class ModelError(BoolabError):
         retryable: Whether the same request may succeed later.
         partial: What had arrived before the failure; it is kept in the record.
         recorded: The text under which records keep the failure, if it is not this error's own.
+
+    Example:
+        >>> ModelError("the server is busy", status=529, retryable=True).retryable
+        True
     """
 
     def __init__(

@@ -479,6 +479,9 @@ def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame
         same as no other; 1 failed, 0 did not, -1 unknown); input_tokens, output_tokens, cost_usd, start_ms,
         duration_ms; and identity, the same in all rows of a run, agent, model, policy, task, source, success, censored.
 
+    Raises:
+        SettingError: if two runs have the same id, or the identity is not known.
+
     Example:
         >>> from boolab.models.scripted import ScriptedModel
         >>> from boolab.runner import run_sync

@@ -86,6 +86,12 @@ class Guard:
 
     Raises:
         SettingError: if the values contradict each other.
+
+    Example:
+        >>> from boolab.detectors import RepeatStreak
+        >>> guard = Guard(detector=RepeatStreak("ordered"), ladder=((3, "nudge"), (5, "stop")))
+        >>> guard.rung(4), guard.why
+        ((3, 'nudge'), 'doom_loop')
     """
 
     detector: Detector
@@ -138,12 +144,25 @@ class Guard:
         return next((action for _, action in self.ladder if action in ("ask", "stop")), None) == "ask"
 
     def at(self, threshold: int) -> Threshold:
-        """The stop rule of one rung."""
+        """The stop rule of one rung.
+
+        Args:
+            threshold: The count at which the rung begins.
+
+        Returns:
+            The rule, with the guard's own reason and name.
+        """
         watch = self.watch
         return Threshold(self.why, watch.name, threshold, f"{watch.name} >= {threshold}", "ignore", watch)
 
     def rung(self, count: int | None) -> tuple[int, Action] | None:
         """The highest rung that a count has reached; None for none, and for an unknown count.
+
+        Args:
+            count: The detector's count; None where it is not known.
+
+        Returns:
+            The rung's threshold and what happens there.
 
         Example:
             >>> from boolab.detectors import RepeatStreak
@@ -251,6 +270,13 @@ class Policy:
 
     Raises:
         SettingError: if the values contradict each other.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from boolab.presets import policies
+        >>> loose = replace(policies["boocode"], name="loose", doom_loop=5)
+        >>> loose.effective({})["doom_loop"]
+        5
     """
 
     name: str
@@ -350,6 +376,9 @@ class Policy:
             read_only: Whether all of the agent's tools are.
             no_agent: Whether there is no agent at all.
 
+        Returns:
+            The value of each of them; None is no limit.
+
         Raises:
             SettingError: if a value is not one that the policy accepts.
         """
@@ -370,7 +399,14 @@ class Policy:
         return settings
 
     def check(self, settings: Mapping[str, Setting]) -> None:
-        """Raise `SettingError` if a setting has a value that the policy does not accept."""
+        """Refuse settings that the policy does not accept.
+
+        Args:
+            settings: By name, as an agent or a grid has them.
+
+        Raises:
+            SettingError: if a value is not one that the policy accepts.
+        """
         for name, value in settings.items():
             check_setting(name, value)
         if self.zero_steps == "invalid" and settings.get("steps") == 0:
@@ -382,6 +418,9 @@ class Policy:
 
         Args:
             settings: What `effective` gives.
+
+        Returns:
+            The rule; its members are alternatives, in the order of `precedence`.
         """
         return _rule(self, tuple((name, value) for name, value in settings.items() if value is not None), "boundary")
 
@@ -393,6 +432,9 @@ class Policy:
 
         Args:
             settings: What `effective` gives.
+
+        Returns:
+            The rule; its members are alternatives, in the order of `precedence`.
         """
         return _rule(self, tuple((name, value) for name, value in settings.items() if value is not None), "response")
 
@@ -408,6 +450,9 @@ class Policy:
             name: One of `precedence`.
             value: The effective setting, for `steps`, `tool_budget` and `doom_loop`; else None.
             place: At the boundary, or at the response.
+
+        Returns:
+            The rules, in order; none where the limit is off, or asked elsewhere.
 
         Example:
             >>> policy = Policy(name="p", source="", loop_style="", cap_check="response", ceiling=None)
@@ -448,6 +493,9 @@ class Policy:
 
         Args:
             run: A run under this policy.
+
+        Returns:
+            The word, such as `MaxTurnsExceeded`.
 
         Example:
             >>> from boolab import ScriptedModel, policies, run_sync

@@ -522,6 +522,9 @@ def get_policy(policy: str | Policy) -> Policy:
 def fixed_turns(n: int) -> Policy:
     """A limit on turns, of which every request reminds the model.
 
+    Returns:
+        The policy.
+
     Source: arXiv 2510.16786: caps at the 25th, 50th or 75th percentile of the turns of unlimited runs, with a reminder
     of the turns left in each; at the 75th, 24 to 68% cheaper with little loss.
 
@@ -558,6 +561,9 @@ def dynamic_turns(n: int, extend: int) -> Policy:
     Args:
         n: The cap on steps at first, at least 1.
         extend: By how many steps it grows, at least 1.
+
+    Returns:
+        The policy.
 
     Raises:
         SettingError: if one is not an integer >= 1.

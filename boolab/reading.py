@@ -52,20 +52,49 @@ class Reader(Protocol):
     """
 
     @property
-    def NAME(self) -> str: ...  # noqa: N802 - a module's constant
+    def NAME(self) -> str:  # noqa: N802 - a module's constant
+        """The format's name, which becomes `Run.source`."""
+        ...
+
     @property
-    def SUFFIXES(self) -> tuple[str, ...]: ...  # noqa: N802 - a module's constant
+    def SUFFIXES(self) -> tuple[str, ...]:  # noqa: N802 - a module's constant
+        """How the names of its files end; those are looked at in a folder."""
+        ...
+
     @property
-    def PLACES(self) -> tuple[str, ...]: ...  # noqa: N802 - a module's constant
+    def PLACES(self) -> tuple[str, ...]:  # noqa: N802 - a module's constant
+        """Globs of where its harness keeps its logs on a machine; empty if nowhere in particular."""
+        ...
+
     @property
-    def LOOKED_FOR(self) -> str: ...  # noqa: N802 - a module's constant
+    def LOOKED_FOR(self) -> str:  # noqa: N802 - a module's constant
+        """What was looked for, in words: what is said of a file that is not of this format."""
+        ...
 
     def sniff(self, head: Head) -> bool:
-        """Whether the file looks like this format."""
+        """Whether the file looks like this format.
+
+        Args:
+            head: The beginning of the file: its name, its first bytes, and what they hold.
+
+        Returns:
+            True if `read` is to be tried.
+        """
         ...
 
     def read(self, path: Path, warn: Warn) -> list[Run]:
-        """The runs of one file."""
+        """The runs of one file.
+
+        Args:
+            path: The file.
+            warn: Called with what was damaged, and its line; everything else is returned.
+
+        Returns:
+            The runs, in the order of the file.
+
+        Raises:
+            RunFormatError: if nothing in it can be read.
+        """
         ...
 
 
@@ -83,13 +112,25 @@ class FileRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read, and an account of it: one row for each file that was looked at."""
+    """What was read, and an account of it.
+
+    Attributes:
+        runs: The runs, in the order of their files.
+        files: A row for each file that was looked at; `files_df` gives them as a table.
+
+    Example:
+        >>> Reading((), ())
+        <Reading: 0 runs of 0 files, 0 skipped, 0 warnings>
+    """
 
     runs: tuple[Run, ...]
     files: tuple[FileRow, ...]
 
     def files_df(self) -> pd.DataFrame:
         """The account as a DataFrame: path, format, runs, bytes, seconds, skipped, warnings (joined by lines).
+
+        Returns:
+            A row for each file, in the order in which they were read; times in seconds.
 
         Example:
             >>> list(Reading((), ()).files_df().columns)
@@ -163,6 +204,15 @@ def read_logs(
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
         SettingError: if no format has that name, or what is given is no reader.
+
+    Example:
+        >>> import tempfile
+        >>> line = '{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = Path(f"{folder}/chat.jsonl").write_text(line)
+        ...     reading = read_logs(folder)
+        >>> reading, reading.files[0].format
+        (<Reading: 1 runs of 1 files, 0 skipped, 0 warnings>, 'openai_chat')
     """
     rows, runs = [], []
     for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress):

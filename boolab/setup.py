@@ -27,7 +27,17 @@ Task: TypeAlias = str | Sequence[Message | Mapping[str, str]]
 
 
 class Question(NamedTuple):
-    """What the user is asked: whether to go on, though this rule has counted so far; at a call, with that call."""
+    """What the user is asked: whether to go on, though a rule has counted so far; at a call, with that call.
+
+    Attributes:
+        rule: The rule that asks.
+        value: What it has counted.
+        call: The call that is held back; None at a boundary.
+
+    Example:
+        >>> str(Question("doom_loop(3, ordered)", 3).value)
+        '3'
+    """
 
     rule: str
     value: int

@@ -124,6 +124,13 @@ class StopRule:
     """A predicate over counters: `max_steps(20) | tool_budget(50)`. Combine with `|` and `&`; do not subclass.
 
     Made by `max_steps, tool_budget, doom_loop, max_tokens, max_cost, max_time, error_streak`.
+
+    Example:
+        >>> rule = max_steps(20) | tool_budget(50)
+        >>> rule.verdict(Progress(steps=4, tool_calls=50)).reason
+        'tool_budget'
+        >>> rule.verdict(Progress(steps=4, tool_calls=3)) is None
+        True
     """
 
     __slots__ = ()
@@ -156,7 +163,14 @@ class StopRule:
         raise NotImplementedError
 
     def decisive(self, counters: Counters) -> Threshold:
-        """The plain threshold that gives the reason, for counters at which the rule is true."""
+        """The plain threshold that gives the reason, for counters at which the rule is true.
+
+        Args:
+            counters: Counters by name, at which the rule is true.
+
+        Returns:
+            The first plain threshold that is true, in order of precedence.
+        """
         raise NotImplementedError
 
     def detectors(self) -> tuple[Detector, ...]:
@@ -165,6 +179,12 @@ class StopRule:
 
     def verdict(self, counters: Counters) -> Stop | None:
         """The stop at this boundary, or None to go on.
+
+        Args:
+            counters: The counters at the boundary, by name.
+
+        Returns:
+            The stop, with its reason and what else was true; or None.
 
         Raises:
             UnknownCounter: if the answer hangs on a counter that is not known.
@@ -276,8 +296,18 @@ class AllOf(StopRule):
 def max_steps(n: int) -> StopRule:
     """Stop with `step_cap` at boundary n: after n completed steps. Source: BooCode 1.14, opencode issue 3631.
 
+    Args:
+        n: How many steps, 0 or more.
+
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 0.
+
+    Example:
+        >>> str(max_steps(20))
+        'max_steps(20)'
     """
     return Threshold("step_cap", "steps", whole(n, "max_steps", 0), f"max_steps({n})")
 
@@ -290,8 +320,18 @@ def ceiling(n: int) -> StopRule:
 def tool_budget(n: int) -> StopRule:
     """Stop with `tool_budget` once n calls have a result. The batch that crosses n is completed. Source: BooCode 1.14.
 
+    Args:
+        n: How many calls, 0 or more.
+
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 0.
+
+    Example:
+        >>> str(tool_budget(50))
+        'tool_budget(50)'
     """
     return Threshold("tool_budget", "tool_calls", whole(n, "tool_budget", 0), f"tool_budget({n})")
 
@@ -303,6 +343,9 @@ def doom_loop(n: int, identity: Identities = "canonical") -> StopRule:
         n: How many in a row, at least 2.
         identity: What "the same" means, for all tools or by tool: see `boolab.detectors`. BooCode and opencode use
             `ordered`, with n = 3.
+
+    Returns:
+        The rule.
 
     Raises:
         SettingError: if n is not an integer >= 2 or the identity is not known.
@@ -326,8 +369,15 @@ def max_tokens(
         of: What is counted: `tokens` (input + output), `input_tokens` or `output_tokens`.
         on_unknown: What a source that does not tell tokens means: `error`, or `ignore` (never reached).
 
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 0, or an option is not one of those above.
+
+    Example:
+        >>> str(max_tokens(100_000)), str(max_tokens(5_000, of="output_tokens", on_unknown="ignore"))
+        ('max_tokens(100000)', 'max_tokens(5000, output_tokens, on_unknown=ignore)')
     """
     if of not in ("tokens", "input_tokens", "output_tokens"):
         msg = f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens"
@@ -340,8 +390,19 @@ def max_tokens(
 def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
     """Stop with `cost_budget` once the turn has cost that many dollars (kept as whole micro-dollars).
 
+    Args:
+        usd: How many dollars, 0 or more; fractions are fine.
+        on_unknown: What a source that does not tell costs means: `error`, or `ignore` (never reached).
+
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if usd is not a number >= 0.
+
+    Example:
+        >>> str(max_cost(0.5)), max_cost(0.5).threshold
+        ('max_cost(0.5)', 500000)
     """
     micro = _units(usd, MICRO, "max_cost")
     return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g}{unless_known(on_unknown)})", on_unknown)
@@ -350,8 +411,19 @@ def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
 def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
     """Stop with `time_budget` at the first boundary at which that much time has passed since the start of the turn.
 
+    Args:
+        seconds: How many seconds, 0 or more; fractions are fine.
+        on_unknown: What a source that does not tell times means: `error`, or `ignore` (never reached).
+
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if seconds is not a number >= 0.
+
+    Example:
+        >>> str(max_time(90)), max_time(90).threshold
+        ('max_time(90)', 90000)
     """
     ms = _units(seconds, 1000, "max_time")
     return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g}{unless_known(on_unknown)})", on_unknown)
@@ -360,8 +432,19 @@ def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
 def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
     """Stop with `error_streak` when, at a boundary, the last n calls all failed.
 
+    Args:
+        n: How many calls, 1 or more.
+        on_unknown: What a source that does not tell errors means: `error`, or `ignore` (never reached).
+
+    Returns:
+        The rule.
+
     Raises:
         SettingError: if n is not an integer >= 1.
+
+    Example:
+        >>> str(error_streak(3))
+        'error_streak(3)'
     """
     watch = ErrorStreak()
     label = f"error_streak({n}{unless_known(on_unknown)})"

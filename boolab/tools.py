@@ -31,9 +31,24 @@ TIMED_OUT: Final = "did not finish within"
 class ToolContext(NamedTuple):
     """What a tool may know of the run: annotate a parameter with this type to receive it.
 
-    `step` and `call` count from 1; `history` is the run's own growing list of messages: read it, do not change it.
-    `caller` is the turn that called the tool: what starts subagents needs it, nothing else should. Sleep with `await
-    ctx.sleep(seconds)`: under a scripted model the time is virtual.
+    Attributes:
+        run_id: The run that called it.
+        step: The step's number, from 1.
+        call: The call's number in the step, from 1.
+        clock: The time of the run. Sleep with `await ctx.sleep(seconds)`: under a scripted model the time is virtual.
+        history: The run's own growing list of messages: read it, do not change it.
+        caller: The turn that called the tool: what starts subagents needs it, nothing else should.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> async def wait(minutes: int, ctx: ToolContext) -> str:
+        ...     await ctx.sleep(60 * minutes)
+        ...     return f"waited in step {ctx.step}"
+        >>> asked = {"tool_calls": [{"name": "wait", "arguments": {"minutes": 10}}]}
+        >>> run = run_sync(None, "Wait.", model=ScriptedModel([asked, "Done."]), tools=[wait])
+        >>> run.steps[0].results[0].content, run.duration_ms
+        ('waited in step 1', 600000)
     """
 
     run_id: str
@@ -44,7 +59,14 @@ class ToolContext(NamedTuple):
     caller: Any = None
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much time pass on the run's clock; raises `TimeoutError` at the tool's deadline."""
+        """Let time pass on the run's clock.
+
+        Args:
+            seconds: How much.
+
+        Raises:
+            TimeoutError: at the tool's deadline.
+        """
         await self.clock.sleep(seconds)
 
 

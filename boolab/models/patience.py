@@ -26,6 +26,10 @@ class Timeouts:
 
     Raises:
         SettingError: if a value is not a number above 0.
+
+    Example:
+        >>> Timeouts(first_token=60).whole
+        1800
     """
 
     connect: float = 10

@@ -106,8 +106,9 @@ from pydantic import (
 )
 
 from boolab.data import data_path
-from boolab.documents import Document, DocumentError, read_yaml
+from boolab.documents import MAX_BYTES, Document, DocumentError, read_yaml
 from boolab.errors import ProfileError
+from boolab.files import read_file
 
 K = TypeVar("K", str, int)
 
@@ -345,7 +346,30 @@ class Reminder(_Strict):
 class Profile(_Strict):
     """How a simulated agent behaves: see the module's documentation for every figure.
 
-    Make one with `Profile.of` or `Profile.load`; it is never changed.
+    Make one with `Profile.of` or `Profile.load`; it is never changed. docs/simulated.md says what each figure means.
+
+    Attributes:
+        name: What it is called.
+        description: What it is, in a sentence.
+        sources: Where figures come from, by their place, such as `finish.hazard`.
+        assumptions: What was assumed for lack of a source, by place.
+        start: The shares of the tools of the first call; equal by default.
+        tools: The tools by name: which one follows, how often they fail, how long they take, how much they give.
+        calls: How many calls a response makes, with the share of each number.
+        finish: When the agent finishes: the probability at each step, by a plain answer or by a tool.
+        loop: How often it falls into a loop of equal calls, and how it comes out of it.
+        after_error: What it does after a call that failed.
+        revisit: How often it makes a call anew that it made before.
+        tokens: How its context grows, in tokens.
+        price: Dollars for a million tokens.
+        latency: How long it takes to answer, in milliseconds.
+        text_chars: How much it says beside its calls, in characters.
+        summary_chars: How much it says at a wrap-up, in characters.
+        context_window: The most that fits, in tokens.
+        success: When a finished run is a success.
+        difficulties: What is different for harder and easier tasks, with the share of each.
+        tasks: The difficulty of single tasks, by their text.
+        reminders: What a reminder of the turns that are left does to it.
 
     Example:
         >>> profile = Profile.of({"name": "tiny", "tools": {"look": {}}, "finish": {"hazard": 0.25}})
@@ -419,6 +443,12 @@ class Profile(_Strict):
     def of(cls, data: Mapping[str, Any]) -> Profile:
         """A profile from plain values, as they stand in a file.
 
+        Args:
+            data: The values by name, as docs/simulated.md has them.
+
+        Returns:
+            The profile.
+
         Raises:
             ProfileError: if something in it is not accepted.
         """
@@ -432,12 +462,15 @@ class Profile(_Strict):
             path: The file; or the bare name of a shipped profile, such as `coder`. A file of that name wins. `~` is
                 expanded.
 
+        Returns:
+            The profile.
+
         Raises:
             ProfileError: if it cannot be read, with its path and line.
         """
         file = _found(Path(path).expanduser())
         try:
-            document = read_yaml(file.read_text(encoding="utf-8"))
+            document = read_yaml(read_file(file, MAX_BYTES).decode())
         except OSError as error:
             msg = f"cannot be read: {error.strerror}"
             raise ProfileError(msg, path=file) from error
@@ -449,7 +482,11 @@ class Profile(_Strict):
         return _validated(document.data, document, file)
 
     def save(self, path: str | Path) -> None:
-        """Write the profile to a YAML file that `load` reads as an equal one. What has its default is left out."""
+        """Write the profile to a YAML file that `load` reads as an equal one. What has its default is left out.
+
+        Args:
+            path: The file to write; one that is there is replaced. `~` is expanded.
+        """
         plain = {"name": self.name, **self.model_dump(exclude_defaults=True)}
         text = yaml.safe_dump(plain, sort_keys=False, width=120)  # in ASCII: as it is, U+0085 would be read as a space
         Path(path).expanduser().write_text(text, encoding="utf-8")
@@ -461,7 +498,14 @@ class Profile(_Strict):
         return blake2b(figures.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
     def hazard_at(self, step: int) -> float:
-        """The probability of finishing at a step, from 1, without any factor."""
+        """The probability of finishing at a step, from 1, without any factor.
+
+        Args:
+            step: The step's number, from 1.
+
+        Returns:
+            The probability, between 0 and 1.
+        """
         return next(piece.probability for piece in reversed(self.finish.hazard) if piece.from_step <= step)
 
     def shares_after(self, tool: str | None) -> dict[str, float]:
@@ -469,16 +513,33 @@ class Profile(_Strict):
 
         Args:
             tool: The tool that was called last; None for the first call of a run.
+
+        Returns:
+            The share of each tool that can follow.
         """
         row = None if tool is None else self.tools[tool].next
         return normalised(row or self.start or dict.fromkeys(self.tools, 1.0))
 
     def calls_of(self, tool: str) -> dict[int, float]:
-        """The shares of the number of calls in a step that begins with a tool, adding up to 1."""
+        """The shares of the number of calls in a step that begins with a tool, adding up to 1.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            The share of each number of calls.
+        """
         return normalised(self.tools[tool].calls or self.calls)
 
     def difficulty_of(self, task: str) -> str | None:
-        """The difficulty of a task: as `tasks` says, else drawn by its text; None where the profile has none."""
+        """The difficulty of a task: as `tasks` says, else drawn by its text; None where the profile has none.
+
+        Args:
+            task: What the user asks.
+
+        Returns:
+            The difficulty's name.
+        """
         if not self.difficulties:
             return None
         if task in self.tasks:

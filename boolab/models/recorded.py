@@ -9,8 +9,9 @@ from typing import Literal
 
 from boolab.codec import dumps, run_fields
 from boolab.errors import SettingError
+from boolab.files import read_file
 from boolab.models.base import Emit, Request
-from boolab.models.recording_file import read_recording
+from boolab.models.recording_file import MAX_BYTES, read_recording
 from boolab.models.replay_file import ReplayByOrder, ReplayByRequest
 from boolab.models.replay_run import RunReplay
 from boolab.tools import ToolContext
@@ -72,19 +73,41 @@ class RecordedModel:
     def fingerprint(self) -> tuple[object, ...]:
         """What was recorded: see `boolab.fingerprints`."""
         what = self._recording
-        told = dumps(run_fields(what)) if isinstance(what, Run) else Path(what).expanduser().read_bytes()
+        told = dumps(run_fields(what)) if isinstance(what, Run) else read_file(Path(what).expanduser(), MAX_BYTES)
         return (type(self._replay).__name__, blake2b(told, digest_size=16).digest())
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The recorded response to this request: see `boolab.models.base.Model`."""
+        """The recorded response to this request: see `boolab.models.base.Model`.
+
+        Args:
+            request: The messages, the tools and the number of the call in its run.
+            emit: Called with what comes, as it comes; None where nobody listens.
+
+        Returns:
+            The response, with its usage and its reason to end as they were recorded.
+        """
         return await self._replay.respond(request, emit)
 
     def replies_to(self, tool: str) -> bool:  # noqa: ARG002 - a run holds a result for every call
-        """Whether there are recorded results for that tool: of a run, always."""
+        """Whether there are recorded results for that tool: of a run, always.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if a call of it can be answered without the tool.
+        """
         return self.reply is not None
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether a call of that tool received a result in the recorded run."""
+        """Whether a call of that tool received a result in the recorded run.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if there is at least one result.
+        """
         return isinstance(self._replay, RunReplay) and self._replay.has_result_of(tool)
 
 

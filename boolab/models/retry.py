@@ -55,6 +55,9 @@ class Retry:
             spent: The seconds since the first of them began.
             told: The seconds that the server asked for; None if it did not.
             chance: A random number from 0 to 1.
+
+        Returns:
+            The seconds.
         """
         if attempt >= self.attempts:
             return None

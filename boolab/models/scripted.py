@@ -51,8 +51,9 @@ from pydantic import (
 )
 
 from boolab.compaction import Context
-from boolab.documents import Document, DocumentError, read_yaml
+from boolab.documents import MAX_BYTES, Document, DocumentError, read_yaml
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
+from boolab.files import read_file
 from boolab.models.base import Emit, Request
 from boolab.tools import ToolContext
 from boolab.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
@@ -242,12 +243,19 @@ class ScriptedModel:
     def load(cls, path: str | Path, *, realtime: bool = False) -> ScriptedModel:
         """Read a script from a YAML file; its name is that in the file, or the file's.
 
+        Args:
+            path: The YAML file.
+            realtime: Whether its latencies pass on the real clock, rather than on a virtual one.
+
+        Returns:
+            The model.
+
         Raises:
             ScriptError: if the file cannot be read, with its path and line.
         """
         path = Path(path)
         try:
-            document = read_yaml(path.read_text(encoding="utf-8"))
+            document = read_yaml(read_file(path, MAX_BYTES).decode())
         except OSError as error:
             raise ScriptError(f"cannot be read: {error.strerror}", path=path) from error
         except UnicodeDecodeError as error:
@@ -301,7 +309,15 @@ class ScriptedModel:
         return self._compaction is not None or self.summarises
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The script's response to this request: see `boolab.models.base.Model`."""
+        """The script's response to this request: see `boolab.models.base.Model`.
+
+        Args:
+            request: The messages, the tools and the number of the call in its run.
+            emit: Called with what comes, as it comes; None where nobody listens.
+
+        Returns:
+            The response, complete.
+        """
         item = self._find(request)
         if emit is None and item.fault is None and not item.latency_ms:
             return _numbered(item, request.index)
@@ -347,7 +363,14 @@ class ScriptedModel:
         return found
 
     def replies_to(self, tool: str) -> bool:
-        """Whether the script holds results for that tool."""
+        """Whether the script holds results for that tool.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if a call of it can be answered without the tool.
+        """
         return tool in self._results
 
     def _reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:

@@ -39,7 +39,7 @@ SUBMITTED: Final = "Submitted."
 """The result of the call that finishes a run."""
 _ID: Final = re.compile(r"([0-9a-f]{16})_(\d{1,9})_(\d{1,9})")
 _UNTOLD: Final = Reminder(turns_left=1)
-_TURNS_LEFT: Final = re.compile(r"(\d+) of \d+ turns (?:is|are) left")
+_TURNS_LEFT: Final = re.compile(r"(\d{1,9}) of \d{1,9} turns (?:is|are) left")
 _FINISHED: Final = frozenset({"finished", "synthesis"})
 _UNKNOWN: Final = frozenset({"paused", "aborted", "error"})
 
@@ -109,6 +109,9 @@ class SimulatedModel:
             path: The file, or the bare name of a shipped profile: see `Profile.load`.
             seed: As above.
 
+        Returns:
+            The model.
+
         Raises:
             ProfileError: if it cannot be read, with its path and line.
         """
@@ -122,7 +125,15 @@ class SimulatedModel:
         return SimulatedModel, (self.profile, self.seed, self.name)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """What the agent says to this request: see `boolab.models.base.Model`."""
+        """What the agent says to this request: see `boolab.models.base.Model`.
+
+        Args:
+            request: The messages, the tools and the number of the call in its run.
+            emit: Called with what comes, as it comes; None where nobody listens.
+
+        Returns:
+            The response, complete.
+        """
         index, messages, tools, clock, purpose, _, seed, choice, _, _ = request
         # Most requests show a run's own list as it is, and go straight to what was planned.
         played = self._played.get(messages) if type(messages) is History else None
@@ -225,15 +236,37 @@ class SimulatedModel:
         return response._replace(usage=self._rules.usage(max(inputs - gone, 1), max(cached - gone, 0), outputs))
 
     def replies_to(self, tool: str) -> bool:  # noqa: ARG002 - what the agent's tools are called is nothing to it
-        """Whether nothing else need provide a tool: True, since the profile alone says what is called."""
+        """Whether nothing else need provide a tool: True, since the profile alone says what is called.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            Always True.
+        """
         return True
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether it ever calls that tool."""
+        """Whether it ever calls that tool.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if it is one of the profile's.
+        """
         return tool in self.own_tools
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
-        """The result of one of its calls; None for any other call."""
+        """The result of one of its calls; None for any other call.
+
+        Args:
+            call: The call.
+            context: What tools know of the run.
+
+        Returns:
+            The result, to be awaited: it takes as long as the profile says.
+        """
         planned, place = self._latest, context[2] - 1
         # Mostly the response was the latest one that this model gave; it is told by the very object of the call.
         if planned is not None and place < len(planned[1]) and planned[0][1][place] is call:
@@ -262,6 +295,9 @@ class SimulatedModel:
 
         Args:
             run: The run; its task, its seed, how it ended and at which step are looked at.
+
+        Returns:
+            True for a success.
         """
         profile, reason = self.profile, run.stop_reason
         if reason in _UNKNOWN:

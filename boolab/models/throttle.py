@@ -74,7 +74,11 @@ class Throttle:
 
     @asynccontextmanager
     async def request(self) -> AsyncIterator[int]:
-        """The time of one request: waits until it may begin, and gives how long that took, in ms."""
+        """The time of one request: waits until it may begin, and gives how long that took, in ms.
+
+        Yields:
+            The milliseconds that it had to wait.
+        """
         if self.concurrency is None and self.requests_per_minute is None:
             yield 0
             return

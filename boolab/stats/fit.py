@@ -42,6 +42,13 @@ class Fit:
         notes: What the record lacks, and what was left out.
         turns: How many turns it rests on.
         confidence: Of intervals and bands.
+
+    Example:
+        >>> from boolab.stats.profiles import fit_profile
+        >>> coder = Profile.of({"name": "tiny", "tools": {"look": {}}, "finish": {"hazard": 0.25}})
+        >>> fit = fit_profile(play(coder, 40, ["Look."], 20))
+        >>> fit.estimate("finish.hazard.0.probability").n > 40
+        True
     """
 
     profile: Profile
@@ -55,6 +62,12 @@ class Fit:
 
     def estimate(self, parameter: str) -> Estimated:
         """One figure with its interval.
+
+        Args:
+            parameter: Its place in the profile, such as `finish.hazard`: one of the column `parameter` of `intervals`.
+
+        Returns:
+            The estimate, its interval, and what it rests on.
 
         Raises:
             SettingError: if it was not estimated.

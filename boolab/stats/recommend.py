@@ -37,7 +37,18 @@ class Recommendation(Finding):
     """What `recommend` found: a row for each group in `frame`, and in `path` every test that was made.
 
     Args:
+        title: What it is about, in a few words.
+        frame: The recommended setting of each group, what it keeps and saves, and how sure that is.
+        sentences: What they say, in plain words.
+        notes: The quality of the data and what limits the answer. They are shown first.
+        table: What is shown of the numbers, where the whole frame would be too much.
+        tests: Comparisons between groups, a row for each; empty where there are none.
         path: Group, axis, value, lost (successes), share (retained), low (its bound), passed.
+
+    Example:
+        >>> found = Recommendation("A cap", pd.DataFrame({"step_cap": pd.array([56], dtype="Int64")}))
+        >>> found.setting
+        {'steps': 56}
     """
 
     path: pd.DataFrame = field(default_factory=pd.DataFrame)

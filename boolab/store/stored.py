@@ -23,7 +23,24 @@ _KEYS_AT_ONCE: Final = 10_000
 class StoredRuns(Sequence[Run]):
     """The runs of a store, as a sequence: looked up once, when first needed, and read some at a time.
 
-    What is written later is not among them: ask `stored_runs` again. Adding a list of runs gives a list.
+    Made by `stored_runs`. What is written later is not among them: ask again. Adding a list of runs gives a list.
+
+    Args:
+        path: The store.
+        sweep: The number of the sweep whose runs are meant; None for all.
+        states: The states that the runs may be in: `finished`, `running`, `interrupted`, ...
+
+    Example:
+        >>> import tempfile
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> from boolab.store.writer import Store
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Store(f"{folder}/runs.db") as store:
+        ...         store.add(run_sync(None, "Hello", model=ScriptedModel(["Hi."])))
+        ...     runs = stored_runs(f"{folder}/runs.db")
+        ...     len(runs), runs[0].text, runs.labelled()
+        (1, 'Hi.', False)
     """
 
     def __init__(self, path: Path, sweep: int | None, states: Sequence[str]) -> None:
@@ -63,6 +80,9 @@ class StoredRuns(Sequence[Run]):
 
         Args:
             size: How many.
+
+        Yields:
+            That many runs, or fewer at the end.
 
         Raises:
             StoreError: if the store cannot be read.

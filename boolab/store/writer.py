@@ -148,6 +148,9 @@ class Store:
         Args:
             run_id: Its id.
 
+        Returns:
+            The run.
+
         Raises:
             StoreError: if it is not there, or cannot be read.
         """
@@ -160,6 +163,9 @@ class Store:
 
     def end_sweep(self, sweep: int) -> None:
         """Take down that all of a sweep's cells have their runs.
+
+        Args:
+            sweep: The number that `begin_sweep` gave.
 
         Raises:
             StoreError: if it could not be committed.
@@ -316,6 +322,12 @@ class Store:
 
     def prunable(self, unwanted: Unwanted) -> Prunable:
         """What `prune` would remove.
+
+        Args:
+            unwanted: Which runs are not wanted any more.
+
+        Returns:
+            How many runs and steps would go, and how many runs would stay because others share their steps.
 
         Raises:
             StoreError: if the store cannot be read.
