@@ -146,6 +146,25 @@ def test_a_name_is_never_a_part_of_a_question_to_the_store(text: str, store: Pat
     connection.close()
 
 
+STRANGE = {
+    "view": "ALTER TABLE cells RENAME TO other; CREATE VIEW cells AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL "
+    "SELECT x + 1 FROM n) SELECT x AS sweep, x AS place, x AS cell, x AS run_id FROM n;",
+    "trigger": "CREATE TRIGGER t BEFORE INSERT ON runs BEGIN DELETE FROM runs; END;",
+    "table": "CREATE VIRTUAL TABLE v USING fts5(x);",
+}
+"""What makes a file compute when it is read or written; the view would never end."""
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_store_that_computes_what_it_holds_is_refused(kind: str, store: Path) -> None:
+    with sqlite3.connect(store) as connection:
+        connection.executescript(STRANGE[kind])
+    connection.close()
+    for ask in (bl.runs_df, bl.load_runs, overview, bl.Store):
+        with pytest.raises(BoolabError, match=f"it holds the {kind}|no store"):
+            ask(str(store))
+
+
 def test_a_frame_of_a_worker_says_its_length_first_and_a_cut_one_is_no_answer(tmp_path: Path) -> None:
     from boolab.worker import get_frame  # noqa: PLC0415 - it imports cloudpickle
 

@@ -19,6 +19,14 @@ PAGE_BYTES: Final = 8192
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
 _MARK: Final = slice(68, 72)
+_NOT_A_TABLE: Final = """
+    SELECT type, name FROM sqlite_master
+    WHERE type IN ('view', 'trigger') OR (type = 'table' AND sql LIKE 'CREATE VIRTUAL%') LIMIT 1
+"""
+"""What would be computed when it is read or written, without end if whoever made the file wants that; no store has any.
+
+See "Defense Against The Dark Arts" in SQLite's documentation, on files from others.
+"""
 WAIT_S: Final = 2.0
 """How long to wait for another program that has locked the file, in seconds."""
 
@@ -198,6 +206,9 @@ def _check_schema(connection: sqlite3.Connection, path: Path, *, empty: bool) ->
         raise StoreError(
             f"it is no store: a SQLite file of something else (tables: {', '.join(tables) or 'none'})", path=path
         )
+    strange = connection.execute(_NOT_A_TABLE).fetchone()
+    if strange is not None:
+        raise StoreError(f"it is no store of boolab's making: it holds the {strange[0]} {strange[1]!r}", path=path)
     version = version_of(connection)
     if version > VERSION:
         msg = f"its schema is version {version}; this boolab knows {VERSION}: a newer boolab made it, and can read it"
