@@ -419,7 +419,10 @@ def _question(args: argparse.Namespace) -> Question:
 
 def _write_table(study: Study, path: Path) -> None:
     from boolab.spreadsheets import write_csv  # noqa: PLC0415 - slow to import
+    from boolab.tables import check_pyarrow  # noqa: PLC0415
 
+    if path.suffix == ".parquet":
+        check_pyarrow()
     table, out = study.table(), path.expanduser()
     _written(out, lambda: table.to_parquet(out, index=False) if path.suffix == ".parquet" else write_csv(table, out))
 

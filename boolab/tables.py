@@ -231,5 +231,5 @@ def check_pyarrow() -> None:
     try:
         import pyarrow  # noqa: F401, ICN001, PLC0415 - an extra
     except ImportError as error:
-        msg = "reading Parquet and tables in JSON Lines needs pyarrow: pip install 'boolab[parquet]'"
+        msg = "Parquet and tables in JSON Lines need pyarrow: pip install 'boolab[parquet]'"
         raise SettingError(msg) from error

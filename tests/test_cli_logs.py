@@ -209,6 +209,15 @@ def test_all_combinations_go_to_a_table(
     assert {"step_cap", "tool_budget", "kept_lower", "saved_steps"} <= set(table.columns)
 
 
+def test_a_table_in_parquet_without_pyarrow_is_told_what_to_install(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["whatif", log, "-o", str(tmp_path / "table.parquet")]) == 1
+    assert "pip install 'boolab[parquet]'" in capsys.readouterr().err
+    assert not (tmp_path / "table.parquet").exists()
+
+
 def test_a_table_that_cannot_be_written_is_one_line(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["whatif", log, "-o", "/nowhere/table.csv"]) == 1
     assert capsys.readouterr().err.startswith("boolab: /nowhere/table.csv: ")

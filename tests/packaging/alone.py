@@ -98,11 +98,11 @@ def it_says_which_extra_is_missing() -> None:
         pass
     asks: dict[str, list[Callable[[], object]]] = {
         "datasets": [lambda: bl.load_dataset("tau_bench", limit=1)],
-        "engine": [lambda: asyncio.run(bl.sweep(bl.Agent("a"), "x", model, executor=address))],
+        "engine": [lambda: asyncio.run(bl.sweep(bl.Agent("a"), "x", model, executor=address, progress=False))],
         "parquet": [
             lambda: bl.save_runs(bl.load_runs(runs)[:1], "new.parquet"),
             lambda: bl.load_runs("some.parquet"),
-            lambda: bl.recording_df("some.parquet"),
+            lambda: bl.counterfactual("some.parquet", grid={"steps": [1]}),
             lambda: command("import", runs, "-o", "new.parquet"),
             lambda: command("whatif", runs, "-o", "new.parquet"),
             lambda: command("store", "export", "some.db", "new.parquet"),
