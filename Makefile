@@ -36,11 +36,14 @@ browser: $(READY) ## run all tests of widgets in a real browser: keyboards, cont
 properties: $(READY) ## try all properties on eight times as many random cases
 	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough
 
-fuzz: $(READY) ## damage each sample log a hundred times in each way
-	$(BIN)/python -m pytest --quiet --numprocesses 2 tests/readers/test_damage.py --damage 100
+fuzz: $(READY) ## try 20,000 inputs on each of all that reads what strangers wrote, half of them led by coverage
+	$(BIN)/python -m pip install --quiet --editable '.[dev,fuzz]'
+	$(BIN)/python -m tests.fuzz
 
-soak: $(READY) ## play 1,000 seeded runs on a server that fails in all the ways we know
+soak: $(READY) ## 1,000 runs on a server that fails in all ways, cancelling in all ways, 10,000 runs at once, a mixed sweep
 	$(BIN)/python -m pytest --quiet tests/test_faults.py --soak 1000
+	$(BIN)/python -m pytest --quiet tests/test_cancel.py --cancel -o faulthandler_timeout=600
+	$(BIN)/python -m tests.soak --minutes 10
 
 crash: $(READY) ## kill sweeps 400 times at any moment, and run them again
 	$(BIN)/python -m pytest --quiet tests/test_crash.py --crash 400

@@ -1,0 +1,28 @@
+"""Short forms of `make soak`: nothing is left of many runs at once, nor of sweeps that are cancelled and taken up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.soak.mixed import Mixed
+from tests.soak.together import play
+
+
+def test_nothing_is_left_of_many_runs_at_once() -> None:
+    first, *_, last = play(500, 4)
+    assert last.amid.tasks == 501
+    assert last.after[2:] == first.after[2:]
+    assert last.after.blocks <= first.after.blocks * 1.01
+
+
+def test_a_mixed_sweep_that_is_cancelled_at_random_moments_ends_with_each_cell_once(tmp_path: Path) -> None:
+    out = Mixed(tmp_path, seconds=2, seed=1, repeats=1, calm_s=0.5).play()
+    assert out.cancelled
+    assert out.cells >= 50
+    assert len(out.reasons) > 1
+    assert out.complaints == []
+    assert out.found["faults"] == {}
+    assert out.found["looks"]["by_runs"]
+    assert out.quiet[-1].files <= out.quiet[0].files
+    assert out.quiet[-1].tasks == out.quiet[0].tasks
+    assert out.wal_kib == 0
