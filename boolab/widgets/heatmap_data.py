@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -25,6 +26,7 @@ _MOST_ROWS: Final = 60_000
 _FEWEST_LISTED: Final = 10
 _STOPS_OF_SCALE: Final = 24
 _NAME: Final = 70
+_LISTED: Final = ("run_id", "steps", "rank", "outcome", "stop_reason", "success")
 _OF_THE_PLOT: Final = ("White line", "Orange")
 """Notes that the legend says here."""
 
@@ -227,8 +229,8 @@ def _keep_words(square: Square) -> str:
 # --- Their runs -------------------------------------------------------------------------------------------------------
 
 
-def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], pd.DataFrame]:
-    """The first runs of each cell: cut successes, then by rank and step; `all` and by rank, how many there are."""
+def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], dict[str, Any]]:
+    """The first runs of each cell: cut successes, then by rank and step; and how many of each rank there are."""
     kept: list[pd.DataFrame] = []
     counts: Counter[tuple[int, int, int]] = Counter()
     for frame in frames:
@@ -240,12 +242,14 @@ def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], 
     if not kept:
         return {}
     first = _first_of_each(pd.concat(kept, ignore_index=True), most)
-    out: dict[tuple[int, int], pd.DataFrame] = {}
-    for _, some in first.groupby(["y", "x"], sort=False):
-        head = some.head(most)
-        at = (int(head["y"].iloc[0]), int(head["x"].iloc[0]))
-        head.attrs["ranks"] = {rank: counts[*at, rank] for rank in (CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED)}
-        out[at] = head
+    # Lists, and no frame for each of what may be thousands of cells: making one takes a millisecond.
+    columns = {name: first[name].tolist() for name in _LISTED}
+    cells = list(zip(first["y"].tolist(), first["x"].tolist(), strict=True))
+    starts = [place for place, cell in enumerate(cells) if not place or cell != cells[place - 1]]
+    out: dict[tuple[int, int], dict[str, Any]] = {}
+    for start, end in pairwise((*starts, len(cells))):
+        ranks = {rank: counts[*cells[start], rank] for rank in (CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED)}
+        out[cells[start]] = {name: values[start:end] for name, values in columns.items()} | {"ranks": ranks}
     return out
 
 
@@ -259,13 +263,15 @@ def _first_of_each(frame: pd.DataFrame, most: int) -> pd.DataFrame:
     return frame.iloc[order[place < most]]
 
 
-def _as_lists(some: pd.DataFrame | None, number: Mapping[str, int], whys: dict[tuple[Any, ...], int]) -> dict[str, Any]:
+def _as_lists(
+    some: Mapping[str, Any] | None, number: Mapping[str, int], whys: dict[tuple[Any, ...], int]
+) -> dict[str, Any]:
     if some is None:
         return {"run": [], "step": [], "why": [], "all": 0, "cut": 0, "stopped": 0}
-    ranks = some.attrs["ranks"]
+    ranks = some["ranks"]
     success = [None if pd.isna(value) else bool(value) for value in some["success"]]
     reasons = [None if pd.isna(value) else str(value) for value in some["stop_reason"]]
-    keys = zip(some["rank"].tolist(), some["outcome"].tolist(), reasons, success, strict=True)
+    keys = zip(some["rank"], some["outcome"], reasons, success, strict=True)
     return {
         "run": [number[run_id] for run_id in some["run_id"]],
         "step": [max(1, int(step)) for step in some["steps"]],
