@@ -83,9 +83,9 @@ def as_restructured_text(app: Sphinx, what: str, name: str, obj: object, options
 def _as_role(found: re.Match[str]) -> str:
     code = " ".join(found[1].split())
     public = code.removeprefix("boolab.").removesuffix("()")
-    if public in boolab.__all__:
-        return f":py:obj:`{code} <boolab.{public}>`"
-    return f"``{code}``"
+    role = f":py:obj:`{code} <boolab.{public}>`" if public in boolab.__all__ else f"``{code}``"
+    letter_follows = found.string[found.end() : found.end() + 1].isalnum()  # as in `Step`s
+    return f"{role}\\ " if letter_follows else role
 
 
 def skip_plumbing(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:  # noqa: ARG001, ANN401 - autodoc's signature
