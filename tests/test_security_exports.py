@@ -98,7 +98,7 @@ def test_numbers_unknown_values_and_ordinary_texts_stay_as_they_are(tmp_path: Pa
     assert [row.split(",")[3] for row in mine[1:]] == ["none", "5", "-5", "'-5"]
 
 
-@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("formula", ["=1+1", "\r=1", "a;=1"])
 def test_whatif_writes_no_cell_that_is_a_formula(
     formula: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,10 +137,8 @@ def test_a_run_is_printed_and_named_without_what_moves_a_cursor_and_in_lines_of_
 
 
 COMMANDS = [
-    ["whatif", "LOGS"],
-    ["whatif", "LOGS", "--json"],
-    ["whatif", "LOGS", "--by", "agent"],
-    ["report", "LOGS", "-o", "TMP/report.html"],
+    ["whatif", "LOGS", "--by", "agent", "--steps", "2,none"],
+    ["whatif", "LOGS", "--steps", "2,none", "--json"],
     ["import", "LOGS", "-o", "TMP/out.jsonl"],
     ["import", "LOGS", "-o", "TMP/out.jsonl", "--json"],
     ["store", "ls", "STORE"],
@@ -230,7 +228,7 @@ def test_a_page_may_load_nothing_send_nothing_and_runs_no_script_but_its_own(kin
     if kind == "widget":
         text = bl.Replay(evil_run(1)).to_html()
     else:
-        assert main(["report", str(logs), "-o", str(logs.with_suffix(".html"))]) == 0
+        assert main(["report", str(logs), "--steps", "2,none", "-o", str(logs.with_suffix(".html"))]) == 0
         text = logs.with_suffix(".html").read_text()
     policy = policy_of(text)
     scripts = policy.pop("script-src", None)
