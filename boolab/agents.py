@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from boolab.documents import Document, DocumentError, read_yaml
 from boolab.errors import AgentFileError, SettingError
+from boolab.files import read_file
 from boolab.models.base import Model
 from boolab.policy import DEFAULT, SETTINGS, Policy, Setting, check_setting
 from boolab.presets import get_policy
@@ -138,7 +139,7 @@ def load_agents(path: str | Path) -> dict[str, Agent]:
 def _read_file(path: Path, *, named: bool) -> Iterator[tuple[Agent, int]]:
     """The agents of one file, each with the line where it begins. `named`: the file's name may stand for a name."""
     try:
-        raw = path.read_bytes()
+        raw = read_file(path, MAX_FILE_BYTES)
     except OSError as error:
         raise AgentFileError(f"cannot be read: {error.strerror}", path=path) from error
     return agents_of(raw, path, named=named)

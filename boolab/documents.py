@@ -12,11 +12,23 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 MAX_CHARS: Final = 4_000_000
+"""The longest text that is read. PyYAML takes about two seconds for a million characters."""
+MAX_BYTES: Final = 4 * MAX_CHARS
+"""The largest file that can be so long a text, in bytes: UTF-8 has four for a character at most."""
+MAX_WRITTEN: Final = 100_000
+"""How many values may be written in a text: the slowest are some 70 microseconds each, so that all take seconds."""
 MAX_NODES: Final = 1_000_000
+"""How many values there may be once aliases stand for what they mean."""
+MAX_EXPANDED_CHARS: Final = 16 * MAX_CHARS
+"""How long all texts may be together once aliases stand for what they mean: so much is written of the values."""
+MAX_DIGITS: Final = 100
+"""The longest number, as written. Of a long one in base 60 (`1:1:1...`), PyYAML's time grows with the square."""
 MAX_DEPTH: Final = 100
 """How many brackets may be open at once. With each, PyYAML looks at all of them anew: 2,000 take it ten seconds."""
 
 _TEXT: Final = "tag:yaml.org,2002:str"
+_INT: Final = "tag:yaml.org,2002:int"
+_FLOAT: Final = "tag:yaml.org,2002:float"
 
 
 class DocumentError(ValueError):
@@ -29,12 +41,38 @@ class DocumentError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which goes no deeper than `MAX_DEPTH`."""
+    """PyYAML's safe loader, which goes no deeper than `MAX_DEPTH`, and takes no more values than `MAX_WRITTEN`."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._written = 0
+
+    def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:  # noqa: ANN401 - PyYAML's own
+        self._written += 1
+        if self._written > MAX_WRITTEN:
+            problem = f"it holds more than {MAX_WRITTEN:,} values"
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, problem, mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+    def number(self, node: yaml.ScalarNode) -> int | float:
+        """The value of a number, if it is written in no more than `MAX_DIGITS` characters."""
+        if len(node.value) > MAX_DIGITS:
+            problem = f"a number of {len(node.value):,} characters, more than the {MAX_DIGITS} that are read"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        whole = node.tag == _INT
+        made: int | float = (self.construct_yaml_int if whole else self.construct_yaml_float)(node)
+        return made
 
     def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: ANN401, N803 - PyYAML's own
         if self.flow_level >= MAX_DEPTH:
             raise RecursionError
         super().fetch_flow_collection_start(TokenClass)
+
+
+_Loader.add_constructor(_INT, _Loader.number)
+_Loader.add_constructor(_FLOAT, _Loader.number)
 
 
 class Document(NamedTuple):
@@ -115,8 +153,10 @@ def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, seen:
                 _check_tags(inner, loader, first_line, seen)
 
 
-def _check(node: yaml.Node, first_line: int, sizes: dict[int, int], open_nodes: set[int]) -> int:
-    """How many values `node` expands to; refuses double keys, endless aliases and too many values."""
+def _check(
+    node: yaml.Node, first_line: int, sizes: dict[int, tuple[int, int]], open_nodes: set[int]
+) -> tuple[int, int]:
+    """How many values and characters `node` expands to; refuses double keys, endless aliases and too many of these."""
     if id(node) in sizes:
         return sizes[id(node)]
     line = first_line + node.start_mark.line
@@ -124,21 +164,28 @@ def _check(node: yaml.Node, first_line: int, sizes: dict[int, int], open_nodes: 
         msg = "a YAML alias contains itself"
         raise DocumentError(msg, line)
     open_nodes.add(id(node))
-    size = 1
+    size, chars = 1, len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+    inner: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" else None
             if name is not None and name in seen:
-                msg = f"the key {name!r} stands here twice"
+                msg = f"the key {name!r:.80} stands here twice"
                 raise DocumentError(msg, first_line + key.start_mark.line)
             seen.add(name)
-            size += _check(key, first_line, sizes, open_nodes) + _check(value, first_line, sizes, open_nodes)
+            inner += key, value
     elif isinstance(node, yaml.SequenceNode):
-        size += sum(_check(item, first_line, sizes, open_nodes) for item in node.value)
+        inner = node.value
+    for item in inner:
+        more, longer = _check(item, first_line, sizes, open_nodes)
+        size, chars = size + more, chars + longer
     if size > MAX_NODES:
         msg = f"the YAML expands to more than {MAX_NODES:,} values"
         raise DocumentError(msg, line)
+    if chars > MAX_EXPANDED_CHARS:
+        msg = f"the YAML expands to more than {MAX_EXPANDED_CHARS:,} characters"
+        raise DocumentError(msg, line)
     open_nodes.discard(id(node))
-    sizes[id(node)] = size
-    return size
+    sizes[id(node)] = size, chars
+    return size, chars

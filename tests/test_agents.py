@@ -153,7 +153,7 @@ def test_unknown_keys_are_kept_and_warned_about_with_a_guess(tmp_path: Path) -> 
         (b"Just words.\n", "holds no agent"),
         (b"---\nname: a\n", "has no closing '---'"),
         (b"---\nname: a\xff\n---\n", "is not UTF-8 text (byte 11)"),
-        (b"x" * (MAX_FILE_BYTES + 1), "bytes, more than the 1,000,000 that are read"),
+        (b"x" * (MAX_FILE_BYTES + 1), "more than the 1,000,000 bytes that are read"),
     ],
 )
 def test_a_file_that_is_no_agent_file_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:

@@ -15,6 +15,7 @@ LAYERS = {
         "clock",
         "collection",
         "documents",
+        "files",
         "data",
         "fingerprints",
         "finish_reasons",

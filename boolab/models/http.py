@@ -113,7 +113,11 @@ class Endpoint:
                 answer.stream = _Watched(answer.stream, over)
                 status, headers = answer.status_code, {name.lower(): value for name, value in answer.headers.items()}
                 if not answer.is_success:
-                    return Answer(status, headers, await _beginning(_pieces(answer)))
+                    told = await _beginning(_pieces(answer)) if _unpacks_within_bounds(headers) else b""
+                    return Answer(status, headers, told)
+                if not _unpacks_within_bounds(headers):
+                    packed = f"the response is packed as {headers['content-encoding']!r:.80}, which was not asked for"
+                    return Answer(status, headers, b"", streamed, packed, worth_retrying=False)
                 async with aclosing(_counted(answer, self._most_bytes)) as pieces:
                     first = await _first_words(pieces)
                     streamed = _is_stream(headers, first)
@@ -322,12 +326,21 @@ async def _counted(answer: httpx.Response, most: int) -> AsyncGenerator[bytes, N
 
 async def _first_words(pieces: AsyncGenerator[bytes, None]) -> bytes:
     """The bytes up to the first that are more than space."""
-    first = b""
+    first = bytearray()  # not bytes: a server may send megabytes of spaces, in thousands of pieces
     async for piece in pieces:
         first += piece
         if not piece.isspace():
             break
-    return first
+    return bytes(first)
+
+
+def _unpacks_within_bounds(headers: Mapping[str, str]) -> bool:
+    """Whether a piece of the body is at most a thousand times as long when unpacked, as deflate's are.
+
+    Packed twice, it may be a million times as long, and Zstandard alone makes gigabytes of a piece: in memory before
+    anything can be counted.
+    """
+    return headers.get("content-encoding", "").strip().lower() in ("", "identity", "gzip", "deflate")
 
 
 def _is_stream(headers: Mapping[str, str], first: bytes) -> bool:

@@ -28,12 +28,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 from boolab.codec import decode, dumps, encode
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.files import read_file
 from boolab.models.growing import Growing
 from boolab.tools import ToolSpec
 from boolab.types import Message, Response, StepStart, ToolResult
 
 VERSION: Final = 1
 """The version of the format that is written, and the newest that is read."""
+
+MAX_BYTES: Final = 4 * 2**30
+"""The largest recording that is read: all of it is held in memory, several times as large."""
 
 _LONGEST: Final = 2**53
 """The most milliseconds that a request can have taken: so that seconds are exact, and sums fit a column of integers."""
@@ -232,7 +236,7 @@ def read_recording(path: str | Path) -> Recording:
     """
     path = Path(path).expanduser()
     try:
-        data = path.read_bytes()
+        data = read_file(path, MAX_BYTES)
     except OSError as error:
         msg = f"cannot be read: {error.strerror}"
         raise RunFormatError(msg, path=path) from error

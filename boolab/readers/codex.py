@@ -85,7 +85,7 @@ _OUTPUTS: Final = {
     "tool_search_output": "tools",
 }
 _ITEMS: Final = frozenset({"message", "reasoning", *_CALLS, *_HOSTED, *_OUTPUTS})
-_TAG: Final = re.compile(r"\s*<([\w-]+)[^<>\n]*>")
+_TAG: Final = re.compile(r"\s*<([\w-]++)[^<>\n]*+>")  # possessive: a name that nothing closes is tried once
 _PUT_IN: Final = ("# AGENTS.md instructions", "Warning: ")
 _UNDER_WAY: Final = ("in_progress", "incomplete", "searching", "generating")
 _TASKS: Final = ("task_started", "task_complete", "turn_started", "turn_complete")

@@ -32,8 +32,11 @@ _SNIFFED: Final = 20
 _NOTHING: Final = object()
 _LATEST: Final = 253_402_300_800_000  # the year 10000
 _BLOCK: Final = 2**20
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F])..|.)", re.DOTALL
+    # The backslashes before it, because only the odd one escapes. Other escapes are no matches: there may be millions.
+    rb"(?:\\\\)++|\\u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|([dD][89a-fA-F])..)",
+    re.DOTALL,
 )
 _PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
 
@@ -137,10 +140,9 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return from_json(data, cache_strings="keys")
     except ValueError:
-        mended = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data)
-        if mended == data:
+        if not _has_halves(data):
             raise
-        return from_json(mended, cache_strings="keys")
+    return from_json(_ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data), cache_strings="keys")
 
 
 def parse_exactly(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
@@ -152,13 +154,18 @@ def parse_exactly(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
     try:
         return from_json(data, cache_strings="keys", allow_inf_nan=False)
     except ValueError:
-        if _ESCAPE.sub(lambda found: b"" if found[1] else found[0], data) == data:
+        if not _has_halves(data):
             raise
     try:
         return json.loads(data)
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None
+
+
+def _has_halves(data: bytes) -> bool:
+    """Whether there are half surrogates in a JSON text."""
+    return _SURROGATE.search(data) is not None and any(found[1] for found in _ESCAPE.finditer(data))
 
 
 def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.errors import SettingError
+from boolab.files import read_file
 
 Key: TypeAlias = Literal["run_id", "task"]
 
@@ -18,6 +19,9 @@ MOST: Final = 10_000
 """The most values that an axis can have."""
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+MAX_LABELS: Final = 64 * 2**20
+"""The largest file of labels that is read, in bytes: a million labels are some 50 MB."""
+
 _RANGE: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
 _OFF: Final = ("none", "off")
 _TRUE: Final = ("true", "yes", "1", "1.0", "success", "pass", "passed")
@@ -101,7 +105,7 @@ def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
     """
     place = Path(path).expanduser()
     try:
-        text = place.read_text(encoding="utf-8-sig")
+        text = read_file(place, MAX_LABELS).decode("utf-8-sig")
         found = json.loads(text) if place.suffix.lower() == ".json" else list(csv.DictReader(text.splitlines()))
     except (OSError, ValueError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else f"not readable as labels: {error}"

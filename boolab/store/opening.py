@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ PAGE_BYTES: Final = 8192
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
 _MARK: Final = slice(68, 72)
+_STATEMENTS: Final = "SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
 _NOT_A_TABLE: Final = """
     SELECT type, name FROM sqlite_master
     WHERE type IN ('view', 'trigger') OR (type = 'table' AND sql LIKE 'CREATE VIRTUAL%') LIMIT 1
@@ -59,10 +61,12 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         place = os.path.abspath(path)  # noqa: PTH100 - resolve() would follow links
         connection = sqlite3.connect(place, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
+            connection.execute("PRAGMA trusted_schema = OFF")
             _check_schema(connection, path, empty=True)
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file; an old one keeps its own
             connection.execute("PRAGMA foreign_keys = ON")
             migrate(connection)  # before there is a log: so that the file itself says what it is
+            _check_statements(connection, path)
             _keep_log(connection, path)
         except BaseException:
             connection.close()
@@ -102,6 +106,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
             connection = _connect_to_read(path, "mode=ro&immutable=1")
         try:
             _check_schema(connection, path, empty=False)
+            _check_statements(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -140,6 +145,7 @@ def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:
     uri = f"file:{quote(os.fsencode(place))}?{how}"  # a name need not be text
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
         connection.close()
@@ -216,6 +222,29 @@ def _check_schema(connection: sqlite3.Connection, path: Path, *, empty: bool) ->
     if version < VERSION and not empty:
         msg = f"its schema is version {version}, older than {VERSION}: open it to write once: bl.Store(path).close()"
         raise StoreError(msg, path=path)
+
+
+def _check_statements(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `StoreError` unless boolab's tables, and the indices on them, are made by its own statements.
+
+    What else a statement may hold (checks, computed columns, indices of expressions) is run by whoever writes: a
+    column that nobody sees can take gigabytes for each row. Tables of somebody else's beside them do nothing.
+    """
+    made = _made(VERSION)
+    tables = {table for _, table in made}
+    found = {(name, table): statement for name, table, statement in connection.execute(_STATEMENTS) if table in tables}
+    for name, table in [*made, *found]:
+        if made.get((name, table)) != found.get((name, table)):
+            what = "table" if name == table else "index"
+            raise StoreError(f"its {what} {name!r:.80} is not as boolab makes it", path=path)
+
+
+@functools.cache
+def _made(version: int) -> dict[tuple[str, str], str]:  # noqa: ARG001 - another version's are others
+    """The statements that make a new store, by what they make and the table that it belongs to."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        migrate(memory)
+        return {(name, table): statement for name, table, statement in memory.execute(_STATEMENTS)}
 
 
 def _meaning(error: sqlite3.Error) -> str:
