@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,50 +17,55 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-@pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that looks like a checkout, so that what the README's code writes is not written into this one."""
+class Played(NamedTuple):
+    """What running all blocks in one folder gave: the value of each, and the names that each left behind."""
+
+    folder: Path
+    values: list[Any]
+    names: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """The README's code, run once, in a folder that looks like a checkout, so that nothing is written into this one."""
+    folder = tmp_path_factory.mktemp("readme")
     for entry in ROOT.iterdir():
         if not entry.name.startswith("."):
-            (tmp_path / entry.name).symlink_to(entry)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+            (folder / entry.name).symlink_to(entry)
+    names: dict[str, Any] = {}
+    done = Played(folder, [], [])
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")
+        patch.chdir(folder)
+        patch.setenv("MPLBACKEND", "Agg")
+        for block in BLOCKS:
+            done.values.append(evaluate(block, names))
+            done.names.append(dict(names))
+    return done
 
 
-@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
-def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(
-    there: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    namespace: dict[str, Any] = {}
-    values = [evaluate(block, namespace) for block in BLOCKS]
+def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(played: Played) -> None:
     assert len(BLOCKS) == 10
     shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
-    table: Any = values[0]
-    assert table.to_string().splitlines() == shown[0].rstrip("\n").splitlines()
-    steps: Any = values[-4]
-    assert steps["step"].tolist() == [1, 2, 3]
-    assert namespace["live"].run.n_steps == 2
-    assert namespace["run"].stop_reason == "step_cap"
-    swept: Any = values[-1]
+    assert played.values[0].to_string().splitlines() == shown[0].rstrip("\n").splitlines()
+    assert played.values[-4]["step"].tolist() == [1, 2, 3]
+    assert played.names[-1]["live"].run.n_steps == 2
+    assert played.names[-1]["run"].stop_reason == "step_cap"
+    swept = played.values[-1]
     assert len(swept) == 16
     assert swept.xs(5)["success"].is_monotonic_increasing
-    assert (there / "runs.db").exists()
+    assert (played.folder / "runs.db").exists()
 
 
-def test_what_the_readme_says_of_the_recording_is_what_its_code_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    namespace: dict[str, Any] = {}
-    for block in BLOCKS[:-5]:
-        evaluate(block, namespace)
+def test_what_the_readme_says_of_the_recording_is_what_its_code_finds(played: Played) -> None:
+    names = played.names[-6]  # before the blocks that run agents
     shown = re.findall(r"```\n(Ship .*?)```", README, re.DOTALL)
-    assert shown[0] in str(namespace["found"])
-    worst = namespace["worst"]
+    assert shown[0] in str(names["found"])
+    worst = names["worst"]
     claimed = re.findall(r"saved_steps\"\]\]  # (.*)", README)[0]
     assert ", ".join(str(worst[name]) for name in ("run_id", "stop_reason", "stop_step", "saved_steps")) == claimed
-    assert f"stopped at step {worst['stop_step']} of {namespace['run'].n_steps}" in README
-    assert f"{len(namespace['runs'])} runs of a [simulated agent]" in README
+    assert f"stopped at step {worst['stop_step']} of {names['run'].n_steps}" in README
+    assert f"{len(names['runs'])} runs of a [simulated agent]" in README
 
 
 def test_the_stop_that_the_readme_names_is_the_stop() -> None:
@@ -70,8 +76,3 @@ def test_the_stop_that_the_readme_names_is_the_stop() -> None:
     run = namespace["run"]
     claimed = ast.literal_eval(re.findall(r"# (\('doom_loop'.*\))", block)[0])
     assert (run.stop_reason, run.stop_step, run.stop.rule) == claimed
-
-
-def test_the_files_that_the_readme_links_are_there() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target

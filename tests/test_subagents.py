@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,7 @@ from boolab.subagents import family, task_tool
 from boolab.tools import ToolContext, ToolSpec, tool
 from boolab.types import Event, Response, Run, ToolResult
 from tests.helpers import QUIET, TOOLS, ask, call, distinct, look
-from tests.project import ROOT
 
-DOCS = ROOT / "docs" / "subagents.md"
 SPENT = {"input_tokens": 60, "output_tokens": 40, "cost_usd": 0.01}
 ONE_STEP = {"calls": 1, "tokens": 100, "cost": 10_000, "elapsed": 1000}
 """What one step of `busy` spends."""
@@ -762,9 +759,3 @@ def test_a_subagent_that_is_gone_on_with_keeps_its_parent() -> None:
     record = lead([asks("scout"), "x"], task_tool(child("scout", ScriptedModel(script), tools=TOOLS)))
     done = asyncio.run(resume(only_child(record), "yes"))
     assert (done.stop_reason, done.parent_run_id) == ("finished", record.run_id)
-
-
-def test_the_example_of_the_documentation_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    source, printed = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", DOCS.read_text(), re.DOTALL).groups()  # type: ignore[union-attr]
-    exec(compile(source, "subagents.md", "exec"), {})  # noqa: S102 - the project's own documentation
-    assert capsys.readouterr().out == printed
