@@ -411,7 +411,13 @@ def test_an_abort_wherever_a_run_waits_gives_back_a_whole_record_and_an_unharmed
 
     def aborted(at: int, when: When) -> Struck:
         abort = bl.Abort()
-        return played(partial(play, abort=abort), stage, at, lambda *_: abort.abort(), when)
+
+        async def then_more(**options: Any) -> Any:
+            record = await play(abort=abort, **options)
+            await pause()  # whoever ran it goes on, also where the abort came as the run was ending
+            return record
+
+        return played(then_more, stage, at, lambda *_: abort.abort(), when)
 
     for when in moments:
         for at, out in everywhere(partial(aborted, when=when)):

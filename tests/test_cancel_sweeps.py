@@ -21,7 +21,7 @@ from boolab.setup import Setup
 from boolab.store.stored import State, stored_runs
 from boolab.turn import Turn
 from boolab.types import Response, Run
-from tests.helpers import QUIET, TOOLS, distinct
+from tests.helpers import QUIET, TOOLS, call, distinct
 from tests.suspensions import Blow, cancel, cancel_until_it_ends, everywhere, pause, strike, told
 
 AGENT = bl.Agent("tester", tools=TOOLS, policy=QUIET)
@@ -32,8 +32,8 @@ ENDED: Final[tuple[State, ...]] = ("finished", "interrupted")
 class Waiting(ScriptedModel):
     """A script whose model makes one wait before and after it speaks; in virtual time or, for a store, in real time."""
 
-    def __init__(self, *, virtual: bool) -> None:
-        super().__init__(distinct(2))
+    def __init__(self, items: Any, *, virtual: bool = True) -> None:
+        super().__init__(items)
         self.virtual = virtual
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
@@ -66,7 +66,7 @@ def check_store(path: Path) -> None:
 def test_a_sweep_that_is_cancelled_wherever_it_waits_leaves_a_whole_store_and_goes_on_from_there(
     tmp_path: Path, virtual: bool, blow: Blow
 ) -> None:
-    model = Waiting(virtual=virtual)
+    model = Waiting(distinct(2), virtual=virtual)
     swept = partial(bl.sweep, AGENT, ["go", "on"], model, grid=GRID, concurrency=2, progress=False)
     reference = facts(asyncio.run(swept()))
 
@@ -84,8 +84,10 @@ def test_a_sweep_that_is_cancelled_wherever_it_waits_leaves_a_whole_store_and_go
     assert at > len(reference)
 
 
-def test_a_sweep_in_memory_that_is_cancelled_wherever_it_waits_gives_the_runs_that_were_done() -> None:
-    model = Waiting(virtual=True)
+@pytest.mark.parametrize("items", [distinct(2), [{"tool_calls": [call("ask")]}]], ids=["follow", "do not follow"])
+def test_a_sweep_in_memory_that_is_cancelled_wherever_it_waits_gives_the_runs_that_were_done(items: Any) -> None:
+    """Of the cells whose runs may follow from others', those of a run that paused do not, and are run."""
+    model = Waiting(items)
     swept = partial(bl.sweep, AGENT, ["go", "on"], model, grid=GRID, concurrency=2, progress=False, derive=True)
     reference = facts(asyncio.run(swept()))
     for at, out in everywhere(lambda at: strike(swept, at)):
