@@ -32,6 +32,8 @@ _PARTS: Final[dict[str, type]] = {
     "sentinel": Sentinel,
 }
 _NAMES: Final = {kind: name for name, kind in _PARTS.items()}
+_MOST: Final = 2**63 - 1
+"""The largest figure that a column of a table holds."""
 _TUPLE, _PAIRS = "$tuple", "$pairs"
 
 
@@ -190,7 +192,7 @@ def _named(name: str, read: _Read, value: object) -> Any:  # noqa: ANN401 - any 
 
 @cache
 def _hints(kind: type) -> dict[str, _Read]:
-    return {name: _reader(hint) for name, hint in get_type_hints(kind).items()}
+    return {name: _any_size if name == "seed" else _reader(hint) for name, hint in get_type_hints(kind).items()}
 
 
 @cache
@@ -212,8 +214,17 @@ def _reader(hint: Any) -> _Read:  # noqa: ANN401 - any type hint
     if hint is datetime:
         return _time
     if hint is int:
-        return _check(lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number")
+        return _check(lambda value: _is_whole(value) and -_MOST <= value <= _MOST, "a whole number of 64 bits")
     return _check(lambda value: isinstance(value, hint), f"a {hint.__name__}")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _any_size(value: object) -> object:
+    """A seed, which is no figure: nothing is reckoned with it, and it may have any number of digits."""
+    return _check(lambda seed: seed is None or _is_whole(seed), "a whole number")(value)
 
 
 def _check(fits: Callable[[Any], bool], what: str) -> _Read:

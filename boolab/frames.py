@@ -1,8 +1,9 @@
 """Runs as DataFrames. Each table is declared once, as a list of columns.
 
-Integers are `Int64` and flags `boolean`, both nullable: what a source does not say is NA, never zero. Times are
-milliseconds from the run's start, money is in dollars. The counters in `steps_df` are those at the boundary *before*
-the step, computed from the record by the same folds that the live loop uses, and they start anew at each turn.
+Integers are `Int64` and flags `boolean`, both nullable: what a source does not say is NA, never zero. So is an integer
+beyond 64 bits, such as a seed, which no such column holds: the run has it. Times are milliseconds from the run's start,
+money is in dollars. The counters in `steps_df` are those at the boundary *before* the step, computed from the record by
+the same folds that the live loop uses, and they start anew at each turn.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def runs_df(runs: Runs) -> pd.DataFrame:
         runs: A run, runs, or the path of a store.
 
     Returns:
-        The columns of `RUN_COLUMNS`, then one `Int64` (or `string`) column for each key of `Run.settings`.
+        The columns of `RUN_COLUMNS`, then one `Int64` (or `string`) column for each key of `Run.settings`. A setting
+        beyond 64 bits is text.
 
     Example:
         >>> list(runs_df([]).columns)[:3]
@@ -267,7 +269,10 @@ def _frame(columns: Sequence[Column], rows: Sequence[Any]) -> pd.DataFrame:
     array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
     for column in columns:
         values = [column.get(row) for row in rows]
-        data[column.name] = array(values, dtype=column.dtype) if column.dtype != TIME else _times(values)
+        try:
+            data[column.name] = array(values, dtype=column.dtype) if column.dtype != TIME else _times(values)
+        except OverflowError:  # so rare that nothing is asked of all the others
+            data[column.name] = array([value if _fits(value) else None for value in values], dtype=column.dtype)
     return pd.DataFrame(data)
 
 
@@ -277,9 +282,16 @@ def _times(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a pandas array
     return pd.to_datetime(values, utc=True).as_unit("ms")
 
 
-def _dtype(values: Iterable[object]) -> str:
+def _fits(value: object) -> bool:
+    """Whether a column of integers can hold it: seeds and settings may have any number of digits."""
+    return isinstance(value, int) and -(2**63) <= value < 2**63
+
+
+def _dtype(values: Sequence[object]) -> str:
     kinds = {type(value) for value in values if value is not None}
-    return INT if kinds <= {int} else FLOAT if kinds <= {int, float} else TEXT
+    if not kinds <= {int, float} or not all(_fits(value) for value in values if type(value) is int):
+        return TEXT
+    return INT if kinds <= {int} else FLOAT
 
 
 def well_formed(text: str) -> str:

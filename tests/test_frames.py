@@ -229,3 +229,13 @@ def test_settings_that_hold_half_a_surrogate_are_tabled_counted_and_judged(setti
     assert [name.encode() for name in runs_df(runs).columns][-1] in (b"x", b"k?", b"y")
     assert bl.counterfactual(runs, grid={"steps": [2, None]}, progress=False)["stop_reason"].notna().sum() == 6
     assert bl.recommend(runs).setting is not None
+
+
+def test_an_integer_that_no_column_holds_is_na_and_a_setting_text() -> None:
+    """Found by fuzzing: a seed may have any number of digits, and so may a setting."""
+    runs = [play(distinct(1), seed=2**70), replace(play(distinct(1), seed=3), settings={"a": 2**70, "b": 7})]
+    rows = runs_df(runs)
+    assert rows["seed"].isna().tolist() == [True, False]
+    assert rows["a"].tolist()[1] == str(2**70)
+    assert rows.dtypes[["a", "b"]].astype(str).tolist() == ["string", "Int64"]
+    assert rows["b"].tolist()[1] == 7

@@ -236,6 +236,31 @@ def test_damage_that_sqlite_tells_of_in_words_that_are_no_text_is_a_store_error(
         use(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("settings = '{broken'", "the settings of a run cannot be read"),
+        ("settings = x'00'", "the settings of a run cannot be read (b'\\x00' is no JSON)"),
+        ("base = 99", "its steps are those of a run that is not there"),
+        ("base = '1) UNION SELECT (1'", "is no row of another run"),
+        ("odd = 1, seed = x'ff'", "a run in it cannot be read"),
+        ("duration_ms = x'3938', odd = 1", ""),
+        ("odd = 1, duration_ms = x'393939393939393939393939393939393939393939'", "is not a whole number of 64 bits"),
+    ],
+)
+def test_a_row_that_is_damaged_is_a_store_error(tmp_path: Path, sound: Path, change: str, message: str) -> None:
+    """Found by fuzzing: SQLite holds anything anywhere, and what is a row's number becomes part of a statement."""
+    path = tmp_path / "runs.db"
+    shutil.copy(sound, path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE runs SET {change} WHERE id = 2")  # noqa: S608 - above
+    if not message:
+        assert stored_runs(path)[1].duration_ms == 98
+        return
+    with pytest.raises(StoreError, match=re.escape(message)):
+        [stored_runs(path).settings(), *stored_runs(path)]
+
+
 @pytest.mark.parametrize("latest", ["NULL", "'x'", "-1", "9223372036854775807", "x'00'"])
 def test_a_store_that_does_not_say_which_rows_were_taken_is_not_written(
     tmp_path: Path, sound: Path, latest: str

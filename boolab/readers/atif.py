@@ -16,7 +16,8 @@ more; github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,13 +78,19 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
             except ValueError as error:
                 damage.note(number, str(error))
         else:
-            runs += runs_of(value, f"{path.stem}/{len(runs) + 1}", cut=damage.cut)
+            runs += runs_of(value, f"{path.stem}/{len(runs) + 1}", cut=damage.cut, taken={run.run_id for run in runs})
     damage.tell(warn, readable=bool(runs))
     return runs
 
 
 def runs_of(
-    trajectory: Mapping[str, Any], name: str, parent: str | None = None, *, source: str = NAME, cut: bool = False
+    trajectory: Mapping[str, Any],
+    name: str,
+    parent: str | None = None,
+    *,
+    source: str = NAME,
+    cut: bool = False,
+    taken: Collection[str] = (),
 ) -> list[Run]:
     """The run of a trajectory that others wrote, and those of the subagents within it.
 
@@ -93,8 +100,9 @@ def runs_of(
         parent: The id of the run that it is a subagent's of.
         source: Where the run comes from.
         cut: Whether its file ends before it should.
+        taken: Ids of other runs of the file: the parts of a session may all have the session's.
     """
-    run_id = text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name
+    run_id = _free(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, taken)
     talk = Talk(source)
     for step in items(trajectory.get("steps")):
         _take(talk, mapping(step))
@@ -116,8 +124,15 @@ def runs_of(
         )
         runs.append(run)
     for number, child in enumerate(items(trajectory.get("subagent_trajectories")), 1):
-        runs += runs_of(mapping(child), f"{run_id}/{number}", run_id, source=source, cut=cut)
+        known = {*taken, run_id, *(run.run_id for run in runs)}
+        runs += runs_of(mapping(child), f"{run_id}/{number}", run_id, source=source, cut=cut, taken=known)
     return runs
+
+
+def _free(run_id: str, taken: Collection[str]) -> str:
+    """The id, with a number behind it if another run has it."""
+    names = itertools.chain([run_id], (f"{run_id}/{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def _take(talk: Talk, step: Mapping[str, Any]) -> None:

@@ -96,9 +96,17 @@ _FINISHED: Final = """
 
 
 def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
-    """The settings of the runs in these rows, each combination once."""
+    """The settings of the runs in these rows, each combination once.
+
+    Raises:
+        StoreError: if they are damaged.
+    """
     question = f"SELECT DISTINCT settings FROM runs WHERE id IN ({_listed(rows)})"  # noqa: S608
-    return [{} if text is None else decode_settings(text) for (text,) in connection.execute(question)]
+    texts = [text for (text,) in connection.execute(question)]
+    try:
+        return [{} if text is None else decode_settings(text) for text in texts]
+    except ValueError as error:
+        raise StoreError(f"it is damaged: the settings of a run cannot be read ({error})") from error
 
 
 def any_label_at(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
@@ -116,6 +124,8 @@ def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
     connection.execute("BEGIN")
     try:
         found = _rows_at(connection, rows)
+    except ValueError as error:
+        raise StoreError(f"it is damaged: a run in it cannot be read ({error})") from error
     finally:
         connection.execute("COMMIT")
     missing = sum(row not in found.heads for row in rows)
@@ -147,9 +157,17 @@ class _Found(NamedTuple):
 
 
 def _rows_at(connection: sqlite3.Connection, rows: Sequence[int]) -> _Found:
+    """What the tables hold of these rows.
+
+    Raises:
+        ValueError: if that is damaged.
+    """
     heads = _heads(connection, rows)
     own = {row if head.base is None else head.base for row, head in heads.items()}
     heads |= _heads(connection, [row for row in own if row not in heads])
+    if not own <= heads.keys():
+        msg = "its steps are those of a run that is not there"
+        raise ValueError(msg)
     tables = {name: _rows_of(connection, name, own, heads) for name in ("steps", "calls")}
     grown = [row for row in own if heads[row].texts is None]
     tables |= {name: _rows_of(connection, name, grown, heads) for name in ("messages", "parts")}
@@ -163,6 +181,8 @@ def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _He
     for row, base, texts, odd, state, root, *head in connection.execute(question):
         if state == "running" and row == root:
             head[_ERROR] = INTERRUPTED
+        if base is not None and type(base) is not int:  # it becomes part of a statement
+            raise ValueError(f"{base!r:.80} is no row of another run")
         found[row] = _Head(base, texts, bool(odd), restored(head, HEAD) if odd else tuple(head))
     return found
 

@@ -186,8 +186,20 @@ def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...],
 
 
 def decode_settings(text: str) -> Mapping[str, Any]:
-    """The settings of a run, from its column."""
-    return decode(_Settings, {"settings": json.loads(text)}).settings
+    """The settings of a run, from its column, where SQLite may hold anything.
+
+    Raises:
+        ValueError: if they are damaged.
+    """
+    given: object = text
+    if not isinstance(given, str):
+        raise ValueError(f"{given!r:.80} is no JSON")  # noqa: TRY004 - the file is wrong
+    try:
+        settings = json.loads(text)
+    except RecursionError:
+        msg = "nested too deeply"
+        raise ValueError(msg) from None
+    return decode(_Settings, {"settings": settings}).settings
 
 
 class _Settings(NamedTuple):

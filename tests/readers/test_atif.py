@@ -107,7 +107,7 @@ def test_one_trajectory_a_line_and_what_is_none_is_told_with_its_line(tmp_path: 
     path = tmp_path / "runs.jsonl"
     path.write_text(f'{line}\n{{"schema_version": "ATIF-v9.0", "steps": []}}\n[1]\n{line}\n')
     with pytest.warns(ReadWarning) as caught:
-        assert [run.run_id for run in read(path)] == ["shelf-7", "binder-1", "shelf-7", "binder-1"]
+        assert [run.run_id for run in read(path)] == ["shelf-7", "binder-1", "shelf-7/2", "binder-1/2"]
     assert [str(one.message).partition(": ")[0] for one in caught] == [f"{path}:2", f"{path}:3"]
     assert "versions ATIF-v1.x can be read" in str(caught[0].message)
 
@@ -130,3 +130,17 @@ def test_nothing_in_it_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"schema_version": 1}', b'{"schema_version": "1.0", "steps": []}'])
 def test_other_files_are_not_taken_for_it(data: bytes) -> None:
     assert not sniff(Head(data, Path("a.json")))
+
+
+def test_parts_of_one_session_are_runs_of_their_own(tmp_path: Path) -> None:
+    """Found by fuzzing: without ids of their own, all of them have the session's."""
+    children = [{"session_id": "s", "steps": [agent(1, "child")]}]
+    row = json.loads(write(tmp_path, user(1), agent(2, "Hm."), subagent_trajectories=children).read_text())
+    path = tmp_path / "runs.jsonl"
+    path.write_text(json.dumps(row) + "\n" + json.dumps(row) + "\n")
+    assert [(run.run_id, run.parent_run_id) for run in read(path)] == [
+        ("s", None),
+        ("s/2", "s"),
+        ("s/3", None),
+        ("s/4", "s/3"),
+    ]
