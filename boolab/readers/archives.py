@@ -15,12 +15,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from boolab.errors import RunFormatError
+from boolab.readers.unpacking import Unpacked
 
 MAX_MEMBER: Final = 256 * 2**20
 """The largest member that is read, in bytes as they come out of it."""
-
-MAX_TOTAL: Final = 4 * 2**30
-"""How much is read from one archive, in bytes as they come out of it."""
 
 MAX_MEMBERS: Final = 100_000
 """The most members that an archive may have."""
@@ -41,7 +39,7 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read = 0
+        self._unpacked = Unpacked(path)
         self._zip = _opened(path)
         self._members = {member.filename: member for member in self._zip.infolist()}
         if len(self._members) > MAX_MEMBERS:
@@ -68,15 +66,13 @@ class Archive:
             raise ValueError(msg)
         try:
             with self._zip.open(self._members[name]) as member:
-                data: bytes = member.read(MAX_MEMBER + 1)
+                data: bytes = member.read(min(MAX_MEMBER, self._unpacked.left) + 1)
         except Exception as error:
             msg = f"{name} cannot be unpacked ({error or type(error).__name__})"
             raise ValueError(msg) from error
         if len(data) > MAX_MEMBER:
             raise RunFormatError(f"{name} holds more than the {MAX_MEMBER:,} bytes that are read", path=self.path)
-        self._read += len(data)
-        if self._read > MAX_TOTAL:
-            raise RunFormatError(f"it holds more than the {MAX_TOTAL:,} bytes that are read", path=self.path)
+        self._unpacked.take(len(data))
         return data
 
     def __enter__(self) -> Self:

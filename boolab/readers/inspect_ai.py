@@ -179,6 +179,8 @@ def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
                 sample = _joined(archive, sample, shell[1], chunks)
         except ValueError as error:
             damage.note(1, f"{name}: {error}")
+        except RunFormatError as error:  # it holds too much; what is left may not
+            damage.note(1, error.message)
         else:
             yield number, sample
 

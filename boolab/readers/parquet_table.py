@@ -9,6 +9,7 @@ from typing import Any, Final
 from boolab.codec import decode, run_of
 from boolab.errors import RunFormatError, SettingError
 from boolab.readers.lines import Damage, Head, Warn, mapping, parse_exactly, warn_reader
+from boolab.readers.unpacking import Unpacked
 from boolab.types import Run, Step
 
 NAME: Final = "parquet"
@@ -18,6 +19,10 @@ LOOKED_FOR: Final = "a Parquet file with the columns run_record and step_record,
 
 _MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("run_record", "step_record")
+_LEAST: Final = 16
+"""What a row counts for at least, in bytes: a billion rows that hold nothing fit into a kilobyte."""
+_AT_ONCE: Final = 16 * 2**20
+"""Texts of so many bytes together are made at once, longer ones each when it is come to."""
 _ROWS: Final = 500
 """How many rows are held as texts at once: steps may be large, and more rows at a time are no faster."""
 
@@ -72,6 +77,29 @@ def _parsed(record: object) -> Any:  # noqa: ANN401 - any JSON value
     return parse_exactly(record.encode("utf-8", "surrogatepass"))
 
 
+def _check_sizes(metadata: Any, unpacked: Unpacked) -> None:  # noqa: ANN401 - pyarrow has no types
+    """Refuse a file that says itself that it holds too much, before any of it is unpacked."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(metadata.num_columns)]
+    said = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in _COLUMNS)
+    Unpacked(unpacked.path).take(max(said, _LEAST * metadata.num_rows))
+
+
+def _texts(column: Any, unpacked: Unpacked) -> Iterator[Any]:  # noqa: ANN401 - pyarrow has no types
+    """The values of a column, of texts that are long one at a time: all rows may refer to one, which is there once."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    from pyarrow import compute  # noqa: PLC0415 - an extra
+
+    size = 0
+    if pa.types.is_dictionary(column.type) and len(column.dictionary):
+        size = compute.sum(compute.binary_length(column.dictionary).take(column.indices)).as_py() or 0
+    unpacked.take(size + _LEAST * len(column))
+    if size <= _AT_ONCE:
+        yield from column.to_pylist()
+    else:
+        yield from (value.as_py() for value in column)
+
+
 def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -87,9 +115,11 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
                     "themselves (counterfactual reads other tables of steps)"
                 )
                 raise RunFormatError(msg, path=path)
+            unpacked = Unpacked(path)
+            _check_sizes(file.metadata, unpacked)
+        with parquet.ParquetFile(path, read_dictionary=_COLUMNS) as file:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(_COLUMNS)):
-                columns = [batch.column(name).to_pylist() for name in _COLUMNS]
-                yield from zip(*columns, strict=True)
+                yield from zip(*(_texts(batch.column(name), unpacked) for name in _COLUMNS), strict=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         damage.cut = True
         damage.note(1, f"it cannot be read as Parquet: {error}")
