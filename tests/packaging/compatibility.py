@@ -65,7 +65,7 @@ def tried(case: Case, python: Path, wheel: Path, project: Path, options: Sequenc
         options: For pytest.
     """
     environment = Environment.make(PLACE / f"{case.python}-{case.dependencies}", python)
-    environment.install(wheel, ["test"], case.dependencies)
+    environment.install(wheel, project, ["test"], case.dependencies)
     imported = environment.ask(_WHERE, project)
     if not Path(imported).is_relative_to(environment.folder):
         sys.exit(f"{case}: boolab is imported from {imported}, and not from {environment.folder}")

@@ -115,7 +115,7 @@ def try_alone(wheel: Path) -> None:
     """Use the wheel in an environment of its own, from an empty folder, without anything of the checkout."""
     with tempfile.TemporaryDirectory() as place:
         environment = Environment.make(Path(place) / "env", Path(sys.executable))
-        environment.install(wheel)
+        environment.install(wheel, ROOT)
         empty = Path(place) / "empty"
         empty.mkdir()
         code = (Path(__file__).with_name("alone.py")).read_text(encoding="utf-8")

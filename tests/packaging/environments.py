@@ -44,10 +44,19 @@ class Environment(NamedTuple):
         """Its interpreter."""
         return self.folder / "bin" / "python"
 
-    def install(self, wheel: Path, extras: Sequence[str] = (), dependencies: Set = "pinned") -> None:
-        """Install a wheel with these extras."""
-        what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-        _uv("pip", "install", "--quiet", "--python", self.python, *_OPTIONS[dependencies], what)
+    def install(self, wheel: Path, project: Path, extras: Sequence[str] = (), dependencies: Set = "pinned") -> None:
+        """Install a wheel and what its project needs.
+
+        Args:
+            wheel: The wheel. Its dependencies would be indirect ones to uv, whose lowest versions it does not take.
+            project: The folder of the pyproject.toml that names them.
+            extras: Which of them it names as extras.
+            dependencies: In which versions.
+        """
+        chosen = [word for extra in extras for word in ("--extra", extra)]
+        install = ("pip", "install", "--quiet", "--python", self.python)
+        _uv(*install, *_OPTIONS[dependencies], "--requirements", project / "pyproject.toml", *chosen)
+        _uv(*install, "--no-deps", wheel)
 
     def ask(self, code: str, cwd: Path) -> str:
         """What a line of Python prints there."""
