@@ -255,7 +255,7 @@ def test_a_row_that_is_damaged_is_a_store_error(tmp_path: Path, sound: Path, cha
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"UPDATE runs SET {change} WHERE id = 2")  # noqa: S608 - above
     if not message:
-        assert stored_runs(path)[1].duration_ms == 98
+        assert 98 in [run.duration_ms for run in stored_runs(path)]
         return
     with pytest.raises(StoreError, match=re.escape(message)):
         [stored_runs(path).settings(), *stored_runs(path)]
