@@ -12,9 +12,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from benchmarks.environments import REQUIREMENTS, Skipped, answer
-from benchmarks.peers.chart import draw, save
+from benchmarks.peers.chart import PICTURE, draw, save
 from benchmarks.peers.measuring import measure
-from benchmarks.peers.page import cost_table, failures, limit_table, page
+from benchmarks.peers.page import PAGE, cost_table, failures, limit_table, page
 from benchmarks.peers.rows import OWN, PEERS, ROWS, WORK
 from benchmarks.peers.summary import figures, spread
 
@@ -35,6 +35,8 @@ def sample(ratio: float, *, cpu_us: float = 8.0, peak_mib: float = 40.0) -> dict
 MEASURED: dict[str, Any] = {
     "date": "2026-01-02",
     "machine": "a machine",
+    "cores": 2,
+    "load": 7.6,
     "at": 10,
     "steps": [50, 800],
     "rows": {
@@ -174,6 +176,8 @@ def test_the_page_holds_both_tables_the_failures_and_what_each_package_does() ->
     assert cost_table(MEASURED) in written
     assert limit_table(MEASURED) in written
     assert "lost: no such package" in written
+    assert "load average up to 8" in written
+    assert "load average" not in page(MEASURED | {"load": 1.2}, "pictures/peers.png")
     assert all(f"**{peer.package}**: {peer.does}" in written for peer in PEERS)
 
 
@@ -186,3 +190,10 @@ def test_every_peer_has_rows_an_adapter_and_pinned_requirements() -> None:
         assert (WORK.parent / f"{peer.adapter}.py").exists()
         lines = () if peer.package in OWN else (REQUIREMENTS / f"{peer.package}.txt").read_text().split()
         assert peer.package in OWN or any(line.startswith(f"{peer.package}==") for line in lines)
+
+
+def test_the_documentation_shows_what_the_rows_are_now() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert all(f"| {row.label} |" in written for row in ROWS), "run: make bench-peers"
+    assert all(f"**{peer.package}**: {peer.does}" in written for peer in PEERS), "run: make bench-peers"
+    assert PICTURE.exists()

@@ -14,7 +14,8 @@ from benchmarks.environments import Skipped, answer, environment
 from benchmarks.peers.rows import OWN, PEERS, WORK, Peer, Row
 
 Measured: TypeAlias = dict[str, Any]
-"""What was measured, ready for JSON: `date`, `machine`, `at`, `steps`, `rows` and `limits`, by label and by package."""
+"""What was measured, ready for JSON: `date`, `machine`, `cores`, the highest `load` average, `at`, `steps`, `rows`
+by label and `limits` by package."""
 
 STEPS: Final = (50, 200, 800)
 AT: Final = 10
@@ -45,9 +46,11 @@ def measure(
     peers = {peer.package: peer for peer in PEERS if peer.package in {row.package for row in rows}}
     pythons = {package: _python(peer, tell) for package, peer in peers.items()}
     found: dict[str, Any] = {row.label: {"version": "", "samples": {}, "failed": {}} for row in rows}
-    measured = {
+    measured: Measured = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
+        "cores": os.cpu_count() or 1,
+        "load": os.getloadavg()[0],
         "at": AT,
         "steps": list(steps),
         "rows": found,
@@ -68,6 +71,7 @@ def measure(
                     continue
                 one["version"] = sample.pop("version")
                 one["samples"].setdefault(str(n), []).append(sample)
+            measured["load"] = max(measured["load"], os.getloadavg()[0])
             yield measured
 
 

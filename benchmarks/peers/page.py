@@ -104,7 +104,7 @@ def page(measured: Measured, picture: str) -> str:
     missing = [f"{package}: {one['failed']}" for package, one in measured["limits"].items() if one.get("failed")]
     parts = [
         HEAD,
-        f"{measured['date']}, {measured['machine']}.\n",
+        f"{measured['date']}, {measured['machine']}.{_busy(measured)}\n",
         f"![CPU per step beside the bare loop, by package and length of run]({picture})\n",
         cost_table(measured),
         *(["No figure, and why:\n\n" + _bullets(failed)] if failed else []),
@@ -117,6 +117,16 @@ def page(measured: Measured, picture: str) -> str:
         _bullets(f"**{peer.package}**: {peer.does}" for peer in PEERS),
     ]
     return "\n".join(parts)
+
+
+def _busy(measured: Measured) -> str:
+    """What is to be said where the machine had more to do than this."""
+    if measured["load"] <= measured["cores"]:
+        return ""
+    return (
+        f" It was busy with other work (load average up to {measured['load']:.0f}): microseconds are too high, and "
+        "ratios wander."
+    )
 
 
 def _cost_line(label: str, one: dict[str, Any], steps: Sequence[int]) -> list[str]:

@@ -95,7 +95,7 @@ PEERS: Final = (
 
 NOTES: Final = {
     ("pydantic-ai-slim", "UsageLimits.request_limit"): (
-        "exact. The exception has no messages; who wants them has to ask beforehand."
+        "exact. As its docstring says, the exception has no messages; who wants them has to ask beforehand."
     ),
     ("inspect-ai", "turn_limit"): (
         "the response that crosses it is asked for and paid, then left out of the messages; the sample says which "
