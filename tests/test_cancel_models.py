@@ -59,7 +59,9 @@ def play(speaks: Speaks, at: int, blow: Blow) -> Struck:
     return out
 
 
-@pytest.mark.parametrize(("speaks", "blow"), [(CHAT, cancel), (MESSAGES, cancel_until_it_ends)], ids=str)
+@pytest.mark.parametrize(
+    ("speaks", "blow"), [(CHAT, cancel), (MESSAGES, cancel_until_it_ends)], ids=["openai", "anthropic"]
+)
 def test_cancelling_wherever_a_run_waits_for_a_server_leaves_no_connection_open(speaks: Speaks, blow: Blow) -> None:
     for at, out in everywhere(partial(play, speaks, blow=blow)):
         with told(place=at):
@@ -73,7 +75,9 @@ def test_cancelling_wherever_a_run_waits_for_a_server_leaves_no_connection_open(
     assert at > len(["connect", "send", "read"]) * 4
 
 
-@pytest.mark.parametrize(("speaks", "blow"), [(CHAT, cancel_until_it_ends), (MESSAGES, cancel)], ids=str)
+@pytest.mark.parametrize(
+    ("speaks", "blow"), [(CHAT, cancel_until_it_ends), (MESSAGES, cancel)], ids=["openai", "anthropic"]
+)
 def test_cancelling_in_an_endless_answer_closes_its_connection_at_once_though_the_model_lives_on(
     speaks: Speaks, blow: Blow
 ) -> None:
