@@ -17,7 +17,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final, TypeAlias
 
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from boolab.errors import ReadWarning, RunFormatError
 
@@ -345,8 +345,16 @@ def whole(value: object) -> int | None:
 
 
 def json_text(value: object) -> str:
-    """A value as compact JSON, its keys in their order."""
-    return to_json(value, inf_nan_mode="constants").decode()
+    r"""A value as compact JSON, its keys in their order. Half surrogates are escaped.
+
+    Example:
+        >>> json_text({"b": "ä", "a": [1.5, None]}) == '{"b":"ä","a":[1.5,null]}', json_text(["\ud83d"])
+        (True, '["\\ud83d"]')
+    """
+    try:
+        return to_json(value, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:
+        return json.dumps(value, separators=(",", ":"))
 
 
 def micro(dollars: object) -> int | None:

@@ -27,8 +27,8 @@ NAMED, FOLDER = 1, 2
 """What the first byte of an input chooses: that the format is named, and that the whole folder is read. The second
 byte is the number of the file that has the content."""
 
-BINARY: Final = (b"PK", b"PAR1")
-"""How files begin that have no lines."""
+_ZIP: Final = b"PK"
+"""How an archive begins, which has no lines; nor has a Parquet file, whatever was made of its first bytes."""
 _HEAD: Final = 2
 
 
@@ -155,7 +155,9 @@ def _read(path: Path, root: Path, name: str, flags: int, data: bytes, aside: Pat
     except RunFormatError as error:
         if "failed (" in error.message:
             raise BrokenError(error.message) from error
-        if error.path != str(path) or (error.line is None and not path.read_bytes().startswith(BINARY)):
+        if error.path != str(path) or (
+            error.line is None and name != "parquet" and not path.read_bytes().startswith(_ZIP)
+        ):
             raise BrokenError(f"it says neither where nor of what: {error.message}") from error
         raise
     for row in reading.files:

@@ -144,3 +144,11 @@ def test_parts_of_one_session_are_runs_of_their_own(tmp_path: Path) -> None:
         ("s/3", None),
         ("s/4", "s/3"),
     ]
+
+
+def test_half_a_surrogate_in_arguments_stays_what_it_is(tmp_path: Path) -> None:
+    """Found by fuzzing: such a value has no place in UTF-8, but in JSON."""
+    asked = {"tool_call_id": "c", "function_name": "look", "arguments": {"what": "\udc00"}}
+    (run,) = read(write(tmp_path, user(1), agent(2, "\ud83d", tool_calls=[asked], extra={"\udc00": 1})))
+    assert run.steps[0].response.text == "\ud83d"
+    assert json.loads(run.steps[0].response.tool_calls[0].arguments) == {"what": "\udc00"}
