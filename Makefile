@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test browser properties fuzz soak crash lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers wheel compatibility clean help
+.PHONY: demo test browser properties fuzz soak crash bombs lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -47,6 +47,9 @@ soak: $(READY) ## 1,000 runs on a server that fails in all ways, cancelling in a
 
 crash: $(READY) ## kill sweeps 400 times at any moment, and run them again
 	$(BIN)/python -m pytest --quiet tests/test_crash.py --crash 400
+
+bombs: $(READY) ## read logs of a gigabyte, of a line or of ten million, and what else there is too much of
+	$(BIN)/python -m pytest --quiet -o faulthandler_timeout=1800 tests/test_limits.py --bombs
 
 lab: $(READY) ## open the notebooks in JupyterLab
 	$(BIN)/boolab lab

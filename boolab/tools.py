@@ -27,6 +27,10 @@ from boolab.types import Message, ToolCall, ToolResult
 TIMED_OUT: Final = "did not finish within"
 """What the error of a call says that ran out of its time."""
 
+MAX_RESULT: Final = 64 * 2**20
+"""The longest result of a call, in characters; of a longer one, so much is kept. No model reads a hundredth of it, each
+later request would carry it, and no value in SQLite may have more than a billion bytes."""
+
 
 class ToolContext(NamedTuple):
     """What a tool may know of the run: annotate a parameter with this type to receive it.
@@ -314,6 +318,8 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         if task is not None and task.cancelling():
             raise
         text, failed = "the tool cancelled itself", True
+    if len(text) > MAX_RESULT:
+        text = f"{text[:MAX_RESULT]}\n({len(text) - MAX_RESULT:,} more characters were cut off)"
     return ToolResult(call.id, text, failed, False, clock.now() - start)  # noqa: FBT003 - positional for speed
 
 

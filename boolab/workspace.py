@@ -134,9 +134,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
                 continue
             searched += len(text)
             if searched > MAX_SEARCHED:
-                cut.append(
-                    f"(not all was searched: the files hold more than {MAX_SEARCHED:,} bytes; narrow the search)"
-                )
+                cut.append(f"(not all was searched: the files hold over {MAX_SEARCHED:,} bytes; narrow the search)")
                 break
             if wanted not in (text.lower() if ignore_case else text):
                 continue
@@ -217,12 +215,11 @@ def _walk(top: Path, folder: Path, pattern: str, cut: list[str]) -> Iterator[str
                 continue
             seen += 1
             if seen > MAX_FILES:
-                cut.append(
-                    f"(not all was looked at: there are more than {MAX_FILES:,} files and folders; narrow the path)"
-                )
-                return
+                break
             if fnmatchcase(name, pattern) if of_name else Path(place).match(pattern):
                 yield place
+    if waiting or seen > MAX_FILES:
+        cut.append(f"(not all was looked at: there are over {MAX_FILES:,} files and folders; narrow the path)")
 
 
 def _entries(top: Path, folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, bool]]]:

@@ -11,8 +11,8 @@ MAX_RATIO: Final = 250
 """How many times as much as the file's own size may come out of it. Logs of Inspect hold 3 to 15 times as much, and
 runs of a simulated model, whose results are filled with one letter, 76 times; Zstandard can reach ten thousand."""
 
-FREE: Final = 64 * 2**20
-"""How many bytes may come out of any file, however small."""
+FREE: Final = 16 * 2**20
+"""How many bytes may come out of any file, however small. As JSON of nothing but brackets they take 450 MB."""
 
 MAX_TOTAL: Final = 4 * 2**30
 """How many bytes are read of one file, however large, as they come out of it."""

@@ -174,6 +174,9 @@ def check_place(path: Path) -> None:
     if path.is_dir():
         msg = "it is a folder: expected a file such as runs.db"
         raise StoreError(msg, path=path)
+    if path.exists() and not path.is_file():  # opening a pipe would wait for whoever writes to it
+        msg = "a pipe or a device, not a file"
+        raise StoreError(msg, path=path)
     if not path.parent.is_dir():
         raise StoreError(f"there is no folder {path.parent}", path=path)
 
