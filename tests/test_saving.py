@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -388,6 +389,34 @@ def test_a_table_whose_records_are_no_texts_is_refused(tmp_path: Path, column: s
     table.to_parquet(path)
     with pytest.raises(RunFormatError, match="is no record: expected JSON as text"):
         load_runs(path)
+
+
+def test_a_table_whose_footer_contradicts_itself_ends_no_process(tmp_path: Path) -> None:
+    """Found by fuzzing: pyarrow aborts where it is asked of a column about which a damaged footer is wrong.
+
+    In a process of its own, which would take the tests with it.
+    """
+    path = tmp_path / "runs.parquet"
+    save_runs(play(distinct(1)), path)
+    program = """if True:
+        import sys, warnings
+        from pathlib import Path
+        import boolab as bl
+        warnings.simplefilter("ignore")
+        path = Path(sys.argv[1])
+        whole = path.read_bytes()
+        footer = int.from_bytes(whole[-8:-4], "little") + 8
+        for place in range(len(whole) - footer, len(whole) - footer + 300, 3):
+            for bit in (1, 4):
+                path.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+                try:
+                    bl.load_runs(path)
+                except bl.RunFormatError:
+                    pass
+        print("done")
+    """
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-500:]
 
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
