@@ -21,8 +21,8 @@ _MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("run_record", "step_record")
 _LEAST: Final = 16
 """What a row counts for at least, in bytes: a billion rows that hold nothing fit into a kilobyte."""
-_AT_ONCE: Final = 16 * 2**20
-"""Texts of so many bytes together are made at once, longer ones each when it is come to."""
+_AT_ONCE: Final = 128 * 2**20
+"""How many bytes a batch of rows may take, should each hold the longest text that there can be."""
 _ROWS: Final = 500
 """How many rows are held as texts at once: steps may be large, and more rows at a time are no faster."""
 
@@ -77,29 +77,17 @@ def _parsed(record: object) -> Any:  # noqa: ANN401 - any JSON value
     return parse_exactly(record.encode("utf-8", "surrogatepass"))
 
 
-def _check_sizes(metadata: Any, unpacked: Unpacked) -> None:  # noqa: ANN401 - pyarrow has no types
-    """Refuse a file that says itself that it holds too much, before any of it is unpacked.
+def _rows_at_once(metadata: Any, unpacked: Unpacked) -> int:  # noqa: ANN401 - pyarrow has no types
+    """How many rows to read at a time. Refuses a file that says itself that it holds too much, before it is unpacked.
+
+    All rows may refer to one text in the group's dictionary, which is as long as the group at most.
 
     The groups' own figures are asked, with all columns in them: pyarrow ends the whole process where what a damaged
     file says of one column is wrong (`RowGroupMetaData.column` calls C++ that throws, and is not declared to).
     """
-    said = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    Unpacked(unpacked.path).take(max(said, _LEAST * metadata.num_rows))
-
-
-def _texts(column: Any, unpacked: Unpacked) -> Iterator[Any]:  # noqa: ANN401 - pyarrow has no types
-    """The values of a column, of texts that are long one at a time: all rows may refer to one, which is there once."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-    from pyarrow import compute  # noqa: PLC0415 - an extra
-
-    size = 0
-    if pa.types.is_dictionary(column.type) and len(column.dictionary):
-        size = compute.sum(compute.binary_length(column.dictionary).take(column.indices)).as_py() or 0
-    unpacked.take(size + _LEAST * len(column))
-    if size <= _AT_ONCE:
-        yield from column.to_pylist()
-    else:
-        yield from (value.as_py() for value in column)
+    groups = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
+    Unpacked(unpacked.path).take(max(sum(groups), _LEAST * metadata.num_rows))
+    return max(1, min(_ROWS, _AT_ONCE // max([1, *groups])))
 
 
 def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
@@ -118,10 +106,11 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
                 )
                 raise RunFormatError(msg, path=path)
             unpacked = Unpacked(path)
-            _check_sizes(file.metadata, unpacked)
-        with parquet.ParquetFile(path, read_dictionary=_COLUMNS) as file:
-            for batch in file.iter_batches(batch_size=_ROWS, columns=list(_COLUMNS)):
-                yield from zip(*(_texts(batch.column(name), unpacked) for name in _COLUMNS), strict=True)
+            rows = _rows_at_once(file.metadata, unpacked)
+            for batch in file.iter_batches(batch_size=rows, columns=list(_COLUMNS)):
+                unpacked.take(batch.nbytes + _LEAST * batch.num_rows)
+                columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+                yield from zip(*columns, strict=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         damage.cut = True
         damage.note(1, f"it cannot be read as Parquet: {error}")

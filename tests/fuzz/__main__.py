@@ -72,8 +72,7 @@ def _one(engine: str, name: str, runs: int, number: int) -> Log:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS)
         if log.path.exists():
             log = Log.load(log.path)
-        if done.returncode:
-            log.faults["the engine"] = [f"it ended with {done.returncode}: {done.stderr[-2_000:]}", " ".join(command)]
+        log.ended(done.returncode, done.stderr)
     print(_row(log), flush=True)  # noqa: T201 - a command
     return log
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -63,13 +62,7 @@ def guide(name: str, runs: int, number: int) -> Log:
         log = Log.load(log.path)
     covered = _COVERED.findall(said)
     log.covered = " ".join(covered[-1]) if covered else "-"
-    if done.returncode or log.inputs < runs:
-        last = said[-2_000:]
-        log.faults["the engine"] = [
-            f"it ended with {done.returncode} after {log.inputs:,} inputs: {last}",
-            shlex.join(command),
-        ]
-    log.save()
+    log.ended(done.returncode, said)
     return log
 
 

@@ -62,20 +62,41 @@ class Log:
         """The file in which this is kept."""
         return OUT / f"{self.target}.{self.engine}.json"
 
+    @property
+    def latest(self) -> Path:
+        """The file that has the latest input, for where it ends the whole process."""
+        return OUT / f"{self.target}.{self.engine}.latest"
+
     def tried(self, act: Callable[[bytes], object], data: bytes) -> Held:
         """Try an input, and keep account of it; if it fails, keep it."""
+        OUT.mkdir(parents=True, exist_ok=True)
+        self.latest.write_bytes(data)
         held = hold(lambda: act(data), len(data))
         self.inputs += 1
         self.read += held.read
         self.seconds += held.seconds
         self.slowest = max(self.slowest, held.seconds)
         if held.fault and held.place not in self.faults:
-            OUT.mkdir(parents=True, exist_ok=True)
             kept = OUT / f"{self.target}.{self.engine}.{len(self.faults) + 1}.input"
             kept.write_bytes(data)
-            replay = f"python -m tests.fuzz --replay {self.target} {kept.relative_to(OUT.parents[1])}"
-            self.faults[held.place] = [held.fault, replay]
+            self.faults[held.place] = [held.fault, self._again(kept)]
         return held
+
+    def ended(self, status: int, said: str) -> None:
+        """Take down how the engine's process ended: if that was before its end, the latest input is the fault.
+
+        Args:
+            status: What it exited with.
+            said: What it said at last.
+        """
+        if status:
+            self.faults["the process"] = [f"it ended with {status}: {said[-2_000:]}", self._again(self.latest)]
+        else:
+            self.latest.unlink(missing_ok=True)
+        self.save()
+
+    def _again(self, kept: Path) -> str:
+        return f"python -m tests.fuzz --replay {self.target} {kept.relative_to(OUT.parents[1])}"
 
     def save(self) -> None:
         """Write the account down, as it is now."""

@@ -141,3 +141,17 @@ def test_a_fault_is_kept_with_the_command_that_shows_it_again(tmp_path: Path, mo
     ((told, again),) = module.Log.load(log.path).faults.values()
     assert told == "KeyError: b'a'"
     assert (tmp_path / again.split()[-1]).read_bytes() == b"a"
+
+
+def test_an_input_that_ends_the_process_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.fuzz import log as module  # noqa: PLC0415 - as above
+
+    monkeypatch.setattr(module, "OUT", tmp_path / "out" / "fuzz")
+    log = module.Log("broken", "drawn")
+    log.tried(lambda _: None, b"last")
+    log.ended(-6, "terminate called")
+    ((told, again),) = module.Log.load(log.path).faults.values()
+    assert told == "it ended with -6: terminate called"
+    assert (tmp_path / again.split()[-1]).read_bytes() == b"last"
+    module.Log("broken", "drawn").ended(0, "")
+    assert not log.latest.exists()
