@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +55,17 @@ def dask_client() -> Iterator[Any]:
 
     with local_cluster() as client:
         yield client
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let reports be sent from one process to another: a failing test may show half a surrogate pair."""
+    report = yield
+    if report.longrepr is not None and _writable(text := str(report.longrepr)) != text:
+        report.longrepr = _writable(text)
+    report.sections = [(name, _writable(text)) for name, text in report.sections]
+    return report
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
