@@ -21,7 +21,7 @@ _MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("run_record", "step_record")
 _LEAST: Final = 16
 """What a row counts for at least, in bytes: a billion rows that hold nothing fit into a kilobyte."""
-_AT_ONCE: Final = 128 * 2**20
+_AT_ONCE: Final = 256 * 2**20
 """How many bytes a batch of rows may take, should each hold the longest text that there can be."""
 _ROWS: Final = 500
 """How many rows are held as texts at once: steps may be large, and more rows at a time are no faster."""
@@ -107,9 +107,10 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
                 raise RunFormatError(msg, path=path)
             unpacked = Unpacked(path)
             rows = _rows_at_once(file.metadata, unpacked)
-            for batch in file.iter_batches(batch_size=rows, columns=list(_COLUMNS)):
-                unpacked.take(batch.nbytes + _LEAST * batch.num_rows)
+            for batch in file.iter_batches(batch_size=rows, columns=list(_COLUMNS), use_threads=False):
                 columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+                length = sum(len(text) for column in columns for text in column if isinstance(text, str))
+                unpacked.take(length + _LEAST * batch.num_rows)
                 yield from zip(*columns, strict=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         damage.cut = True
