@@ -85,7 +85,7 @@ def _rows_at_once(metadata: Any, unpacked: Unpacked) -> int:  # noqa: ANN401 - p
     The groups' own figures are asked, with all columns in them: pyarrow ends the whole process where what a damaged
     file says of one column is wrong (`RowGroupMetaData.column` calls C++ that throws, and is not declared to).
     """
-    groups = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
+    groups: list[int] = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
     Unpacked(unpacked.path).take(max(sum(groups), _LEAST * metadata.num_rows))
     return max(1, min(_ROWS, _AT_ONCE // max([1, *groups])))
 
