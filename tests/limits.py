@@ -42,7 +42,7 @@ def run_limited(function: Callable[..., Any], *arguments: Any, memory: int = 204
         seconds: After how many seconds it is killed.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(_PRELOADED))
+    context.set_forkserver_preload([*_PRELOADED, function.__module__])  # once: later calls find the process started
     hear, tell = context.Pipe(duplex=False)
     process = context.Process(target=_call, args=(tell, function, arguments, memory), daemon=True)
     process.start()

@@ -89,7 +89,7 @@ def load(what: str, path: str) -> None:
 
 
 def times_of_patterns() -> dict[str, float]:
-    """Every way in which boolab applies a regular expression: seconds of the slowest hostile text of 20,000 signs."""
+    """Every way in which boolab applies a regular expression: seconds of the slowest hostile text of 10,000 signs."""
     slowest = {}
     for module, name, method in applied_patterns():
         pattern = getattr(importlib.import_module(module), name, None)
@@ -125,7 +125,7 @@ def hostile_texts() -> Iterator[str]:
     """Long repetitions, after what a pattern may begin with."""
     for head in ("", "<", "[", "(", "|", "```bash", "<task>", "samples/"):
         for piece in (" ", "a", "1", "-", "(", "<", "*", "|", "\\", "\n", "a ", "_epoch_1"):
-            yield head + piece * (20_000 // len(piece))
+            yield head + piece * (10_000 // len(piece))
 
 
 # Documents
@@ -282,8 +282,8 @@ def archive(path: Path, sample: bytes, method: int) -> Path:
 
 
 PARQUETS: Final[dict[str, dict[str, Any]]] = {
-    "one text in many rows": {"rows": 300_000, "text": "x" * 100_000},
-    "many rows of nothing": {"rows": 5_000_000, "text": None},
+    "one text in many rows": {"rows": 30_000, "text": "x" * 100_000},
+    "many rows of nothing": {"rows": 2_000_000, "text": None},
     "one text that is packed well": {"rows": 1, "text": "x" * (unpacking.FREE + 1)},
 }
 
@@ -383,7 +383,7 @@ def test_every_pattern_takes_time_that_grows_with_the_text() -> None:
     ended = run_limited(times_of_patterns, seconds=120)
     assert ended.error == ""
     assert len(ended.value) > 40
-    assert {name: round(seconds, 2) for name, seconds in ended.value.items() if seconds > 0.4} == {}
+    assert {name: round(seconds, 2) for name, seconds in ended.value.items() if seconds > 0.1} == {}
 
 
 # Stores
