@@ -86,8 +86,15 @@ def key(ax: Axes) -> list[str]:
     """The key's labels, read line by line."""
     legend = ax.get_legend()
     assert legend is not None
-    texts = sorted(legend.get_texts(), key=lambda text: (-round(text.get_window_extent().y0), text.get_position()[0]))
-    return [text.get_text() for text in texts]
+    assert ax.figure is not None
+    ax.figure.canvas.draw()
+    return [text.get_text() for text in sorted(legend.get_texts(), key=_place)]
+
+
+def _place(text: Text) -> tuple[float, float]:
+    """From the top, then from the left; by the baseline, for letters reach below it by their own measure."""
+    x, y = text.get_transform().transform(text.get_position())
+    return -round(y), x
 
 
 def bars(ax: Axes) -> Iterator[tuple[str, Rectangle]]:

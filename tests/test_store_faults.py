@@ -467,7 +467,9 @@ def test_a_read_only_folder_or_file_can_be_read_and_says_why_it_cannot_be_writte
         shutil.copy(sound, path)
         path.chmod(0o444)
         folder.chmod(0o555 if what == "folder" else 0o777)
-        for said in in_child(as_nobody, use_without_rights, path, everything(sound)):
+        expected = everything(sound)
+        assert_equal(expected, expected)  # imports what comparing needs: where Python lies, nobody may not be let in
+        for said in in_child(as_nobody, use_without_rights, path, expected):
             assert str(path) in said
             assert re.search("read-only|permission|cannot be written|write", said)
         folder.chmod(0o755)

@@ -29,10 +29,7 @@ _VERSIONS: Final = f"from importlib.metadata import version as v; print(', '.joi
 _USUAL: Final = ("--numprocesses", "2", "--dist", "loadgroup", "-m", "not pages", "tests", "--pyargs", "boolab")
 """The tests that `make test` runs, and the examples in docstrings."""
 _OF_LIBRARIES: Final[dict[Set, tuple[str, ...]]] = {
-    "oldest": tuple(
-        f"--pythonwarnings=ignore::DeprecationWarning:matplotlib.{module}"
-        for module in ("_fontconfig_pattern", "_mathtext")
-    )
+    "oldest": ("--pythonwarnings=ignore::pyparsing.warnings.PyparsingDeprecationWarning",),
 }
 """Warnings that no code of ours can help: an old matplotlib calls a new pyparsing by names that the latter gave up."""
 
