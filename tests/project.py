@@ -5,5 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import boolab
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 """The folder of README.md, docs, notebooks and datasets; `boolab.data.checkout` asks where the package lies instead."""
+
+PACKAGE: Final = Path(boolab.__file__).parent
+"""The package that is tested: below `ROOT` in a checkout, elsewhere where it is installed."""

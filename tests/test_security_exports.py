@@ -30,7 +30,7 @@ from boolab.report.page import POLICY
 from boolab.spreadsheets import inert, write_csv
 from boolab.widgets.caplab_setting import Setting, as_code
 from boolab.widgets.page import page
-from tests.project import ROOT
+from tests.project import PACKAGE
 
 EVIL = "\x1b[31mred\x1b]8;;http://192.0.2.1/\x07link\x1b]0;title\x07\x9b2J\u202egnp\u2066\r\nboolab: all is well"
 """Colours, a link that leads elsewhere, a title, a cleared screen, letters in reverse, and a line of one's own."""
@@ -118,12 +118,12 @@ def test_whatif_writes_no_cell_that_is_a_formula(
 def test_every_table_for_spreadsheets_is_written_in_the_one_way_that_is_safe() -> None:
     writers = re.compile(r"\.to_(csv|excel|clipboard|markdown|html|latex)\(|csv\.(writer|DictWriter)")
     found = {
-        str(path.relative_to(ROOT)): match[0]
-        for path in sorted((ROOT / "boolab").rglob("*.py"))
+        str(path.relative_to(PACKAGE)): match[0]
+        for path in sorted(PACKAGE.rglob("*.py"))
         for match in writers.finditer(path.read_text())
         if "widgets" not in path.parts
     }
-    assert found == {"boolab/spreadsheets.py": ".to_csv("}
+    assert found == {"spreadsheets.py": ".to_csv("}
 
 
 # --- Terminals and logs -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import boolab as bl
 from boolab.errors import RunFormatError, ToolError
 from boolab.readers.archives import Archive
 from boolab.workspace import _entries, _read
-from tests.project import ROOT
+from tests.project import PACKAGE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="rights and links are otherwise there")
 
@@ -116,7 +116,7 @@ def test_a_member_of_an_archive_is_read_into_memory_whatever_its_name_is(name: s
 
 def test_nothing_is_ever_extracted_from_an_archive() -> None:
     extracts = re.compile(r"\.extract(all)?\(|unpack_archive|\btarfile\b")
-    assert [str(path) for path in sorted((ROOT / "boolab").rglob("*.py")) if extracts.search(path.read_text())] == []
+    assert [str(path) for path in sorted(PACKAGE.rglob("*.py")) if extracts.search(path.read_text())] == []
 
 
 @pytest.mark.parametrize("name", ["../../escape", "/etc/escape", "..", "a/b\\c", "\x1b[31m", "CON", "-o", ""])

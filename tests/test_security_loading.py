@@ -15,7 +15,7 @@ import pytest
 import boolab as bl
 from boolab.errors import BoolabError
 from boolab.store.overview import overview, runs_like
-from tests.project import ROOT
+from tests.project import PACKAGE
 
 LOADS = {
     ("pickle", "load"),
@@ -67,8 +67,7 @@ def uses(path: Path) -> Iterator[str]:
 
 
 def test_nothing_that_could_run_what_it_loads_is_used_but_between_boolabs_own_processes() -> None:
-    package = ROOT / "boolab"
-    found = {path.relative_to(package).as_posix(): [*uses(path)] for path in sorted(package.rglob("*.py"))}
+    found = {path.relative_to(PACKAGE).as_posix(): [*uses(path)] for path in sorted(PACKAGE.rglob("*.py"))}
     named = {name for name, each in found.items() if each}
     assert named == BETWEEN_PROCESSES
     assert {use for each in found.values() for use in each} == {"pickle.loads", "cloudpickle.loads"}
