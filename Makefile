@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test browser properties fuzz soak crash bombs lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -25,9 +25,12 @@ $(READY): pyproject.toml constraints.txt .ci/bootstrap
 demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figures go to out/demo
 	$(BIN)/boolab demo
 
-test: $(READY) ## run the tests
+test: $(READY) ## run the tests, but for those that take long
 	.ci/chromium
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m "not pages"
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m "not pages and not slow"
+
+slow: $(READY) ## run the tests that take long
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m slow
 
 browser: $(READY) ## run all tests of widgets in a real browser: keyboards, contrast, widths, each widget's page
 	.ci/chromium

@@ -221,7 +221,7 @@ def faults(file: Path) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         what = "JSON Lines" if file.suffix == ".jsonl" else "Parquet"
         raise RunFormatError(f"it cannot be read as {what}: {error}", path=file) from error
 

@@ -82,6 +82,7 @@ def test_an_error_that_is_a_bug_keeps_its_traceback() -> None:
         _exit_code(fail, NOTHING)
 
 
+@pytest.mark.slow
 def test_the_demo_prints_its_report_and_names_its_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["demo", "--quick", "-o", str(tmp_path / "out" / "demo")]) == 0
     shown = capsys.readouterr()

@@ -278,6 +278,7 @@ def test_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> 
     assert f"  boolab {command}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_works_as_a_command(log: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     command = [sys.executable, "-m", "boolab", "report", log, "--scope", "run", "-o", str(out)]

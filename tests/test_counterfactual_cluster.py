@@ -83,6 +83,7 @@ def test_so_does_a_dask_cluster(how: str, data: Path, dask_client: Any, monkeypa
     pd.testing.assert_frame_equal(bl.counterfactual(data, client=dask_client, **ASKED[how]), expected)
 
 
+@pytest.mark.slow
 def test_the_part_of_a_worker_that_is_killed_counts_once(
     data: Path, dask_client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,6 +184,7 @@ def any_grid(draw: st.DrawFn) -> dict[str, list[Any]]:
     return {name: draw(st.lists(LIMITS[name] | st.none(), min_size=1, max_size=3, unique=True)) for name in names}
 
 
+@pytest.mark.slow
 @MANY
 @given(st.data())
 def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(data: Any) -> None:

@@ -193,6 +193,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("seed", "kills"), list(enumerate(shares)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_sweep_killed_at_random_moments_ends_in_the_frames_of_an_undisturbed_one(
     tmp_path: Path, mode: Mode, seed: int, kills: int

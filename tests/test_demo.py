@@ -59,6 +59,7 @@ def test_a_grid_needs_the_three_limits_and_the_absence_of_each(grid: dict[str, t
         asyncio.run(measure(grid=grid, progress=False))
 
 
+@pytest.mark.slow
 def test_the_figures_and_tables_that_it_names_are_there(written: Report) -> None:
     names = {path.name for path in written.files}
     assert {"runs.csv", "stop_reasons_by_setting.csv", "steps_by_agent.png", "tools.png"} <= names

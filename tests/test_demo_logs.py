@@ -51,6 +51,7 @@ def longest_streak(run: Run, tool: str) -> int:
 # The recording.
 
 
+@pytest.mark.slow
 def test_the_script_makes_the_recording_anew_byte_for_byte(tmp_path: Path) -> None:
     runpy.run_path(str(FOLDER / "make_runs.py"))["main"](tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == (FOLDER / "coder.jsonl").read_bytes()

@@ -267,11 +267,13 @@ def test_the_same_piece_twice_is_done_twice(dask_client: Any, tmp_path: Path) ->
             pool.submit(Path.mkdir, tmp_path / "once").result()
 
 
+@pytest.mark.slow
 def test_a_worker_of_a_cluster_that_dies_is_replaced_and_its_piece_done_again(dask_client: Any, tmp_path: Path) -> None:
     with open_pool(dask_client) as pool:
         assert pool.submit(pieces.die_once, tmp_path / "trace").result() == "done"
 
 
+@pytest.mark.slow
 def test_a_piece_that_a_cluster_gives_up_says_that_its_worker_died(
     dask_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +282,7 @@ def test_a_piece_that_a_cluster_gives_up_says_that_its_worker_died(
         pool.submit(pieces.die).result()
 
 
+@pytest.mark.slow
 def test_what_a_cluster_has_not_done_is_given_up_and_the_client_stays_open(dask_client: Any, tmp_path: Path) -> None:
     with open_pool(dask_client) as pool:
         left = pool.submit(divmod, 1, pool.submit(divmod, 7, 2).result()[0])

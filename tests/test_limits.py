@@ -300,6 +300,7 @@ def write_table(path: Path, rows: int, text: str | None) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", PARQUETS)
 def test_a_table_of_little_that_holds_much_is_refused(table: str, tmp_path: Path) -> None:
     path = write_table(tmp_path / "runs.parquet", **PARQUETS[table])
@@ -378,6 +379,7 @@ def test_a_result_that_is_too_long_is_cut_and_says_so(monkeypatch: pytest.Monkey
 # Patterns
 
 
+@pytest.mark.slow
 def test_every_pattern_takes_time_that_grows_with_the_text() -> None:
     """A regular expression that tries a text from every place in every way takes minutes for a megabyte."""
     ended = run_limited(times_of_patterns, seconds=120)

@@ -100,6 +100,7 @@ async def run_all(model: Model, n: int) -> tuple[list[Run], float]:
     return runs, (held - before) / n
 
 
+@pytest.mark.slow
 def test_a_thousand_runs_stream_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """None of them gets its second half before all have got the first: they are really there together."""
     allow_files(FILES)

@@ -110,6 +110,7 @@ def test_03_finds_the_stuck_run_and_what_polls_and_ends_with_what_to_ship(monkey
     assert images(notebook) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not LOGS.is_dir(), reason=f"{LOGS} is not beside the checkout")
 def test_03_runs_on_logs_without_labels_and_ships_nothing_that_they_do_not_carry(
     monkeypatch: pytest.MonkeyPatch,

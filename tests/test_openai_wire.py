@@ -176,6 +176,7 @@ def test_every_imitated_stream_is_expected_to_give_something() -> None:
     assert {name for name in STREAMS if name.startswith("openai_")} == EXPECTED.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_cut_in_two_at_any_byte_holds_the_same_events(name: str) -> None:
     """And a decoder is fed events, nothing else."""

@@ -80,6 +80,7 @@ def test_few_policies_and_far_steps_are_drawn_without_a_warning(pairs: Any) -> N
         figure.savefig(io.BytesIO())
 
 
+@pytest.mark.slow
 def test_all_presets_fit_into_a_figure_of_its_own() -> None:
     script = [{"tool_calls": [{"name": "grep"}], "repeat": 12}, "done"]
     ax = plot_divergences(bl.divergences(script))

@@ -102,6 +102,7 @@ print([one for one in seen if not one[1].startswith("(['uname'")])
 """
 
 
+@pytest.mark.slow
 def test_importing_reading_reporting_and_showing_open_no_connection_and_start_no_program(tmp_path: Path) -> None:
     logs = str(ROOT / "datasets" / "runs")
     commands = [

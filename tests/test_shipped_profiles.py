@@ -54,11 +54,13 @@ def test_every_profile_is_named_as_its_file_described_sourced_and_in_the_readme(
     assert f"`{name}`" in README
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_plays_runs_that_end_by_themselves(name: str) -> None:
     assert {run.stop_reason for run in played(name)} == {"finished"}
 
 
+@pytest.mark.slow
 def test_unknown_figures_are_unknown_in_what_is_played() -> None:
     runs = runs_df(played("airline"))
     assert runs["input_tokens"].isna().all()

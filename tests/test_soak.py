@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.soak.mixed import Mixed
 from tests.soak.together import play
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_many_runs_at_once() -> None:
     first, *_, last = play(500, 4)
     assert last.amid.tasks == 501
-    assert last.after[2:] == first.after[2:]
+    assert last.after.files <= first.after.files
+    assert last.after.tasks == first.after.tasks
+    assert last.after.threads <= first.after.threads
     assert last.after.blocks <= first.after.blocks * 1.01
 
 
+@pytest.mark.slow
 def test_a_mixed_sweep_that_is_cancelled_at_random_moments_ends_with_each_cell_once(tmp_path: Path) -> None:
     out = Mixed(tmp_path, seconds=2, seed=1, repeats=1, calm_s=0.5).play()
     assert out.cancelled

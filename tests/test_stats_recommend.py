@@ -207,6 +207,7 @@ def test_markup_in_names_stays_text() -> None:
     assert "<b>" not in recommend(runs, by="agent")._repr_html_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [WORLDS[0], WORLDS[2], WORLDS[3], WORLDS[4]], ids=lambda world: world.name)
 def test_recommendations_keep_on_unseen_runs_what_they_promise(world: Any) -> None:
     """A slice of `make recommendations`: of 20 sets, 5 or more below `keep` have a chance of 0.3%, at 5%."""

@@ -614,6 +614,7 @@ def test_a_store_that_cannot_be_read_is_told_by_load_runs_as_any_log(path: Path)
         bl.load_runs(path)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_what_was_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "_BATCH_S", float("inf"))  # a slow machine's clock would make some batches smaller
     run = play(distinct(3))

@@ -94,6 +94,7 @@ def test_threads_give_the_frames_of_the_event_loop(one_by_one: Frames) -> None:
         assert_equal(frames(swept(**EVERYTHING, executor=threads)), one_by_one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_store", [False, True])
 def test_a_dask_cluster_of_two_processes_gives_the_frames_of_the_event_loop(
     one_by_one: Frames, tmp_path: Path, dask_client: Any, with_store: bool

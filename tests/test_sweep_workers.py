@@ -60,6 +60,7 @@ def test_the_cells_of_a_worker_that_died_are_run_again_and_recorded_once(tmp_pat
     assert_equal(frames(runs), expected)
 
 
+@pytest.mark.slow
 def test_a_cell_that_always_takes_its_worker_along_is_a_row_and_not_the_end(tmp_path: Path, executor: Any) -> None:
     """And nobody else's: the cells that were with it in the same hands are finished, and resuming finds all done."""
     store, marker = tmp_path / "runs.db", tmp_path / "marker"

@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ BYTES_PER_BYTE: Final = 200
 
 _UNIT: Final = 1 if sys.platform == "darwin" else 1024
 _PACKAGE: Final = str(Path(__file__).resolve().parents[2])
+_PEAK: Final = re.compile(r"VmHWM:\s*(\d+) kB")
 _NUMBER: Final = re.compile(r"0x[0-9a-f]+|\d+")
 
 
@@ -98,7 +99,12 @@ def _too_slow(_number: int, _frame: FrameType | None) -> None:
 
 
 def _most_memory() -> int:
-    """The most memory that this process ever had, in bytes."""
+    """The most memory that this process ever had, in bytes.
+
+    What getrusage(2) of Linux says would include what the process had before it became this program.
+    """
+    with suppress(OSError):
+        return int(_PEAK.findall(Path("/proc/self/status").read_text())[0]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
 
 

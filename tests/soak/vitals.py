@@ -57,7 +57,7 @@ def growth(kib: Sequence[int]) -> float:
     the regression coefficient based on Kendall's tau, 1968).
 
     Example:
-        >>> growth([100, 101, 102, 103, 104]), growth([100, 100, 180, 100, 100])
+        >>> round(growth([100, 101, 102, 103, 104]), 2), growth([100, 100, 180, 100, 100])
         (0.04, 0.0)
     """
     if len(kib) < 2:
