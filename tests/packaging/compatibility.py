@@ -26,7 +26,17 @@ SHOWN: Final = ("numpy", "pandas", "pydantic", "matplotlib", "httpx", "jupyterla
 """Packages whose versions are in the table."""
 _WHERE: Final = "import boolab; print(boolab.__file__)"
 _VERSIONS: Final = f"from importlib.metadata import version as v; print(', '.join(f'{{n}} {{v(n)}}' for n in {SHOWN}))"
-_USUAL: Final = ("--numprocesses", "2", "--dist", "loadgroup", "-m", "not pages and not slow", "tests", "--pyargs", "boolab")
+_USUAL: Final = (
+    "--numprocesses",
+    "2",
+    "--dist",
+    "loadgroup",
+    "-m",
+    "not pages and not slow",
+    "tests",
+    "--pyargs",
+    "boolab",
+)
 """The tests that `make test` runs, and the examples in docstrings."""
 _OF_LIBRARIES: Final[dict[Set, tuple[str, ...]]] = {
     "oldest": ("--pythonwarnings=ignore::pyparsing.warnings.PyparsingDeprecationWarning",),
