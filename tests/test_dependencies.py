@@ -85,3 +85,10 @@ def test_every_bound_is_a_lower_one() -> None:
     every = [*PROJECT["dependencies"], *(one for extra in PROJECT["optional-dependencies"].values() for one in extra)]
     outside = [one for one in every if not one.startswith("boolab[")]
     assert [one for one in outside if not re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+( *;.*)?", one)] == []
+
+
+def test_the_tests_find_the_projects_files_beside_themselves() -> None:
+    """Boolab may be installed elsewhere; only what it takes for a workspace itself is for it to say."""
+    asks = re.compile(r"^from boolab\.data import .*\bcheckout\b", re.MULTILINE)
+    found = {path.name for path in (ROOT / "tests").rglob("*.py") if asks.search(path.read_text(encoding="utf-8"))}
+    assert found == {"test_datasets.py", "alone.py"}

@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, Final
 
 import boolab
-from boolab.data import checkout
+from tests.project import ROOT
 
 SECTIONS: Final = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example")
 NAMED: Final = re.compile(r"^((?:\*{0,2}\w+, )*\*{0,2}\w+): \S", re.MULTILINE)
@@ -20,7 +20,7 @@ NAMED: Final = re.compile(r"^((?:\*{0,2}\w+, )*\*{0,2}\w+): \S", re.MULTILINE)
 
 def members() -> list[str]:
     """All names in the lists of the reference's pages."""
-    pages = sorted((checkout() / "docs" / "reference").glob("*.rst"))
+    pages = sorted((ROOT / "docs" / "reference").glob("*.rst"))
     lists = [page.read_text().partition(".. members::\n")[2] for page in pages]
     return [name for names in lists for name in names.split()]
 
@@ -84,7 +84,7 @@ def test_what_else_is_on_a_page_is_there() -> None:
 
 
 def test_the_index_has_all_pages_of_the_reference() -> None:
-    folder = checkout() / "docs" / "reference"
+    folder = ROOT / "docs" / "reference"
     pages = {page.stem for page in folder.glob("*.rst")} - {"index"}
     assert pages == set((folder / "index.rst").read_text().partition(":maxdepth: 1")[2].split())
 
