@@ -30,7 +30,9 @@ _ABOVE: Final = """
 from importlib.metadata import requires, version
 from packaging.requirements import Requirement
 for need in map(Requirement, requires("boolab")):
-    if need.name != "boolab" and (need.marker is None or need.marker.evaluate({"extra": "test"})):
+    extras = ("test", "engine", "parquet", "prices", "zstd")
+    wanted = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras)
+    if wanted and need.name != "boolab":
         lowest = Requirement(f"{need.name}{str(need.specifier).replace('>=', '==')}").specifier
         if version(need.name) not in lowest:
             print(f"{need.name}{need.specifier}, but {version(need.name)};", end=" ")
