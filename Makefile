@@ -27,10 +27,11 @@ demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figu
 
 test: $(READY) ## run the tests, but for those that take long
 	.ci/chromium
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m "not pages and not slow"
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m "not pages and not slow and not alone"
 
 slow: $(READY) ## run the tests that take long
 	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m slow
+	$(BIN)/python -m pytest --quiet -m alone tests/test_store.py tests/test_soak.py
 
 browser: $(READY) ## run all tests of widgets in a real browser: keyboards, contrast, widths, each widget's page
 	.ci/chromium

@@ -10,7 +10,7 @@ from tests.soak.mixed import Mixed
 from tests.soak.together import play
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_nothing_is_left_of_many_runs_at_once() -> None:
     first, *_, last = play(500, 4)
     assert last.amid.tasks == 501
@@ -20,7 +20,7 @@ def test_nothing_is_left_of_many_runs_at_once() -> None:
     assert last.after.blocks <= first.after.blocks * 1.01
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_mixed_sweep_that_is_cancelled_at_random_moments_ends_with_each_cell_once(tmp_path: Path) -> None:
     out = Mixed(tmp_path, seconds=2, seed=1, repeats=1, calm_s=0.5).play()
     assert out.cancelled

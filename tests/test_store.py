@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
@@ -614,7 +615,7 @@ def test_a_store_that_cannot_be_read_is_told_by_load_runs_as_any_log(path: Path)
         bl.load_runs(path)
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_memory_does_not_grow_with_what_was_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "_BATCH_S", float("inf"))  # a slow machine's clock would make some batches smaller
     run = play(distinct(3))
@@ -625,15 +626,18 @@ def test_memory_does_not_grow_with_what_was_written(path: Path, monkeypatch: pyt
             store.put(records_of(replace(run, run_id=f"{k}")), f"cell {k}")
             if k % 100 == 99:
                 store.flush()
+                gc.collect()
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
 
+    gc.freeze()  # what other tests left need not be looked through each time
     with Store(path) as store:
         peak(store, 0, 200)
         # The least of three: a table of the interpreter's own that happens to grow meanwhile is none of the store's.
         few = min(peak(store, first, 200) for first in (1000, 2000, 3000))
         many = min(peak(store, first, 1000) for first in (4000, 5000, 6000))
+    gc.unfreeze()
     assert many < 1.3 * few
     assert json.loads(asked(path, "SELECT json_group_array(n) FROM (SELECT count(*) AS n FROM runs)")[0][0]) == [3800]
 

@@ -43,7 +43,7 @@ _USUAL: Final = (
     "--dist",
     "loadgroup",
     "-m",
-    "not pages and not slow",
+    "not pages and not slow and not alone",
     "tests",
     "--pyargs",
     "boolab",
