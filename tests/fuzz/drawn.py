@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from random import Random
+from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -11,6 +12,11 @@ from hypothesis import strategies as st
 from tests.fuzz.log import Log, opened
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
+
+DRAWING: Final = settings(
+    database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
+"""Inputs are drawn and never made smaller: that would take longer than to find them."""
 
 
 def inputs(target: Target) -> st.SearchStrategy[bytes]:
@@ -34,13 +40,7 @@ def draw(target: Target, runs: int, number: int) -> Log:
     with opened(target) as act:
 
         @seed(number)
-        @settings(
-            max_examples=runs,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        @settings(DRAWING, max_examples=runs)
         @given(inputs(target))
         def attempt(data: bytes) -> None:
             log.tried(act, data)

@@ -12,13 +12,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.reading import readers
 from tests.fuzz import contract
 from tests.fuzz.contract import SECONDS, hold
-from tests.fuzz.drawn import inputs
+from tests.fuzz.drawn import DRAWING, inputs
 from tests.fuzz.log import opened
 from tests.fuzz.mutation import json_or_lines
 from tests.fuzz.target import Act, Target
@@ -34,14 +34,7 @@ def test_what_nobody_would_write_is_read_or_refused(name: str) -> None:
     target = TARGETS[name]
     with opened(target) as act:
 
-        @settings(
-            max_examples=SLICE,
-            derandomize=True,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        @settings(DRAWING, max_examples=SLICE, derandomize=True)
         @given(inputs(target))
         def attempt(data: bytes) -> None:
             held = hold(lambda: act(data), len(data))
