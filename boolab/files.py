@@ -1,12 +1,14 @@
-"""Files that people name: read whole, if they are files and not too large."""
+"""Files that people name: read whole, if they are files and not too large; replaced whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from stat import S_ISREG
-from typing import Final
+from stat import S_IMODE, S_ISREG
+from typing import BinaryIO, Final
 
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -39,3 +41,35 @@ def read_file(path: str | Path, most: int) -> bytes:
     if len(data) > most:
         raise OSError(errno.EFBIG, f"more than the {most:,} bytes that are read", str(path))
     return data
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file beside one, which takes its place once all is written; if the block raises, the old one stays.
+
+    Who may read the new file is who may read the old one, from its first byte on. A link is replaced, not followed.
+
+    Args:
+        path: The file, which need not be there yet.
+
+    Raises:
+        OSError: if a file cannot be made there.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with replacing(Path(folder, "agent.yaml")) as file:
+        ...         size = file.write(b"name: coder")
+        ...     Path(folder, "agent.yaml").read_bytes()
+        b'name: coder'
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside.unlink(missing_ok=True)  # of a process that was killed; or a link of somebody's to a file of the user's
+    try:
+        with beside.open("xb") as file:
+            if path.exists():
+                beside.chmod(S_IMODE(path.stat().st_mode))
+            yield file
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

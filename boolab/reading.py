@@ -409,6 +409,9 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         return known[wanted]
     with file.path.open("rb") as opened:
         head = Head(opened.read(HEAD), file.path)
+    if not head.data:
+        msg = "the file is empty"
+        raise _Unrecognised(msg, path=file.path)
     choice = [known[wanted]] if wanted is not None else list(known.values())
     fitting = [reader for reader in choice if reader.sniff(head)]
     if len(fitting) != 1:

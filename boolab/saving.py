@@ -7,10 +7,7 @@ step, both as JSON. A run without steps has one row, whose `step` is null.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
@@ -18,6 +15,7 @@ from boolab.atif import trajectory
 from boolab.codec import dumps, encode, run_fields
 from boolab.errors import SettingError
 from boolab.families import with_subagents
+from boolab.files import replacing
 from boolab.frames import TEXT, Runs, each_run, well_formed
 from boolab.types import Run
 
@@ -38,7 +36,7 @@ def save_runs(runs: Runs, path: str | Path) -> None:
 
     Args:
         runs: A run, runs, or the path of a store; from a generator or a store they are written as they come, and need
-            not fit into memory.
+            not fit into memory. No runs make an empty `.jsonl`, which `load_runs` reads with `format="atif"`.
         path: Where to; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
             pyarrow) has one row a step, which `counterfactual` reads in batches.
 
@@ -59,7 +57,7 @@ def save_runs(runs: Runs, path: str | Path) -> None:
     """
     path = Path(path).expanduser()
     check_suffix(path)
-    with _replacing(path) as file:
+    with replacing(path) as file:
         _WRITERS[path.suffix](with_subagents(each_run(runs)), file)
 
 
@@ -69,21 +67,6 @@ def check_suffix(path: Path) -> None:
         found = path.suffix or "no suffix"
         msg = f"{path.name!r}: runs are saved as .jsonl (ATIF) or .parquet; {found} is not accepted"
         raise SettingError(msg)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside it, which takes its place once all is written."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    beside.unlink(missing_ok=True)  # of a process that was killed; or a link of somebody's to a file of the user's
-    try:
-        with beside.open("xb") as file:
-            if path.exists():  # who may read the new file is who may read the old one, from its first byte on
-                beside.chmod(stat.S_IMODE(path.stat().st_mode))
-            yield file
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _write_lines(runs: Iterable[Run], file: BinaryIO) -> None:

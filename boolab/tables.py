@@ -5,6 +5,7 @@ pyarrow reads both; JSON Lines several times as fast as pandas does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ NO_RUNS: Final = (
     "runs, read them with bl.load_runs"
 )
 _BLOCK: Final = 4 * 2**20
+_FRACTION: Final = re.compile(r"to int64, couldn't parse:\d+\.\d")
 
 
 def read_steps(path: str | Path) -> pd.DataFrame:
@@ -223,7 +225,10 @@ def faults(file: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         what = "JSON Lines" if file.suffix == ".jsonl" else "Parquet"
-        raise RunFormatError(f"it cannot be read as {what}: {error}", path=file) from error
+        msg = f"it cannot be read as {what}: {error}"
+        if _FRACTION.search(msg):
+            msg += " (an integer must be written as one: before to_json, take frame.convert_dtypes())"
+        raise RunFormatError(msg, path=file) from error
 
 
 def check_pyarrow() -> None:

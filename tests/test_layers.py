@@ -20,6 +20,7 @@ LAYERS = {
         "fingerprints",
         "finish_reasons",
         "help_text",
+        "patterns",
         "transcript",
     },
     1: {

@@ -388,6 +388,33 @@ def test_every_pattern_takes_time_that_grows_with_the_text() -> None:
     assert {name: round(seconds, 2) for name, seconds in ended.value.items() if seconds > 0.1} == {}
 
 
+HOSTILE_PATTERNS: Final = (
+    r"(a|a)*$",
+    r"(a+)+$",
+    r"a*a*a*a*a*a*$",
+    r"(.*)(.*)(.*)(.*)x",
+    "(" * 900 + "a?" + ")*" * 900,
+    r"((a?){30}){30}b",
+)
+
+
+def play_pattern(pattern: str, text: str) -> str:
+    """Play a script with a condition."""
+    script = [{"tool_calls": [call("look")]}, {"when": {"last_result": pattern}, "text": "found"}, "not found"]
+    return play(bl.ScriptedModel(script, tools={"look": text})).text
+
+
+@pytest.mark.parametrize("pattern", HOSTILE_PATTERNS)
+def test_the_condition_of_a_script_takes_no_time_to_speak_of_whatever_it_looks_for(pattern: str) -> None:
+    """With `re`, the first takes longer than the universe is old."""
+    ended = run_limited(play_pattern, pattern, "a" * 50_000 + "\nb", seconds=60)
+    if ended.error:
+        assert ended.error.startswith("ScriptError: items.1.when.last_result: Value error, not a regular expression")
+    else:
+        assert ended.value in {"found", "not found"}
+        assert ended.peak < 32 * MB
+
+
 # Stores
 
 

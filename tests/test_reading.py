@@ -105,6 +105,15 @@ def test_the_one_file_that_was_named_is_refused_with_what_was_looked_for(folder:
         load_runs(folder / "bad.json")
 
 
+def test_an_empty_file_is_said_to_be_empty_and_is_no_run_where_its_format_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    save_runs([], path)
+    with pytest.raises(RunFormatError, match=r"runs\.jsonl: the file is empty"):
+        load_runs(path)
+    with pytest.warns(ReadWarning, match="no run in it"):
+        assert load_runs(path, format="atif") == []
+
+
 def test_an_unknown_file_in_a_list_or_a_glob_is_a_warning(folder: Path) -> None:
     with pytest.warns(ReadWarning, match=r"package\.json:1: not a log of a known format"):
         assert load_runs(str(folder / "p*.json")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,8 @@ def test_a_file_may_be_a_bare_list_and_takes_its_name_from_the_file(tmp_path: Pa
         ("- error: {status: 500, reset: true}\n", 1, "give exactly one of status, reset and garbage"),
         ("- error: {status: 200}\n", 1, "greater than or equal to 400"),
         ("- when: {last_result: '('}\n", 1, "not a regular expression"),
+        ("- when: {last_result: '(?=a)'}\n", 1, "not a regular expression: invalid perl operator: (?="),
+        ("- when: {last_result: '((a{99}){99}){9}'}\n", 1, "not a regular expression: "),
         ("- text: [\n", 2, "not valid YAML"),
         ("items: 3\n", 1, "items: Input should be a valid list"),
         ("", 1, "expected a list of items, or a mapping with 'items'"),
@@ -168,6 +171,13 @@ def test_a_script_with_conditions_serves_concurrent_runs_and_can_run_out() -> No
     assert {(r.n_steps, r.text) for r in asyncio.run(many())} == {(5, "All pass.")}
     run = play([{"tool_calls": [letter("A")]}, {"when": {"last_result": "x"}, "text": "no"}])
     assert run.error == "ScriptExhausted: no item of script scripted is left for response 2"
+
+
+def test_a_condition_is_looked_for_in_any_text_and_goes_along_to_other_processes() -> None:
+    items = [{"tool_calls": [call("t")]}, {"when": {"last_result": r"^é+\?\.$"}, "text": "yes"}, "no"]
+    model = ScriptedModel(items, tools={"t": "éé\ud800."})
+    assert play(model).text == "yes"
+    assert play(pickle.loads(pickle.dumps(model))).text == "yes"  # noqa: S301 - its own
 
 
 def test_results_by_tool_are_counted_within_a_step_too() -> None:

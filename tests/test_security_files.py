@@ -92,7 +92,7 @@ def test_nor_does_an_editor_of_agents(tmp_path: Path) -> None:
     mine.write_text("mine")
     path.write_text("---\nname: a\nsteps: 5\n---\nYou look.\n")
     path.chmod(0o600)
-    (tmp_path / f".{path.name}.{os.getpid()}").symlink_to(mine)
+    (tmp_path / f".{path.name}.{os.getpid()}.part").symlink_to(mine)
     editor = bl.AgentEditor(path)
     editor.text = editor.text.replace("steps: 5", "steps: 7")
     editor.save()

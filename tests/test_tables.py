@@ -93,6 +93,9 @@ def test_a_file_that_is_no_table_is_refused_by_name(runs: list[bl.Run], tmp_path
     (tmp_path / "bad.jsonl").write_text('{"run_id": "a", "step": 1}\n{"run_id": "a", "step": "two"}\n')
     with pytest.raises(RunFormatError, match=r"bad\.jsonl: it cannot be read as JSON Lines"):
         bl.read_steps(tmp_path / "bad.jsonl")
+    (tmp_path / "bad.jsonl").write_text('{"run_id": "a", "step": 1.0}\n')
+    with pytest.raises(RunFormatError, match=r"parse:1\.0.*\(an integer must be written as one: frame\.convert_dtypes"):
+        bl.read_steps(tmp_path / "bad.jsonl")
     (tmp_path / "bad.parquet").write_bytes(b"no")
     with pytest.raises(RunFormatError, match=r"bad\.parquet: it cannot be read as Parquet"):
         bl.read_steps(tmp_path / "bad.parquet")

@@ -15,7 +15,8 @@ garbage, after}, repeat: n or forever, when: {last_result: pattern}`.
 - `error` breaks the response after `after` characters of its text: with an HTTP `status`, a connection `reset`, or
   `garbage` that cannot be parsed (and is paid for all the same).
 - `repeat` gives the same response n times.
-- `when` skips the item, its repetitions included, unless the latest tool result matches the regular expression.
+- `when` skips the item, its repetitions included, unless the latest tool result matches the regular expression
+  (RE2's syntax: see `boolab.patterns`).
 
 A file may be a list of items, or a mapping with `items`, and beside them `name`, `description`, and:
 
@@ -55,6 +56,7 @@ from boolab.documents import MAX_BYTES, Document, DocumentError, read_yaml
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
 from boolab.files import read_file
 from boolab.models.base import Emit, Request
+from boolab.patterns import Pattern, compiled
 from boolab.tools import ToolContext
 from boolab.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
 
@@ -115,11 +117,7 @@ class _When(_Strict):
     @field_validator("last_result")
     @classmethod
     def _compiles(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            msg = f"not a regular expression: {error}"
-            raise ValueError(msg) from error
+        compiled(pattern)
         return pattern
 
 
@@ -171,7 +169,7 @@ class _Compiled(NamedTuple):
     latency_ms: int
     fault: _Fault | None
     repeat: int
-    when: re.Pattern[str] | None
+    when: Pattern | None
 
 
 class ScriptedModel:
@@ -352,7 +350,7 @@ class ScriptedModel:
         for latest in _latest_results(messages, request.index):
             while place < len(self._items):
                 item = self._items[place]
-                if used < item.repeat and (item.when is None or item.when.search(latest)):
+                if used < item.repeat and (item.when is None or item.when.is_in(latest)):
                     break
                 place, used = place + 1, 0
             else:
@@ -502,7 +500,7 @@ def _compile(item: _Item) -> _Compiled:
         max(item.latency_ms, item.ttft_ms or 0),
         item.error,
         FOREVER if item.repeat == "forever" else item.repeat,
-        None if item.when is None else re.compile(item.when.last_result),
+        None if item.when is None else compiled(item.when.last_result),
     )
 
 

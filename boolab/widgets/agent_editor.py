@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 import stat
 import warnings
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import ipywidgets
 
 from boolab.agents import Agent, AgentFileWarning, agents_of
 from boolab.errors import AgentFileError, SettingError
+from boolab.files import replacing
 from boolab.policy import SETTINGS
 from boolab.policy_words import axes
 from boolab.presets import get_policy, policies
@@ -132,15 +132,10 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         if not target.stat().st_mode & stat.S_IWUSR:  # the folder would let it be replaced all the same
             msg = "is read-only: make it writable, then save"
             raise AgentFileError(msg, path=self.path)
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
-            beside.unlink(missing_ok=True)  # of a process that was killed; or a link of somebody's to another file
-            with beside.open("xb") as file:
-                beside.chmod(target.stat().st_mode)
+            with replacing(target) as file:
                 file.write(raw)
-            beside.replace(target)
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise AgentFileError(f"cannot be written: {error.strerror}", path=self.path) from error
         self._on_disk = raw
         self._tell()

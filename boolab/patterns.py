@@ -1,0 +1,54 @@
+"""Regular expressions that strangers wrote, searched in time that grows with the text and with nothing else.
+
+Python's `re` tries one way after another: `(a|a)*$` takes it twice as long for each further letter, without end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+MEMORY: Final = 64 * 1024
+"""Room for one compiled pattern, in bytes: a larger one is refused. It bounds the time for each letter, too."""
+
+
+class Pattern(NamedTuple):
+    """A regular expression, compiled: see `compiled`."""
+
+    regexp: Any  # re2 has no types
+
+    def is_in(self, text: str) -> bool:
+        """Whether some part of a text matches; a half of a surrogate pair in it counts as a question mark."""
+        return self.regexp.search(text.encode(errors="replace")) is not None
+
+
+def compiled(pattern: str) -> Pattern:
+    r"""A pattern that is ready to search in linear time, by RE2.
+
+    Its syntax is that of `re` without looking ahead or back and without references to groups:
+    https://github.com/google/re2/wiki/Syntax. `\d`, `\s` and `\w` are those of ASCII.
+
+    Args:
+        pattern: What to look for, anywhere in a text.
+
+    Raises:
+        ValueError: if it is no regular expression, or too large a one.
+
+    Example:
+        >>> compiled(r"^(error|failed): \d+").is_in("failed: 3")
+        True
+    """
+    import re2  # noqa: PLC0415 - few scripts have patterns
+
+    options = re2.Options()
+    options.max_mem = MEMORY
+    options.never_capture = True  # thousands of groups would take most of a gigabyte
+    options.log_errors = False
+    try:
+        return Pattern(re2.compile(pattern.encode(), options))
+    except UnicodeEncodeError as error:
+        msg = "not a regular expression: half of a surrogate pair"
+        raise ValueError(msg) from error
+    except re2.error as error:
+        told = error.args[0].decode("utf-8", "replace")
+        msg = f"not a regular expression: {told[:100]}"
+        raise ValueError(msg) from error
