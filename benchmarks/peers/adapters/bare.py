@@ -37,7 +37,8 @@ async def bare(steps: int, add: Callable[[int, int], int] = plain_add) -> str:
         steps: Calls of the model, the last without a call of the tool.
         add: The tool.
     """
-    model, functions = BareModel(steps), {"add": add}
+    model = BareModel(steps)
+    functions: dict[str, Callable[..., Any]] = {"add": add}
     messages: list[dict[str, Any]] = [{"role": "system", "content": "Add."}, {"role": "user", "content": "go"}]
     while True:
         answer = await model(messages)
