@@ -88,10 +88,10 @@ def answer(python: Path, script: Path, asked: object, within_s: float) -> Any:  
         except subprocess.TimeoutExpired:
             raise Skipped(f"{script.name} came to no end after {within_s:g} s") from None
     if done.returncode:
-        raise Skipped(f"{script.name} failed: {_last_line(done.stderr)}")
+        raise Skipped(f"{script.name} failed: {_last_line(done.stderr) or f'exit status {done.returncode}'}")
     return json.loads(done.stdout)
 
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
-    return lines[-1].strip() if lines else "it said nothing"
+    return lines[-1].strip() if lines else ""

@@ -65,7 +65,8 @@ def evaluated(turns: Turns, runs: int, add: Callable[[int, int], int], **setting
         return execute
 
     model = get_model("scripted/model", memoize=False, turns=turns)
-    task = Task(dataset=[Sample(input="go", target="done")] * runs, solver=react(tools=[adding()]), scorer=None)
+    samples = [Sample(input="go", target="done", id=number) for number in range(1, runs + 1)]
+    task = Task(dataset=samples, solver=react(tools=[adding()]), scorer=None)
     return evaluate(task, model=model, display="none", max_samples=1, max_connections=1, score=False, **settings)[0]
 
 
