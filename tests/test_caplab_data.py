@@ -188,6 +188,24 @@ def test_without_labels_the_proxy_is_named() -> None:
     assert table.answer(Setting())["kept"] == {"lower": 1, "upper": 1, "of": 1, "censored": 0}
 
 
+@given(several(LABELS))
+@cases(60)
+def test_where_a_tighter_cap_saves_a_smaller_share_it_is_said_why(runs: list[Run]) -> None:
+    table = CapTables(runs, Question()).at(Setting())
+    shares = [share or 0 for share in table.answer(Setting())["curve"]["saved"]]
+    if shares != sorted(shares, reverse=True):
+        assert any(
+            note.startswith("What is saved is a share of the runs that are decided") for note in table.base["notes"]
+        )
+
+
+def test_where_all_runs_are_decided_at_every_cap_nothing_is_said_of_it() -> None:
+    table = CapTables(runs_of(Told(("A B C -",)), Told(("A A -",), success=True)), Question()).at(Setting())
+    assert not any("decided" in note for note in table.base["notes"])
+    two = CapTables(runs_of(Told(("A B C -", "D D -"))), Question()).at(Setting())
+    assert any("decided" in note for note in two.base["notes"])
+
+
 def test_without_runs_there_is_an_answer_too() -> None:
     table = CapTables([], Question()).at(Setting())
     assert table.answer(Setting())["kept"] == {"lower": 0, "upper": 0, "of": 0, "censored": 0}

@@ -311,12 +311,19 @@ class CapTable:
             yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
         if cut := int((~ledger.ended).sum()):
             were = "was" if cut == 1 else "were"
-            yield f"{count(cut, 'run')} {were} cut short in the record: what would have followed is unknown (censored)."
+            what = "what would have followed is unknown (censored), unless a limit stops them before"
+            yield f"{count(cut, 'run')} {were} cut short in the record: {what}."
         if self.measure != self._question.objective:
             wanted = _MEASURES[self._question.objective]
             yield f"The source does not tell {wanted}: what is saved is counted in {_MEASURES[self.measure]}."
         elif left := sums.get(f"n_unknown_{self.measure}", 0):
             yield f"{count(left, 'run')} of unknown {_MEASURES[self.measure]} left out of what is saved."
+        decided = self._sums[self.measure] + self._sums[f"saved_{self.measure}"]
+        if decided.min() < decided.max():
+            yield (
+                "What is saved is a share of the runs that are decided at each cap: those that were stopped in a turn "
+                "which others follow are not among them, so the line may fall where the cap is tighter."
+            )
         some = [
             f"{len(values) - 1:,} up to {values[-2]:,} ({LABELS[name]})"
             for name, values in self.options.items()
