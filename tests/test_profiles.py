@@ -103,6 +103,13 @@ def test_only_tools_must_be_there_and_the_name_is_that_of_the_file(tmp_path: Pat
         ("tools: {a: {}}\ntext_chars: {sigma: 1}", 2, "text_chars: give a number, or either median (with sigma) or"),
         ("tools: {a: {}}\ntext_chars: {quantiles: [2, 1]}", 2, "quantiles [2.0, 1.0] do not ascend"),
         ("tools: {a: {}}\ntext_chars: {quantiles: [1, 2], sigma: 1}", 2, "sigma belongs to median"),
+        (
+            "tools: {a: {}}\ntext_chars: {median: 1, sigma: 1729000.0}",
+            2,
+            "sigma: Input should be less than or equal to 10",
+        ),
+        ("tools: {a: {}}\ntext_chars: 1.0e+300", 2, "text_chars.median: Input should be less than or equal to 9007"),
+        ("tools: {a: {next: {a: 1.0e+308}}}", 1, "tools.a.next.a: Input should be less than or equal to 9007"),
         ("tools: {a: {}}\ntext_chars: -1", 2, "text_chars.median: Input should be greater than or equal to 0"),
         ("tools: {a: {}}\nafter_error: {vary: 0}", 2, "after_error: expected at least one share above 0"),
         ("tools: {a: {}}\ntasks:\n  go: easy", 3, "there is no difficulty 'easy' in this profile; it has: none"),

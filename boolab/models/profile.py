@@ -25,8 +25,11 @@ Four kinds of figures occur:
 - *shares*: weights by name or number that need not add up to 1 (`{1: 8, 3: 2}` is 80% and 20%);
 - *steps from which something holds*: a number, or a list of `{from_step, probability}` of which the first begins at 1;
 - a *distribution* of whole numbers >= 0: a number, which every draw then is; `{median, sigma}`, a lognormal one with
-  `sigma` the standard deviation of the logarithm; or `{quantiles: [...]}`, values at equal distances of probability
-  from the smallest to the largest, linear in between. `zeros` is the share that is 0 beside that, `most` an upper end.
+  `sigma` the standard deviation of the logarithm, at most 10; or `{quantiles: [...]}`, values at equal distances of
+  probability from the smallest to the largest, linear in between. `zeros` is the share that is 0 beside that, `most` an
+  upper end.
+
+No weight and no value is above 2**53.
 
 What a step is. Steps are counted from 1 through a run. A step is decided in this order:
 
@@ -128,7 +131,9 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-_Figure: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Figure: TypeAlias = Annotated[float, Field(ge=0, le=2**53, allow_inf_nan=False)]
+_Sigma: TypeAlias = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+"""Ten is a factor of 22,000 for each standard deviation; at a few hundred the values are beyond all floats."""
 _Probability: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
@@ -154,7 +159,7 @@ class Distribution(_Strict):
     """
 
     median: _Figure | None = None
-    sigma: _Figure = 0.0
+    sigma: _Sigma = 0.0
     quantiles: Annotated[list[_Figure], Field(min_length=2)] | None = None
     zeros: _Probability = 0.0
     most: _Figure | None = None

@@ -367,7 +367,10 @@ def _change_rows(connection: sqlite3.Connection, chance: Random) -> None:
     if how == 3:
         connection.execute(f'DELETE FROM "{table}" {where}', (key,))  # noqa: S608
         return
-    value, *_ = connection.execute(f'SELECT "{name}" FROM "{table}" {where}', (key,)).fetchone()  # noqa: S608
+    row = connection.execute(f'SELECT "{name}" FROM "{table}" {where}', (key,)).fetchone()  # noqa: S608
+    if row is None:  # a damaged index leads to no row
+        raise ValueError("no row")
+    (value,) = row
     new: Any = chance.choice(_CELLS)
     if isinstance(value, str) and value[:1] in ("{", "[", '"') and chance.random() < 0.8:
         new = json_value(value.encode(), chance).decode("utf-8", "replace")
