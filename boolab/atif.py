@@ -38,6 +38,7 @@ EXTRA: Final = "boolab"
 VERSION: Final = 2
 """The version of what stands there."""
 
+_MOST: Final = 2**63 - 1  # what a column of integers holds
 _TOLD: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
 _STEP_FACTS: Final = frozenset(
@@ -350,6 +351,8 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
     cost = metrics.get("cost_usd")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
         raise ValueError(f"cost_usd: {cost!r:.80} is not a number")
+    if cost is not None and not abs(cost) * MICRO < _MOST:
+        raise ValueError(f"cost_usd: {cost!r:.80} is more than can be reckoned with")
     return Usage(
         _known_int(metrics, "prompt_tokens"),
         _known_int(metrics, "completion_tokens"),
@@ -378,8 +381,8 @@ def _known_str(row: Mapping[str, Any], name: str) -> str | None:
 
 def _known_int(row: Mapping[str, Any], name: str) -> int | None:
     value = row.get(name)
-    if value is not None and type(value) is not int:
-        raise ValueError(f"{name}: {value!r:.80} is not a whole number")
+    if value is not None and (type(value) is not int or abs(value) > _MOST):
+        raise ValueError(f"{name}: {value!r:.80} is not a whole number of 64 bits")
     return value
 
 

@@ -411,7 +411,7 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         head = Head(opened.read(HEAD), file.path)
     if not head.data:
         msg = "the file is empty"
-        raise _Unrecognised(msg, path=file.path)
+        raise _Unrecognised(msg, path=file.path, line=1)
     choice = [known[wanted]] if wanted is not None else list(known.values())
     fitting = [reader for reader in choice if reader.sniff(head)]
     if len(fitting) != 1:

@@ -108,7 +108,7 @@ def test_the_one_file_that_was_named_is_refused_with_what_was_looked_for(folder:
 def test_an_empty_file_is_said_to_be_empty_and_is_no_run_where_its_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     save_runs([], path)
-    with pytest.raises(RunFormatError, match=r"runs\.jsonl: the file is empty"):
+    with pytest.raises(RunFormatError, match=r"runs\.jsonl:1: the file is empty"):
         load_runs(path)
     with pytest.warns(ReadWarning, match="no run in it"):
         assert load_runs(path, format="atif") == []

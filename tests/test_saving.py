@@ -342,9 +342,17 @@ def agents(**change: Any) -> dict[str, Any]:
         ({"steps": [{"source": "user", "message": 1}]}, "steps: step 1: .* is not a part of a message|1 is not a str"),
         (agents(message=None), "steps: step 2: message: None is not a text"),
         (agents(extra={"boolab": {"turn": "1"}}), "steps: step 2: turn: '1' is not a whole number"),
+        (
+            agents(extra={"boolab": {"turn": 2**63}}),
+            "steps: step 2: turn: 9223372036854775808 is not a whole",
+        ),
         (agents(extra={"boolab": {}}), "steps: step 2: turn: missing"),
         (agents(extra={"boolab": {"turn": 1, "mood": "x"}}), "steps: step 2: mood: not known here"),
         (agents(metrics={"cost_usd": "1"}), "steps: step 2: cost_usd: '1' is not a number"),
+        (
+            agents(metrics={"cost_usd": 1e13}),
+            "steps: step 2: cost_usd: 10000000000000.0 is more than can",
+        ),
         (agents(observation={"results": [{"source_call_id": "x", "content": ""}]}), "a result answers call 'x'"),
     ],
 )

@@ -125,6 +125,19 @@ def test_a_newer_schema_is_refused_with_both_versions(
 
 
 @USES
+def test_a_schema_of_a_version_below_the_first_is_refused(
+    tmp_path: Path, sound: Path, use: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "runs.db"
+    shutil.copy(sound, path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = -87")
+    connection.commit()
+    connection.close()
+    refused(use, path, r"version -87")
+
+
+@USES
 def test_a_directory_is_refused(tmp_path: Path, use: Callable[[Path], object]) -> None:
     path = tmp_path / "runs.db"
     path.mkdir()

@@ -219,6 +219,8 @@ def _check_schema(connection: sqlite3.Connection, path: Path, *, empty: bool) ->
     if strange is not None:
         raise StoreError(f"it is no store of boolab's making: it holds the {strange[0]} {strange[1]!r}", path=path)
     version = version_of(connection)
+    if version < 0:
+        raise StoreError(f"its schema is version {version}: expected one from 1 on", path=path)
     if version > VERSION:
         msg = f"its schema is version {version}; this boolab knows {VERSION}: a newer boolab made it, and can read it"
         raise StoreError(msg, path=path)

@@ -33,7 +33,7 @@ def use(runs: Sequence[Run], data: bytes, folder: Path) -> None:
         if any(len(step.results) != len(step.response.tool_calls) for step in run.steps):
             raise BrokenError("a step has not one result for each of its calls")
     if len({run.run_id for run in runs}) != len(runs):
-        if runs[0].source == "boolab":  # a list of runs is read as it was saved, and may hold one twice
+        if any(run.source == "boolab" for run in runs):  # they are read as they were saved, and one may be there twice
             return
         raise BrokenError("two runs of one file have the same id")
     chosen = crc32(data) % (EVERY * len(WAYS))
