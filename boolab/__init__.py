@@ -327,6 +327,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("boolab")
     home = next((module for module, names in _HOMES.items() if name in names), None)
     if home is None:
         msg = f"module 'boolab' has no attribute {name!r}"

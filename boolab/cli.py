@@ -208,7 +208,7 @@ def _add_import(commands: Commands) -> None:
         "tools read too.",
         """
         examples:
-          boolab import ~/.claude/projects ~/.codex/sessions -o runs.parquet
+          boolab import ~/.claude/projects -o runs.parquet
           boolab import 'logs/**/*.eval' --since 30d -o runs.jsonl
           boolab import logs/ -o runs.parquet --json | jq '.files[] | select(.skipped)'
         """,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import boolab
 from boolab.cli import _exit_code, lab_command, main
 from boolab.errors import BoolabError, SettingError
 
@@ -22,6 +23,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
         main(["--version"])
     assert left.value.code == 0
     assert capsys.readouterr().out == f"boolab {version('boolab')}\n"
+    assert boolab.__version__ == version("boolab")
 
 
 def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

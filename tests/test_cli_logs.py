@@ -23,6 +23,7 @@ from boolab.report import machine
 from boolab.report.options import labels_of, since_of, values_of
 from boolab.report.study import Question, study_of
 from boolab.types import Usage
+from tests.project import ROOT
 from tests.report_cases import write_log, write_sessions
 
 LENGTHS = [1, 2, 2, 3, 4, 6]
@@ -139,6 +140,21 @@ def test_what_is_recommended_is_marked(tmp_path: Path, capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert "<- recommended" in shown
     assert "Ship a step cap of" in shown
+
+
+def test_thresholds_go_as_far_as_calls_repeat_and_the_recommended_one_has_its_row(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["whatif", str(ROOT / "datasets" / "runs"), "--keep", "0.9"]) == 0
+    shown = capsys.readouterr().out
+    table = shown.partition("Doom-loop threshold:")[2].partition("What to do")[0]
+    assert re.search(r"^ +15 +95 of 95 .*<- recommended$", table, re.MULTILINE)
+    assert re.search(r"^ +365 +95 of 95 +0 of 132 ", table, re.MULTILINE)  # 364 greps in a row are left alone
+
+
+def test_a_tool_that_nobody_called_is_named(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", log, "--exempt", "serch", "--exempt", "search"]) == 0
+    assert "No call of serch is on record: what is said of it changes nothing." in capsys.readouterr().out
 
 
 def test_json_is_one_object_and_nothing_else(log: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,9 +45,11 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 
 def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(played: Played) -> None:
-    assert len(BLOCKS) == 10
+    assert len(BLOCKS) == 11
+    advice = re.findall(r"```\n'(Ship .*) \.\.\.\n```", README)
+    assert played.values[0].startswith(advice[0])
     shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
-    assert played.values[0].to_string().splitlines() == shown[0].rstrip("\n").splitlines()
+    assert played.values[1].to_string().splitlines() == shown[0].rstrip("\n").splitlines()
     assert played.values[-4]["step"].tolist() == [1, 2, 3]
     assert played.names[-1]["live"].run.n_steps == 2
     assert played.names[-1]["run"].stop_reason == "step_cap"

@@ -90,6 +90,37 @@ def test_what_it_keeps_and_saves_is_what_the_counterfactual_says() -> None:
     assert 0 <= row["heldout_kept"] <= 160
 
 
+def test_runs_that_were_cut_at_one_cap_are_told_as_such_and_say_nothing_for_it() -> None:
+    """A label of a run that was cut says nothing of what a limit would have kept: it is in no base."""
+    cut = [run_of(500 + i, "abcdefgh", cut=True) for i in range(20)]
+    found = recommend(plain(30) + cut, keep=0.8)
+    notes = " ".join(found.notes)
+    assert "20 runs were cut before they were done (20 of them labelled a success: not counted)" in notes
+    assert "20 of these stopped at 8 steps, which none exceeds, as under a step cap of 8." in notes
+    assert found["heldout_successes"][0] == 30
+    assert found["heldout_kept"][0] <= 30
+    assert not any("as under a step cap" in note for note in recommend(plain(30) + cut[:2]).notes)
+    assert not any("as under a step cap" in note for note in recommend(plain(30) + cut + LOOPS).notes)
+
+
+@pytest.mark.parametrize(
+    ("runs", "grid", "said"),
+    [
+        (plain(9) + LOOPS, None, "a step cap of 5, a doom-loop threshold of 2 and a tool budget of 5, each by itself,"),
+        (plain(9) + LOOPS, {"steps": [3, 9, 12]}, "on this record a step cap of 9 would have lost none, and stopped"),
+        (plain(9) + LOOPS, {"steps": [3]}, None),
+        (plain(9), None, None),
+        (plain(9) + [run_of(50 + i, "abcd", cut=True) for i in range(9)], {"steps": [2, 4, 5]}, None),
+    ],
+)
+def test_what_can_be_said_is_of_values_that_were_asked_for_and_stop_something(
+    runs: list[Run], grid: dict[str, Any] | None, said: str | None
+) -> None:
+    told = " ".join(recommend(runs, grid=grid).sentences)
+    assert ("What can be said" in told) == (said is not None)
+    assert said is None or said in told
+
+
 def test_a_limit_that_saves_nothing_is_left_off() -> None:
     found = recommend(plain(200))
     assert found.setting == {"steps": None, "tool_budget": None, "doom_loop": None}

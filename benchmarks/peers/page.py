@@ -33,7 +33,7 @@ with fresh arguments, then says "done". Every row proves that it did the work: t
 results and the last text have to be right, or the row says why it failed.
 
 Each measurement is a process of its own, in an environment that holds the package with pinned dependencies
-([requirements](../benchmarks/requirements)), with a home of its own and no keys. The rows take turns, so that a slow
+(`benchmarks/requirements`), with a home of its own and no keys. The rows take turns, so that a slow
 minute of the machine falls on all of them. In each process the bare loop
 ([bare.py](../benchmarks/peers/adapters/bare.py)) runs before and after each measurement, and the ratio is taken there,
 pair by pair: ratios are what counts, microseconds depend on the machine. Figures are CPU time of all threads, medians
@@ -41,7 +41,7 @@ over processes with quartiles in brackets. Agents are built before the clock run
 for each. *Growth* is the ratio at the longest runs over that at the shortest. *Import* is what the work needs to be
 imported, *first run* is all from the start of Python to the end of a first short run, for what is imported late; both
 are CPU seconds. Memory is resident, after that first run and at its peak in the longest runs. The adapters are in
-[adapters](../benchmarks/peers/adapters), one short file each.
+`benchmarks/peers/adapters`, one short file each.
 """
 
 LIMITS: Final = """## Limits, and what they leave

@@ -126,7 +126,7 @@ class _Page:
         asked = self.study.question
         question = (
             f"The question: which limits on its loop keep at least {_level(asked.keep)} of this agent's "
-            f"{kept_name(self.study)}, at {_level(asked.confidence)} confidence, and save most?"
+            f"{kept_name(self.study)}, at {_level(asked.confidence)} confidence, and what do they save?"
         )
         return join([
             el("p", question),

@@ -22,7 +22,7 @@ from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, ledger_of
 from boolab.presets import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
-from boolab.stats.finding import count
+from boolab.stats.finding import clean, count
 from boolab.stats.recommend import ORDER, Objective, Recommendation, recommend
 from boolab.types import Run, Step, Stop
 
@@ -31,7 +31,7 @@ COLUMNS: Final = {"steps": "step_cap"}
 MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
 
 _LONGEST: Final = 1000  # the largest cap or budget that is looked at, unless asked for
-_DOOM: Final = range(2, 11)
+_DOOM: Final = 10  # so far the thresholds of repeats go at least
 _SHOWN: Final = 12  # rows of a table
 _FEW: Final = 5  # so many values are all shown, however little they do
 _ROUND: Final = (
@@ -304,7 +304,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
     proxy = all(run.success is None for run in runs)
     split = proxy and question.scope == "turn" and any(run.steps and run.steps[-1].turn > 1 for run in runs)
     units = [unit for of, run in enumerate(runs) for unit in (_turns(run, of) if split else [Unit(run, of, None)])]
-    grid = question.grid or _usual(runs, question.scope)
+    grid = question.grid or _usual(runs, question)
     found = recommend(
         runs,
         question.keep,
@@ -316,7 +316,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
         scope=question.scope,
         identity=question.same,
     )
-    found = replace(found, notes=(*found.notes, *_left_out(question.policy)))
+    found = replace(found, notes=(*found.notes, *_left_out(question.policy), *_unheard(runs, question.identity)))
     margins = {axis: _margin([unit.run for unit in units], axis, grid[axis], question) for axis in AXES if axis in grid}
     return Study(question, reading, runs, homes, units, found, margins)
 
@@ -341,6 +341,17 @@ def _left_out(name: str | None) -> tuple[str, ...]:
     return (note,)
 
 
+def _unheard(runs: Sequence[Run], identity: Identities | None) -> tuple[str, ...]:
+    """A note on tools with an identity of their own that nobody called: a name may be misspelt."""
+    if not isinstance(identity, Mapping):
+        return ()
+    called = {call.name for run in runs for step in run.steps for call in step.response.tool_calls}
+    missing = [clean(name) for name in identity if name != "*" and name not in called]
+    if not missing:
+        return ()
+    return (f"No call of {' or '.join(missing)} is on record: what is said of it changes nothing.",)
+
+
 def _nothing(reading: Reading) -> str:
     if not reading.files:
         return "no log was found: docs/formats.md lists the formats that are read (is --since too recent?)"
@@ -357,8 +368,9 @@ def _known_values(grid: Mapping[str, Sequence[Any]] | None) -> dict[str, list[An
     return {axis: values for axis, values in on.items() if values} or None
 
 
-def _usual(runs: Sequence[Run], scope: Scope) -> dict[str, list[int]]:
+def _usual(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
     """All values that can make a difference."""
+    scope = question.scope
     parts = [
         steps for run in runs for steps in ([list(run.steps)] if scope == "run" else [s for _, s in turns_of(run)])
     ]
@@ -367,8 +379,17 @@ def _usual(runs: Sequence[Run], scope: Scope) -> dict[str, list[int]]:
     return {
         "steps": [*range(1, min(max(steps, 1), _LONGEST) + 1)],
         "tool_budget": [*range(1, min(calls + 1, _LONGEST) + 1)],
-        "doom_loop": [*_DOOM],
+        "doom_loop": [*range(2, min(max(_longest_repeat(runs, question) + 1, _DOOM), _LONGEST) + 1)],
     }
+
+
+def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
+    """How often the same call comes in a row at most, as far as the source tells."""
+    rule = settings_of({"doom_loop": [2]}, identity=question.same).axes[0].rules[0]
+    assert rule.detector is not None  # noqa: S101 - repeats are what a detector counts
+    peaks = ledger_of(runs, [rule.detector], question.scope).peak(rule.counter)
+    known = peaks[peaks < np.iinfo(np.int64).max]
+    return int(known.max(initial=0))
 
 
 def _margin(runs: list[Run], axis: str, values: Sequence[Any], question: Question) -> pd.DataFrame:

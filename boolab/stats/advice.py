@@ -33,6 +33,10 @@ _AXES: Final = {
     "max_cost": "cost budget",
     "max_time": "time budget",
 }
+_OWN_CAP: Final = 3
+"""So many runs that were cut at the same step, the last of all: they had a cap of their own."""
+_UNKNOWN: Final = np.iinfo(np.int64).max
+"""The peak of a counter that is not known: see `Ledger.peak`."""
 _NOUNS: Final = {"steps": "step", "tool_calls": "tool call", "tokens": "token"}
 
 
@@ -61,7 +65,7 @@ class Group:
     @property
     def heldout_successes(self) -> int | None:
         """How many successes there are among units that were not used to choose."""
-        return None if self.folds is None else self.folds["successes"] - self.folds["successes_censored"]
+        return None if self.folds is None else int(base_of(self.units).sum())
 
     def heldout_saved_share(self, measure: str) -> float | None:
         """What is saved of what was used, on units that were not used to choose."""
@@ -127,9 +131,21 @@ class Advice:
             counted = int((~units.ended & (units.success == 1)).sum())
             labelled = f" ({counted:,} of them labelled a success: not counted)" if counted else ""
             yield f"{count(cut, self._noun)} {verb}{labelled}: what would have followed is unknown."
+            yield from self._own_cap()
         unlabelled = int((units.success < 0).sum())
         if unlabelled:
             yield f"{count(unlabelled, 'run')} without a label count for what is spent, not for what is kept."
+
+    def _own_cap(self) -> Iterator[str]:
+        """That the runs were recorded under a cap, if it looks so: it hides what a looser one would have given."""
+        steps = np.diff(self._units.first)
+        longest = int(steps.max())
+        there = int((~self._units.ended & (steps == longest)).sum())
+        if there >= _OWN_CAP:
+            yield (
+                f"{there:,} of these stopped at {count(longest, 'step')}, which none exceeds, as under a step cap of "
+                f"{longest:,}. What a looser cap would have kept is not on record: that takes runs without it."
+            )
 
     def _unknown(self) -> int:
         if self._question.measure == "steps":
@@ -217,11 +233,13 @@ class Advice:
         more = more_needed(choice.axes, choice.effective, question.keep, level)
         return (
             f"The data carry {count(choice.axes, 'limit')}, no more: each further one has to be paid for with "
-            f"successes. To set a {_AXES[left[0]]} too, it takes {more:,} more{self._of_what(choice)}."
+            f"successes. To set a {_AXES[left[0]]} too, it takes {more:,} more{self._of_what(choice, more)}."
         )
 
-    def _of_what(self, choice: Choice) -> str:
-        return " tasks with a success" if choice.tasks < choice.successes else " successes"
+    def _of_what(self, choice: Choice, n: int) -> str:
+        if choice.tasks < choice.successes:
+            return f" {'task' if n == 1 else 'tasks'} with a success"
+        return " success" if n == 1 else " successes"
 
     def _nothing_qualifies(self, group: Group) -> str:
         choice, question = group.choice, self._question
@@ -244,7 +262,7 @@ class Advice:
         return (
             f"No setting qualifies yet. Even one that loses none of {_successes(base)} is only shown to keep "
             f"{_floor(best)} of successes to come, because that rests on {self._rests(choice, base)}. For {goal} it "
-            f"takes {more:,} more{self._of_what(choice)}, without a loss ({whole:,} in all)."
+            f"takes {more:,} more{self._of_what(choice, more)}, without a loss ({whole:,} in all)."
         )
 
     def _loses_nothing(self, group: Group) -> str:
@@ -258,10 +276,26 @@ class Advice:
             if name in ("max_cost", "max_time"):
                 continue
             counter = self._question.settings({name: [least]}).axes[0].counter
-            peak = int(group.units.peak(counter)[good].max())
-            if peak < np.iinfo(np.int64).max:
-                parts.append(_NAMES[name].format(max(least, peak + 1)))
-        return f"What can be said: on this record {_and(parts)}, each by itself, would have lost none." if parts else ""
+            peaks = group.units.peak(counter)
+            if (peak := int(peaks[good].max())) == _UNKNOWN:
+                continue
+            tight = self._above(name, max(least, peak + 1))
+            if tight is None:
+                continue
+            stopped = (peaks > tight) | ((peaks == tight) & group.units.ended)
+            if stopped[peaks < _UNKNOWN].any():  # else it would have done nothing, which says nothing for it
+                parts.append(_NAMES[name].format(tight))
+        if not parts:
+            return ""
+        each = ", each by itself," if len(parts) > 1 else ""
+        return f"What can be said: on this record {_and(parts)}{each} would have lost none, and stopped others."
+
+    def _above(self, name: str, least: int) -> int | None:
+        """The tightest value of an axis, of those that were asked for if any were, that is no less."""
+        if self._question.grid is None:
+            return least
+        asked = [value for value in self._question.grid.get(name, ()) if value is not None and value >= least]
+        return min(asked, default=None)
 
 
 def _floor(share: float) -> str:

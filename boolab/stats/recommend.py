@@ -93,7 +93,11 @@ def recommend(
     identity: Identities | None = None,
     seed: int = 0,
 ) -> Recommendation:
-    """The setting of least expected `objective` that keeps a share of the successes, or why there is none.
+    """The setting that keeps a share of the successes and is as tight as the data can bear, or why there is none.
+
+    One axis is set after the other, in an order that is given before the data are looked at: each to the value of least
+    expected `objective` that is shown to keep enough beside those before it. Another order, or one axis alone
+    (`grid={"doom_loop": range(2, 30)}`), may save more; trying several and taking the best has no such confidence.
 
     Args:
         recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.

@@ -29,6 +29,7 @@ nb_execution_mode = "off"
 myst_heading_anchors = 4
 suppress_warnings = ["misc.highlighting_failure"]  # of examples that leave something out with three dots
 
+highlight_language = "text"  # of blocks that name none: what code prints is no code
 add_module_names = False
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
@@ -43,5 +44,8 @@ napoleon_custom_sections = ["Source", "Sources"]
 html_theme = "furo"
 html_title = f"boolab {version}"
 html_extra_path = ["front"]
+html_static_path = ["static"]
+html_css_files = ["boolab.css"]
+html_js_files = ["boolab.js"]
 html_copy_source = False
 html_show_sphinx = False

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 HOMES = {f"boolab.{home}.{name}": f"boolab.{name}" for home, names in boolab._HOMES.items() for name in names}  # noqa: SLF001
 """Where a public name is defined, and where it is documented."""
+_WORDS = {"run", "doom_loop", "error_streak", "tool_budget"}
+"""Names that stand alone for a scope, a reason or a setting more often than for the function of that name."""
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
 
@@ -83,7 +85,8 @@ def as_restructured_text(app: Sphinx, what: str, name: str, obj: object, options
 def _as_role(found: re.Match[str]) -> str:
     code = " ".join(found[1].split())
     public = code.removeprefix("boolab.").removesuffix("()")
-    role = f":py:obj:`{code} <boolab.{public}>`" if public in boolab.__all__ else f"``{code}``"
+    named = public in boolab.__all__ and (public not in _WORDS or code != public)
+    role = f":py:obj:`{code} <boolab.{public}>`" if named else f"``{code}``"
     letter_follows = found.string[found.end() : found.end() + 1].isalnum()  # as in `Step`s
     return f"{role}\\ " if letter_follows else role
 
