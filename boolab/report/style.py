@@ -15,7 +15,7 @@ _CSS: Final = """
 *{box-sizing:border-box}
 html{scroll-behavior:smooth}
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 var(--font);font-variant-numeric:tabular-nums}
-main{max-width:54rem;margin:0 auto;padding:2.5rem 1.25rem 5rem}
+main{max-width:62rem;margin:0 auto;padding:2.5rem 1.25rem 5rem}
 h1{font-size:1.75rem;line-height:1.2;margin:.2rem 0 .4rem;letter-spacing:-.01em;text-wrap:balance}
 h2{font-size:1.25rem;line-height:1.3;margin:3.2rem 0 .6rem;padding-top:1rem;border-top:1px solid var(--line)}
 h3{font-size:1rem;margin:2rem 0 .4rem}
