@@ -14,6 +14,7 @@ import math
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
@@ -35,6 +36,7 @@ _GUARD: Final = Path(__file__).with_name("bash_guard.py")
 _CHUNK: Final = 2**16
 _MIB: Final = 2**20
 _VERDICT_BYTES: Final = 2**16
+_MOST_SECONDS: Final = 10**9
 _FAREWELL_S: Final = 10.0
 """How long the guard may take to end everything before it is killed itself; it gives up after 5 s."""
 _LINGER_S: Final = 1.0
@@ -123,10 +125,18 @@ def bash_tool(
         try:
             return await _run(order, fresh, variables)
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            _remove(fresh)
 
     spec = tool(bash)
     return replace(spec, description=f"{spec.description} {_IN_NO_FOLDER if place is None else _IN_ITS_FOLDER}")
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder, however deep: Python's own way is one call within another, folder within folder."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)  # noqa: S603, S607 - of the system
 
 
 def _shell() -> str:
@@ -145,8 +155,8 @@ def _checked(
 ) -> _Limits:
     seconds = {"timeout": timeout, "cpu_seconds": timeout if cpu_seconds is None else cpu_seconds}
     for name, value in seconds.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            msg = f"bash_tool: {name}={value!r}: expected seconds > 0"
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_SECONDS:
+            msg = f"bash_tool: {name}={value!r}: expected seconds > 0, and less than {_MOST_SECONDS:,}"
             raise SettingError(msg)
     counts = {"memory_mib": memory_mib, "processes": processes, "file_mib": file_mib, "output_bytes": output_bytes}
     for name, value in counts.items():
@@ -187,8 +197,10 @@ def _variables(env: Mapping[str, str] | None) -> dict[str, str]:
         if (
             not (isinstance(name, str) and isinstance(value, str) and name and not set("=\0") & set(name))
             or "\0" in value
+            or (name + value).encode(errors="ignore").decode() != name + value
         ):
-            msg = f"bash_tool: env: {name!r}: expected a name without '=' and a text, both without NUL"  # not the value
+            # not the value
+            msg = f"bash_tool: env: {name!r}: expected a name without '=' and a text, both without NUL, and Unicode"
             raise SettingError(msg)
     return own | dict(given)
 
@@ -219,6 +231,10 @@ async def _run(order: Mapping[str, Any], folder: str, variables: Mapping[str, st
         ending = asyncio.create_task(_ending(guard, asyncio.create_task(output.take(reader)), pipe))
         try:
             guard.stdin.write(json.dumps(order).encode() + b"\n")
+            late = order["timeout"] + _FAREWELL_S
+            await asyncio.wait([ending], timeout=late)  # which leaves it as it is, whoever is cancelled
+            if not ending.done():
+                _kill(guard)  # a command may stop the one that watches it
             verdict = await asyncio.shield(ending)
         finally:
             guard.stdin.close()  # the guard ends everything when its input does
@@ -332,8 +348,10 @@ class _Ends:
 
 def _verdict(guard: Process, heard: _Ends) -> _Verdict:
     """What the guard said last."""
-    lines = heard.text().splitlines()
-    said = json.loads(lines[-1]) if lines else {}
+    said: dict[str, Any] = {}
+    for line in heard.text().splitlines():
+        with suppress(ValueError):  # it was killed in the middle of a line, or Python says there why it ended
+            said |= json.loads(line)
     if "why" in said:
         return _Verdict(said["status"], said["why"])
     if said.get("pid", 0) > 1:  # what the guard does itself, if it can

@@ -41,6 +41,7 @@ def main() -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python would end with a traceback, and leave the command alone
     _prctl(_SET_CHILD_SUBREAPER, 1)
     _prctl(_SET_DUMPABLE, 0)  # so that the command cannot write here by /proc, unless it is root
     started = os.getpid()
@@ -152,7 +153,8 @@ def _become(order: dict[str, Any], guard: int) -> NoReturn:
             os._exit(1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(1, 2)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and that would be inherited
+        for ignored in (signal.SIGPIPE, signal.SIGINT):  # which would be inherited
+            signal.signal(ignored, signal.SIG_DFL)
         for name, most in _rlimits(order).items():
             _limit(getattr(resource, name), most)
         os.execv(order["shell"], [order["shell"], "--noprofile", "--norc", "-c", order["command"]])  # noqa: S606 - a shell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,10 +64,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         ...     Path(folder, "agent.yaml").read_bytes()
         b'name: coder'
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    beside.unlink(missing_ok=True)  # of a process that was killed; or a link of somebody's to a file of the user's
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # nobody else has it, nor guesses it
+    made = beside.open("xb")
     try:
-        with beside.open("xb") as file:
+        with made as file:
             if path.exists():
                 beside.chmod(S_IMODE(path.stat().st_mode))
             yield file

@@ -13,7 +13,8 @@ from typing import Final
 
 import pandas as pd
 
-_BEGINS_A_FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\n]))(?=[=+\-@\t\n\uff1d\uff0b\uff0d\uff20])")
+_BEGINS_A_FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\n]))(?=\"*[=+\-@\t\n\uff1d\uff0b\uff0d\uff20])")
+"""A cell's first letters; quotes before them may be taken for those around a cell that is empty, and fall away."""
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
@@ -42,7 +43,7 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
     for place, kind in enumerate(shown.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             shown.isetitem(place, shown.iloc[:, place].astype(object).map(inert, na_action="ignore").array)
-    shown.to_csv(path, index=False)
+    shown.to_csv(path, index=False, errors="replace")  # half of a surrogate pair has no bytes
 
 
 def inert(value: object) -> object:

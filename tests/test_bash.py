@@ -39,6 +39,13 @@ def give(command: str, **options: Any) -> str:
 
 
 @pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where fresh folders are made."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
 def mark() -> str:
     """A number of seconds to sleep that no other process on this machine sleeps."""
     return f"3600.{uuid.uuid4().int % 10**12}"
@@ -126,6 +133,28 @@ def test_a_folder_that_is_gone_is_an_error_result(tmp_path: Path) -> None:
 def test_a_command_that_takes_too_long_is_killed_and_what_it_said_is_kept(mark: str) -> None:
     assert give(f"echo begun; sleep {mark}", timeout=0.5) == "killed: it did not end within 0.5 s\nbegun\n"
     assert left(mark) == []
+
+
+def test_a_command_that_stops_its_watcher_is_killed_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("boolab.bash._FAREWELL_S", 1.0)
+    told = give(f"echo begun; kill -STOP $PPID; sleep {mark}", timeout=0.5)
+    assert told == "killed: the process that watches it was gone before its end (killed by SIGKILL)\nbegun\n"
+    assert left(mark) == []
+
+
+def test_a_command_that_interrupts_its_watcher_does_nothing() -> None:
+    assert give("kill -INT $PPID; echo still here") == "exit code 0\nstill here\n"
+
+
+@pytest.mark.parametrize("command", ["false", "kill -KILL $$", "kill -KILL $PPID; sleep 5", "sleep 5"])
+def test_the_fresh_folder_is_removed_however_a_command_ends(command: str, folders: Path) -> None:
+    give(f"touch made; {command}", timeout=0.5)
+    assert list(folders.iterdir()) == []
+
+
+def test_a_fresh_folder_with_a_thousand_folders_in_each_other_is_removed(folders: Path) -> None:
+    assert give("for i in $(seq 1500); do mkdir d; cd d; done; echo deep") == "exit code 0\ndeep\n"
+    assert list(folders.iterdir()) == []
 
 
 @linux
@@ -271,6 +300,8 @@ def test_the_longest_command_runs() -> None:
         ({"timeout": 0}, "timeout=0: expected seconds > 0"),
         ({"timeout": float("nan")}, "timeout=nan: expected seconds > 0"),
         ({"cpu_seconds": -1}, "cpu_seconds=-1: expected seconds > 0"),
+        ({"cpu_seconds": 1e30}, "cpu_seconds=1e[+]30: expected seconds > 0, and less than 1,000,000,000"),
+        ({"env": {"A": "\ud800"}}, "env: 'A': expected a name without"),
         ({"memory_mib": 0}, "memory_mib=0: expected a whole number"),
         ({"processes": 1.5}, "processes=1.5: expected a whole number"),
         ({"file_mib": True}, "file_mib=True: expected a whole number"),

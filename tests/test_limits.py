@@ -38,6 +38,8 @@ from tests.limits import MB, run_limited
 
 CHAT: Final = b'{"messages":[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi."}]}\n'
 JSON_READERS: Final = sorted(set(readers()) - {"parquet", "store"})
+METHODS: Final = {"match", "fullmatch", "search", "findall", "finditer", "split", "sub"}
+"""How a pattern is applied."""
 MULTIPLE: Final = 32
 """How many times its size a JSON text takes at most while it is read: of nothing but brackets it takes 28."""
 
@@ -93,32 +95,55 @@ def times_of_patterns() -> dict[str, float]:
     slowest = {}
     for module, name, method in applied_patterns():
         pattern = getattr(importlib.import_module(module), name, None)
-        if not isinstance(pattern, re.Pattern):
-            continue
-        worst = 0.0
-        for text in hostile_texts():
-            start = time.process_time()
-            found = getattr(pattern, method)(text.encode() if isinstance(pattern.pattern, bytes) else text)
-            if method == "finditer":
-                list(found)
-            worst = max(worst, time.process_time() - start)
-        slowest[f"{module}.{name}.{method}"] = worst
+        if isinstance(pattern, re.Pattern):
+            slowest[f"{module}.{name}.{method}"] = slowest_of(pattern, method)
+    for module, pattern, method in inline_patterns():
+        slowest[f"{module}: {method} {pattern.pattern!r}"] = slowest_of(pattern, method)
     return slowest
+
+
+def slowest_of(pattern: re.Pattern[Any], method: str) -> float:
+    """Seconds of the slowest hostile text."""
+    worst = 0.0
+    for text in hostile_texts():
+        given: Any = text.encode() if isinstance(pattern.pattern, bytes) else text
+        start = time.process_time()
+        found = getattr(pattern, method)(*([given[:0]] if method == "sub" else []), given)
+        if method == "finditer":
+            list(found)
+        worst = max(worst, time.process_time() - start)
+    return worst
 
 
 def applied_patterns() -> Iterator[tuple[str, str, str]]:
     """The module, the name and the method of each."""
-    methods = {"match", "fullmatch", "search", "findall", "finditer", "split"}
-    for found in pkgutil.walk_packages(boolab.__path__, "boolab."):
-        source = Path(getattr(found.module_finder, "path", "")) / f"{found.name.rpartition('.')[2]}.py"
-        if not source.exists():
-            continue
+    for module, nodes in sources():
         used = {
             (node.value.id, node.attr)
-            for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in methods
+            for node in nodes
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS
         }
-        yield from ((found.name, name, method) for name, method in sorted(used) if name.isupper())
+        yield from ((module, name, method) for name, method in sorted(used) if name.isupper())
+
+
+def inline_patterns() -> Iterator[tuple[str, re.Pattern[str], str]]:
+    """The module, the pattern and the method where `re` is given one on the spot."""
+    for module, nodes in sources():
+        for node in nodes:
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=method),
+                    args=[ast.Constant(value=str(pattern)), *_],
+                ) if method in METHODS:
+                    yield module, re.compile(pattern), method
+
+
+def sources() -> Iterator[tuple[str, list[ast.AST]]]:
+    """The modules, and all nodes of each."""
+    for found in pkgutil.walk_packages(boolab.__path__, "boolab."):
+        source = Path(getattr(found.module_finder, "path", "")) / f"{found.name.rpartition('.')[2]}.py"
+        if source.exists():
+            yield found.name, list(ast.walk(ast.parse(source.read_text(encoding="utf-8"))))
 
 
 def hostile_texts() -> Iterator[str]:
@@ -384,7 +409,8 @@ def test_every_pattern_takes_time_that_grows_with_the_text() -> None:
     """A regular expression that tries a text from every place in every way takes minutes for a megabyte."""
     ended = run_limited(times_of_patterns, seconds=120)
     assert ended.error == ""
-    assert len(ended.value) > 40
+    assert len(ended.value) > 60
+    assert sum(": " in name for name in ended.value) > 5
     assert {name: round(seconds, 2) for name, seconds in ended.value.items() if seconds > 0.1} == {}
 
 
@@ -395,6 +421,9 @@ HOSTILE_PATTERNS: Final = (
     r"(.*)(.*)(.*)(.*)x",
     "(" * 900 + "a?" + ")*" * 900,
     r"((a?){30}){30}b",
+    r"((a?){30}){15}b",
+    r"a{0,500}b",
+    r".{1,200}.{1,200}b",
 )
 
 
@@ -407,12 +436,28 @@ def play_pattern(pattern: str, text: str) -> str:
 @pytest.mark.parametrize("pattern", HOSTILE_PATTERNS)
 def test_the_condition_of_a_script_takes_no_time_to_speak_of_whatever_it_looks_for(pattern: str) -> None:
     """With `re`, the first takes longer than the universe is old."""
-    ended = run_limited(play_pattern, pattern, "a" * 50_000 + "\nb", seconds=60)
+    ended = run_limited(play_pattern, pattern, "a" * 300_000 + "\nb", seconds=60)
     if ended.error:
         assert ended.error.startswith("ScriptError: items.1.when.last_result: Value error, not a regular expression")
     else:
         assert ended.value in {"found", "not found"}
         assert ended.peak < 32 * MB
+        assert ended.seconds < 4
+
+
+def test_a_condition_that_is_large_or_one_of_thousands_is_refused() -> None:
+    with pytest.raises(BoolabError, match="not a regular expression: pattern too large"):
+        play_pattern(".{1,300}" * 4, "a")
+    items = [{"when": {"last_result": f"{number}"}, "text": "x"} for number in range(1_001)]
+    with pytest.raises(BoolabError, match=r"1,001 items have a condition \(when\): expected at most 1,000"):
+        bl.ScriptedModel(items)
+    assert play(bl.ScriptedModel([*items[1:], "none"])).text == "none"
+
+
+def test_of_a_very_long_result_a_condition_sees_both_ends() -> None:
+    long = "begins" + "." * 1_000_000 + "ends"
+    assert [play_pattern(pattern, long) for pattern in ("^begins", "ends$")] == ["found", "found"]
+    assert play_pattern("middle", f"{long}middle{long}") == "not found"
 
 
 # Stores

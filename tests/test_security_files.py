@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import stat
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import boolab as bl
-from boolab.errors import RunFormatError, ToolError
+from boolab.errors import AgentFileError, RunFormatError, ToolError
+from boolab.files import replacing
 from boolab.readers.archives import Archive
 from boolab.workspace import _entries, _read
 from tests.project import PACKAGE
@@ -75,28 +78,66 @@ def test_a_file_that_is_replaced_stays_as_private_as_it_was(mode: int, tmp_path:
 
 
 @posix
-def test_nothing_is_written_through_a_link_that_somebody_put_beside_a_file(tmp_path: Path) -> None:
-    """In a folder that others may write to, such as /tmp, the name of the file beside it can be guessed."""
+def test_nothing_is_written_through_a_link_that_somebody_put_beside_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that others may write to, such as /tmp. The name cannot be guessed, but say that it was."""
     mine, path = tmp_path / "mine.txt", tmp_path / "runs.jsonl"
     mine.write_text("mine")
-    (tmp_path / f".{path.name}.{os.getpid()}.part").symlink_to(mine)
-    bl.save_runs(bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."])), path)
+    monkeypatch.setattr(secrets, "token_hex", lambda _bytes: "guessed")
+    (tmp_path / f".{path.name}.guessed.part").symlink_to(mine)
+    with pytest.raises(FileExistsError):
+        bl.save_runs(bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."])), path)
     assert mine.read_text() == "mine"
-    assert not path.is_symlink()
-    assert len(bl.load_runs(path)) == 1
 
 
 @posix
-def test_nor_does_an_editor_of_agents(tmp_path: Path) -> None:
+def test_what_is_written_is_private_from_its_first_byte_on(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text("")
+    path.chmod(0o600)
+    with replacing(path) as file:
+        modes = [stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()]
+        file.write(b"x")
+    assert modes == [0o600, 0o600]
+
+
+def test_two_threads_that_write_one_file_leave_that_of_one_of_them_and_nobody_sees_half(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    texts = [letter.encode() * 1_000_000 for letter in "ab"]
+    path.write_bytes(texts[0])
+
+    def write(text: bytes) -> None:
+        for _ in range(20):
+            with replacing(path) as file:
+                for start in range(0, len(text), 100_000):
+                    file.write(text[start : start + 100_000])
+                    file.flush()
+
+    with ThreadPoolExecutor(2) as threads:
+        writing = [threads.submit(write, text) for text in texts]
+        while not all(one.done() for one in writing):
+            assert path.read_bytes() in texts
+        for one in writing:
+            one.result()
+    assert [one.name for one in tmp_path.iterdir()] == ["runs.jsonl"]
+
+
+@posix
+def test_nor_does_an_editor_of_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, path = tmp_path / "mine.txt", tmp_path / "AGENTS.md"
     mine.write_text("mine")
     path.write_text("---\nname: a\nsteps: 5\n---\nYou look.\n")
     path.chmod(0o600)
-    (tmp_path / f".{path.name}.{os.getpid()}.part").symlink_to(mine)
     editor = bl.AgentEditor(path)
     editor.text = editor.text.replace("steps: 5", "steps: 7")
-    editor.save()
+    with monkeypatch.context() as patch:
+        patch.setattr(secrets, "token_hex", lambda _bytes: "guessed")
+        (tmp_path / f".{path.name}.guessed.part").symlink_to(mine)
+        with pytest.raises(AgentFileError, match="cannot be written: File exists"):
+            editor.save()
     assert mine.read_text() == "mine"
+    editor.save()
     assert bl.load_agents(path)["a"].steps == 7
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

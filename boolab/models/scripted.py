@@ -149,6 +149,10 @@ def _result_list(value: object) -> object:
     return [_text_item(v) for v in values]
 
 
+_CONDITIONS: Final = 1_000
+"""How many items of a script may have a condition: each takes up to 64 KiB, and is tried at each step."""
+
+
 class _Script(_Strict):
     name: str | None = None
     description: str = ""
@@ -158,9 +162,23 @@ class _Script(_Strict):
     context_window: PositiveInt | None = None
     tools: dict[str, Annotated[list[_Result], BeforeValidator(_result_list), Field(min_length=1)]] = {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few_conditions(cls, data: Any) -> Any:  # noqa: ANN401 - before it is known what it is
+        items = data.get("items") if isinstance(data, dict) else None
+        n = sum(isinstance(item, dict) and "when" in item for item in items) if isinstance(items, list) else 0
+        if n > _CONDITIONS:
+            msg = f"{n:,} items have a condition (when): expected at most {_CONDITIONS:,}"
+            raise ValueError(msg)
+        return data
+
 
 Item: TypeAlias = Mapping[str, Any] | str | Response
 """One response of a script: a mapping as above, a plain text, or a finished `Response`."""
+
+
+_WORDS: Final = re.compile(r"(?<=\s)(?=\S)")
+"""Where a word begins: what is streamed comes word by word."""
 
 
 class _Compiled(NamedTuple):
@@ -421,7 +439,7 @@ async def _play(item: _Compiled, request: Request, emit: Emit | None) -> Respons
     """Stream a response: its latency passes, deltas are emitted, and it may break on the way."""
     response = _numbered(item, request.index)
     text = response.text if item.fault is None else response.text[: item.fault.after]
-    chunks = re.findall(r"\s*\S+\s*", text) if emit is not None else []
+    chunks = _WORDS.split(text) if emit is not None and text else []
     first = min(response.ttft_ms or 0, item.latency_ms)
     passed = 0
     if emit is not None and response.reasoning:

@@ -28,11 +28,11 @@ _COLOUR: Final = re.compile(r"#[0-9a-f]{6}\b")
 _ID: Final = re.compile(r'\sid="([^"]+)"')
 _REFERENCE: Final = re.compile(r'(?<=["(])#([A-Za-z][^")]*)(?=[")])')
 _JUNK: Final = re.compile(
-    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>|\s*\bxmlns:\w+=\"[^\"]*\"",
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>|(?<!\s)\s+xmlns:\w+=\"[^\"]*\"",
     re.DOTALL,
 )
 _LINK: Final = re.compile(r'xlink:href="([^"]*)"')
-_NUMBER: Final = re.compile(r"-?\d+\.\d{3,}")
+_NUMBER: Final = re.compile(r"(?<!\d)-?\d+\.\d{3,}")
 _FONT: Final = re.compile(r"(font:[^;\"]*?px)\s[^;\"]*")
 
 
