@@ -381,7 +381,7 @@ def _known_str(row: Mapping[str, Any], name: str) -> str | None:
 
 def _known_int(row: Mapping[str, Any], name: str) -> int | None:
     value = row.get(name)
-    if value is not None and (type(value) is not int or abs(value) > _MOST):
+    if value is not None and (type(value) is not int or not -_MOST - 1 <= value <= _MOST):
         raise ValueError(f"{name}: {value!r:.80} is not a whole number of 64 bits")
     return value
 

@@ -214,7 +214,7 @@ def _reader(hint: Any) -> _Read:  # noqa: ANN401 - any type hint
     if hint is datetime:
         return _time
     if hint is int:
-        return _check(lambda value: _is_whole(value) and -_MOST <= value <= _MOST, "a whole number of 64 bits")
+        return _check(lambda value: _is_whole(value) and -_MOST - 1 <= value <= _MOST, "a whole number of 64 bits")
     return _check(lambda value: isinstance(value, hint), f"a {hint.__name__}")
 
 

@@ -43,7 +43,7 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
     for place, kind in enumerate(shown.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             shown.isetitem(place, shown.iloc[:, place].astype(object).map(inert, na_action="ignore").array)
-    shown.to_csv(path, index=False, errors="replace")  # half of a surrogate pair has no bytes
+    shown.to_csv(path, index=False)
 
 
 def inert(value: object) -> object:
@@ -56,4 +56,5 @@ def inert(value: object) -> object:
     if not isinstance(value, str):
         return value
     lines = value.replace("\r\n", "\n").replace("\r", "\n")  # which pandas would not quote: it would end the row
+    lines = lines.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
     return _BEGINS_A_FORMULA.sub("'", lines)

@@ -161,9 +161,24 @@ def batches_of(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.Dat
             return
         with parquet.ParquetFile(file, pre_buffer=False) as opened:
             there = [name for name in opened.schema_arrow.names if name in columns]
+            _check_columns(opened.schema_arrow, there, file)
             for batch in opened.iter_batches(batch_size=rows, columns=there, use_threads=False):
+                batch.validate(full=True)  # else texts that are no UTF-8 are found by whoever looks at one
                 if batch.num_rows:
                     yield batch.to_pandas()
+
+
+def _check_columns(schema: Any, names: Sequence[str], file: Path) -> None:  # noqa: ANN401 - pyarrow has no types
+    """Raise `RunFormatError` if a column is there twice, or holds what no such column holds."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    kinds = _kinds()
+    for name in names:
+        if names.count(name) > 1:
+            raise RunFormatError(f"there are {names.count(name)} columns {name}: expected one", path=file)
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) and not (name in kinds and pa.types.is_nested(kinds[name])):
+            raise RunFormatError(f"column {name} is of {kind!s:.80}: expected plain values", path=file)
 
 
 def _json_table(file: Path) -> Any:  # noqa: ANN401 - pyarrow has no types

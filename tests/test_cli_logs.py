@@ -192,6 +192,19 @@ def test_groups_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(found["recommendation"]["groups"]) == 3
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_half_of_a_surrogate_pair_in_a_name_stops_no_command(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."]))
+    logs = tmp_path / "runs.jsonl"
+    bl.save_runs([replace(run, agent="\ud800x"), replace(run, run_id="b")], logs)
+    table = tmp_path / f"table.{suffix}"
+    assert main(["whatif", str(logs), "--by", "agent", "--steps", "1,none", "-o", str(table)]) == 0
+    assert main(["report", str(logs), "--by", "agent", "-o", str(tmp_path / "report.html")]) == 0
+    assert "?x" in (table.read_text() if suffix == "csv" else str(bl.read_steps(table)))
+
+
 def test_labels_come_from_a_file(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_text("run_id,success\n" + "".join(f"airline/{n}/0,{'yes' if n < 2 else 'no'}\n" for n in range(6)))

@@ -564,3 +564,18 @@ def test_a_refused_connection_is_no_answer() -> None:
         answer = asyncio.run(endpoint.post(b"{}", lambda *_: None))
     assert (answer.status, answer.streamed, answer.worth_retrying) == (None, False, True)
     assert "cannot connect" in answer.broken
+
+
+@pytest.mark.parametrize(
+    ("url", "given"),
+    [
+        ("https://api.example/v1/chat", True),
+        ("https://api.example.evil/v1", False),
+        ("http://api.example/v1", False),
+        ("https://api.example:8443/v1", False),
+    ],
+)
+def test_a_key_is_put_on_requests_to_its_own_origin_alone(url: str, given: bool) -> None:
+    auth = http._Auth(httpx.URL("https://api.example/v1"), {"Authorization": SecretStr("Bearer KEY")})
+    request = next(auth.auth_flow(httpx.Request("POST", url)))
+    assert ("Authorization" in request.headers) == given

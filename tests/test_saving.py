@@ -26,6 +26,7 @@ from boolab.data import data_path
 from boolab.detectors import IDENTITIES
 from boolab.errors import ReadWarning, RunFormatError, SettingError
 from boolab.ledger import recording_df
+from boolab.models.scripted import ScriptedModel
 from boolab.readers import parquet_table
 from boolab.reading import load_runs
 from boolab.saving import save_runs
@@ -226,6 +227,17 @@ def test_numbers_beyond_all_floats_are_written_as_json_and_come_back(tmp_path: P
         assert load_runs(tmp_path / name) == [run]
     (call_,) = json.loads((tmp_path / "runs.jsonl").read_text(), parse_constant=pytest.fail)["steps"][-1]["tool_calls"]
     assert call_["arguments"] == (json.loads(arguments) if "Infinity" in arguments else {})
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("count", [2**63 - 1, -(2**63)])
+def test_counters_at_both_ends_of_64_bits_come_back(count: int, suffix: str, tmp_path: Path) -> None:
+    run = play(ScriptedModel(["Hi."]))
+    step = run.steps[0]
+    strange = step._replace(response=step.response._replace(usage=Usage(output_tokens=count)), duration_ms=count)
+    kept = replace(run, steps=(strange,))
+    save_runs(kept, tmp_path / f"runs.{suffix}")
+    assert load_runs(tmp_path / f"runs.{suffix}") == [kept]
 
 
 def test_the_shipped_recording_is_atif_that_others_accept() -> None:

@@ -13,13 +13,14 @@ import json
 import logging
 import re
 import sqlite3
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import boolab as bl
@@ -79,6 +80,19 @@ def test_no_part_of_a_text_that_a_spreadsheet_may_make_a_cell_begins_a_formula(v
             continue
         assert not re.match(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]", str(said))
         assert not any(re.match(r"[=+\-@\uff1d\uff0b\uff0d\uff20]", part) for part in re.split(r"[;\t\r\n]", str(said)))
+
+
+@given(st.lists(st.text("a=+-@\"';, \t\n\r", max_size=9), min_size=2, max_size=4, unique=True))
+@example(['a;"=1+1;b', '"=1'])
+def test_no_cell_of_a_file_begins_a_formula_whatever_separates_its_cells(texts: list[str]) -> None:
+    names = texts[::-1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "t.csv")
+        write_csv(pd.DataFrame([texts], columns=names), path)
+        for separator in (",", ";", "\t"):
+            with path.open(newline="", encoding="utf-8") as file:
+                cells = [cell for row in csv.reader(file, delimiter=separator) for cell in row]
+            assert [cell for cell in cells if re.match(r"[=+\-@\t\r]", cell)] == []
 
 
 def test_numbers_unknown_values_and_ordinary_texts_stay_as_they_are(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from boolab.agents import Agent
 from boolab.errors import StoreError
 from boolab.frames import calls_df, events_df, runs_df, steps_df
 from boolab.models.scripted import ScriptedModel
+from boolab.store.opening import explained
 from boolab.store.stored import stored_runs
 from boolab.store.writer import Store
 from boolab.types import Run
@@ -122,6 +123,14 @@ def test_a_newer_schema_is_refused_with_both_versions(
     connection.close()
     assert version >= 1
     refused(use, path, r"\b87\b", rf"\b{version}\b")
+
+
+def test_memory_that_sqlite_does_not_get_is_told_with_the_path(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StoreError, match=r"runs\.db: it asks for more memory than there is"),
+        explained(tmp_path / "runs.db"),
+    ):
+        raise MemoryError
 
 
 @USES

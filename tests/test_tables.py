@@ -6,9 +6,12 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import boolab as bl
 from boolab.data import data_path
@@ -94,13 +97,31 @@ def test_a_file_that_is_no_table_is_refused_by_name(runs: list[bl.Run], tmp_path
     with pytest.raises(RunFormatError, match=r"bad\.jsonl: it cannot be read as JSON Lines"):
         bl.read_steps(tmp_path / "bad.jsonl")
     (tmp_path / "bad.jsonl").write_text('{"run_id": "a", "step": 1.0}\n')
-    with pytest.raises(RunFormatError, match=r"parse:1\.0.*\(an integer must be written as one: frame\.convert_dtypes"):
+    with pytest.raises(RunFormatError, match=r"parse:1\.0.*\(an integer must be written as one: before to_json"):
         bl.read_steps(tmp_path / "bad.jsonl")
     (tmp_path / "bad.parquet").write_bytes(b"no")
     with pytest.raises(RunFormatError, match=r"bad\.parquet: it cannot be read as Parquet"):
         bl.read_steps(tmp_path / "bad.parquet")
     with pytest.raises(SettingError, match="it does not exist"):
         bl.read_steps(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (pa.array([{"a": 1}, {"a": 1}]), "column run_id is of struct<a: int64>: expected plain values"),
+        (pa.array([[1], [1]]), "column run_id is of list<.*>: expected plain values"),
+        (pa.array([b"\xff", b"\xff"]).view(pa.string()), "cannot be read as Parquet: .*UTF8"),
+    ],
+)
+def test_a_column_of_what_no_such_column_holds_is_refused(names: Any, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "steps.parquet"
+    parquet.write_table(pa.table({"run_id": names, "step": [1, 2]}), path)
+    with pytest.raises(RunFormatError, match=told):
+        bl.counterfactual(path, grid=GRID)
+    parquet.write_table(pa.table([pa.array(["a"]), pa.array(["a"])], names=["run_id", "run_id"]), path)
+    with pytest.raises(RunFormatError, match="there are 2 columns run_id: expected one"):
+        bl.counterfactual(path, grid=GRID)
 
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 import pandas as pd
 
 from boolab.errors import SettingError
-from boolab.frames import Runs
+from boolab.frames import Runs, well_formed
 from boolab.plots.style import STOP_LOOKS, UNKNOWN, Look
 from boolab.plots.words import count, missing, shorten
 from boolab.types import StopReason
@@ -82,7 +82,7 @@ def groups_of(frame: pd.DataFrame, by: str) -> Groups:
     values = frame[by]
     numeric = pd.api.types.is_numeric_dtype(values)
     if not numeric:
-        values = values.astype("string")
+        values = values.map(lambda value: well_formed(str(value)), na_action="ignore").astype("string")
         values = values.mask(values == "")
     codes, names = pd.factorize(values, sort=numeric)
     code = pd.Series(codes).replace(-1, len(names))

@@ -41,12 +41,11 @@ class Archive:
         self.path = path
         self._unpacked = Unpacked(path)
         self._zip = _opened(path)
-        self._members = {member.filename: member for member in self._zip.infolist()}
-        if len(self._members) > MAX_MEMBERS:
+        members = self._zip.infolist()
+        self._members = {member.filename: member for member in members}
+        if len(members) > MAX_MEMBERS:
             self._zip.close()
-            raise RunFormatError(
-                f"{len(self._members):,} members, more than the {MAX_MEMBERS:,} that are read", path=path
-            )
+            raise RunFormatError(f"{len(members):,} members, more than the {MAX_MEMBERS:,} that are read", path=path)
 
     @property
     def names(self) -> Sequence[str]:

@@ -342,18 +342,29 @@ def _message(event: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping(_choice(event.get("output")).get("message"))
 
 
+_REPEATS: Final = 16
+"""How many times all attached texts of a sample may be said; beyond that, references stay references."""
+_FREE: Final = 2**20
+"""How many characters may be said however short they are."""
+
+
 class _Attached:
     """The texts that stand apart from where they were said."""
 
     def __init__(self, sample: Mapping[str, Any]) -> None:
         old = mapping(mapping(sample.get("transcript")).get("content"))
         self._texts = {**old, **mapping(sample.get("attachments"))}
+        whole = sum(len(found) for found in self._texts.values() if isinstance(found, str))
+        self._left = max(_FREE, _REPEATS * whole)
+        """How many characters may still stand for references."""
 
     def resolve(self, said: str) -> str:
-        """The text, or the one that it refers to."""
+        """The text, or the one that it refers to, unless that has been said so often that it fills the memory."""
         if self._texts and len(said) < 128 and said.startswith(_ATTACHED):  # noqa: PLR2004 - a reference is short
             found = self._texts.get(said.partition("://")[2])
-            return found if isinstance(found, str) else said
+            if isinstance(found, str) and len(found) <= self._left:
+                self._left -= len(found)
+                return found
         return said
 
     def content(self, content: object) -> str:

@@ -15,7 +15,7 @@ import pandas as pd
 from boolab.counterfactuals import counterfactual
 from boolab.detectors import Identities
 from boolab.errors import ReadWarning, SettingError
-from boolab.frames import runs_df, turns_of
+from boolab.frames import runs_df, turns_of, well_formed
 from boolab.grid import settings_of
 from boolab.labels import label
 from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, ledger_of
@@ -177,7 +177,10 @@ class Study:
     def table(self) -> pd.DataFrame:
         """All combinations of the settings, a row for each and each group."""
         grid = {axis: [None if is_na(v) else v for v in self._values(axis)] for axis in self.margins}
-        return _tally([unit.run for unit in self.units], grid, self.question)
+        table = _tally([unit.run for unit in self.units], grid, self.question)
+        for name in self.question.by:  # neither CSV nor Parquet has room for half of a surrogate pair
+            table[name] = table[name].map(lambda value: well_formed(value) if isinstance(value, str) else value)
+        return table
 
     def _values(self, axis: str) -> list[Any]:
         return list(dict.fromkeys(self.margins[axis][COLUMNS.get(axis, axis)].tolist()))

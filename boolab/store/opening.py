@@ -138,6 +138,9 @@ def explained(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # what SQLite says quotes the file, and need not be text
         msg = f"it is damaged (SQLite's own words about it are no text: {error.object!r:.80})"
         raise StoreError(msg, path=path) from error
+    except MemoryError as error:  # SQLite believes the sizes that a file gives
+        msg = "it asks for more memory than there is: it is damaged, or a value in it is too large"
+        raise StoreError(msg, path=path) from error
 
 
 def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from boolab.errors import RunFormatError
 from boolab.readers import archives, unpacking
-from boolab.readers.inspect_ai import read, sniff
+from boolab.readers.inspect_ai import _Attached, read, sniff
 from boolab.readers.lines import Head
 from boolab.reading import HEAD, load_runs
 from boolab.types import Run, Usage
@@ -317,6 +318,19 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(archives, "MAX_MEMBERS", 5)
     with pytest.raises(RunFormatError, match="6 members, more than the 5"):
         read(pack(tmp_path / "members.eval", {"header.json": HEADER, **many}))
+    with warnings.catch_warnings(), zipfile.ZipFile(tmp_path / "one_name.eval", "w") as packed:
+        warnings.simplefilter("ignore", UserWarning)
+        for _ in range(6):
+            packed.writestr("header.json", "{}")
+    with pytest.raises(RunFormatError, match="6 members, more than the 5"):
+        read(tmp_path / "one_name.eval")
+
+
+def test_an_attached_text_is_said_so_often_and_then_stays_a_reference() -> None:
+    attached = _Attached({"attachments": {"a": "x" * 2_000_000, "b": "y"}})
+    said = [attached.resolve("attachment://a") for _ in range(20)]
+    assert [len(one) for one in said] == [2_000_000] * 16 + [len("attachment://a")] * 4
+    assert attached.resolve("attachment://b") == "y"
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
