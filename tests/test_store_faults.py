@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -25,6 +25,7 @@ from boolab.agents import Agent
 from boolab.errors import StoreError
 from boolab.frames import calls_df, events_df, runs_df, steps_df
 from boolab.models.scripted import ScriptedModel
+from boolab.store.fetch import _rows_of
 from boolab.store.opening import explained
 from boolab.store.stored import stored_runs
 from boolab.store.writer import Store
@@ -513,3 +514,12 @@ def test_no_store_is_begun_in_a_read_only_folder() -> None:
         assert str(folder / "runs.db") in said
         assert re.search("read-only|permission|cannot be written|write", said)
         assert list(folder.iterdir()) == []
+
+
+def test_rows_that_a_damaged_index_leads_to_are_told_and_not_taken() -> None:
+    class Damaged:
+        def execute(self, _question: str) -> list[tuple[None, int]]:
+            return [(None, 1)]
+
+    with pytest.raises(ValueError, match="a row of steps is of run None, which was not asked for"):
+        _rows_of(cast("sqlite3.Connection", Damaged()), "steps", [1], {})

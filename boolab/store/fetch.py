@@ -195,6 +195,8 @@ def _rows_of(
     question = f"SELECT run, {', '.join(columns)} FROM {table} WHERE run IN ({_listed(rows)}) ORDER BY {order}"  # noqa: S608
     found: dict[int, list[Row]] = {}
     for run, *values in connection.execute(question):
+        if run not in heads:  # a damaged index leads to rows that were not asked for
+            raise ValueError(f"a row of {table} is of run {run!r:.80}, which was not asked for")
         found.setdefault(run, []).append(values)
     for run, some in found.items():
         if heads[run].odd:
