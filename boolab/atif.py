@@ -351,14 +351,14 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
     cost = metrics.get("cost_usd")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
         raise ValueError(f"cost_usd: {cost!r:.80} is not a number")
-    if cost is not None and not abs(cost) * MICRO < _MOST:
+    if cost is not None and not abs(cost) * MICRO <= _MOST + 1:
         raise ValueError(f"cost_usd: {cost!r:.80} is more than can be reckoned with")
     return Usage(
         _known_int(metrics, "prompt_tokens"),
         _known_int(metrics, "completion_tokens"),
         _known_int(metrics, "cached_tokens"),
         _known_int(mapping(metrics.get("extra")), "reasoning_tokens"),
-        None if cost is None else round(cost * MICRO),
+        None if cost is None else min(round(cost * MICRO), _MOST),  # dollars are floats: they may round up
     )
 
 

@@ -238,6 +238,10 @@ def test_counters_at_both_ends_of_64_bits_come_back(count: int, suffix: str, tmp
     kept = replace(run, steps=(strange,))
     save_runs(kept, tmp_path / f"runs.{suffix}")
     assert load_runs(tmp_path / f"runs.{suffix}") == [kept]
+    dear = step._replace(response=step.response._replace(usage=Usage(cost=count)))
+    save_runs(replace(run, steps=(dear,)), tmp_path / f"runs.{suffix}")
+    (read,) = load_runs(tmp_path / f"runs.{suffix}")
+    assert read.steps[0].response.usage.cost == pytest.approx(count)  # in ATIF a cost is in dollars, and a float
 
 
 def test_the_shipped_recording_is_atif_that_others_accept() -> None:
