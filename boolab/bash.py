@@ -350,9 +350,9 @@ def _verdict(guard: Process, heard: _Ends) -> _Verdict:
     """What the guard said last."""
     said: dict[str, Any] = {}
     for line in heard.text().splitlines():
-        with suppress(ValueError):  # it was killed in the middle of a line, or Python says there why it ended
+        with suppress(ValueError, TypeError):  # it was killed in the middle of a line, or Python says why it ended
             said |= json.loads(line)
-    if "why" in said:
+    if said.keys() >= {"status", "why"}:
         return _Verdict(said["status"], said["why"])
     if said.get("pid", 0) > 1:  # what the guard does itself, if it can
         with suppress(ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""Regular expressions that strangers wrote, searched in time that grows with the text and with nothing else.
+"""Regular expressions that strangers wrote, searched in time that grows with the text, at most some 7 us a character.
 
 Python's `re` tries one way after another: `(a|a)*$` takes it twice as long for each further letter, without end.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 MEMORY: Final = 64 * 1024
-"""Room for one compiled pattern, in bytes: a larger one is refused. It bounds the time a letter, to some 7 us."""
+"""Room for one compiled pattern, in bytes: a larger one is refused. It bounds the time for a character, too."""
 END: Final = 100_000
 """How much of a longer text is searched at its beginning and at its end, in characters."""
 
