@@ -16,8 +16,9 @@ from tests.cases import USUAL
 
 OUT = Path(__file__).parent.parent / "out"
 
-settings.register_profile("quick", max_examples=2 * USUAL // 5)
-settings.register_profile("thorough", max_examples=8 * USUAL)
+# A deadline would be one of the clock, and other tests run beside.
+settings.register_profile("quick", max_examples=2 * USUAL // 5, deadline=None)
+settings.register_profile("thorough", max_examples=8 * USUAL, deadline=None)
 settings.load_profile("quick")
 sing()  # before any test module is imported: one might look at the environment as it is
 

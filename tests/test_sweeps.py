@@ -175,9 +175,10 @@ def test_cancelling_a_sweep_leaves_no_task() -> None:
     assert asyncio.run(scenario()) == 1
 
 
-def test_a_sweep_of_runs_that_take_no_time_can_be_cancelled_on_its_way() -> None:
+def test_a_sweep_of_runs_that_take_no_time_can_be_cancelled_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is long enough to give way by itself; the event loop must not wait for all of them."""
     cells = 3000
+    monkeypatch.setattr("boolab.sweeps.sweep.YIELD_EVERY_S", 0.001)  # a fast machine needs less than 0.1 s for all
 
     async def scenario() -> list[Any]:
         task = asyncio.create_task(sweep(A, "go", ScriptedModel(["end"]), repeats=cells, progress=False))
