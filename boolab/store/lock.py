@@ -44,7 +44,7 @@ def lock(path: Path) -> FileLock:
         msg = f"it cannot be written: no lock file {place.name} can be made beside it ({error.strerror})"
         raise StoreError(msg, path=path) from error
     with suppress(OSError):  # it is only told to others
-        place.write_text(f"{os.getpid()}\n", encoding="ascii")
+        place.write_text(f"{os.getpid()}\n", encoding="utf-8")
     return held
 
 
@@ -81,7 +81,7 @@ def _cannot_be_locked(place: Path) -> bool:
 def _holder(place: Path) -> str:
     """Who says in the lock file that he holds it."""
     try:
-        pid = place.read_text(encoding="ascii").strip()
+        pid = place.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         pid = ""
     if pid == str(os.getpid()):

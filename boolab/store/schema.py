@@ -148,6 +148,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MI
         >>> migrate(memory)
         >>> version_of(memory) == VERSION
         True
+        >>> memory.close()
     """
     for version in range(version_of(connection), len(migrations)):
         connection.execute("BEGIN IMMEDIATE")

@@ -32,7 +32,7 @@ FOLDERS: Final = (
 )
 NO_NEWS: Final = '{"fetchNews": "false", "checkForUpdates": false}'
 """A question about news would cover the page."""
-VERSIONS: Final = "of shared singleton module"
+VERSIONS: Final = ("of shared singleton module", "No satisfying version")
 """What an old JupyterLab says of each module that the newest manager of widgets was built with in a newer version."""
 START_S: Final = 60
 
@@ -153,7 +153,7 @@ def lab_in(browser: Browser, folder: Path) -> Iterator[Lab]:
         _wait_for(url, token, server, folder / "server.log")
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(PATIENCE_MS)
-        watch = Watch(context, home=(url, url.replace("http", "ws"), *INSIDE), known=(VERSIONS,))
+        watch = Watch(context, home=(url, url.replace("http", "ws"), *INSIDE), known=VERSIONS)
         page = context.new_page()
         page.goto(f"{url}lab?token={token}")
         page.wait_for_function("window.jupyterapp && window.jupyterapp.restored", timeout=4 * PATIENCE_MS)
