@@ -80,7 +80,7 @@ class Figures:
         svg = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", svg)
         svg = _FONT.sub(r"\1 var(--font)", svg)
         return re.sub(
-            r'(<svg [^>]*?) width="[^"]*"|(<svg [^>]*?) height="[^"]*"', r"\1\2", re.sub(r"\s*\n\s*", "\n", svg)
+            r'(<svg [^>]*?) width="[^"]*"|(<svg [^>]*?) height="[^"]*"', r"\1\2", re.sub(r"(?<!\s)\s*\n\s*", "\n", svg)
         )
 
     def _named(self, svg: str) -> str:
