@@ -299,6 +299,11 @@ def well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def well_formed_cell(value: object) -> object:
+    """The same of a cell, which may be no text: then it stays as it is."""
+    return well_formed(value) if isinstance(value, str) else value
+
+
 def _setting(name: str) -> Callable[[Run], Any]:
     return lambda run: run.settings.get(name)
 

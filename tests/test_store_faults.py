@@ -111,17 +111,22 @@ def test_the_database_of_another_application_is_refused_and_stays_as_it_is(
         assert path.read_bytes() == content
 
 
+def marked(sound: Path, path: Path, version: int) -> int:
+    """Copy a store and mark it as of another version; the one that it was of."""
+    shutil.copy(sound, path)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (before,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.commit()
+    return int(before)
+
+
 @USES
 def test_a_newer_schema_is_refused_with_both_versions(
     tmp_path: Path, sound: Path, use: Callable[[Path], object]
 ) -> None:
     path = tmp_path / "runs.db"
-    shutil.copy(sound, path)
-    connection = sqlite3.connect(path)
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    connection.execute("PRAGMA user_version = 87")
-    connection.commit()
-    connection.close()
+    version = marked(sound, path, 87)
     assert version >= 1
     refused(use, path, r"\b87\b", rf"\b{version}\b")
 
@@ -139,11 +144,7 @@ def test_a_schema_of_a_version_below_the_first_is_refused(
     tmp_path: Path, sound: Path, use: Callable[[Path], object]
 ) -> None:
     path = tmp_path / "runs.db"
-    shutil.copy(sound, path)
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = -87")
-    connection.commit()
-    connection.close()
+    marked(sound, path, -87)
     refused(use, path, r"version -87")
 
 

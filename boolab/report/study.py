@@ -15,7 +15,7 @@ import pandas as pd
 from boolab.counterfactuals import counterfactual
 from boolab.detectors import Identities
 from boolab.errors import ReadWarning, SettingError
-from boolab.frames import runs_df, turns_of, well_formed
+from boolab.frames import runs_df, turns_of, well_formed_cell
 from boolab.grid import settings_of
 from boolab.labels import label
 from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, ledger_of
@@ -179,7 +179,7 @@ class Study:
         grid = {axis: [None if is_na(v) else v for v in self._values(axis)] for axis in self.margins}
         table = _tally([unit.run for unit in self.units], grid, self.question)
         for name in self.question.by:  # neither CSV nor Parquet has room for half of a surrogate pair
-            table[name] = table[name].map(lambda value: well_formed(value) if isinstance(value, str) else value)
+            table[name] = table[name].map(well_formed_cell)
         return table
 
     def _values(self, axis: str) -> list[Any]:

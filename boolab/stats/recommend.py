@@ -17,7 +17,7 @@ import pandas as pd
 from boolab.counterfactuals import Recorded, columns_of, ledgers_of
 from boolab.detectors import Identities
 from boolab.errors import SettingError
-from boolab.frames import FLAG, FLOAT, INT, TEXT, well_formed
+from boolab.frames import FLAG, FLOAT, INT, TEXT, well_formed_cell
 from boolab.grid import Axis, Grid, settings_of
 from boolab.ledger import LABEL, PROXY, Ledger, Scope
 from boolab.stats.advice import Advice, Group
@@ -223,13 +223,9 @@ def _group(values: tuple[Any, ...], units: Ledger, question: Question) -> Group:
     return Group(values, units, choice, sums_of(units, choice.setting, question), folds)
 
 
-def _named(value: object) -> object:
-    return well_formed(value) if isinstance(value, str) else value
-
-
 def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, success_by: str) -> pd.DataFrame:
     array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
-    data: dict[str, Any] = {key: [_named(group.names[n]) for group in groups] for n, key in enumerate(keys)}
+    data: dict[str, Any] = {key: [well_formed_cell(group.names[n]) for group in groups] for n, key in enumerate(keys)}
     for name in question.order:
         kind = FLOAT if name in ("max_cost", "max_time") else INT
         data[Axis(name, (), ()).column] = array([group.choice.setting[name] for group in groups], dtype=kind)
