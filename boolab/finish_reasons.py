@@ -7,6 +7,7 @@ from typing import Final
 _FINISH: Final = {
     "content_filter": "content_filter",
     "end_turn": "stop",
+    "error": "error",
     "function_call": "tool_calls",
     "length": "length",
     "max_output_tokens": "length",

@@ -15,6 +15,7 @@ LAYERS = {
         "clock",
         "collection",
         "documents",
+        "endings",
         "files",
         "data",
         "fingerprints",
