@@ -90,6 +90,7 @@ LAYERS = {
         "public_data",
         "readers",
         "reading",
+        "sources",
         "store",
         "store.fetch",
         "store.lock",

@@ -3,6 +3,8 @@
 A reader is a module of this package with
 
 - `NAME`: the format's name, which becomes `Run.source`;
+- `SCOPE`: where the format's harness counts its limits, `turn` (anew from each message of the user on) or `run`; not
+  given where runs keep the source that they had. See `boolab.sources`;
 - `SUFFIXES`: how the names of its files end; those are looked at in a folder;
 - `PLACES`: globs of where its harness keeps its logs on a machine (empty if nowhere in particular);
 - `sniff(head)`: whether the beginning of a file looks like this format (`boolab.readers.lines.Head`);

@@ -23,6 +23,7 @@ from boolab.readers.lines import Head, Warn, warn_reader
 from boolab.types import Run
 
 NAME: Final = "anthropic_messages"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".json", ".jsonl")
 PLACES: Final = ()
 LOOKED_FOR: Final = '"messages" (or lines of them) with content blocks such as tool_use, or with a "system" beside them'

@@ -42,6 +42,7 @@ from boolab.readers.talk import Talk
 from boolab.types import Run, Usage
 
 NAME: Final = "atif"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'

@@ -55,6 +55,7 @@ from boolab.readers.sidecars import sidecar
 from boolab.types import Event, Input, Message, Run, StopReason, Text, ToolCall, ToolResult, Usage
 
 NAME: Final = "claude_code"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ("$CLAUDE_CONFIG_DIR/projects/**/*.jsonl", "~/.claude/projects/**/*.jsonl")
 LOOKED_FOR: Final = 'JSON lines with a "type" (user, assistant, ...) and a "sessionId", or {"loglines": [...]}'

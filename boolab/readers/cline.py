@@ -54,6 +54,7 @@ from boolab.readers.talk import Talk
 from boolab.types import Run, StopReason, Usage
 
 NAME: Final = "cline"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".json",)
 _TASKS: Final = "User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
 PLACES: Final = (

@@ -60,6 +60,7 @@ from boolab.readers.talk import Talk
 from boolab.types import UNKNOWN_USAGE, Run, StopReason, Usage
 
 NAME: Final = "codex"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = (
     "$CODEX_HOME/sessions/**/*.jsonl",

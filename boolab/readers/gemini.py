@@ -48,6 +48,7 @@ from boolab.readers.talk import Talk
 from boolab.types import UNKNOWN_USAGE, Run, StopReason, Usage
 
 NAME: Final = "gemini"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".json", ".jsonl")
 PLACES: Final = ("~/.gemini/tmp/*/chats/**/*.json", "~/.gemini/tmp/*/chats/**/*.jsonl")
 LOOKED_FOR: Final = (

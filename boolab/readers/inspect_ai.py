@@ -70,6 +70,7 @@ from boolab.readers.talk import Talk
 from boolab.types import Run, Stop, StopReason, Usage
 
 NAME: Final = "inspect"
+SCOPE: Final = "run"
 SUFFIXES: Final = (".eval", ".json")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'an object with "version", "status" and "eval", or a ZIP archive of such (.eval)'

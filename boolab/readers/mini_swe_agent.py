@@ -50,6 +50,7 @@ from boolab.readers.talk import Talk, cap_stop
 from boolab.types import Run, Stop, StopReason
 
 NAME: Final = "mini_swe_agent"
+SCOPE: Final = "run"
 SUFFIXES: Final = (".traj.json", ".trajectory.json")
 PLACES: Final = (
     "~/.config/mini-swe-agent/*.traj.json",

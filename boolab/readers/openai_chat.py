@@ -26,6 +26,7 @@ from boolab.readers.lines import Head, Warn, warn_reader
 from boolab.types import Run
 
 NAME: Final = "openai_chat"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON or JSON lines with "messages", or of messages with a "role" and a "content"'

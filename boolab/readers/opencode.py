@@ -59,6 +59,7 @@ from boolab.readers.talk import Talk
 from boolab.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
 
 NAME: Final = "opencode"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".json", ".jsonl")
 PLACES: Final = (
     "$XDG_DATA_HOME/opencode/storage/session/*/*.json",

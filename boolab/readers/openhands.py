@@ -63,6 +63,7 @@ from boolab.readers.talk import Talk
 from boolab.types import UNKNOWN_USAGE, Run, Stop, Usage
 
 NAME: Final = "openhands"
+SCOPE: Final = "run"
 SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ()
 LOOKED_FOR: Final = (

@@ -57,6 +57,7 @@ from boolab.readers.talk import Talk
 from boolab.types import UNKNOWN_USAGE, Run, Stop, Usage
 
 NAME: Final = "openhands_sdk"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ("~/.openhands/conversations/*/events/event-*.json",)
 LOOKED_FOR: Final = (

@@ -42,6 +42,7 @@ from boolab.readers.talk import Talk
 from boolab.types import REDACTED, Run, Stop, StopReason, Usage
 
 NAME: Final = "otel"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".json", ".jsonl")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'OTLP JSON: {"resourceSpans": [...]}, or lines of it, with gen_ai attributes'

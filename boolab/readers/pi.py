@@ -50,6 +50,7 @@ from boolab.readers.talk import Talk
 from boolab.types import Run, StopReason, Usage
 
 NAME: Final = "pi"
+SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl",)
 PLACES: Final = (
     "$PI_CODING_AGENT_DIR/sessions/**/*.jsonl",

@@ -50,6 +50,7 @@ from boolab.readers.talk import Talk, cap_stop
 from boolab.types import Role, Run, Stop, StopReason
 
 NAME: Final = "swe_agent"
+SCOPE: Final = "run"
 SUFFIXES: Final = (".traj",)
 PLACES: Final = ()
 LOOKED_FOR: Final = 'an object with a "trajectory" of actions and observations, or a "history" of messages of an agent'

@@ -50,6 +50,7 @@ from boolab.readers.tau import numbered, rewarded
 from boolab.types import Run, Stop, StopReason
 
 NAME: Final = "tau2_bench"
+SCOPE: Final = "run"
 SUFFIXES: Final = (".json",)
 PLACES: Final = ()
 LOOKED_FOR: Final = 'an object with "info" and a list of "simulations", or one of these simulations'

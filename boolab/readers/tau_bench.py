@@ -35,6 +35,7 @@ from boolab.readers.tau import numbered, rewarded
 from boolab.types import Run, Stop, StopReason
 
 NAME: Final = "tau_bench"
+SCOPE: Final = "run"
 SUFFIXES: Final = (".json",)
 PLACES: Final = ()
 LOOKED_FOR: Final = 'a JSON list of objects with "task_id" and "traj"'
