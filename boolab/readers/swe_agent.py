@@ -17,7 +17,9 @@ An object with `trajectory` (what was done), `history` (what was said), `info` (
   and only the one that was chosen has a label.
 - There are no errors, finish reasons, times or usage by step. What `model_stats` says of the whole run is in an event
   `totals`, without zeros, which stand for what was not counted; its `total_cost` is that of a whole batch and not read.
-- Labels come from a report beside the file, if there is one (`boolab.readers.swe_bench`).
+- Labels come from a report beside the file, if there is one, and in a submission to SWE-bench's experiments repository
+  so does the model's name, where the settings do not give it (`boolab.readers.swe_bench`).
+- Without an exit status, a run has finished if its last call is a `submit` that was executed.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from boolab.readers.lines import (
     warn_reader,
     whole,
 )
-from boolab.readers.swe_bench import resolved, run_name
+from boolab.readers.swe_bench import resolved, run_name, submitted_model
 from boolab.readers.talk import Talk, cap_stop
 from boolab.types import Role, Run, Stop, StopReason
 
@@ -73,6 +75,7 @@ _STOPS: Final[Mapping[str, StopReason]] = {
 _AUTOMATIC: Final = re.compile(r"submitted \((.*)\)")
 _GIVEN_UP: Final = ("Exit due to ", "Exiting due to ")
 _SUBMIT: Final = "submit"
+_FAILED: Final = "EXECUTION FAILED OR COMMAND MALFORMED"
 _AHEAD: Final = 8
 """How many messages the history may be ahead of the trajectory."""
 
@@ -108,15 +111,22 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     if not attempts and not _is_run(document):
         raise RunFormatError(f"a trajectory of SWE-agent is {LOOKED_FOR}", path=path, line=1)
     instance = path.stem
-    name, label = run_name(path, instance), resolved(path, instance)
+    name, label, model = run_name(path, instance), resolved(path, instance), submitted_model(path)
     if attempts:
         best = whole(mapping(document.get("info")).get("best_attempt_idx"))
         runs = [
-            _run(attempt, f"{name}#{number}", instance, label if number == best else None, cut=_last(attempts, number))
+            _run(
+                attempt,
+                f"{name}#{number}",
+                instance,
+                label if number == best else None,
+                model,
+                cut=_last(attempts, number),
+            )
             for number, attempt in enumerate(attempts)
         ]
     else:
-        runs = [_run(document, name, instance, label, cut=damage.cut)]
+        runs = [_run(document, name, instance, label, model, cut=damage.cut)]
     damage.tell(warn, readable=bool(runs))
     return runs
 
@@ -125,7 +135,9 @@ def _last(attempts: Sequence[object], number: int) -> bool:
     return False if number < len(attempts) - 1 else "info" not in mapping(attempts[number])
 
 
-def _run(document: Mapping[str, Any], run_id: str, instance: str, label: bool | None, *, cut: bool) -> Run:
+def _run(
+    document: Mapping[str, Any], run_id: str, instance: str, label: bool | None, submitted: str, *, cut: bool
+) -> Run:
     talk = Talk(NAME)
     info = mapping(document.get("info"))
     entries, history = items(document.get("trajectory")), items(document.get("history"))
@@ -151,7 +163,7 @@ def _run(document: Mapping[str, Any], run_id: str, instance: str, label: bool | 
         run_id,
         stop,
         agent=NAME,
-        model=text(model.get("name")) or text(model.get("model_name")),
+        model=text(model.get("name")) or text(model.get("model_name")) or submitted,
         task=instance,
         success=label,
         error=(one_line(gave_up) or text(info.get("exit_status"))) if stop.reason == "error" else None,
@@ -188,7 +200,10 @@ def _stop(talk: Talk, status: str, totals: Mapping[str, int | None], limits: Map
 
 def _submitted(talk: Talk) -> bool:
     last = talk.drafts[-1] if talk.drafts else None
-    return last is not None and last.complete and last.calls[-1].name == _SUBMIT
+    if last is None or not last.complete or last.calls[-1].name != _SUBMIT:
+        return False
+    result = last.results[-1]
+    return result is not None and _FAILED not in result.content
 
 
 def _tell(talk: Talk, entries: Sequence[Any], history: Sequence[Any]) -> str:
@@ -204,7 +219,7 @@ def _tell(talk: Talk, entries: Sequence[Any], history: Sequence[Any]) -> str:
     for entry in map(mapping, entries):
         action, response = text(entry.get("action")), content_text(entry.get("response"))
         over = action.startswith("exit_") and action.strip() in _STOPS
-        if (over and not response) or (not action and response.startswith(_GIVEN_UP)):
+        if (over and not response) or ((over or not action) and response.startswith(_GIVEN_UP)):
             gave_up = response or text(entry.get("thought"))
             continue
         answer: Mapping[str, Any] = {}

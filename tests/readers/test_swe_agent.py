@@ -11,6 +11,7 @@ import pytest
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.readers.lines import Head
 from boolab.readers.swe_agent import read, sniff
+from boolab.reading import read_logs
 from boolab.types import UNKNOWN_USAGE, Run
 from tests.readers.samples import FOLDER, own, shared
 
@@ -281,3 +282,72 @@ def test_a_report_that_was_changed_is_read_again(tmp_path: Path) -> None:
     assert only(path).success is False
     report.write_text('{"resolved_ids": ["repo-1"], "submitted_ids": ["repo-1"]}')
     assert only(path).success is True
+
+
+def submission(
+    folder: Path, *, name: str = "20240620_sweagent_claude3.5sonnet", metadata: str = "name: SWE-agent + Claude\n"
+) -> Path:
+    """A submission as SWE-bench's experiments repository holds them."""
+    home = folder / "verified" / name
+    for instance in ("repo-1", "repo-2", "repo-3"):
+        write(home / "trajs", entry(), entry("submit\n", ""), name=f"{instance}.traj")
+    (home / "results").mkdir()
+    (home / "results" / "results.json").write_text(
+        json.dumps({"no_generation": ["repo-3"], "no_logs": [], "resolved": ["repo-1"]})
+    )
+    (home / "results" / "resolved_by_repo.json").write_text(json.dumps({"repo": {"resolved": 1, "total": 3}}))
+    (home / "metadata.yaml").write_text(metadata)
+    (home / "README.md").write_text("# SWE-agent\n")
+    return home
+
+
+def test_a_submission_to_the_experiments_repository_gives_labels_and_the_model(tmp_path: Path) -> None:
+    reading = read_logs(submission(tmp_path))
+    assert [(run.run_id, run.success, run.model) for run in reading.runs] == [
+        ("20240620_sweagent_claude3.5sonnet/repo-1", True, "claude3.5sonnet"),
+        ("20240620_sweagent_claude3.5sonnet/repo-2", False, "claude3.5sonnet"),
+        ("20240620_sweagent_claude3.5sonnet/repo-3", False, "claude3.5sonnet"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "metadata", "model"),
+    [
+        ("20250227_sweagent-claude-3-7-20250219", "tags:\n  model:\n    - claude-3-7-sonnet-20250219\n", "claude-3-7"),
+        ("20250227_sweagent_sonnet", "tags: {model: claude-3-7-sonnet}", "claude-3-7"),
+        ("20240402_sweagent_gpt4", "", "gpt4"),
+        ("20240402_sweagent_gpt4", "tags: [model]\nname: {", "gpt4"),
+        ("20250511_sweagent_lm_32b", "name: SWE-agent-LM", "lm_32b"),
+        ("my-first-try", "name: SWE-agent", ""),
+    ],
+)
+def test_the_model_of_a_submission_is_that_of_its_metadata_else_of_its_folder(
+    tmp_path: Path, name: str, metadata: str, model: str
+) -> None:
+    (run, *_) = read_logs(submission(tmp_path, name=name, metadata=metadata)).runs
+    assert run.model.startswith(model)
+    assert bool(run.model) == bool(model)
+
+
+def test_the_settings_name_the_model_before_the_submission_does(tmp_path: Path) -> None:
+    home = submission(tmp_path)
+    write(home / "trajs", entry(), replay_config=model(name="acme/coder-1"))
+    assert only(home / "trajs" / "repo-1.traj").model == "acme/coder-1"
+
+
+def test_a_report_elsewhere_says_nothing_of_an_instance_that_it_does_not_list(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine", entry())
+    (tmp_path / "mine" / "results.json").write_text(json.dumps({"resolved": ["repo-7"]}))
+    assert only(path).success is None
+
+
+def test_the_entry_of_the_cost_cap_in_old_files_is_no_response(tmp_path: Path) -> None:
+    end = entry("exit_cost", "Exited (autosubmitted)", "Exit due to cost limit")
+    run = only(write(tmp_path, entry(), end, status="submitted (exit_cost)"))
+    assert (run.n_steps, run.stop_reason, run.censored) == (1, "cost_budget", True)
+
+
+def test_a_submit_that_failed_is_no_end(tmp_path: Path) -> None:
+    failed = entry("submit\n", "\nEXECUTION FAILED OR COMMAND MALFORMED")
+    assert only(write(tmp_path, entry(), failed, status=None)).stop_reason == "aborted"
+    assert only(write(tmp_path, entry(), entry("submit\n", "diff"), status=None)).stop_reason == "finished"
