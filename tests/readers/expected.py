@@ -1534,4 +1534,9 @@ EXPECTED: Final = (
         successes=21,
         note="a result is an error if it begins with `Error`",
     ),
+    Expected(
+        "tau2_files.tsv",
+        None,
+        note="no log: a list of files of tau2-bench, with what each holds",
+    ),
 )

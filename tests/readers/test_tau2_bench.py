@@ -11,6 +11,7 @@ import pytest
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.readers.lines import Head
 from boolab.readers.tau2_bench import read, sniff
+from boolab.reading import load_runs
 from boolab.types import Run, Usage
 from tests.readers.samples import FOLDER, own, shared
 
@@ -213,3 +214,57 @@ def test_no_sample_of_another_format_looks_like_this_one() -> None:
             with path.open("rb") as file:
                 head = Head(file.read(HEAD), path)
             assert not sniff(head), path
+
+
+def bare(folder: Path, *simulations: Any, name: str = "a.json") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(simulations))
+    return path
+
+
+def test_a_bare_list_of_simulations_is_read(tmp_path: Path) -> None:
+    path = bare(tmp_path, simulation(agent("a", "c"), gives("c")), simulation(agent("b"), reward=0.0, task_id="8"))
+    assert sniff(Head(path.read_bytes(), path))
+    one, two = load_runs(path)
+    assert [(run.source, run.run_id, run.n_steps, run.n_tool_calls, run.success) for run in (one, two)] == [
+        ("tau2_bench", "a/7/0", 1, 1, True),
+        ("tau2_bench", "a/8/0", 1, 0, False),
+    ]
+    assert (one.model, one.stop_reason) == ("", "finished")
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("my_retail_gpt.json", "retail/7"),
+        ("2025_airline.json", "airline/7"),
+        ("telecom/a.json", "telecom/7"),
+        ("retail/airline_4.json", "airline/7"),
+        ("retailer/a.json", "7"),
+        ("a.json", "7"),
+    ],
+)
+def test_the_domain_of_a_bare_list_is_told_by_its_path(tmp_path: Path, name: str, task: str) -> None:
+    assert only(bare(tmp_path, simulation(agent("a")), name=name)).task == task
+
+
+def test_the_domain_of_a_bare_list_is_told_by_its_tools_where_the_path_says_nothing(tmp_path: Path) -> None:
+    asks = agent("a", "c")
+    asks["tool_calls"][0]["name"] = "get_order_details"
+    assert only(bare(tmp_path, simulation(asks, gives("c")))).task == "retail/7"
+
+
+def test_settings_without_a_domain_are_not_guessed_at(tmp_path: Path) -> None:
+    assert only(write(tmp_path, simulation(agent("a")), name="retail.json")).task == "7"
+
+
+def test_of_a_bare_list_what_is_no_simulation_is_told(tmp_path: Path) -> None:
+    with pytest.warns(ReadWarning, match="simulation 2 is without task_id or messages"):
+        assert len(read(bare(tmp_path, simulation(agent("a")), {"passed": True}))) == 1
+
+
+def test_the_model_of_a_submission_is_the_one_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "trajectories").mkdir()
+    (tmp_path / "submission.json").write_text(json.dumps({"model_name": "Orchestrator", "results": {}}))
+    assert only(write(tmp_path / "trajectories", simulation(agent("a")))).model == "Orchestrator"
