@@ -141,10 +141,10 @@ async def _of_the_guards(turn: Turn, response: Response, places: Sequence[int]) 
         for guard in turn.bounds.call_guards:
             count = count_at(guard, call, ahead, turn.progress, turn.talk.steps)
             rung = guard.rung(count)
+            speaks = turn.steering.reach(guard, count)
             if rung is None or count is None:
-                turn.steering.forget_rung(guard)
                 continue
-            why, ends = await _act(turn, guard, rung, count, call)
+            why, ends = await _act(turn, guard, rung, count, call, speaks=speaks)
             refusal = refusal or why
             if ends:
                 if refusal:
@@ -158,12 +158,13 @@ async def _of_the_guards(turn: Turn, response: Response, places: Sequence[int]) 
     return Verdict(executed)
 
 
-async def _act(turn: Turn, guard: Guard, rung: tuple[int, Action], count: int, call: ToolCall) -> tuple[str, bool]:
+async def _act(
+    turn: Turn, guard: Guard, rung: tuple[int, Action], count: int, call: ToolCall, *, speaks: bool
+) -> tuple[str, bool]:
     """What a guard does at a rung: why the call is refused, or "", and whether the turn ends."""
     threshold, action = rung
     rule = str(guard.at(threshold))
     facts = {"rule": rule, "call_id": call.id, "tool": call.name, "value": count}
-    speaks = turn.steering.reach(guard, rung)
     if action == "stop":
         turn.note("stop_before_call", **facts)
         return "", True

@@ -184,6 +184,44 @@ class Guard:
         return f"{self.detector.name}: {steps}{at}{scope}{rearm}"
 
 
+class LadderState:
+    """Which rung of its ladder each guard of a policy has reached in a turn.
+
+    The live loop and the evaluation of recordings both go through it, so that they agree on when a guard speaks. Each
+    guard has a rung of its own, also where several watch the same detector.
+
+    Example:
+        >>> from boolab.detectors import RepeatStreak
+        >>> state, two, four = LadderState(), *(Guard(detector=RepeatStreak(), ladder=((n, "nudge"),)) for n in (2, 4))
+        >>> [[guard.ladder[0][0] for guard in (two, four) if state.speaks(guard, count)] for count in range(1, 7)]
+        [[], [2], [], [4], [], []]
+    """
+
+    __slots__ = ("_reached",)
+
+    def __init__(self) -> None:
+        self._reached: dict[Guard, int] = {}
+
+    def speaks(self, guard: Guard, count: int | None) -> bool:
+        """Take in a guard's count, and say whether it nudges now: once each time its count gets to such a rung.
+
+        Args:
+            guard: The guard.
+            count: Its detector's count; None where it is not known, which breaks the pattern.
+
+        Returns:
+            Whether it nudges.
+        """
+        rung = guard.rung(count)
+        if rung is None:
+            self._reached.pop(guard, None)
+            return False
+        threshold, action = rung
+        before = self._reached.get(guard)
+        self._reached[guard] = threshold
+        return before != threshold and action == "nudge"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What a harness does.

@@ -9,7 +9,7 @@ from boolab.compaction import Context
 from boolab.conversation import from_user
 from boolab.inbox import Inbox
 from boolab.models.base import Note
-from boolab.policy import Action, Guard, Policy
+from boolab.policy import Guard, LadderState, Policy
 from boolab.stop import Progress, StopRule
 from boolab.types import Message, Response, Step, ToolCall
 
@@ -30,12 +30,12 @@ class Steering:
     def __init__(self, policy: Policy, inbox: Inbox | None) -> None:
         self._policy = policy
         self._inbox = inbox
-        self._rungs: dict[str, int] = {}
+        self._ladders = LadderState()
         self.says: list[tuple[str, str]] = []
 
     def forget(self) -> None:
         """Begin a turn anew."""
-        self._rungs = {}
+        self._ladders = LadderState()
 
     def nudge(self, guards: Sequence[Guard], progress: Progress) -> None:
         """Have the guards say at the next boundary what they have to say at this one.
@@ -45,25 +45,18 @@ class Steering:
             progress: The counters there.
         """
         for guard in guards:
-            rung = guard.rung(progress[guard.watch.name])
-            if rung is None:
-                self.forget_rung(guard)
-            else:
-                self.reach(guard, rung)
+            self.reach(guard, progress[guard.watch.name])
 
-    def reach(self, guard: Guard, rung: tuple[int, Action]) -> bool:
-        """Take down that a guard's count has reached a rung; one that nudges speaks when the count gets there.
+    def reach(self, guard: Guard, count: int | None) -> bool:
+        """Take in a guard's count; one that nudges speaks when the count gets to the rung.
 
         Returns:
             Whether it speaks.
         """
-        name, (threshold, action) = guard.watch.name, rung
-        known = self._rungs.get(name)
-        self._rungs[name] = threshold
-        if known == threshold or action != "nudge":
-            return False
-        self.says.append(("nudge", guard.nudge))
-        return True
+        speaks = self._ladders.speaks(guard, count)
+        if speaks:
+            self.says.append(("nudge", guard.nudge))
+        return speaks
 
     def retrace(self, guards: Sequence[Guard], response: Response, progress: Progress, steps: Sequence[Step]) -> None:
         """Bring the guards at calls to where they stood once they had been asked about a response on record.
@@ -79,15 +72,7 @@ class Steering:
         calls = response.tool_calls[: 1 if self._policy.execution == "one_per_message" else None]
         for call, ahead in zip(calls, progress.ahead(response, calls), strict=True):
             for guard in guards:
-                rung = guard.rung(count_at(guard, call, ahead, progress, steps))
-                if rung is None:
-                    self.forget_rung(guard)
-                else:
-                    self.reach(guard, rung)
-
-    def forget_rung(self, guard: Guard) -> None:
-        """A guard's pattern broke: the next time counts anew."""
-        self._rungs.pop(guard.watch.name, None)
+                self.reach(guard, count_at(guard, call, ahead, progress, steps))
 
     def input_waits(self) -> bool:
         """Whether a message of the user waits that the policy lets in."""

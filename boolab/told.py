@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from boolab.frames import has_boundary, turns_of
-from boolab.policy import Guard, Policy
+from boolab.policy import Guard, LadderState, Policy
 from boolab.stop import Progress
 from boolab.types import Run, Step
 
@@ -54,7 +54,7 @@ def departures(policy: Policy, run: Run, *, turns: bool = True) -> list[int]:
 def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, list[str]]) -> list[int]:
     guards = [guard for guard in policy.guards if _acts(guard)]
     progress = Progress(tuple(dict.fromkeys(guard.watch for guard in guards)))
-    rungs: dict[str, int] = {}
+    ladders = LadderState()
     codes: list[int] = []
     last_tool: str | None = None
     for step in steps:
@@ -66,7 +66,7 @@ def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, li
         if follows and _is_idle(policy, step):
             says.append(policy.idle_prompt if policy.idle == "prompt" else None)
         nudging = (guard for guard in guards if guard.check == "boundary")
-        says += [guard.nudge for guard in nudging if _nudges(guard, progress, rungs)]
+        says += [guard.nudge for guard in nudging if ladders.speaks(guard, progress[guard.watch.name])]
         there = held.get(step.index + 1, [])
         differs = follows and any(text not in there for text in says)
         codes.append(AT_RESPONSE if acts else AFTERWARDS if differs else AS_RECORDED)
@@ -90,18 +90,6 @@ def _acts_at_call(guard: Guard, step: Step, progress: Progress, last_tool: str |
         if rung is not None and rung[1] != "shadow":
             return True
     return False
-
-
-def _nudges(guard: Guard, progress: Progress, rungs: dict[str, int]) -> bool:
-    """Whether a guard's count gets to a rung just now at which the model is told."""
-    name = guard.watch.name
-    rung = guard.rung(progress[name])
-    if rung is None:
-        rungs.pop(name, None)
-        return False
-    entered = rungs.get(name) != rung[0]
-    rungs[name] = rung[0]
-    return entered and rung[1] == "nudge"
 
 
 def _is_idle(policy: Policy, step: Step) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.detectors import RepeatStreak
@@ -13,8 +15,10 @@ from boolab.errors import SettingError, ToolError
 from boolab.frames import steps_df
 from boolab.policy import Guard, Policy
 from boolab.presets import policies
+from boolab.told import AFTERWARDS, AS_RECORDED, departures
 from boolab.tools import tool
 from boolab.types import Response, Run, ToolCall
+from tests.cases import cases
 from tests.harness_cases import Played, play, preset, said, script
 
 PLAIN = Policy(name="plain", source="a test", loop_style="while", ceiling=50)
@@ -262,6 +266,39 @@ def fired(played: Played, *kinds: str) -> list[int]:
 
 def test_a_nudge_comes_once_each_time_that_the_pattern_gets_there() -> None:
     assert fired(play(guarded((3, "nudge")), "A A A A A B A A A A X"), "nudge") == [3, 9]
+
+
+NUDGED_TWICE = (
+    Guard(detector=RepeatStreak(), ladder=((2, "nudge"),), nudge="Twice."),
+    Guard(detector=RepeatStreak(), ladder=((4, "nudge"),), nudge="Four times."),
+)
+"""Two guards on one detector."""
+
+
+def test_guards_on_one_detector_speak_once_each() -> None:
+    run = play(replace(PLAIN, guards=NUDGED_TWICE), "A A A A A A X").run
+    assert [(i.before, i.message.text) for i in run.inputs] == [(3, "Twice."), (5, "Four times.")]
+    at_calls = tuple(replace(guard, check="call") for guard in NUDGED_TWICE)
+    run = play(replace(PLAIN, guards=at_calls), "A A A A A A X").run
+    assert [(i.before, i.message.text) for i in run.inputs] == [(3, "Twice."), (5, "Four times.")]
+
+
+@cases(60)
+@given(
+    ladders=st.lists(st.sets(st.integers(2, 5), min_size=1, max_size=2).map(sorted), min_size=1, max_size=3),
+    text=st.lists(st.sampled_from("AB"), min_size=1, max_size=9),
+)
+def test_live_and_offline_agree_on_when_guards_speak(ladders: list[list[int]], text: list[str]) -> None:
+    guards = tuple(
+        Guard(detector=RepeatStreak(), ladder=tuple((n, "nudge") for n in ladder), nudge=f"Guard {place}.")
+        for place, ladder in enumerate(ladders)
+    )
+    policy = replace(PLAIN, guards=guards)
+    words = " ".join([*text, "X"])
+    spoken, silent = play(policy, words).run, play(PLAIN, words).run
+    assert departures(policy, spoken) == [AS_RECORDED] * spoken.n_steps
+    at = {given.before - 2 for given in spoken.inputs}
+    assert departures(policy, silent) == [AFTERWARDS if place in at else AS_RECORDED for place in range(silent.n_steps)]
 
 
 def test_a_nudge_before_the_call_may_hold_it_back() -> None:
