@@ -6,6 +6,7 @@ on size, depth and on what aliases expand to).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -108,7 +109,8 @@ def read_yaml(text: str, first_line: int = 1) -> Document:
         first_line: The number of its first line in its file.
 
     Raises:
-        DocumentError: if it is not YAML, holds a key twice, or is beyond the limits.
+        DocumentError: if it is not YAML, holds a key twice, is beyond the limits, or holds a number that YAML 1.1
+            reads as octal (`010`) or in base 60 (`1:30`).
 
     Example:
         >>> document = read_yaml("a: 1\nb: [2, 3]")
@@ -147,10 +149,26 @@ def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, seen:
         tag = node.tag.replace("tag:yaml.org,2002:", "!!")
         msg = f"the tag {tag} is not accepted: expected plain values, lists and mappings"
         raise DocumentError(msg, first_line + node.start_mark.line)
+    if node.tag in (_INT, _FLOAT):
+        _check_number(node.value, first_line + node.start_mark.line)
     if isinstance(node, yaml.CollectionNode):
         for item in node.value:
             for inner in item if isinstance(item, tuple) else (item,):
                 _check_tags(inner, loader, first_line, seen)
+
+
+def _check_number(written: str, line: int) -> None:
+    """Refuse numbers that YAML 1.1 reads otherwise than people and YAML 1.2 do: `010` as 8, `1:30` as 90."""
+    if len(written) > MAX_DIGITS:
+        return  # refused where its value is made
+    if ":" in written:
+        hint = "as a number in base 60: write the number in digits alone"
+    elif re.fullmatch(r"[-+]?0[0-7_]+", written) and written.strip("-+0_"):
+        hint = f"as octal: write {written.lstrip('-+0_')} if that is meant"
+    else:
+        return
+    msg = f"YAML would read {written} {hint}, or {written!r} in quotes if it is a text"
+    raise DocumentError(msg, line)
 
 
 def _check(

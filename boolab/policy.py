@@ -25,6 +25,7 @@ from boolab.detectors import Detector, check_identity
 from boolab.errors import SettingError
 from boolab.scopes import PerMessage, Rearmed
 from boolab.stop import (
+    MAX_COUNT,
     AnyOf,
     StopRule,
     Threshold,
@@ -652,6 +653,9 @@ def check_setting(name: str, value: object) -> None:
         return
     if not is_whole(value) or value < least:
         msg = f"{name}: {value!r} is not accepted; expected an integer >= {least}, or none for no limit"
+        raise SettingError(msg)
+    if value > MAX_COUNT:
+        msg = f"{name}: the number is too large; expected an integer <= {MAX_COUNT:,}, or none for no limit"
         raise SettingError(msg)
 
 

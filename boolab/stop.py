@@ -36,7 +36,7 @@ are, with the reason of its first member.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
@@ -57,6 +57,10 @@ class Counters(Protocol):
 OnUnknown: TypeAlias = Literal["error", "ignore"]
 
 COUNTERS = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
+MAX_DEPTH = 100
+"""How deep `|` and `&` may be nested in one another."""
+MAX_COUNT = 2**63 - 1
+"""The largest threshold: counters, frames and stores hold integers of 64 bits."""
 _AT_START = dict.fromkeys(COUNTERS, 0)
 _NOTHING_KNOWN = dict.fromkeys(("input_tokens", "output_tokens", "tokens", "cost"))
 
@@ -158,6 +162,11 @@ class StopRule:
         """The members of the outermost `|`, in order of precedence; the rule itself if there is none."""
         return (self,)
 
+    @property
+    def depth(self) -> int:
+        """How deep compounds are nested in it: 0 for a plain threshold, 1 for `a | b | c`."""
+        return 0
+
     def leaves(self) -> Iterator[Threshold]:
         """All the plain thresholds in the rule, left to right."""
         raise NotImplementedError
@@ -244,6 +253,10 @@ class AnyOf(StopRule):
     """True when one of `rules` is; the reason is that of the first true one."""
 
     rules: tuple[StopRule, ...]
+    depth: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_over(self.rules))
 
     def __call__(self, counters: Counters) -> Any:  # noqa: ANN401 - see StopRule
         true = self.rules[0](counters)
@@ -272,6 +285,10 @@ class AllOf(StopRule):
     """True when all of `rules` are; the reason is that of the first."""
 
     rules: tuple[StopRule, ...]
+    depth: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", _depth_over(self.rules))
 
     def __call__(self, counters: Counters) -> Any:  # noqa: ANN401 - see StopRule
         true = self.rules[0](counters)
@@ -451,6 +468,22 @@ def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
     return Threshold("error_streak", watch.name, whole(n, "error_streak", 1), label, on_unknown, watch)
 
 
+def _depth_over(rules: Sequence[StopRule]) -> int:
+    """The depth of a compound of these rules.
+
+    Raises:
+        SettingError: if it is more than `MAX_DEPTH`.
+    """
+    depth = 1 + max(rule.depth for rule in rules)
+    if depth > MAX_DEPTH:
+        msg = (
+            f"{depth} levels of rules nested in one another: expected at most {MAX_DEPTH}; "
+            "`a | b | c` is one level, however many rules it has"
+        )
+        raise SettingError(msg)
+    return depth
+
+
 def _either(a: Any, b: Any) -> Any:  # noqa: ANN401 - scalars or columns
     if a is None or b is None:
         return True if a or b else None
@@ -472,25 +505,28 @@ def whole(n: object, what: str, least: int) -> int:
     """A setting as an integer.
 
     Raises:
-        SettingError: if it is none, or smaller than the least.
+        SettingError: if it is none, smaller than the least, or larger than `MAX_COUNT`.
     """
     if not is_whole(n) or n < least:
         msg = f"{what}({n!r}): expected an integer >= {least}"
         raise SettingError(msg)
+    if n > MAX_COUNT:
+        raise _too_large(what, MAX_COUNT)
     return int(n)
 
 
-def _number(n: object, what: str) -> float:
-    if isinstance(n, bool) or not isinstance(n, Real) or not 0 <= float(n) < float("inf"):
+def _units(n: Any, in_one: int, what: str) -> int:  # noqa: ANN401 - checked here
+    """A number as whole units; a positive one is at least one unit, or it would be reached before anything began."""
+    if isinstance(n, bool) or not isinstance(n, Real) or not n >= 0:
         msg = f"{what}({n!r}): expected a number >= 0"
         raise SettingError(msg)
-    return float(n)
+    if n > MAX_COUNT // in_one:
+        raise _too_large(what, MAX_COUNT // in_one)
+    return max(round(float(n) * in_one), 1) if n > 0 else 0
 
 
-def _units(n: object, in_one: int, what: str) -> int:
-    """A number as whole units; a positive one is at least one unit, or it would be reached before anything began."""
-    number = _number(n, what)
-    return max(round(number * in_one), 1) if number > 0 else 0
+def _too_large(what: str, most: int) -> SettingError:
+    return SettingError(f"{what}: the number is too large: expected at most {most:,}")
 
 
 def unless_known(on_unknown: OnUnknown) -> str:

@@ -80,7 +80,7 @@ def test_other_harnesses_names_for_the_cap_are_read_as_steps(tmp_path: Path, key
     assert load_agents(write(tmp_path / "a.md", f"---\nname: a\n{key}: 7\n---\n"))["a"].steps == 7
 
 
-@pytest.mark.parametrize(("text", "value"), [("none", None), ("null", None), ("~", None), ("0", 0)])
+@pytest.mark.parametrize(("text", "value"), [("none", None), ("null", None), ("~", None), ("0", 0), ("00", 0)])
 def test_none_is_no_limit_and_zero_is_zero(tmp_path: Path, text: str, value: int | None) -> None:
     assert load_agents(write(tmp_path / "a.md", f"---\nname: a\nsteps: {text}\n---\n"))["a"].steps == value
 
@@ -88,7 +88,12 @@ def test_none_is_no_limit_and_zero_is_zero(tmp_path: Path, text: str, value: int
 @pytest.mark.parametrize(
     ("front", "line", "message"),
     [
+        (f"name: a\nsteps: {10**30}", 3, "agent 'a': steps: the number is too large"),
         ("name: a\nsteps: -1", 3, "agent 'a': steps: -1 is not accepted; expected an integer >= 0, or none"),
+        ("name: a\nsteps: 010", 3, "YAML would read 010 as octal: write 10 if that is meant, or '010' in quotes if"),
+        ("name: a\n\nsteps: 1:30", 4, "YAML would read 1:30 as a number in base 60: write the number in digits alone"),
+        ("name: a\ntemperature: 1:30.5", 3, "YAML would read 1:30.5 as a number in base 60"),
+        ("name: a\nwhen: [9, 12:30]", 3, "YAML would read 12:30 as a number in base 60"),
         ("name: a\nsteps: true", 3, "steps: True is not accepted"),
         ("name: a\nsteps: 2.5", 3, "steps: 2.5 is not accepted"),
         ("name: a\nsteps: '5'", 3, "steps: '5' is not accepted"),

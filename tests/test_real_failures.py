@@ -222,13 +222,13 @@ def test_a_server_says_until_when_to_wait(speaks: Speaks) -> None:
 
 
 @both
-@pytest.mark.parametrize("header", ["100000", "1e300", "inf", "Fri, 31 Dec 2100 23:59:59 GMT"])
+@pytest.mark.parametrize("header", ["100000", "1e300", "1e400", "inf", "Fri, 31 Dec 2100 23:59:59 GMT"])
 def test_a_wait_beyond_the_total_time_is_not_begun(speaks: Speaks, header: str) -> None:
     clock = VirtualClock()
     with ModelServer(failing(speaks, 429, Retry_After=header), said(speaks)) as server:
         run = go(speaks.model(server.url, retry=bl.Retry(seconds=60)), clock=clock)
     assert clock.now() <= 60_000
-    if header in ("100000", "Fri, 31 Dec 2100 23:59:59 GMT"):
+    if header != "inf":
         assert run.stop_reason == "error"
         assert "Try later." in (run.error or "")
         assert len(server.asked) == 1

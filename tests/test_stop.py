@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 from boolab.errors import SettingError, UnknownCounter
 from boolab.stop import (
+    MAX_DEPTH,
     Progress,
     StopRule,
     ceiling,
@@ -145,6 +149,10 @@ def test_money_and_time_are_integers_inside() -> None:
         (lambda: error_streak(0), r"error_streak\(0\): expected an integer >= 1"),
         (lambda: max_cost(float("nan")), "expected a number >= 0"),
         (lambda: max_time(-1), "expected a number >= 0"),
+        (lambda: max_cost(1e308), "max_cost: the number is too large: expected at most 9,223,372,036,854"),
+        (lambda: max_cost(10**400), "max_cost: the number is too large"),
+        (lambda: max_time(math.inf), "max_time: the number is too large"),
+        (lambda: max_steps(10**30), "max_steps: the number is too large: expected at most 9,223,372,036,854,775,807"),
         (lambda: max_tokens(5, of=cast("Any", "words")), "accepted: tokens, input_tokens, output_tokens"),
         (lambda: max_tokens(5, on_unknown=cast("Any", "maybe")), "accepted: error, ignore"),
     ],
@@ -152,6 +160,32 @@ def test_money_and_time_are_integers_inside() -> None:
 def test_a_bad_limit_is_an_error_that_says_what_is_accepted(make: Any, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         make()
+
+
+def test_any_number_of_alternatives_is_one_level() -> None:
+    rule = functools.reduce(operator.or_, map(max_steps, range(3_000, 0, -1)))
+    assert rule.depth == 1
+    verdict = rule.verdict(Progress(steps=2_999))
+    assert verdict is not None
+    assert (verdict.rule, len(verdict.also_true)) == ("max_steps(2999)", 2_998)
+
+
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda rule: max_steps(9) | (tool_budget(9) & rule),
+        lambda rule: max_steps(9) & rule,
+    ],
+)
+def test_rules_nested_too_deep_are_refused_when_they_are_made(nest: Any) -> None:
+    rule = max_steps(1)
+    while rule.depth < MAX_DEPTH - 1:
+        rule = nest(rule)
+    assert rule(Progress(steps=9, tool_calls=9))
+    assert str(rule)
+    assert list(rule.leaves())
+    with pytest.raises(SettingError, match="levels of rules nested in one another: expected at most 100"):
+        functools.reduce(lambda rule, _: nest(rule), range(3_000), rule)
 
 
 def test_numpy_integers_are_integers() -> None:

@@ -67,7 +67,7 @@ class Retry:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """For how many seconds a server asks to be left alone; None if it does not say.
+    """For how many seconds a server asks to be left alone; None if it does not say, infinity for what no float holds.
 
     Args:
         headers: The headers of its answer, with names in small letters: `retry-after-ms` (as OpenAI and Azure send),
@@ -95,11 +95,12 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def _number(text: str) -> float | None:
+    """A number >= 0; infinity for one that is larger than any float, such as 1e400."""
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if 0 <= number < math.inf else None
+    return number if number >= 0 and any(map(str.isdigit, text)) else None  # the words nan and inf have no digit
 
 
 def _date(text: str) -> datetime | None:
