@@ -517,7 +517,8 @@ def whole(n: object, what: str, least: int) -> int:
 
 def _units(n: Any, in_one: int, what: str) -> int:  # noqa: ANN401 - checked here
     """A number as whole units; a positive one is at least one unit, or it would be reached before anything began."""
-    if isinstance(n, bool) or not isinstance(n, Real) or not n >= 0:
+    real = isinstance(n, Real) and not isinstance(n, bool)
+    if not real or not n >= 0:
         msg = f"{what}({n!r}): expected a number >= 0"
         raise SettingError(msg)
     if n > MAX_COUNT // in_one:
