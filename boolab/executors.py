@@ -191,7 +191,7 @@ def _fetch(asked: distributed.Future[T], told: Future[T]) -> None:
         told.set_result(asked.result())
     except CancelledError:
         told.set_exception(WorkerDied("the piece of work was given up: is the cluster still there?"))
-    except Exception as error:  # noqa: BLE001 - the future carries it
+    except BaseException as error:  # noqa: BLE001 - the future carries it
         told.set_exception(error)
     finally:
         asked.release()  # or the cluster would make its result again if the worker that has it dies

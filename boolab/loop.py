@@ -88,7 +88,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
             stop = turn.interrupt(partial_of(interruption))
         else:
             stop = turn.fail(interruption)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is data
+    except BaseException as error:  # noqa: BLE001 - a failure is data
         stop = turn.fail(error)
     cancelled = await wrap_up(turn, stop) or cancelled
     run = turn.close(stop)

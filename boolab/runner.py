@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import threading
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -83,6 +82,7 @@ async def run(
     Raises:
         SettingError: if something is missing or not accepted, before the model is asked.
         asyncio.CancelledError: if the task is cancelled; its attribute `run` is the record up to then.
+        KeyboardInterrupt: if a tool or the model raises it.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel
@@ -317,13 +317,19 @@ class _Portal(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="boolab", daemon=True)
         self.loop = asyncio.new_event_loop()
+        self._closing = False
 
     def run(self) -> None:
-        self.loop.run_forever()
+        while not self._closing:
+            # A task that raises one of these ends the event loop with it, before whoever waits for the task is told;
+            # and any code in there may stop the event loop.
+            with suppress(KeyboardInterrupt, SystemExit):
+                self.loop.run_forever()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())  # with them, the connections of real models close
         self.loop.close()
 
     def close(self) -> None:
+        self._closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.join()
 
@@ -348,18 +354,17 @@ class _Portal(threading.Thread):
 
 
 def _portal() -> _Portal:
-    """The process's one background thread, started when it is first needed (threads do not survive a fork)."""
+    """The process's one background thread, started when it is first needed, or when the one before has died."""
     with _portal_lock:
-        return _portal_of(os.getpid())
+        portal = _portals.get(os.getpid())
+        if portal is None or not portal.is_alive():
+            portal = _portals[os.getpid()] = _Portal()
+            portal.start()
+        return portal
 
 
-@functools.cache
-def _portal_of(_process: int) -> _Portal:
-    portal = _Portal()
-    portal.start()
-    return portal
-
-
+_portals: dict[int, _Portal] = {}
+"""By process: threads do not survive a fork, and the event loop of the process before is not to be closed here."""
 _portal_lock = threading.Lock()
 
 

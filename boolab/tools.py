@@ -1,8 +1,9 @@
 """Tools: a typed Python function becomes a JSON schema, a validator and an executor, once.
 
-`execute` turns one call into one result and never raises: an exception, arguments that do not fit and a name that
-nobody provides are error results which tell the model what would have been accepted. `execute_together` runs several
-calls of one step; the results come back in call order.
+`execute` turns one call into one result: an exception, arguments that do not fit and a name that nobody provides are
+error results which tell the model what would have been accepted. Exceptions that derive from BaseException alone are no
+exception to it: Rust extensions raise their panics so. Only an interrupt and a cancellation go on to the caller.
+`execute_together` runs several calls of one step; the results come back in call order.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias, cast, get_type_hints, overload
 
@@ -249,10 +251,17 @@ async def execute_together(
         run: Their run.
         results: One slot for each call, filled as the results come in; if this is cancelled, the calls without a
             result still have None there.
+
+    Raises:
+        KeyboardInterrupt: if a tool raised it; the others are cancelled.
+        asyncio.CancelledError: if the task was cancelled.
     """
 
     async def one(place: int, clock: Clock) -> None:
-        results[place] = await execute(calls[place], step, place + 1, run, clock)
+        try:
+            results[place] = await execute(calls[place], step, place + 1, run, clock)
+        except KeyboardInterrupt as error:
+            raise _InterruptedError from error
 
     forks = [run.clock.fork() for _ in places]
     waiting = list(zip(places, forks, strict=True))
@@ -263,16 +272,23 @@ async def execute_together(
         waiting = [(place, fork) for place, fork in waiting if results[place] is None]
         run = run._replace(reply=None)
     if waiting:
-        async with asyncio.TaskGroup() as group:
-            for place, fork in waiting:
-                group.create_task(one(place, fork))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place, fork in waiting:
+                    group.create_task(one(place, fork))
+        except ExceptionGroup as several:
+            raise several.exceptions[0].__cause__ or several from None
     run.clock.join(forks)
+
+
+class _InterruptedError(Exception):
+    """An interrupt on its way out of a task. As itself it would end the event loop before anybody could catch it."""
 
 
 async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, in one place
     call: ToolCall, step: int, number: int, run: Execution, clock: Clock
 ) -> ToolResult:
-    """Execute one call. Never raises, unless it is cancelled.
+    """Execute one call. What its tool raises becomes its result.
 
     Args:
         call: The call; its arguments are the raw text.
@@ -280,6 +296,10 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         number: The call's number in the step, from 1.
         run: Its run.
         clock: The clock of this call; it is moved on by what the call takes.
+
+    Raises:
+        KeyboardInterrupt: if the tool raised it.
+        asyncio.CancelledError: if the task was cancelled.
     """
     if run.reply is not None:
         replied = await _replied(call, step, number, run, clock)
@@ -293,7 +313,7 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
     except (ValidationError, TypeError) as error:  # a TypeError for text that is no Unicode
         text, broken = _bad_arguments(call, spec, error)
         return ToolResult(call.id, text, is_error=True, parse_error=broken, duration_ms=0)
-    start = clock.now()
+    start, task = clock.now(), asyncio.current_task()
     try:
         if spec.needs_care:
             context = ToolContext(run.run_id, step, number, clock, run.history, run.caller)
@@ -309,18 +329,29 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         text, failed = str(error), True
         if run.fatal == "all":
             run.failures.append(describe(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure is data
-        text, failed = describe(error), True
-        if run.fatal != "none":
-            run.failures.append(text)
     except asyncio.CancelledError:
-        task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
         text, failed = "the tool cancelled itself", True
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, GeneratorExit) and not _is_running(task):
+            raise  # no exception of the tool's: the run itself is thrown away
+        text, failed = describe(error), True  # a tool's failure is data
+        if run.fatal != "none":
+            run.failures.append(text)
     if len(text) > MAX_RESULT:
         text = f"{text[:MAX_RESULT]}\n({len(text) - MAX_RESULT:,} more characters were cut off)"
     return ToolResult(call.id, text, failed, False, clock.now() - start)  # noqa: FBT003 - positional for speed
+
+
+def _is_running(task: asyncio.Task[Any] | None) -> bool:
+    """Whether this code is run by a task, and not by whoever closes its coroutine."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # there is no event loop any more
+        return False
 
 
 class FailedReply(Exception):
@@ -348,7 +379,9 @@ async def _replied(call: ToolCall, step: int, number: int, run: Execution, clock
     except FailedReply as failed:
         run.failures.append(str(failed))
         return failed.result
-    except Exception as error:  # noqa: BLE001 - a failure is data
+    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a failure is data
         text = f"The model's own reply failed: {describe(error)}"
         return ToolResult(call.id, text, is_error=True, duration_ms=0)
     if result is None or isinstance(result, ToolResult):
@@ -368,7 +401,7 @@ async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context:
             if spec.is_async:
                 return await spec.function(**arguments)
             if spec.in_thread:
-                return await asyncio.to_thread(spec.function, **arguments)
+                return (await asyncio.to_thread(_outcome, spec.function, arguments)).result()
             return spec.function(**arguments)
     except TimeoutError as error:
         if spec.timeout is None or not (deadline.expired() or fork.expired()):
@@ -377,6 +410,16 @@ async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context:
         raise ToolError(msg) from error
     finally:
         clock.join([fork])
+
+
+def _outcome(function: Callable[..., Any], arguments: dict[str, Any]) -> Future[Any]:
+    """What a function returned or raised: a StopIteration that leaves a thread is waited for for ever by asyncio."""
+    outcome: Future[Any] = Future()
+    try:
+        outcome.set_result(function(**arguments))
+    except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        outcome.set_exception(error)
+    return outcome
 
 
 def _spec(

@@ -601,7 +601,13 @@ class Turn:
         return self.end("aborted")
 
     def fail(self, error: BaseException) -> Stop:
-        """The stop of a failure. In a closing step it is the limit all the same that ends the turn."""
+        """The stop of a failure. In a closing step it is the limit all the same that ends the turn.
+
+        Raises:
+            KeyboardInterrupt: if that is what it was: it is the caller's.
+        """
+        if isinstance(error, KeyboardInterrupt):
+            raise error
         if self.setup.abort is not None and self.setup.abort.fired:
             return self.interrupt(partial_of(error))  # the failure is how the model took the abort
         self.error = describe(error)
@@ -679,7 +685,9 @@ class Turn:
             return
         try:
             self.on_event(event)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self.on_event = None
             log.exception("run %s: on_event failed and is not called again", self.run_id)
             self.note("fault", what=f"on_event failed: {describe(error)}")
@@ -691,7 +699,9 @@ class Turn:
         if score is not None:
             try:
                 run = replace(run, success=as_success(score(run)))
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a score's failure must not lose the run
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
                 self.note("fault", what=f"the score failed: {describe(error)}")
                 run = replace(run, events=tuple(self.events))
         self.run = run

@@ -55,11 +55,13 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
             try:
                 response = await _ask(turn, "summary", turn.talk.sent, SUMMARY_PROMPT)
                 fault = _summary_fault(response)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is data
-                response, fault, broken = partial_of(error), describe(error), True
             except asyncio.CancelledError as interruption:
                 response, fault, broken = partial_of(interruption), "aborted", True
                 cancelled = None if not was_sent() or is_own(turn) else interruption
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - a failure is data
+                response, fault, broken = partial_of(error), describe(error), True
         static = f"{where} {turn.policy.static_summary}".rstrip()
         turn.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
         if fault:
@@ -99,7 +101,9 @@ async def compact(turn: Turn) -> None:
             text, fault = response.text, _summary_fault(response)
         else:
             fault = "the model has no summary"
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - a failure is data
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a failure is data
         response, fault, failure = partial_of(error), describe(error), error
         if was_sent() or _is_aborted(turn):
             fault = "aborted"

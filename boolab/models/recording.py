@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 import weakref
@@ -105,11 +106,11 @@ class _Recorder:
                 exchange = exchange._replace(failure=Failure(what, f"ModelError: {what}"))
             else:
                 exchange = exchange._replace(response=response)
-        except (Exception, SystemExit) as error:
-            exchange = exchange._replace(failure=_failure(error))
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit) as error:
+            exchange = exchange._replace(cancelled=True, response=partial_of(error))
             raise
         except BaseException as error:
-            exchange = exchange._replace(cancelled=True, response=partial_of(error))
+            exchange = exchange._replace(failure=_failure(error))
             raise
         finally:
             with self._lock:

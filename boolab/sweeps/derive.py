@@ -185,7 +185,9 @@ class _Path:
             return run
         try:
             return replace(run, success=as_success(score(run)))
-        except (Exception, SystemExit):  # noqa: BLE001 - then it is run, and its record says so
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - then it is run, and its record says so
             return None
 
     async def _cut(self, setup: Setup, bounds: Bounds, place: int, stop: Stop) -> Run:
