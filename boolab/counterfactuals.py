@@ -24,9 +24,20 @@ from boolab.detectors import Detector, Identities
 from boolab.errors import SettingError
 from boolab.executors import Executor, in_order, open_pool
 from boolab.fires import Places
-from boolab.frames import FLOAT, INT, Runs
+from boolab.frames import FLOAT, INT, Runs, setting_dtype
 from boolab.grid import Axis, Grid, Settings, settings_of, settings_of_policy
-from boolab.ledger import FRAME_COLUMNS, RUN_FIELDS, Ints, Ledger, Scope, check_scope, ledger_of, ledger_of_frame, text
+from boolab.ledger import (
+    RUN_FIELDS,
+    Ints,
+    Ledger,
+    Scope,
+    cells,
+    check_scope,
+    frame_columns,
+    ledger_of,
+    ledger_of_frame,
+    text,
+)
 from boolab.limits import watched_at_response
 from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops
 from boolab.partitions import Partition, partitions_of
@@ -289,7 +300,7 @@ def ledgers_of(
     if isinstance(recorded, str | Path):
         ledger = None
         labelled = has_labels(recorded)
-        for frame in frames_of(recorded, _PARQUET_ROWS, [*FRAME_COLUMNS, *by]):
+        for frame in frames_of(recorded, _PARQUET_ROWS, frame_columns(detectors, by)):
             ledger = ledger_of_frame(frame, detectors, scope, labelled=labelled)
             yield _checked(ledger, by)
         if ledger is None:
@@ -306,12 +317,11 @@ def _ledgers_of_store(
     """A ledger for each batch, with settings of the type that they have in all of the runs together."""
     labelled, settings = runs.labelled(), runs.settings()
     swept = [name for name in by if name not in RUN_FIELDS and any(name in one for one in settings)]
-    types = {name: pd.Series([one.get(name) for one in settings]).dtype for name in swept}
+    types = {name: setting_dtype([one.get(name) for one in settings]) for name in swept}
     for batch in runs.batches(_STORED_RUNS) if len(runs) else [[]]:
         ledger = ledger_of(batch, detectors, scope, policy, labelled=labelled)
         for name, kind in types.items():
-            values = ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs
-            ledger.runs[name] = pd.Series(values, dtype=kind, index=ledger.runs.index)
+            ledger.runs[name] = cells(ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs, kind)
         yield _checked(ledger, by)
 
 
@@ -401,7 +411,7 @@ def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], _Part |
     run_ids: list[Any] = []
 
     def ledgers() -> Iterator[Ledger]:
-        for frame in partition.frames(_PARQUET_ROWS, [*FRAME_COLUMNS, *asked.by]):
+        for frame in partition.frames(_PARQUET_ROWS, frame_columns(asked.detectors, asked.by)):
             ledger = ledger_of_frame(frame, asked.detectors, asked.scope, labelled=labelled)
             run_ids.extend(ledger.runs["run_id"])
             yield _checked(ledger, asked.by)

@@ -9,7 +9,7 @@ the same folds that the live loop uses, and they start anew at each turn.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -54,13 +54,18 @@ def runs_df(runs: Runs) -> pd.DataFrame:
         ['run_id', 'agent', 'model']
     """
     rows = as_runs(runs)
-    names = dict.fromkeys(name for run in rows for name in run.settings)
-    columns = [*RUN_COLUMNS]
-    for name in names:
-        if name not in _RUN_NAMES:
-            values = [run.settings.get(name) for run in rows]
-            columns.append(Column(well_formed(name), _dtype(values), _setting(name)))
-    return _frame(columns, rows)
+    return _frame([*RUN_COLUMNS, *setting_columns(rows, _RUN_NAMES)], rows)
+
+
+def setting_columns(runs: Iterable[Run], taken: Container[str]) -> list[Column]:
+    """A column for each key of `Run.settings`, in the order in which they appear, but for names that are taken."""
+    values: dict[str, list[Any]] = {}
+    for run in runs:
+        for name, value in run.settings.items():
+            values.setdefault(name, []).append(value)
+    named = {well_formed(name): name for name in values}
+    free = [(column, name) for column, name in named.items() if column not in taken]
+    return [Column(column, setting_dtype(values[name]), _setting(name)) for column, name in free]
 
 
 def steps_df(runs: Runs) -> pd.DataFrame:
@@ -287,8 +292,11 @@ def _fits(value: object) -> bool:
     return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
-def _dtype(values: Sequence[object]) -> str:
+def setting_dtype(values: Sequence[object]) -> str:
+    """The type of a setting's column, from its values in all runs."""
     kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return FLAG
     if not kinds <= {int, float} or not all(_fits(value) for value in values if type(value) is int):
         return TEXT
     return INT if kinds <= {int} else FLOAT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -46,10 +46,10 @@ def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") 
     if isinstance(by, str):
         return _by_setting(listed, by)
     if callable(by):
-        return [replace(run, success=_flag(by(run), f"of run {run.run_id}")) for run in listed]
+        return [replace(run, success=flag_of(by(run), f"of run {run.run_id}")) for run in listed]
     if key not in ("run_id", "task"):
         raise SettingError(f"key={key!r} is not known; accepted: run_id, task")
-    return _by_key(listed, _mapping(by), key)
+    return _by_key(listed, mapping_of(by), key)
 
 
 def _by_setting(runs: list[Run], name: str) -> list[Run]:
@@ -57,25 +57,34 @@ def _by_setting(runs: list[Run], name: str) -> list[Run]:
         names = sorted({name for run in runs for name in run.settings})
         raise SettingError(f"no run has the setting {name!r}; there are: {', '.join(names) or 'none'}")
     return [
-        replace(run, success=_flag(run.settings[name], f"of run {run.run_id}")) if name in run.settings else run
+        replace(run, success=flag_of(run.settings[name], f"of run {run.run_id}")) if name in run.settings else run
         for run in runs
     ]
 
 
 def _by_key(runs: list[Run], labels: Mapping[Any, Any], key: str) -> list[Run]:
-    present = {getattr(run, key) for run in runs}
+    check_keys(labels, {getattr(run, key) for run in runs}, key)
+    return [
+        replace(run, success=flag_of(labels[value], f"of {value!r}")) if (value := getattr(run, key)) in labels else run
+        for run in runs
+    ]
+
+
+def check_keys(labels: Mapping[Any, Any], present: Container[Any], key: str) -> None:
+    """Raise `SettingError` if there are labels for what is not there."""
     strangers = [name for name in labels if name not in present]
     if strangers:
         named = ", ".join(repr(name) for name in strangers[:_NAMED])
         more = f" and {len(strangers) - _NAMED} more" if len(strangers) > _NAMED else ""
         raise SettingError(f"labels for what is no run's {key}: {named}{more}")
-    return [
-        replace(run, success=_flag(labels[value], f"of {value!r}")) if (value := getattr(run, key)) in labels else run
-        for run in runs
-    ]
 
 
-def _mapping(by: object) -> Mapping[Any, Any]:
+def mapping_of(by: object) -> Mapping[Any, Any]:
+    """Labels by key, from a mapping or a Series.
+
+    Raises:
+        SettingError: if it is neither, or has a key twice.
+    """
     if isinstance(by, Mapping):
         return by
     index = getattr(by, "index", None)
@@ -89,8 +98,12 @@ def _mapping(by: object) -> Mapping[Any, Any]:
     return found
 
 
-def _flag(value: Any, whose: str) -> bool | None:  # noqa: ANN401 - from users, from numpy, from pandas
-    """A label as True, False or None (also pandas' NA, and NaN)."""
+def flag_of(value: Any, whose: str) -> bool | None:  # noqa: ANN401 - from users, from numpy, from pandas
+    """A label as True, False or None (also pandas' NA, and NaN).
+
+    Raises:
+        SettingError: if it is something else; `whose` says of what.
+    """
     if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):  # noqa: PLR0124 - NaN
         return None
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):

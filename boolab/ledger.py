@@ -21,9 +21,21 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from boolab.detectors import Detector, ErrorStreak, Identities, RepeatStreak
+from boolab.detectors import IDENTITIES, Detector, ErrorStreak, Identities, RepeatStreak
 from boolab.errors import SettingError
-from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, has_boundary, turns_of, well_formed
+from boolab.frames import (
+    FLAG,
+    FLOAT,
+    INT,
+    TEXT,
+    Column,
+    Runs,
+    as_runs,
+    has_boundary,
+    setting_columns,
+    turns_of,
+    well_formed,
+)
 from boolab.limits import at_response, watched_at_response
 from boolab.policy import Policy
 from boolab.told import departures, speaks
@@ -45,9 +57,17 @@ TOLD: Final = "told"
 FRAME_COLUMNS: Final = (
     "run_id", "turn", "step", "boundary", "final", "n_tool_calls", "asked", "call_keys", "call_errors", "repeat_streak",
     "error_streak", "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity", "success",
-    "censored", *RUN_FIELDS,
+    "censored", "stop_reason", "n_steps", *RUN_FIELDS,
 )  # fmt: skip
 """What is read of a frame with a row per step, beside the columns that groups are made by."""
+CALL_TOOLS: Final = "call_tools"
+"""The column of the calls' tools, which is read where detectors tell tools apart."""
+_OF_STEPS: Final = (
+    "turn", "step", "boundary", "final", "n_tool_calls", "asked", "call_keys", "call_errors", CALL_TOOLS,
+    "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms",
+)  # fmt: skip
+"""The columns of `recording_df` that are about a step, so that runs cannot be grouped by them."""
+_OF_RUNS: Final = ("run_id", "identity", "success", "censored", "stop_reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +269,8 @@ def ledger_of(
     frame = pd.DataFrame({"run_id": text([run.run_id for run in rows])})
     for name in RUN_FIELDS:
         frame[name] = text([getattr(run, name) for run in rows])
-    for name in dict.fromkeys(name for run in rows for name in run.settings):
-        if name not in frame:
-            values = [run.settings.get(name) for run in rows]
-            frame[well_formed(name)] = (
-                text(values) if all(value is None or isinstance(value, str) for value in values) else values
-            )
+    for column in setting_columns(rows, frame.columns):
+        frame[column.name] = cells([column.get(run) for run in rows], column.dtype)
     raw = steps.columns()
     ledger = _ledger(
         frame, np.concatenate(([0], np.cumsum(counts))), raw, labels, ended, scope, watched, labelled=labelled
@@ -339,8 +355,13 @@ def was_heard(run: Run, step: Step) -> bool:
 
 def text(values: Sequence[str | None] | npt.NDArray[Any]) -> Any:  # noqa: ANN401 - a pandas array
     """A column of text, as all frames have it."""
+    return cells(values, TEXT)
+
+
+def cells(values: Sequence[Any] | npt.NDArray[Any] | pd.Series[Any], dtype: str) -> Any:  # noqa: ANN401 - a pandas array
+    """A column of such a type."""
     array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
-    return array(values, dtype=TEXT)
+    return array(values, dtype=dtype)
 
 
 def _known(value: int | None) -> int:
@@ -474,10 +495,12 @@ def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame
 
     Returns:
         run_id, turn, step; `boundary` (whether rules are asked after the step); `final` (whether it asks for no
-        tools); n_tool_calls; `asked` (how many calls the response asked for, NA if it did not come); `call_keys` and
-        `call_errors`, a tuple each with one number for each call that has a result (a hash, 0 for a call that is the
-        same as no other; 1 failed, 0 did not, -1 unknown); input_tokens, output_tokens, cost_usd, start_ms,
-        duration_ms; and identity, the same in all rows of a run, agent, model, policy, task, source, success, censored.
+        tools); n_tool_calls; `asked` (how many calls the response asked for, NA if it did not come); `call_keys`,
+        `call_errors` and `call_tools`, a tuple each with one value for each call that has a result (a hash, 0 for a
+        call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); input_tokens,
+        output_tokens, cost_usd, start_ms, duration_ms; and, the same in all rows of a run, identity, agent, model,
+        policy, task, source, success, censored, stop_reason, and a column for each key of `Run.settings` that is not
+        the name of one of these.
 
     Raises:
         SettingError: if two runs have the same id, or the identity is not known.
@@ -494,6 +517,16 @@ def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame
     if twice:
         msg = f"{len(twice)} run ids occur more than once, such as {twice[0]!r}: a frame could not tell the runs apart"
         raise SettingError(msg)
+    return recording_table(listed, identity, recorded_settings(listed))
+
+
+def recorded_settings(runs: Iterable[Run]) -> list[Column]:
+    """The columns of settings that `recording_df` has for these runs."""
+    return setting_columns(runs, {*_OF_STEPS, *_OF_RUNS, *RUN_FIELDS, "n_steps"})
+
+
+def recording_table(listed: Sequence[Run], identity: Identities, settings: Sequence[Column]) -> pd.DataFrame:
+    """The frame of `recording_df`, with the columns of settings that are given: those of more runs than these."""
     rows = [(run, step) for run in listed for step in run.steps]
     watch = RepeatStreak.of(identity)
     pairs = [[(c, r) for c, r in zip(s.response.tool_calls, s.results, strict=True) if r is not None] for _, s in rows]
@@ -515,14 +548,22 @@ def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame
         **{name: (TEXT, _field(name)) for name in RUN_FIELDS},
         "success": (FLAG, lambda run, _: run.success),
         "censored": (FLAG, lambda run, _: run.censored),
+        "stop_reason": (TEXT, _field("stop_reason")),
     }
-    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
-    data: dict[str, Any] = {name: array([get(*row) for row in rows], dtype=of) for name, (of, get) in columns.items()}
-    frame = pd.DataFrame(data)
+    columns |= {column.name: (column.dtype, _of_run(column.get)) for column in settings}
+    frame = pd.DataFrame({name: cells([get(*row) for row in rows], of) for name, (of, get) in columns.items()})
     frame.insert(7, "call_keys", pd.Series(keys, dtype=object))
     errors = [tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs]
     frame.insert(8, "call_errors", pd.Series(errors, dtype=object))
+    tools = [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs]
+    frame.insert(9, CALL_TOOLS, pd.Series(tools, dtype=object))
     return frame
+
+
+def frame_columns(detectors: Iterable[Detector], by: Iterable[str] = ()) -> list[str]:
+    """What is to be read of a table in a file, for these detectors and groups."""
+    tools = any(isinstance(d, RepeatStreak) and (d.by_tool or d.identity == "tool") for d in detectors)
+    return [*dict.fromkeys([*FRAME_COLUMNS, *([CALL_TOOLS] if tools else []), *by])]
 
 
 def ledger_of_frame(
@@ -530,27 +571,20 @@ def ledger_of_frame(
 ) -> Ledger:
     """The ledger of a frame with a row per step: one like `recording_df` makes, or `steps_df` joined with `runs_df`.
 
-    Columns: `run_id`, and `censored` (whether the recording was cut), are needed; `n_tool_calls` for calls, tokens,
-    cost and times where they are. Without `boundary`, rules are asked after every step of a turn but its last, and
-    there too if the run was cut. A row whose `step` is NA stands for a run without steps. Repeats need
-    `call_keys`, or `repeat_streak` as `steps_df` has it. `labelled` says
-    whether labels are successes, where the frame is a part of more; by default they are if there are any.
+    Columns: `run_id`, `step`, and `censored` (whether the recording was cut), are needed; `n_tool_calls` for calls,
+    tokens, cost and times where they are. Without `boundary`, rules are asked after every step of a turn but its last,
+    and there too if the run was cut. A row whose `step` is NA stands for a run without steps. Repeats need
+    `call_keys`, or `repeat_streak` as `steps_df` has it; under another identity by tool than the frame's, `call_tools`
+    as well. `labelled` says whether labels are successes, where the frame is a part of more; by default they are if
+    there are any.
 
     Raises:
-        SettingError: if a column is missing, a run's rows are not together, or a detector cannot be had from a frame.
+        SettingError: if a column is missing, the frame has no row for each step, a run's rows are not together, or a
+            detector cannot be had from a frame.
     """
     check_scope(scope)
     watched = tuple(dict.fromkeys(detectors))
-    for name in ("run_id", "censored"):
-        if name not in frame:
-            msg = (
-                f"the frame has no column {name!r}: pass runs, a frame made by bl.recording_df(runs), or "
-                "bl.steps_df(runs) joined with run_id, censored and success of bl.runs_df(runs)"
-            )
-            raise SettingError(msg)
-        if frame[name].isna().any():
-            msg = f"column {name!r} has no value in row {int(frame[name].isna().argmax())}: every row needs one"
-            raise SettingError(msg)
+    _check_columns(frame)
     codes, ids = pd.factorize(frame["run_id"])
     starts = np.flatnonzero(np.diff(codes, prepend=-1)) if len(codes) else np.zeros(0, dtype=np.int64)
     if len(starts) != len(ids):
@@ -562,8 +596,10 @@ def ledger_of_frame(
         there = frame["step"].notna().to_numpy()
         frame, codes = frame[there].reset_index(drop=True), codes[there]
     first = np.append(0, np.cumsum(np.bincount(codes, minlength=len(ids)))).astype(np.int64)
-    for name in {"run_id", *RUN_FIELDS} & set(heads.columns):
-        heads[name] = heads[name].astype(TEXT)
+    _check_rows(heads, np.diff(first))
+    for name in heads.columns:
+        if name in ("run_id", *RUN_FIELDS) or pd.api.types.infer_dtype(heads[name]) == "string":
+            heads[name] = heads[name].astype(TEXT)
     raw = {
         "turn": _column(frame, "turn", 1),
         "tool_calls": _calls(frame),
@@ -582,8 +618,44 @@ def ledger_of_frame(
     for detector in watched:
         raw[detector.name] = _detected(detector, frame, raw["tool_calls"], segments, scope)
     labels = _column(heads, "success", UNKNOWN)
-    groups = heads.drop(columns=["turn", "step"], errors="ignore")
+    groups = heads.drop(columns=[*_OF_STEPS], errors="ignore")
     return _ledger(groups, first, raw, labels, ~cut, scope, watched, labelled=labelled)
+
+
+def _check_columns(frame: pd.DataFrame) -> None:
+    """Raise `SettingError` if a frame lacks a column that is needed, or a value in one."""
+    if "run_id" in frame and "step" not in frame:
+        msg = (
+            "the frame has no column 'step', so that its rows are runs and not steps, and nobody knows where a limit "
+            "would have stopped them: pass the runs themselves, or bl.recording_df(runs)"
+        )
+        raise SettingError(msg)
+    for name in ("run_id", "censored"):
+        if name not in frame:
+            msg = (
+                f"the frame has no column {name!r}: pass runs, a frame made by bl.recording_df(runs), or "
+                "bl.steps_df(runs) joined with run_id, censored and success of bl.runs_df(runs)"
+            )
+            raise SettingError(msg)
+        if frame[name].isna().any():
+            msg = f"column {name!r} has no value in row {int(frame[name].isna().argmax())}: every row needs one"
+            raise SettingError(msg)
+
+
+def _check_rows(heads: pd.DataFrame, rows: Ints) -> None:
+    """Raise `SettingError` if a run has more or fewer rows than it has steps, where the frame says how many it has."""
+    if "n_steps" not in heads:
+        return
+    said = _column(heads, "n_steps", UNKNOWN)
+    wrong = np.flatnonzero((said >= 0) & (said != rows))
+    if len(wrong):
+        run = int(wrong[0])
+        msg = (
+            f"run {heads['run_id'].iloc[run]!r} has {said[run]:,} steps by the column n_steps, and {rows[run]:,} "
+            f"row{'' if rows[run] == 1 else 's'} in the frame: expected a row for each step, as bl.recording_df(runs) "
+            "makes it"
+        )
+        raise SettingError(msg)
 
 
 def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> Ints:
@@ -628,14 +700,7 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, first: Ints, cut: Flags, scope:
 def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags, scope: Scope) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
-        under = set(frame["identity"].dropna().unique()) if "identity" in frame else set()
-        if under - {detector.identities}:
-            msg = (
-                f"the frame's calls are compared by {', '.join(sorted(under))}, not by {detector.identities}: make it "
-                "with bl.recording_df(runs, identity=...), or ask under its identity"
-            )
-            raise SettingError(msg)
-        return repeats_of(_flat(frame["call_keys"]), calls, opens)
+        return repeats_of(_keys(frame, detector), calls, opens)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
         return _error_streaks(_flat(frame["call_errors"]), calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
@@ -648,6 +713,35 @@ def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags
     after = np.append(_column(frame, kind, UNKNOWN)[1:], UNKNOWN)
     after[np.flatnonzero(np.append(opens[1:], True))] = UNKNOWN
     return after
+
+
+def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
+    """What a detector compares each call by.
+
+    These are the frame's own keys, but for tools that the detector exempts or compares by their name alone.
+
+    Raises:
+        SettingError: if it compares calls by what the frame does not hold.
+    """
+    keys = _flat(frame["call_keys"])
+    under = set(frame["identity"].dropna().unique()) if "identity" in frame else set()
+    if not under - {detector.identities}:
+        return keys
+    its_own = next(iter(under)) if len(under) == 1 else ""
+    missing = {detector.identities}
+    if its_own in IDENTITIES and CALL_TOOLS in frame:
+        codes, tools = pd.factorize(np.array([*chain.from_iterable(frame[CALL_TOOLS])], dtype=object))
+        wanted = [detector.identity_for(tool) for tool in tools]
+        missing = {identity for identity in wanted if identity not in (None, "tool", its_own)}
+        if not missing:
+            by_name = [_hash(None if of is None else (tool,)) for tool, of in zip(tools, wanted, strict=True)]
+            own = np.array([of == its_own for of in wanted], dtype=bool)
+            return np.where(own[codes], keys, np.array(by_name, dtype=np.int64)[codes]) if len(codes) else keys
+    msg = (
+        f"the frame's calls are compared by {', '.join(sorted(under))}, not by {', '.join(sorted(missing))}: make it "
+        "with bl.recording_df(runs, identity=...), or ask under its identity"
+    )
+    raise SettingError(msg)
 
 
 def _flat(lists: pd.Series[Any]) -> Ints:
@@ -725,3 +819,7 @@ def _dollars(micro: int | None) -> float | None:
 
 def _field(name: str) -> Callable[[Run, Step], Any]:
     return lambda run, _: getattr(run, name)
+
+
+def _of_run(get: Callable[[Run], Any]) -> Callable[[Run, Step], Any]:
+    return lambda run, _: get(run)

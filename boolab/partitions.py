@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import pandas as pd
 
 from boolab.errors import RunFormatError
-from boolab.tables import NO_RUNS, batches_of, check_pyarrow, faults, files_of, take_ids, whole_runs
+from boolab.tables import NO_RUNS, batches_of, check_pyarrow, faults, files_of, nullable_types, take_ids, whole_runs
 
 _END_ROWS: Final = 5_000
 """How many rows are read at a time to find where a run ends that goes on beyond its partition."""
@@ -84,6 +84,7 @@ def _begun(part: Partition, rows: int, columns: Sequence[str]) -> Iterator[pd.Da
 
     assert part.groups is not None  # noqa: S101 - else it is the whole file
     start, stop = part.groups
+    nullable = nullable_types()
     with faults(part.file), parquet.ParquetFile(part.file, pre_buffer=False) as opened:
         there = [name for name in opened.schema_arrow.names if name in columns]
         if "run_id" not in there:
@@ -92,7 +93,7 @@ def _begun(part: Partition, rows: int, columns: Sequence[str]) -> Iterator[pd.Da
         def read(groups: range, size: int) -> Iterator[pd.DataFrame]:
             for batch in opened.iter_batches(size, row_groups=list(groups), columns=there, use_threads=False):
                 if batch.num_rows:
-                    yield batch.to_pandas()
+                    yield batch.to_pandas(types_mapper=nullable.get)
 
         last = None
         for frame in _after(read(range(start, stop), rows), _last_run(opened, start)):

@@ -16,7 +16,7 @@ from boolab.codec import dumps, encode, run_fields
 from boolab.errors import SettingError
 from boolab.families import with_subagents
 from boolab.files import replacing
-from boolab.frames import TEXT, Runs, each_run, well_formed
+from boolab.frames import TEXT, Column, Runs, each_run, well_formed
 from boolab.types import Run
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def save_runs(runs: Runs, path: str | Path) -> None:
 
     Args:
         runs: A run, runs, or the path of a store; from a generator or a store they are written as they come, and need
-            not fit into memory. No runs make an empty `.jsonl`, which `load_runs` reads with `format="atif"`.
+            not fit into memory. A table has no columns for the settings of a generator's runs, which nobody knows
+            before it is at its end. No runs make an empty `.jsonl`, which `load_runs` reads with `format="atif"`.
         path: Where to; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
             pyarrow) has one row a step, which `counterfactual` reads in batches.
 
@@ -58,7 +59,7 @@ def save_runs(runs: Runs, path: str | Path) -> None:
     path = Path(path).expanduser()
     check_suffix(path)
     with replacing(path) as file:
-        _WRITERS[path.suffix](with_subagents(each_run(runs)), file)
+        _WRITERS[path.suffix](each_run(runs), file)
 
 
 def check_suffix(path: Path) -> None:
@@ -70,7 +71,7 @@ def check_suffix(path: Path) -> None:
 
 
 def _write_lines(runs: Iterable[Run], file: BinaryIO) -> None:
-    file.writelines(dumps(trajectory(run)) + b"\n" for run in runs)
+    file.writelines(dumps(trajectory(run)) + b"\n" for run in with_subagents(runs))
 
 
 def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
@@ -80,27 +81,31 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
     except ImportError as error:
         msg = "writing Parquet needs pyarrow: pip install 'boolab[parquet]'"
         raise SettingError(msg) from error
-    schema = _schema(pa)
+    from boolab.ledger import recorded_settings  # noqa: PLC0415 - it imports pandas
+
+    settings = recorded_settings(() if isinstance(runs, Iterator) else with_subagents(runs))
+    schema = _schema(pa, settings)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for group in _groups(_each_once(runs)):
-            writer.write_table(pa.Table.from_pandas(_table(group), schema=schema, preserve_index=False))
+        for group in _groups(_each_once(with_subagents(runs))):
+            writer.write_table(pa.Table.from_pandas(_table(group, settings), schema=schema, preserve_index=False))
 
 
-def _schema(pa: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+def _schema(pa: Any, settings: Sequence[Column]) -> Any:  # noqa: ANN401 - pyarrow has no types
     types = {"Int64": pa.int64(), "Float64": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
-    lists = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
-    return pa.schema([(name, lists.get(str(name)) or types[str(kind)]) for name, kind in _table([]).dtypes.items()])
+    lists = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8()), "call_tools": pa.list_(pa.string())}
+    kinds = _table([], settings).dtypes
+    return pa.schema([(name, lists.get(str(name)) or types[str(kind)]) for name, kind in kinds.items()])
 
 
-def _table(group: Sequence[tuple[Run, Records]]) -> pd.DataFrame:
+def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> pd.DataFrame:
     """The rows of some runs."""
     import pandas as pd  # noqa: PLC0415 - slow to import
 
-    from boolab.ledger import RUN_FIELDS, recording_df  # noqa: PLC0415 - it imports pandas
+    from boolab.ledger import RUN_FIELDS, recording_table  # noqa: PLC0415 - it imports pandas
 
     some = [(run, records) for run, records in group if run.steps]
     none = [(run, records) for run, records in group if not run.steps]
-    frame = recording_df([run for run, _ in some])
+    frame = recording_table([run for run, _ in some], "canonical", settings)
     heads: list[str | None] = []
     steps: list[str | None] = []
     for _, (head, of_run) in some:
@@ -108,8 +113,10 @@ def _table(group: Sequence[tuple[Run, Records]]) -> pd.DataFrame:
         steps += of_run
     if none:
         rest = frame.iloc[:0].reindex(range(len(none)))
-        for name in ("run_id", "success", "censored", *RUN_FIELDS):
+        for name in ("run_id", "success", "censored", "stop_reason", *RUN_FIELDS):
             rest[name] = pd.array([getattr(run, name) for run, _ in none], dtype=frame.dtypes[name])
+        for column in settings:
+            rest[column.name] = pd.array([column.get(run) for run, _ in none], dtype=frame.dtypes[column.name])
         frame = pd.concat([frame, rest], ignore_index=True)
     order: list[int] = []
     with_steps, without = 0, len(steps)

@@ -56,12 +56,7 @@ def read_steps(path: str | Path) -> pd.DataFrame:
     import pyarrow as pa  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
-    nullable = {
-        pa.int64(): pd.Int64Dtype(),
-        pa.float64(): pd.Float64Dtype(),
-        pa.bool_(): pd.BooleanDtype(),
-        pa.string(): pd.StringDtype("pyarrow"),
-    }
+    nullable = {**nullable_types(), pa.string(): pd.StringDtype("pyarrow")}
     frames: list[pd.DataFrame] = []
     for file in files_of(path):
         with faults(file):
@@ -154,10 +149,11 @@ def batches_of(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.Dat
     check_pyarrow()
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
+    nullable = nullable_types()
     with faults(file):
         if file.suffix == ".jsonl":
             for batch in _json_batches(file, columns):
-                yield batch.to_pandas()
+                yield batch.to_pandas(types_mapper=nullable.get)
             return
         with parquet.ParquetFile(file, pre_buffer=False) as opened:
             there = [name for name in opened.schema_arrow.names if name in columns]
@@ -165,7 +161,7 @@ def batches_of(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.Dat
             for batch in opened.iter_batches(batch_size=rows, columns=there, use_threads=False):
                 batch.validate(full=True)  # else texts that are no UTF-8 are found by whoever looks at one
                 if batch.num_rows:
-                    yield batch.to_pandas()
+                    yield batch.to_pandas(types_mapper=nullable.get)
 
 
 def _check_columns(schema: Any, names: Sequence[str], file: Path) -> None:  # noqa: ANN401 - pyarrow has no types
@@ -221,13 +217,20 @@ def _schema(columns: Iterable[str]) -> Any:  # noqa: ANN401 - pyarrow has no typ
     return pa.schema([(name, kinds[name]) for name in columns if name in kinds])
 
 
+def nullable_types() -> dict[Any, Any]:
+    """The types of columns that may lack a value: a whole number beside one that is missing stays a whole number."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    return {pa.int64(): pd.Int64Dtype(), pa.float64(): pd.Float64Dtype(), pa.bool_(): pd.BooleanDtype()}
+
+
 def _kinds() -> dict[str, Any]:
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     types = {INT: pa.int64(), FLOAT: pa.float64(), FLAG: pa.bool_(), TEXT: pa.string()}
     kinds = {column.name: types[column.dtype] for column in (*RUN_COLUMNS, *STEP_COLUMNS) if column.dtype in types}
     more = {str(name): types.get(str(kind)) for name, kind in recording_df([]).dtypes.items()}
-    lists = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
+    lists = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8()), "call_tools": pa.list_(pa.string())}
     return kinds | {name: kind for name, kind in more.items() if kind is not None} | lists
 
 

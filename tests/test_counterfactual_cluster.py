@@ -106,7 +106,7 @@ def test_each_run_is_in_one_part_whole_wherever_row_groups_end(
     lengths: list[int], group: int, rows: int, read: int, tmp_path: Path
 ) -> None:
     ids = [f"run {number}" for number, length in enumerate(lengths) for _ in range(length)]
-    frame = pd.DataFrame({"run_id": ids, "step": range(len(ids))})
+    frame = pd.DataFrame({"run_id": ids, "step": pd.array(range(len(ids)), dtype="Int64")})
     frame.to_parquet(tmp_path / "steps.parquet", row_group_size=group)
     parts = [list(part.frames(read, ["run_id", "step"])) for part in partitions_of(tmp_path, rows)]
     found = [some for part in parts for some in part]

@@ -22,6 +22,7 @@ from boolab.frames import boundaries_df, runs_df, steps_df
 from boolab.ledger import recording_df
 from boolab.models.recorded import RecordedModel
 from boolab.stop import AnyOf, StopRule, doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
+from boolab.store.writer import Store
 from boolab.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 from tests.cases import cases
 from tests.helpers import distinct, play, steps
@@ -421,6 +422,56 @@ def test_a_frame_that_lacks_something_says_what_and_how_to_get_it() -> None:
                        recording_df(run).iloc[1:2].assign(run_id="x")])  # fmt: skip
     with pytest.raises(SettingError, match="rows of run 'x' are not together"):
         counterfactual(mixed, grid={"steps": [2]})
+
+
+def test_a_frame_without_a_row_for_each_step_is_refused_with_the_right_call(tmp_path: Path) -> None:
+    runs = [replace(play(distinct(n), policy=FREE, stop=NEVER), success=True) for n in (6, 8, 30)]
+    of_runs = runs_df(runs)
+    of_runs.to_parquet(tmp_path / "runs.parquet")
+    asks: list[Any] = [
+        lambda frame: counterfactual(frame, grid={"steps": [5]}),
+        lambda frame: bl.recommend(frame, grid={"steps": [5, 7]}),
+        lambda frame: bl.scorecard(frame, max_steps(5)),
+    ]
+    for ask, frame in itertools.product(asks, (of_runs, tmp_path / "runs.parquet")):
+        with pytest.raises(SettingError, match=r"no column 'step'.*rows are runs.*bl\.recording_df\(runs\)"):
+            ask(frame)
+    joined = steps_df(runs).merge(runs_df(runs)[["run_id", "n_steps", "censored", "success"]], on="run_id")
+    assert counterfactual(joined, grid={"steps": [5]}, tally=True)["n_truncated"].tolist() == [3]
+    for frame in (of_runs.assign(step=1), joined[joined["step"] < 7]):
+        with pytest.raises(SettingError, match=r"by the column n_steps, and \d rows? in the frame.*recording_df"):
+            counterfactual(frame, grid={"steps": [5]})
+
+
+def test_a_frame_tells_tools_and_settings_apart_as_the_runs_do(tmp_path: Path) -> None:
+    names = {"L": "look", "W": "write"}
+    runs = [
+        replace(
+            play(
+                [*({"tool_calls": [{"name": names[letter], "arguments": {}}]} for letter in letters), "done"],
+                policy=FREE,
+                stop=NEVER,
+            ),
+            settings={"max_steps": cap, "team": team, "strict": cap == 5},
+        )
+        for letters, cap, team in (("LLLW", 5, "red"), ("WWL", None, "blue"), ("LWWW", 9, None))
+    ]
+    bl.save_runs(runs, tmp_path / "runs.parquet")
+    recording_df(runs).to_json(tmp_path / "steps.jsonl", orient="records", lines=True)
+    with Store(tmp_path / "runs.db") as store:
+        for run in runs:
+            store.add(run)
+    assert bl.load_runs(tmp_path / "runs.parquet") == runs
+    sources: list[Any] = [recording_df(runs), *(tmp_path / name for name in ("runs.parquet", "steps.jsonl", "runs.db"))]
+    for identity, by in itertools.product(
+        ("canonical", "tool", {"look": None}, {"look": "tool", "write": None}), ("max_steps", "team", "strict")
+    ):
+        asked: dict[str, Any] = {"grid": {"doom_loop": [2, 3, None]}, "identity": identity, "by": by}
+        for tally, source in itertools.product((True, False), sources):
+            found = counterfactual(source, tally=tally, **asked)
+            pd.testing.assert_frame_equal(found, counterfactual(runs, tally=tally, **asked))
+    with pytest.raises(SettingError, match="compared by canonical, not by raw"):
+        counterfactual(sources[0], grid={"doom_loop": [2]}, identity={"look": "raw"})
 
 
 def test_parquet_files_with_and_without_labels_are_one_data_set(tmp_path: Path) -> None:

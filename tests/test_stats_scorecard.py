@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,13 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.errors import SettingError
+from boolab.ledger import recording_df
 from boolab.plots.scorecard import plot_scorecard
 from boolab.stats.intervals import clopper_pearson
 from boolab.stats.scorecard import scorecard
 from boolab.stats.scores import FAILED, NOT_ENDED
 from boolab.stop import StopRule, doom_loop, error_streak, max_cost, max_steps, max_tokens, tool_budget
+from boolab.store.writer import Store
 from boolab.types import MICRO, Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 from tests.cases import cases
 from tests.project import ROOT
@@ -548,3 +552,93 @@ def test_real_runs_are_scored_as_their_counterfactuals_say() -> None:
     budget, cap = card.loc["tool_budget(8)"], card.loc["max_steps(20)"]
     assert (budget["successes_lost_lower"], budget["successes_lost_upper"], budget["saved_steps"]) == (2, 4, 89)
     assert (cap["successes_lost_upper"], cap["saved_steps"], cap["clean_threshold"]) == (0, 36, 19)
+
+
+# --- From tables ------------------------------------------------------------------------------------------------------
+
+
+def without_work(found: bl.Finding) -> tuple[list[str], pd.DataFrame]:
+    """What a finding says, but for what a table cannot tell: whether alarms converged."""
+    sentences = [re.sub(r" \d+ alarms? (was|were) work and not a loop.*? as false\.", "", s) for s in found.sentences]
+    notes = [note for note in found.notes if not note.startswith("Whether an alarm converged is not known")]
+    return sentences + notes, found.frame.drop(columns="converged")
+
+
+@MANY
+@given(st.data())
+def test_a_table_of_the_steps_is_scored_as_the_runs_are(data: Any) -> None:
+    teams = st.sampled_from(["red", "blue", None])
+    runs = [
+        replace(
+            data.draw(sessions(i)),
+            run_id=f"r{i}",
+            task=data.draw(st.sampled_from(["", "one", "two"])),
+            agent=data.draw(st.sampled_from(["", "scout"])),
+            settings={
+                "max_steps": data.draw(st.sampled_from([5, 10, None])),
+                "team": data.draw(teams),
+                "ok": i % 2 == 0,
+            },
+        )
+        for i in range(data.draw(st.integers(1, 6)))
+    ]
+    labels = {run.run_id: data.draw(st.sampled_from([True, False, None])) for run in runs}
+    identity = data.draw(st.sampled_from(["canonical", "tool", {"A": None}, {"A": "tool", "x": None}]))
+    asked: dict[str, Any] = {
+        "rules": [doom_loop(2, identity), error_streak(1) | max_steps(4), max_tokens(5), tool_budget(2)],
+        "by": data.draw(st.sampled_from([None, "max_steps", "team", ["agent", "task"], "run_id"])),
+        "positive": data.draw(st.sampled_from([None, "ok", labels])),
+        "scope": data.draw(st.sampled_from(["turn", "run"])),
+    }
+    of_runs, of_table = without_work(scorecard(runs, **asked)), without_work(scorecard(recording_df(runs), **asked))
+    assert of_table[0] == of_runs[0]
+    pd.testing.assert_frame_equal(of_table[1], of_runs[1])
+
+
+@pytest.mark.parametrize("name", ["steps.parquet", "steps.jsonl", "runs.parquet", "runs.db"])
+def test_a_file_of_the_steps_is_scored_as_the_runs_are(tmp_path: Path, name: str) -> None:
+    words = ["a a a b", "a b c", "a a a a a", "b b b b", "c"]
+    runs = numbered(*(run_of(word, i % 2 == 0, settings={"max_steps": [5, 9, None][i % 3]}) for i, word in
+                      enumerate(words)))  # fmt: skip
+    path = tmp_path / name
+    if name == "runs.parquet":
+        bl.save_runs(runs, path)
+    elif name == "runs.db":
+        with Store(path) as store:
+            for run in runs:
+                store.add(run)
+    elif name == "steps.parquet":
+        recording_df(runs).to_parquet(path)
+    else:
+        recording_df(runs).to_json(path, orient="records", lines=True)
+    rules = [doom_loop(3), doom_loop(3, {"a": None})]
+    found, expected = (scorecard(source, rules, by="max_steps") for source in (path, runs))
+    assert without_work(found)[0] == without_work(expected)[0]
+    pd.testing.assert_frame_equal(without_work(found)[1], without_work(expected)[1])
+
+
+def test_what_a_table_cannot_tell_is_refused_or_not_known() -> None:
+    runs = numbered(run_of("a:1 a:1 a:2", success=False), run_of("a b", success=True))
+    table = recording_df(runs)
+    found = scorecard(table, doom_loop(2))
+    assert found["converged"].tolist() == [pd.NA]
+    assert (
+        "Whether an alarm converged is not known, because a table with a row per step holds no results." in found.notes
+    )
+    for asked, message in (
+        ({"converged": True}, "holds no results: pass runs"),
+        ({"positive": lambda run: run.n_steps > 2}, "positive: a callable looks at runs.*labels by run id"),
+        ({"positive": "hurt"}, "positive='hurt': there is no such column"),
+        ({"positive": {"nobody": True}}, "positive: labels for what is no run's run_id: 'nobody'"),
+        ({"by": "team"}, "by='team': there is no such column"),
+        ({"by": "n_steps"}, "by='n_steps': there is no such column"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            scorecard(table, doom_loop(2), **asked)
+    with pytest.raises(SettingError, match="compared by canonical, not by call.result"):
+        scorecard(table, doom_loop(2, {"a": "call+result"}))
+    assert scorecard(table, doom_loop(2, {"other": "call+result"}))["alarms"].tolist() == [1]  # no call is of that tool
+    with pytest.raises(SettingError, match="cycle.*cannot be had from a frame"):
+        scorecard(table, bl.cycle(2, 2))
+    cut = scorecard(table.drop(columns="stop_reason").assign(censored=True), max_steps(9))
+    assert any(note.startswith("2 of 2 runs were cut: a rule may have fired") for note in cut.notes)

@@ -39,7 +39,8 @@ class Alarms:
             tell. 0 where there is no alarm.
         cut_off: Whether calls follow the stop in the last turn, so that a success is certainly lost.
         early: Whether the stop is in a turn that others follow: what became of these is not known.
-        converged: Whether the alarm is work and not a loop (see `converges`); None where the rule watches no repeats.
+        converged: Whether the alarm is work and not a loop (see `converges`); None where the rule watches no repeats,
+            or there are no results to tell.
     """
 
     rule: StopRule
@@ -68,12 +69,12 @@ class Reach:
     least: int
 
 
-def alarms_of(ledger: Ledger, runs: Sequence[Run], rule: StopRule, places: Places, *, turns: bool) -> Alarms:
+def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places: Places, *, turns: bool) -> Alarms:
     """The alarms of a rule.
 
     Args:
         ledger: The runs as columns, with the counters of the rule's detectors.
-        runs: The runs.
+        runs: The runs; None where there are only their columns.
         rule: The rule.
         places: The places of the ledger's steps.
         turns: Whether counters start anew in each turn.
@@ -100,6 +101,11 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run], rule: StopRule, places: Place
     )
 
 
+def watches_repeats(rule: StopRule) -> bool:
+    """Whether alarms of a rule can converge."""
+    return any(True for _ in _watches(rule))
+
+
 def _watches(rule: StopRule) -> Iterator[tuple[Threshold, RepeatStreak]]:
     """The thresholds on repeats in a rule, with their detectors."""
     for leaf in rule.leaves():
@@ -108,10 +114,10 @@ def _watches(rule: StopRule) -> Iterator[tuple[Threshold, RepeatStreak]]:
 
 
 def _converged(
-    ledger: Ledger, runs: Sequence[Run], rule: StopRule, raised: Flags, at: Ints, *, turns: bool
+    ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raised: Flags, at: Ints, *, turns: bool
 ) -> Flags | None:
     watches = list(_watches(rule))
-    if not watches:
+    if not watches or runs is None:
         return None
     out = np.zeros(ledger.n_runs, dtype=bool)
     for place in np.flatnonzero(raised & (at > 0)).tolist():
@@ -159,7 +165,7 @@ def _answered(step: Step) -> list[tuple[ToolCall, ToolResult]]:
 
 def reach_of(
     ledger: Ledger,
-    runs: Sequence[Run],
+    runs: Sequence[Run] | None,
     rule: StopRule,
     negative: Flags,
     places: Places,
@@ -171,7 +177,7 @@ def reach_of(
 
     Args:
         ledger: The runs as columns.
-        runs: The runs.
+        runs: The runs, for alarms that may converge; None where there are only their columns.
         rule: The rule.
         negative: In which runs every alarm is false.
         places: The places of the ledger's steps.
@@ -189,7 +195,7 @@ def reach_of(
         unknown[places.run[inside[counts[inside] < 0]]] = True
     false = np.where(negative, peak, UNTOLD)
     watch = rule.detector
-    if isinstance(watch, RepeatStreak):
+    if isinstance(watch, RepeatStreak) and runs is not None:
         for place in np.flatnonzero(np.broadcast_to(converged, negative.shape) & ~negative).tolist():
             steps = slice(ledger.first[place], ledger.first[place + 1])
             values = np.where(ledger.boundary[steps], counts[steps], 0)

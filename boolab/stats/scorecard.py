@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import pandas as pd
 
+from boolab.counterfactuals import Recorded
 from boolab.errors import SettingError
-from boolab.frames import FLOAT, INT, TEXT, Runs, as_runs
+from boolab.frames import FLOAT, INT, TEXT
 from boolab.ledger import Ints, Scope, check_scope
-from boolab.stats.alarms import UNTOLD
+from boolab.stats.alarms import UNTOLD, watches_repeats
 from boolab.stats.finding import Finding, count, percent, shorten
 from boolab.stats.intervals import check_confidence
 from boolab.stats.scores import (
@@ -24,17 +25,18 @@ from boolab.stats.scores import (
     RATIOS,
     UNNAMED,
     Group,
+    Material,
     Positive,
     Score,
     Scores,
     Truth,
     grouped,
+    material_of,
     scores_of,
     truth_of,
 )
-from boolab.stats.units import keys_of, units_of
+from boolab.stats.units import keys_of, units_of, units_of_table
 from boolab.stop import StopRule
-from boolab.types import Run
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
@@ -71,7 +73,7 @@ _DETECTED: Final = ("doom_loop", "error_streak", "stuck")
 
 
 def scorecard(
-    runs: Runs,
+    runs: Recorded,
     rules: StopRule | Iterable[StopRule],
     *,
     positive: Positive | None = None,
@@ -92,14 +94,15 @@ def scorecard(
     it, results aside. This is known only by looking at what followed, so no live rule could use it.
 
     Args:
-        runs: A run, or runs.
+        runs: A run, or runs; or a table with a row for each step, as `recording_df` makes it, or the path of one
+            (`.parquet`, `.jsonl`, or a folder of them), or of a store.
         rules: Stop rules, a row for each.
         positive: What is to be found, if not failure: the name of a setting that tells (an entry of `Run.settings`), a
             mapping or Series from run ids, or a callable that takes a run. True, False, or None for unknown; runs that
-            a mapping does not name, or that lack the setting, are unknown.
-        by: A column of `runs_df`, or several, to keep apart: an agent, a model, a swept setting.
+            a mapping does not name, or that lack the setting, are unknown. Of a table, a column or a mapping.
+        by: A column of `runs_df`, or of the table, or several, to keep apart: an agent, a model, a swept setting.
         scope: `turn`: counters start anew at each user message, as a harness's limits do. `run`: they count on.
-        converged: Whether an alarm that converged is a false one, whatever the run's label.
+        converged: Whether an alarm that converged is a false one, whatever the run's label. A table cannot tell.
         confidence: Of the two-sided intervals.
 
     Returns:
@@ -118,7 +121,7 @@ def scorecard(
         - `successes`, and how many the rule would have cut: at most `successes_lost_upper` (all that it stops), at
           least `successes_lost_lower` (calls follow the stop in the last turn). A success is a label; with the proxy it
           is a run that ended by itself.
-        - `converged`: how many alarms did; NA for rules that watch no repeats.
+        - `converged`: how many alarms did; NA for rules that watch no repeats, and from a table, which has no results.
         - `clean_threshold`: for a rule that is one `counter >= n`, the smallest n without a false alarm in these runs:
           one more than the counter's largest value at a boundary of any negative run, in the counter's own units
           (micro-dollars, milliseconds), and at least what the rule accepts. NA where there is no negative run, or the
@@ -151,10 +154,14 @@ def scorecard(
             msg = f"by={key!r}: the result has a column of this name; rename yours"
             raise SettingError(msg)
     asked = _rules(rules)
-    rows = as_runs(runs)
-    units = units_of(rows, scope="run", by=by)
-    truth = truth_of(rows, positive)
-    scores = scores_of(rows, asked, truth, scope=scope, converged=converged)
+    material = material_of(runs, asked, scope=scope, keys=keys, positive=positive)
+    if converged and material.runs is None and any(map(watches_repeats, asked)):
+        msg = "converged=True looks at what calls gave, and a table with a row per step holds no results: pass runs"
+        raise SettingError(msg)
+    table = material.ledger.runs
+    units = units_of_table(table, by) if material.runs is None else units_of(material.runs, scope="run", by=by)
+    truth = truth_of(material, positive)
+    scores = scores_of(material, asked, truth, scope=scope, converged=converged)
     known = units[truth.known]
     groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
     words = _Words(truth, scores, confidence)
@@ -163,7 +170,7 @@ def scorecard(
         title=f"What {count(len(asked), 'stop rule')} would have caught, and at which cost",
         frame=frame,
         sentences=tuple(words.sentences(groups)),
-        notes=(*words.data(rows, known.index.to_numpy()), *words.limits(groups, known, rows)),
+        notes=(*words.data(material, known.index.to_numpy()), *words.limits(groups, known)),
         table=frame[[*keys, *_TABLE]],
     )
 
@@ -331,9 +338,9 @@ class _Words:
             return f"the {count(n, 'run')} that ended by {'itself' if n == 1 else 'themselves'}"
         return f"the {count(n, 'run')} that did not fail"
 
-    def data(self, runs: Sequence[Run], known: Ints) -> Iterator[str]:
+    def data(self, material: Material, known: Ints) -> Iterator[str]:
         """The quality of the data: labels, and what is left out."""
-        total, n = len(runs), len(known)
+        total, n = material.ledger.n_runs, len(known)
         if not total:
             yield "There are no runs."
             return
@@ -351,7 +358,9 @@ class _Words:
             verb = "is" if total - n == 1 else "are"
             yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label nobody knows what they are."
         yield from self._unknown(known)
-        yield from self._cut(runs, known)
+        yield from self._cut(material, known)
+        if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
+            yield "Whether an alarm converged is not known, because a table with a row per step holds no results."
 
     def _unknown(self, known: Ints) -> Iterator[str]:
         hanging = [(s.alarms, int(s.alarms.unknown[known].sum())) for s in self.scores.rules]
@@ -370,12 +379,15 @@ class _Words:
                 how = "NA" if untold == raised else "without them"
                 yield f"What {of} would have saved in {name} is not known: the total is {how}."
 
-    def _cut(self, runs: Sequence[Run], known: Ints) -> Iterator[str]:
-        reasons = pd.Series([runs[place].stop_reason for place in known.tolist() if runs[place].censored], dtype=object)
-        if len(reasons):
-            verb = "was" if len(reasons) == 1 else "were"
+    def _cut(self, material: Material, known: Ints) -> Iterator[str]:
+        cut = known[material.cut[known]].tolist()
+        told = material.reasons
+        reasons = pd.Series([] if told is None else [told[place] for place in cut], dtype=object)
+        if cut:
+            verb = "was" if len(cut) == 1 else "were"
+            why = f" ({_tally(reasons)})" if len(reasons) else ""
             yield (
-                f"{len(reasons):,} of {count(len(known), 'run')} {verb} cut ({_tally(reasons)}): a rule may have fired "
+                f"{len(cut):,} of {count(len(known), 'run')} {verb} cut{why}: a rule may have fired "
                 "later, so there may be more alarms, and more to save."
             )
         detected = reasons[reasons.isin(_DETECTED)]
@@ -385,7 +397,7 @@ class _Words:
                 "that a rule of this kind alarms there shows nothing, and the stop may be why the run is positive."
             )
 
-    def limits(self, groups: Sequence[Group], known: pd.DataFrame, runs: Sequence[Run]) -> Iterator[str]:
+    def limits(self, groups: Sequence[Group], known: pd.DataFrame) -> Iterator[str]:
         """What limits the answer."""
         places = known.index.to_numpy()
         early = sum(int(score.alarms.early[places].sum()) for score in self.scores.rules)
@@ -401,7 +413,7 @@ class _Words:
                 yield f"Intervals resample {size} {word}s, because runs of a {word} are not independent."
                 if min(sizes) < _FEW_CLUSTERS:
                     yield f"So few {word}s make rough intervals."
-        tasks = {runs[place].task for place in places.tolist()}
+        tasks = {*known["task"]}
         if len(places) > 1 and len(tasks) == 1 and tasks != {""}:
             yield "All runs are of one task: intervals are about this task and say nothing of others."
         if len(self.scores.rules) > 1:

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from boolab.counterfactuals import Recorded, ledgers_of
 from boolab.errors import SettingError
 from boolab.fires import Places
-from boolab.labels import label
-from boolab.ledger import LABEL, Flags, Ints, Scope, ledger_of
+from boolab.frames import as_runs
+from boolab.labels import check_keys, flag_of, label, mapping_of
+from boolab.ledger import LABEL, Flags, Ints, Ledger, Scope, ledger_of
 from boolab.stats.alarms import SAVED, UNTOLD, Alarms, Reach, alarms_of, reach_of
 from boolab.stats.finding import shorten
 from boolab.stats.intervals import ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
 from boolab.stats.units import clusters_of
 from boolab.stop import StopRule
+from boolab.store.opening import begins_as_sqlite
 from boolab.types import MICRO, Run
 
 Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
@@ -47,25 +51,95 @@ class Truth(NamedTuple):
     user: bool = False
 
 
-def truth_of(runs: Sequence[Run], positive: Positive | None) -> Truth:
+class Material(NamedTuple):
+    """The recordings that are judged; arrays have a place for each run.
+
+    Attributes:
+        ledger: Their columns, with the counters of what the rules watch.
+        runs: The runs; None where there are only their columns, from a table with a row for each step.
+        cut: Whether the record was cut.
+        reasons: The stop reasons; None where a table does not hold them.
+    """
+
+    ledger: Ledger
+    runs: Sequence[Run] | None
+    cut: Flags
+    reasons: Sequence[str] | None
+
+
+def material_of(
+    recorded: Recorded,
+    rules: Sequence[StopRule],
+    *,
+    scope: Scope,
+    keys: Sequence[str] = (),
+    positive: Positive | None = None,
+) -> Material:
+    """What is judged, from whatever holds it.
+
+    Args:
+        recorded: Runs, a table with a row for each step, or the path of such a table or of a store.
+        rules: What is watched.
+        scope: `turn` or `run`.
+        keys: The columns that keep groups apart.
+        positive: What is to be found.
+
+    Raises:
+        SettingError: if a table lacks a column, or cannot tell what a rule watches.
+    """
+    detectors = [detector for rule in rules for detector in rule.detectors()]
+    if isinstance(recorded, pd.DataFrame) or (isinstance(recorded, str | Path) and not begins_as_sqlite(recorded)):
+        more = [positive] if isinstance(positive, str) else []
+        try:
+            ledger = Ledger.joined([*ledgers_of(recorded, detectors, scope, [*keys, *more])])
+        except SettingError as error:
+            if not (more and str(error).startswith(f"by={positive!r}: ") and positive not in keys):
+                raise
+            raise SettingError(str(error).replace("by=", "positive=", 1)) from None
+        heads = ledger.runs
+        cut = ~ledger.ended if "censored" not in heads else heads["censored"].to_numpy(dtype=bool)
+        return Material(ledger, None, cut, heads["stop_reason"].tolist() if "stop_reason" in heads else None)
+    runs = as_runs(recorded)
+    cut = np.array([run.censored for run in runs], dtype=bool)
+    return Material(ledger_of(runs, detectors, scope), runs, cut, [run.stop_reason for run in runs])
+
+
+def truth_of(material: Material, positive: Positive | None) -> Truth:
     """What is to be found in runs: what the user says; else failure by label; else, where no run has one, the proxy.
 
     Raises:
         SettingError: if `positive` cannot be read, or a label is neither True nor False.
     """
     if positive is not None:
-        # A callable may look at the label of success; a mapping or a setting must not fall back on it.
-        bare = runs if callable(positive) else [replace(run, success=None) for run in runs]
         try:
-            flags = [run.success for run in label(bare, positive)]
+            flags = _flags(material, positive)
         except SettingError as error:
             msg = f"positive: {error}"
             raise SettingError(msg) from None
         name = positive if isinstance(positive, str) else str(getattr(positive, "__name__", UNNAMED))
         return _told(flags, UNNAMED if name == "<lambda>" else name)._replace(user=True)
-    if any(run.success is not None for run in runs):
-        return _told([None if run.success is None else not run.success for run in runs], FAILED)
-    return _told([run.censored for run in runs], NOT_ENDED)._replace(proxy=True)
+    ledger = material.ledger
+    if ledger.success_by == LABEL:
+        return Truth(ledger.success >= 0, ledger.success == 0, FAILED)
+    return Truth(np.ones(ledger.n_runs, dtype=bool), material.cut, NOT_ENDED, proxy=True)
+
+
+def _flags(material: Material, positive: Positive) -> list[bool | None]:
+    """What the user says of each run."""
+    if material.runs is not None:
+        # A callable may look at the label of success; a mapping or a setting must not fall back on it.
+        bare = material.runs if callable(positive) else [replace(run, success=None) for run in material.runs]
+        return [run.success for run in label(bare, positive)]
+    table = material.ledger.runs
+    ids = table["run_id"].tolist()
+    if isinstance(positive, str):
+        return [flag_of(cell, f"of run {run_id}") for cell, run_id in zip(table[positive], ids, strict=True)]
+    if callable(positive):
+        msg = "a callable looks at runs, and a table with a row per step holds none: pass runs, or labels by run id"
+        raise SettingError(msg)
+    labels = mapping_of(positive)
+    check_keys(labels, {*ids}, "run_id")
+    return [flag_of(labels[run_id], f"of {run_id!r}") if run_id in labels else None for run_id in ids]
 
 
 def _told(flags: Sequence[bool | None], name: str) -> Truth:
@@ -95,18 +169,17 @@ class Scores:
     positive_is: str
 
 
-def scores_of(runs: Sequence[Run], rules: Sequence[StopRule], truth: Truth, *, scope: Scope, converged: bool) -> Scores:
+def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, scope: Scope, converged: bool) -> Scores:
     """What each rule makes of each run.
 
     Args:
-        runs: The runs.
+        material: The runs.
         rules: The rules.
         truth: What is to be found.
         scope: `turn` or `run`.
         converged: Whether an alarm that converged is a false one.
     """
-    turns = scope == "turn"
-    ledger = ledger_of(runs, [detector for rule in rules for detector in rule.detectors()], scope)
+    turns, ledger, runs = scope == "turn", material.ledger, material.runs
     places = Places(ledger, turns=turns)
     negative = truth.known & ~truth.positive
     scores = []

@@ -82,7 +82,31 @@ def units_of(runs: Data, *, scope: Scope = "turn", by: str | Sequence[str] | Non
         pieces = [(row, unit) for row, run in enumerate(listed) for unit in _units_of_run(run, scope)]
         rows = [row for row, _ in pieces]
         units = _typed({name: [unit[name] for _, unit in pieces] for name in UNIT_COLUMNS if name != "cluster"})
-    units.insert(3, "cluster", units["task"].mask(units["task"] == "", units["run_id"]))
+    return _grouped(units, table.iloc[rows], by)
+
+
+def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """One row for each run of a table that has a row for each, of which nothing is known but what names them.
+
+    Args:
+        table: `run_id`, and `task`, `agent`, `model` and others where they are.
+        by: Columns of it to keep apart.
+
+    Returns:
+        The columns of `by`, then run_id, task and cluster as in `units_of`.
+
+    Raises:
+        SettingError: if there is no such column as one of `by`, or it is known only after a run.
+    """
+    task = table["task"] if "task" in table else [""] * len(table)
+    units = pd.DataFrame({"run_id": _array(table["run_id"], TEXT), "task": _array(task, TEXT)}).fillna("")
+    named = table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})
+    return _grouped(units, named, by)
+
+
+def _grouped(units: pd.DataFrame, table: pd.DataFrame, by: str | Sequence[str] | None) -> pd.DataFrame:
+    """The units with their clusters, and the columns of `by` in front; `table` has a row for each of them."""
+    units.insert([*units].index("task") + 1, "cluster", units["task"].mask(units["task"] == "", units["run_id"]))
     for place, name in enumerate(keys_of(by)):
         if name not in table:
             msg = f"by={name!r}: there is no such column; columns: {', '.join(map(str, table.columns))}"
@@ -93,7 +117,7 @@ def units_of(runs: Data, *, scope: Scope = "turn", by: str | Sequence[str] | Non
         if name in units:
             units = units[[name, *(other for other in units if other != name)]]
         else:
-            units.insert(place, name, table[name].iloc[rows].array)
+            units.insert(place, name, table[name].array)
     return units
 
 
