@@ -79,7 +79,8 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
             except ValueError as error:
                 damage.note(number, str(error))
         else:
-            runs += runs_of(value, f"{path.stem}/{len(runs) + 1}", cut=damage.cut, taken={run.run_id for run in runs})
+            name, taken = f"{path.stem}/{len(runs) + 1}", {run.run_id for run in runs}
+            runs += runs_of(value, name, cut=damage.cut, taken=taken, damage=damage)
     damage.tell(warn, readable=bool(runs))
     return runs
 
@@ -92,6 +93,7 @@ def runs_of(
     source: str = NAME,
     cut: bool = False,
     taken: Collection[str] = (),
+    damage: Damage | None = None,
 ) -> list[Run]:
     """The run of a trajectory that others wrote, and those of the subagents within it.
 
@@ -102,9 +104,10 @@ def runs_of(
         source: Where the run comes from.
         cut: Whether its file ends before it should.
         taken: Ids of other runs of the file: the parts of a session may all have the session's.
+        damage: Where results are noted that answer no call.
     """
     run_id = _free(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, taken)
-    talk = Talk(source)
+    talk = Talk(source, damage)
     for step in items(trajectory.get("steps")):
         _take(talk, mapping(step))
     pile = _pile(trajectory)
@@ -126,7 +129,8 @@ def runs_of(
         runs.append(run)
     for number, child in enumerate(items(trajectory.get("subagent_trajectories")), 1):
         known = {*taken, run_id, *(run.run_id for run in runs)}
-        runs += runs_of(mapping(child), f"{run_id}/{number}", run_id, source=source, cut=cut, taken=known)
+        name = f"{run_id}/{number}"
+        runs += runs_of(mapping(child), name, run_id, source=source, cut=cut, taken=known, damage=damage)
     return runs
 
 
@@ -193,6 +197,8 @@ def _answers(
     for place, result in enumerate(results):
         failed = mapping(facts[place] if place < len(facts) else None).get("error")
         call_id = reply.calls[place].id if in_order else text(mapping(result).get("source_call_id"))
+        if not in_order and not call_id:
+            continue  # the format allows for observations of no call
         yield call_id, mapping(result), failed if isinstance(failed, bool) else None
 
 

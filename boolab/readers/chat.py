@@ -183,13 +183,13 @@ def read_chats(path: Path, warn: Warn, source: str) -> list[Run]:
         RunFormatError: if nothing in it can be read.
     """
     damage = Damage(path)
-    loose = Chat(source, {})
+    loose = Chat(source, {}, damage)
     runs = []
     for number, value in json_values(path, damage):
         for about, messages in _conversations(value):
-            chat = loose if about is None else Chat(source, about)
+            chat = loose if about is None else Chat(source, about, damage)
             for message in messages:
-                chat.hear(message, damage, number)
+                chat.hear(message, number)
             if about is not None:
                 runs += chat.runs(cut=damage.cut)
     runs += loose.runs(cut=damage.cut)
@@ -235,23 +235,25 @@ class Chat:
     Args:
         source: The name of the format.
         about: What the file says of it, beside its messages.
+        damage: Where damaged messages are noted, and results that answer no call.
     """
 
-    def __init__(self, source: str, about: Mapping[str, Any]) -> None:
-        self.talk = Talk(source)
+    def __init__(self, source: str, about: Mapping[str, Any], damage: Damage) -> None:
+        self.talk = Talk(source, damage)
+        self._damage = damage
         self.about = about
         self.replies: dict[str, Draft] = {}
         system = about.get("system")
         if system:
             self.talk.says("system", content_text(system), opens=False)
 
-    def hear(self, message: object, damage: Damage, line: int) -> None:
+    def hear(self, message: object, line: int) -> None:
         """Take one message."""
         said = message_of(mapping(message))
         if said.get("role") in _ROLES:
             hear(self.talk, said, replies=self.replies)
         else:
-            damage.note(line, "a message without a known role")
+            self._damage.note(line, "a message without a known role")
 
     def runs(self, *, cut: bool) -> list[Run]:
         """The run, if anything was said; its id is empty where the file gives none."""

@@ -112,7 +112,7 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     if path.name.startswith("agent-acompact-"):
         return []
     damage = Damage(path)
-    session = _Session(path)
+    session = _Session(path, damage)
     for number, line in _lines(path, damage):
         if isinstance(line, dict):
             session.take(line)
@@ -120,9 +120,6 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
             damage.note(number, f"a {type(line).__name__} where an object was looked for")
     runs = session.runs()
     damage.tell(warn, readable=bool(runs))
-    for chain in session.chains.values():
-        if chain.lost:
-            warn(f"{path}: {chain.lost:,} tool results answer no call that is in the file; left out")
     return runs
 
 
@@ -186,8 +183,9 @@ class _Note:
 class _Session:
     """The lines of one file, sorted into the session and its subagents."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, damage: Damage) -> None:
         self.path = path
+        self._damage = damage
         self.chains: dict[str, _Chain] = {}
         self.ids: Counter[str] = Counter()
         self._places: dict[str, int] = {}
@@ -215,7 +213,7 @@ class _Session:
             if kind in ("user", "assistant"):
                 self.ids[text(line.get("sessionId"))] += 1
             if owner not in self.chains:
-                self.chains[owner] = _Chain(self._parents)
+                self.chains[owner] = _Chain(self._parents, self._damage)
             self.chains[owner].take(line, place, parent)
 
     def _owner(self, line: Mapping[str, Any], uuid: str, parent: int) -> str:
@@ -253,19 +251,17 @@ class _Session:
 class _Chain:
     """The lines of one agent, in the file's order."""
 
-    def __init__(self, parents: Sequence[int]) -> None:
+    def __init__(self, parents: Sequence[int], damage: Damage) -> None:
         self._parents = parents
         self._entries: list[_Reply | _Note] = []
         self._replies: dict[str, _Reply] = {}
         self._trunks: set[int] = set()
         """Lines that are known to be no place that a session rewound to."""
-        self._pairing = Pairing()
+        self._pairing = Pairing(damage)
         self._heard: int | None = None
         self._first: int | None = None
         self._last: int | None = None
         self.agent = ""
-        self.lost = 0
-        """How many results answered no call."""
 
     def take(self, line: Mapping[str, Any], place: int, parent: int) -> None:
         """Take one line."""
@@ -352,7 +348,6 @@ class _Chain:
     def _result(self, line: Mapping[str, Any], block: Mapping[str, Any], time: int | None) -> None:
         found = self._pairing.answer(text(block.get("tool_use_id")))
         if found is None:
-            self.lost += 1
             return
         draft, place = found
         call = draft.calls[place]

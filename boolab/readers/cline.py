@@ -140,7 +140,7 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         raise RunFormatError(f"a log of Cline is {LOOKED_FOR}", path=path, line=1)
     if path.name.endswith(_COMPACTION):
         return []
-    session = _Session(about)
+    session = _Session(about, damage)
     for number, message in enumerate(messages, 1):
         if isinstance(message, dict) and message.get("role") in ("user", "assistant"):
             session.take(message)
@@ -148,16 +148,14 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
             damage.note(1, f"message {number} has no role user or assistant")
     run = session.run(path, cut=damage.cut)
     damage.tell(warn, readable=run is not None)
-    if session.talk.lost:
-        warn(f"{path}: {session.talk.lost:,} tool results answer no call that is in the file; left out")
     return [] if run is None else [run]
 
 
 class _Session:
     """The messages of one file, in order."""
 
-    def __init__(self, about: Mapping[str, Any]) -> None:
-        self.talk = Talk(NAME)
+    def __init__(self, about: Mapping[str, Any], damage: Damage) -> None:
+        self.talk = Talk(NAME, damage)
         self.about = about
         self._replies: dict[str, Draft] = {}
         self._written = 0

@@ -122,7 +122,7 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
         RunFormatError: if nothing in it can be read.
     """
     damage = Damage(path)
-    rollout = _Rollout()
+    rollout = _Rollout(damage)
     for number, line in _lines(path, damage):
         if isinstance(line, dict):
             rollout.take(line)
@@ -132,9 +132,6 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     damage.tell(warn, readable=bool(runs))
     if not rollout.known:
         raise RunFormatError(f"a rollout of Codex is {LOOKED_FOR}", path=path, line=1)
-    lost = rollout.account.talk.lost
-    if lost:
-        warn(f"{path}: {lost:,} tool results answer no call that is in the file; left out")
     return runs
 
 
@@ -152,11 +149,11 @@ def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
 class _Rollout:
     """The lines of one file."""
 
-    def __init__(self) -> None:
+    def __init__(self, damage: Damage) -> None:
         self.known = False
         """Whether any line was one of a rollout."""
-        self._items = _Account()
-        self._events: _Account | None = _Account()
+        self._items = _Account(damage)
+        self._events: _Account | None = _Account(damage)
         self._meta: Mapping[str, Any] = {}
         self._ends: dict[str, tuple[bool | None, int | None]] = {}
 
@@ -296,8 +293,8 @@ class _Rollout:
 class _Account:
     """One telling of a session: by its items, or by its events."""
 
-    def __init__(self) -> None:
-        self.talk = Talk(NAME)
+    def __init__(self, damage: Damage) -> None:
+        self.talk = Talk(NAME, damage)
         self.model = ""
         self.draft: Draft | None = None
         """The response that is being told."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from boolab.readers.lines import parse
+from boolab.readers.lines import Damage, parse
 from boolab.types import UNKNOWN_USAGE, Response, Step, Stop, StopReason, ToolCall, ToolResult, Usage
 
 _WITHHELD: Final = re.compile(r"\s*[<\[(*]+\s*redacted\s*[>\])*]+\s*", re.IGNORECASE)
@@ -81,9 +81,14 @@ class Draft:
 
 
 class Pairing:
-    """The calls of a run that have no result yet."""
+    """The calls of a run that have no result yet.
 
-    def __init__(self) -> None:
+    Args:
+        damage: Where results are noted that answer no call.
+    """
+
+    def __init__(self, damage: Damage | None = None) -> None:
+        self._damage = damage
         self._open: dict[str, dict[Draft, list[int]]] = {}
 
     def ask(self, draft: Draft, call: ToolCall) -> None:
@@ -93,9 +98,15 @@ class Pairing:
         draft.results.append(None)
 
     def answer(self, call_id: str) -> tuple[Draft, int] | None:
-        """Which call a result with this id answers: in the latest step that has an open one, its first."""
+        """Which call a result with this id answers: in the latest step that has an open one, its first.
+
+        Returns:
+            The step and the place of the call in it; None (and noted as damage) if it answers none.
+        """
         waiting = self._open.get(call_id)
         if not waiting:
+            if self._damage is not None:
+                self._damage.answers_no_call()
             return None
         latest, places = waiting.popitem()
         place = places.pop(0)

@@ -145,8 +145,6 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     damage.tell(warn, readable=bool(runs))
     if log.unfinished:
         warn(f"{path}: the evaluation did not finish; it holds the {len(runs):,} samples that were done")
-    if log.lost:
-        warn(f"{path}: {log.lost:,} tool results answer no call that is in the file; left out")
     return runs
 
 
@@ -212,7 +210,6 @@ class _Log:
         evaluation = mapping(header.get("eval"))
         config = mapping(evaluation.get("config"))
         self.unfinished = header.get("status", "started") == "started"
-        self.lost = 0
         self.task = text(evaluation.get("task")) or path.stem
         self.model = text(evaluation.get("model"))
         self.agent = _agent(evaluation, mapping(header.get("plan")))
@@ -240,9 +237,7 @@ class _Log:
             seen[run_id] += 1
             if seen[run_id] > 1:
                 run_id += f"#{seen[run_id]}"
-            tale = _Sample(self, sample)
-            runs.append(tale.run(run_id, f"{self.task}/{name}"))
-            self.lost += tale.talk.lost
+            runs.append(_Sample(self, sample, damage).run(run_id, f"{self.task}/{name}"))
         return runs
 
 
@@ -389,7 +384,7 @@ class _Attached:
 class _Sample:
     """One sample: its conversation, with what its events tell."""
 
-    def __init__(self, log: _Log, sample: Mapping[str, Any]) -> None:
+    def __init__(self, log: _Log, sample: Mapping[str, Any], damage: Damage) -> None:
         self._log = log
         self._sample = sample
         self._attached = _Attached(sample)
@@ -398,7 +393,7 @@ class _Sample:
         self._unparsed: list[tuple[Draft, int]] = []
         self._shown: set[str] = set()
         self._messages = [mapping(message) for message in items(sample.get("messages"))]
-        self.talk = Talk(NAME)
+        self.talk = Talk(NAME, damage)
         self.talk.at(epoch_ms(sample.get("started_at")))
         for message in self._messages:
             self._take(message)

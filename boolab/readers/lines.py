@@ -102,6 +102,9 @@ class Damage:
         self.first: tuple[int, str] | None = None
         self.cut = False
         """Whether the file ends before it should, so that nobody knows how its last run ended."""
+        self.line: int | None = None
+        """The line that was read last, from 1; None where a file is one document."""
+        self._unanswering: list[int | None] = []
         self._shown: list[tuple[int, str]] = []
         self._count = 0
 
@@ -112,8 +115,16 @@ class Damage:
             self._shown.append((line, what))
         self.first = self.first or (line, what)
 
+    def answers_no_call(self, line: int | None = None) -> None:
+        """Remember that a tool result answers no call that is in the file, and is left out.
+
+        Args:
+            line: Where it stands; by default the line that was read last.
+        """
+        self._unanswering.append(self.line if line is None else line)
+
     def tell(self, warn: Warn, *, readable: bool) -> None:
-        """Warn of each of the first few, and of how many more there were.
+        """Warn of each of the first few, of how many more there were, and of results that answer no call.
 
         Raises:
             RunFormatError: if there was damage and nothing else was `readable`.
@@ -125,6 +136,12 @@ class Damage:
             warn(f"{self.path}:{line}: {what}; skipped")
         if self._count > _TOLD:
             warn(f"{self.path}:{self._shown[-1][0]}: {self._count - _TOLD:,} more places after this one were skipped")
+        if self._unanswering:
+            count, at = len(self._unanswering), self._unanswering[0]
+            results = "1 tool result answers" if count == 1 else f"{count:,} tool results answer"
+            first = " (this is the first)" if count > 1 and at is not None else ""
+            place = self.path if at is None else f"{self.path}:{at}"
+            warn(f"{place}: {results} no call that is in the file{first}; left out")
 
 
 def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
@@ -174,6 +191,7 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
         number = 0
         while line := file.readline(MAX_LINE + 1):
             number += 1
+            damage.line = number
             if len(line) > MAX_LINE:
                 damage.note(number, f"a line of more than {MAX_LINE:,} bytes")
                 while line and not line.endswith(b"\n"):

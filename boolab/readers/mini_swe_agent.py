@@ -134,7 +134,7 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     whole_run = {"messages": document} if isinstance(document, list) else mapping(document)
     if not isinstance(whole_run.get("messages"), list):
         raise RunFormatError(f"a run of mini-swe-agent is {LOOKED_FOR}", path=path, line=1)
-    tale = _Tale()
+    tale = _Tale(damage)
     for number, message in enumerate(whole_run["messages"], 1):
         if isinstance(message, dict):
             tale.take(message)
@@ -142,16 +142,14 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
             damage.note(1, f"message {number} is no object")
     runs = [] if tale.talk.empty else [tale.run(whole_run, path, cut=damage.cut)]
     damage.tell(warn, readable=bool(runs))
-    if tale.talk.lost:
-        warn(f"{path}: {tale.talk.lost:,} results answer no call that is in the file; left out")
     return runs
 
 
 class _Tale:
     """The messages of one run."""
 
-    def __init__(self) -> None:
-        self.talk = Talk(NAME)
+    def __init__(self, damage: Damage) -> None:
+        self.talk = Talk(NAME, damage)
         self.exit: Mapping[str, Any] = {}
         """What the last message says of the end, if it does."""
         self._waiting: list[tuple[Draft, int]] = []

@@ -113,26 +113,22 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     damage = Damage(path)
     seen: Counter[str] = Counter()
     runs: list[Run] = []
-    lost = 0
     for number, value in json_values(path, damage):
         if isinstance(value, list):
             if not any(_is_event(event) for event in value[:20]):
                 raise RunFormatError(f"a trajectory of OpenHands is {LOOKED_FOR}", path=path, line=number)
-            tale = _Tale(value, None)
+            tale = _Tale(value, None, damage)
             runs += tale.runs(path.stem, cut=damage.cut)
         elif isinstance(value, dict) and ("history" in value or "instance_id" in value):
             row = Row(value, path, seen)
-            tale = _Tale(items(value.get("history")), row)
+            tale = _Tale(items(value.get("history")), row, damage)
             runs += tale.runs(row.run_id, cut=damage.cut)
         else:
             damage.note(number, "no instance with a history")
             continue
-        lost += tale.lost
     damage.tell(warn, readable=bool(runs))
     if not runs:
         raise RunFormatError(f"nothing of OpenHands in it: looked for {LOOKED_FOR}", path=path, line=1)
-    if lost:
-        warn(f"{path}: {lost:,} observations answer no action that is in the file; left out")
     return runs
 
 
@@ -166,13 +162,13 @@ class _Chain:
 class _Tale:
     """The events of one instance, told from their start."""
 
-    def __init__(self, history: Sequence[Any], row: Row | None) -> None:
+    def __init__(self, history: Sequence[Any], row: Row | None, damage: Damage) -> None:
         self._row = row
         self._meter = Meter()
         self._places: dict[int | str, tuple[_Chain, Draft, int]] = {}
         self._stack = [_Chain("" if row is None else row.agent)]
         self._chains = list(self._stack)
-        self.lost = 0
+        self._damage = damage
         for item in history:
             if isinstance(item, list):
                 self._pair([mapping(event) for event in item])
@@ -288,7 +284,7 @@ class _Tale:
                 chain.reason = chain.reason or text(event.get("content"))
                 chain.talk.happened("fault", time, what=one_line(text(event.get("content"))))
             else:
-                self.lost += 1
+                self._damage.answers_no_call()
             return
         owner, draft, number = found
         if draft.results[number] is None:

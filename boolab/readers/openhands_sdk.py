@@ -137,9 +137,6 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     damage.tell(warn, readable=bool(runs))
     if not runs:
         raise RunFormatError(f"no conversation of OpenHands' SDK in it: looked for {LOOKED_FOR}", path=path, line=1)
-    lost = sum(tale.talk.lost for tale, _ in tales)
-    if lost:
-        warn(f"{path}: {lost:,} observations answer no action that is in the file; left out")
     return runs
 
 
@@ -150,7 +147,7 @@ def _told(path: Path, damage: Damage) -> Iterator[tuple[_Tale, str]]:
     for number, value in json_values(path, damage):
         if isinstance(value, dict) and ("history" in value or "instance_id" in value):
             row = Row(value, path, seen)
-            tale = _Tale(row)
+            tale = _Tale(row, damage)
             for event in items(value.get("history")):
                 tale.take(mapping(event))
             yield tale, row.run_id
@@ -159,7 +156,7 @@ def _told(path: Path, damage: Damage) -> Iterator[tuple[_Tale, str]]:
         if not any("kind" in mapping(event) for event in events):
             damage.note(number, "no event with a kind")
             continue
-        single = single or _Tale(None)
+        single = single or _Tale(None, damage)
         for event in events:
             single.take(mapping(event))
     if single is not None:
@@ -169,7 +166,7 @@ def _told(path: Path, damage: Damage) -> Iterator[tuple[_Tale, str]]:
 
 def _conversation(path: Path, damage: Damage) -> tuple[_Tale, str]:
     """The conversation of a folder, from the files of its events."""
-    tale = _Tale(None)
+    tale = _Tale(None, damage)
     names = (_FILE.fullmatch(file.name) for file in path.parent.iterdir())
     found = sorted((int(name[1]), name[0]) for name in names if name is not None)
     try:
@@ -194,8 +191,8 @@ def _conversation(path: Path, damage: Damage) -> tuple[_Tale, str]:
 class _Tale:
     """The events of one conversation, told from their start."""
 
-    def __init__(self, row: Row | None) -> None:
-        self.talk = Talk(NAME)
+    def __init__(self, row: Row | None, damage: Damage) -> None:
+        self.talk = Talk(NAME, damage)
         self._row = row
         self._replies: dict[str, Draft] = {}
         self._usages: Mapping[str, Usage] = {} if row is None else row.usages

@@ -77,13 +77,11 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
                 spans.take(span, damage, number)
         elif not {"resourceMetrics", "resourceLogs"} & document.keys():
             damage.note(number, 'an entry without "resourceSpans"')
-    runs = spans.runs(cut=damage.cut)
+    runs = spans.runs(damage)
     damage.tell(warn, readable=bool(runs))
     if not runs:
         msg = "no span in it is a model's response or an agent's (see gen_ai.operation.name)"
         raise RunFormatError(msg, path=path, line=1)
-    if spans.lost:
-        warn(f"{path}: {spans.lost:,} tool spans began before any response of their run; left out")
     return runs
 
 
@@ -91,8 +89,6 @@ class _Sorted:
     """The spans of a file, sorted into runs."""
 
     def __init__(self) -> None:
-        self.lost = 0
-        """How many spans of tools have no response before them."""
         self._parents: dict[Key, Key] = {}
         self._spans: dict[Key, Span] = {}
         self._above: dict[Key, Span | None] = {}
@@ -109,7 +105,7 @@ class _Sorted:
         if kept.kind:
             self._spans[kept.key] = kept
 
-    def runs(self, *, cut: bool) -> list[Run]:
+    def runs(self, damage: Damage) -> list[Run]:
         """The runs, in the order of their starts."""
         steps = self._steps()
         groups: dict[_Name, _Group] = {}
@@ -120,9 +116,8 @@ class _Sorted:
                 groups[name] = _Group(None if home is None else self._around(home))
             groups[name].take(span, home)
         titles = _titles(groups)
-        found = [group.run(titles[name], titles, cut=cut) for name, group in groups.items() if group.told]
-        self.lost = sum(group.lost for group in groups.values() if group.told)
-        return found
+        damage.line = None  # spans are told in the order of time, not of lines
+        return [group.run(titles[name], titles, damage) for name, group in groups.items() if group.told]
 
     def _steps(self) -> list[Span]:
         """The spans in their order, each response once."""
@@ -225,11 +220,12 @@ class _Group:
     """
 
     def __init__(self, above: _Name | None) -> None:
-        self.lost = 0
         self.above = above
         self._homes: dict[Key, Span] = {}
         self._spans: list[tuple[Span, Span | None]] = []
         self._talk = Talk(NAME)
+        self._known: set[str] = set()
+        """The ids of all calls that were told of, and of results that answer none of them."""
         self._turn: Key | None = None
         self._waiting: Counter[str] = Counter()
         """The ids of the calls of the last response that have no result."""
@@ -250,20 +246,20 @@ class _Group:
             span.kind == CHAT for span, _ in self._spans
         )
 
-    def run(self, run_id: str, titles: Mapping[_Name, str], *, cut: bool) -> Run:
+    def run(self, run_id: str, titles: Mapping[_Name, str], damage: Damage) -> Run:
         """The run."""
-        talk = self._talk
+        talk, cut = self._talk, damage.cut
         agents = [home for home in self._homes.values() if home.kind == AGENT]
         for span, home in self._spans:
             if span.kind == CHAT:
-                self._reply(span, home)
+                self._reply(span, home, damage)
             else:
-                self._execute(span, home)
+                self._execute(span, home, damage)
         for agent in agents:
             talk.at(agent.start)
             talk.at(agent.end)
             if not talk.drafts:
-                self._hear(agent.given, agent, fresh=False)
+                self._hear(agent.given, agent, damage, fresh=False)
         names = (text(home.about.get(_NAMES[home.kind])) for home in self._homes.values())
         stop, error = self._end(agents[-1] if agents else None, cut=cut)
         return talk.run(
@@ -293,7 +289,7 @@ class _Group:
             return "error", drafts[-1].error
         return ("aborted" if drafts[-1].finish_reason == "tool_calls" else None), None
 
-    def _reply(self, span: Span, home: Span | None) -> None:
+    def _reply(self, span: Span, home: Span | None, damage: Damage) -> None:
         """A response."""
         talk = self._talk
         given = span.given
@@ -301,7 +297,7 @@ class _Group:
         self._turn = None if home is None else home.key
         if fresh and home is not None and not any(one.role == "user" and one.text for one in given):
             given = [*home.given, *given]
-        self._hear(given, span, fresh=fresh)
+        self._hear(given, span, damage, fresh=fresh)
         draft = talk.replies(span.end, span.start, _model(span))
         self._waiting.clear()
         self._named.clear()
@@ -323,19 +319,24 @@ class _Group:
         draft = self._talk.drafts[-1]
         call_id = call_id or f"{len(self._talk.drafts)}.{len(draft.calls) + 1}"
         self._talk.asks(draft, call_id, name, arguments)
+        self._known.add(call_id)
         self._waiting[call_id] += 1
         self._named.setdefault(name, []).append(call_id)
         return call_id
 
-    def _hear(self, given: Sequence[Said], span: Span, *, fresh: bool) -> None:
+    def _hear(self, given: Sequence[Said], span: Span, damage: Damage, *, fresh: bool) -> None:
         """What came before a response: results that no span gave, and what users said."""
         talk = self._talk
         opened = False
         for message in given:
+            self._known.update(call_id for call_id, _, _ in message.calls)
             for call_id, content in message.results:
                 waiting = call_id if call_id or not self._waiting else next(iter(self._waiting))
                 if self._waiting[waiting] > 0:
                     self._settle(waiting, content, None, None)
+                elif call_id and call_id not in self._known:  # else it is told again, with the rest of the history
+                    self._known.add(call_id)
+                    damage.answers_no_call()
             if message.role in ("system", "developer"):
                 if not talk.drafts:
                     talk.says("system", message.text, opens=False, time=span.start)
@@ -354,12 +355,13 @@ class _Group:
         end = None if span is None else span.end
         return self._talk.gives(call_id, content, is_error=failed, time=end, duration_ms=took)
 
-    def _execute(self, span: Span, home: Span | None) -> None:
+    def _execute(self, span: Span, home: Span | None, damage: Damage) -> None:
         """A tool's span."""
         about = span.about
         call_id, name = text(about.get("gen_ai.tool.call.id")), text(about.get("gen_ai.tool.name"))
         if not self._talk.drafts:
-            self.lost += home is None or home.kind == AGENT  # within a tool it is the same call, told twice
+            if home is None or home.kind == AGENT:  # within a tool it is the same call, told twice
+                damage.answers_no_call()
             return
         took = None if span.start is None or span.end is None else max(0, span.end - span.start)
         content = result_of(about.get("gen_ai.tool.call.result")) or span.error

@@ -93,8 +93,6 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
     damage.tell(warn, readable=bool(runs))
     if not session.known:
         raise RunFormatError(f"a session of pi is {LOOKED_FOR}", path=path, line=1)
-    if session.talk.lost:
-        warn(f"{path}: {session.talk.lost:,} tool results answer no call that is in the file; left out")
     return runs
 
 
@@ -108,7 +106,7 @@ def _session(path: Path, damage: Damage) -> _Session:
 
 def _tell(path: Path, damage: Damage, tree: _Tree, left: Collection[int] = ()) -> _Session:
     """The session, without the entries at the places that were `left` behind."""
-    session = _Session()
+    session = _Session(damage)
     for number, line in json_lines(path, damage):
         if not isinstance(line, dict):
             damage.note(number, f"a {type(line).__name__} where an object was looked for")
@@ -158,8 +156,8 @@ class _Tree:
 class _Session:
     """One session, told from its start."""
 
-    def __init__(self) -> None:
-        self.talk = Talk(NAME)
+    def __init__(self, damage: Damage) -> None:
+        self.talk = Talk(NAME, damage)
         self.id = ""
         self.known = False
         """Whether any line was one of a session."""

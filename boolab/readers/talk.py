@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable, withheld
-from boolab.readers.lines import json_text, one_line
+from boolab.readers.lines import Damage, json_text, one_line
 from boolab.types import REDACTED, Event, Input, Message, Role, Run, Stop, StopReason, Text, ToolCall, ToolResult
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,6 +23,7 @@ class Talk:
 
     Args:
         source: The name of the format.
+        damage: Where results are noted that answer no call.
 
     Example:
         >>> talk = Talk("some_format")
@@ -35,7 +36,7 @@ class Talk:
         <Run session- no agent/some_format: aborted, 1 steps, 1 calls>
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, damage: Damage | None = None) -> None:
         self.source = source
         self.task = ""
         self.drafts: list[Draft] = []
@@ -43,14 +44,12 @@ class Talk:
         """The earliest time that was heard of."""
         self.last: int | None = None
         """The latest."""
-        self.lost = 0
-        """How many results answered no call."""
         self.models: Counter[str] = Counter()
         """The names of the models, by how many responses they gave."""
         self._prompt: list[Message] = []
         self._inputs: list[Input] = []
         self._events: list[tuple[int | None, str, dict[str, Any]]] = []
-        self._pairing = Pairing()
+        self._pairing = Pairing(damage)
         self._heard: int | None = None
         self._opens = True
         self._asked = False
@@ -147,10 +146,9 @@ class Talk:
         time: int | None = None,
         duration_ms: int | None = None,
     ) -> bool:
-        """The result of a call, found by its id and position; False (and counted as `lost`) if it answers none."""
+        """The result of a call, found by its id and position; False (and noted as damage) if it answers none."""
         found = self._pairing.answer(call_id)
         if found is None:
-            self.lost += 1
             return False
         self.settle(*found, content, is_error=is_error, time=time, duration_ms=duration_ms)
         return True

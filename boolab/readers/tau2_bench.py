@@ -124,7 +124,7 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
             kind = "voice, which is not read" if "ticks" in mapping(simulation) else "without task_id or messages"
             damage.note(1, f"simulation {number} is {kind}")
             continue
-        runs.append(_Simulation(simulation, path, info).run(seen, model, cut=damage.cut and alone))
+        runs.append(_Simulation(simulation, path, info, damage).run(seen, model, cut=damage.cut and alone))
     damage.tell(warn, readable=bool(runs))
     return runs
 
@@ -155,8 +155,8 @@ def _domain_of(path: Path, talk: Talk) -> str:
 class _Simulation:
     """One simulation: who said what."""
 
-    def __init__(self, simulation: Mapping[str, Any], path: Path, info: Mapping[str, Any]) -> None:
-        self.talk = Talk(NAME)
+    def __init__(self, simulation: Mapping[str, Any], path: Path, info: Mapping[str, Any], damage: Damage) -> None:
+        self.talk = Talk(NAME, damage)
         self.simulation = simulation
         self.info = info
         self.path = path

@@ -77,13 +77,13 @@ def read(path: Path, warn: Warn = warn_reader) -> list[Run]:
             entries.append(entry)
         else:
             damage.note(1, f"entry {number} has no task_id or no traj")
-    runs = _runs(path, entries)
+    runs = _runs(path, entries, damage)
     damage.tell(warn, readable=bool(runs))
     return runs
 
 
-def _runs(path: Path, entries: Sequence[Mapping[str, Any]]) -> list[Run]:
-    dialogues = [_Dialogue(path, entry) for entry in entries]
+def _runs(path: Path, entries: Sequence[Mapping[str, Any]], damage: Damage) -> list[Run]:
+    dialogues = [_Dialogue(path, entry, damage) for entry in entries]
     cap = _cap(dialogues)
     group = next((domain for domain in _DOMAINS if domain in path.name.lower()), path.stem)
     seen: Counter[str] = Counter()
@@ -103,13 +103,13 @@ def _cap(dialogues: Sequence[_Dialogue]) -> int | None:
 class _Dialogue:
     """One entry: who said what, in turns."""
 
-    def __init__(self, path: Path, entry: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, entry: Mapping[str, Any], damage: Damage) -> None:
         info = mapping(entry.get("info"))
         self.task_id = entry["task_id"] if isinstance(entry["task_id"], int | str) else json_text(entry["task_id"])
         self.trial = whole(entry.get("trial")) or 0
         self.success = rewarded(entry.get("reward"))
         self.error = text(info.get("error")) or None
-        self.talk = Talk(NAME)
+        self.talk = Talk(NAME, damage)
         self.last: Mapping[str, Any] = {}
         for message in items(entry["traj"]):
             self._take(path, mapping(message))

@@ -106,7 +106,7 @@ def test_real_sessions_are_counted_as_plain_python_counts_them(expected: Expecte
 
 def test_the_fixture_with_every_kind_of_line_is_read_and_what_answers_nothing_is_told() -> None:
     path = shared("agent-sessions/claude/small.jsonl")
-    with pytest.warns(ReadWarning, match="1 tool results answer no call"):
+    with pytest.warns(ReadWarning, match="1 tool result answers no call"):
         main, side = read(path)
     assert (main.n_steps, side.n_steps, side.parent_run_id) == (2, 3, main.run_id)
     assert [event.kind for event in main.events][:2] == ["compaction", "fault"]

@@ -302,7 +302,7 @@ def test_a_rollback_past_the_beginning_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_results_that_answer_no_call_are_told(tmp_path: Path) -> None:
-    with pytest.warns(ReadWarning, match="1 tool results answer no call"):
+    with pytest.warns(ReadWarning, match="1 tool result answers no call"):
         one(tmp_path, user(), gives(), says())
 
 

@@ -267,7 +267,7 @@ def test_results_are_paired_by_id_and_position_and_lost_ones_are_told(tmp_path: 
     path = write(tmp_path, sample(asks("c"), gives("c", "one"), asks("c"), gives("c", "two"), gives("x")))
     runs, told = runs_of(path)
     assert [step.results[0] and step.results[0].content for step in runs[0].steps] == ["one", "two"]
-    assert told == [f"{path}: 1 tool results answer no call that is in the file; left out"]
+    assert told == [f"{path}: 1 tool result answers no call that is in the file; left out"]
 
 
 def test_a_sample_that_is_there_twice_has_an_id_of_its_own_and_one_that_is_none_is_told(tmp_path: Path) -> None:

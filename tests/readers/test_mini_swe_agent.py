@@ -259,7 +259,7 @@ def test_results_that_answer_no_call_are_told(tmp_path: Path) -> None:
     told: list[str] = []
     read(write(tmp_path, asks("ls"), gives("c0"), gives("c7")), told.append)
     assert len(told) == 1
-    assert "1 results answer no call" in told[0]
+    assert "1 tool result answers no call" in told[0]
 
 
 def test_a_list_of_texts_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_the_first_of_two_observations_is_the_result_and_one_of_nothing_is_told(
     path = write(tmp_path, [act(1), see(1, content="one"), see(1, content="two"), see(9)])
     runs, told = runs_of(path)
     assert [result and result.content for result in runs[0].steps[0].results] == ["one"]
-    assert told == [f"{path}: 1 observations answer no action that is in the file; left out"]
+    assert told == [f"{path}:1: 1 tool result answers no call that is in the file; left out"]
 
 
 @pytest.mark.parametrize(

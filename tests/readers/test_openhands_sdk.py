@@ -131,7 +131,7 @@ def test_events_that_are_missing_or_damaged_are_told(tmp_path: Path) -> None:
     assert (run.run_id, run.n_steps, run.stop_reason) == ("copy", 1, "aborted")
     assert [message.split(": ", 1)[1] for message in told[:1]] == ["events 1 to 1 are missing; skipped"]
     assert f"{names[4].name} cannot be read" in told[1]
-    assert "1 observations answer no action" in told[2]
+    assert "1 tool result answers no call" in told[2]
 
 
 def test_rows_of_an_evaluation_have_their_label_their_limit_and_their_error() -> None:

@@ -101,7 +101,7 @@ def test_calls_of_a_response_that_was_aborted_were_dropped() -> None:
 
 
 def test_sessions_of_version_1_are_read_line_by_line() -> None:
-    with pytest.warns(ReadWarning, match="1 tool results answer no call"):
+    with pytest.warns(ReadWarning, match="1 tool result answers no call"):
         (run,) = load_runs(own("pi/version1.jsonl"))
     assert [step.turn for step in run.steps] == [1, 2, 2]
     assert [step.response.finish_reason for step in run.steps] == ["length", "tool_calls", None]

@@ -71,7 +71,6 @@ def test_ids_that_come_again_are_answered_by_place() -> None:
     assert not talk.gives("c", "four", is_error=None)
     run = talk.run("r")
     assert [[result and result.content for result in step.results] for step in run.steps] == [["one", "two"], ["three"]]
-    assert talk.lost == 1
 
 
 def test_arguments_that_do_not_parse_keep_their_text_and_are_marked_unless_they_were_kept_back() -> None:
