@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, cycle_period
 from boolab.events import run_events
+from boolab.families import parent_steps
 from boolab.stop import COUNTERS, Progress, StopRule
 from boolab.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 
@@ -47,14 +48,22 @@ def runs_df(runs: Runs) -> pd.DataFrame:
 
     Returns:
         The columns of `RUN_COLUMNS`, then one `Int64` (or `string`) column for each key of `Run.settings`. A setting
-        beyond 64 bits is text.
+        beyond 64 bits is text. `parent_step` is the step of its parent whose call started a subagent, where the parent
+        is among the runs and tells.
 
     Example:
         >>> list(runs_df([]).columns)[:3]
         ['run_id', 'agent', 'model']
     """
     rows = as_runs(runs)
-    return _frame([*RUN_COLUMNS, *setting_columns(rows, _RUN_NAMES)], rows)
+    started = parent_steps(rows)
+    columns = [
+        column._replace(get=lambda run: None if run.parent_run_id is None else started.get(run.run_id))
+        if column.name == "parent_step"
+        else column
+        for column in RUN_COLUMNS
+    ]
+    return _frame([*columns, *setting_columns(rows, _RUN_NAMES)], rows)
 
 
 def setting_columns(runs: Iterable[Run], taken: Container[str]) -> list[Column]:
@@ -389,6 +398,7 @@ RUN_COLUMNS = [
     Column("task", TEXT, lambda run: run.task or None),
     Column("source", TEXT, lambda run: run.source),
     Column("parent_run_id", TEXT, lambda run: run.parent_run_id),
+    Column("parent_step", INT, lambda _: None),  # its parent tells: see runs_df
     Column("branched_from", TEXT, _branch("run_id")),
     Column("branched_at", INT, _branch("step")),
     Column("seed", INT, lambda run: run.seed),

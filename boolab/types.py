@@ -409,7 +409,8 @@ class Run:
             the summary and the sentinel of a limit after which it went on. Those after the last step stand before one
             that never was.
         source: Where the record comes from: `boolab`, or the format of a log.
-        parent_run_id: The run that started this one, or that it branched off from.
+        parent_run_id: The run that started this one, if it is a subagent's. At which step stands in the parent's event
+            `subagent`. A branch has no parent: its event `branch` names the run that it branched off from.
         seed: What was passed to the model as its seed.
         started_at: When it began; None under a virtual clock.
         duration_ms: Milliseconds from its start to its end; None where a log does not tell.

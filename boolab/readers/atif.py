@@ -8,7 +8,7 @@ more; github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md):
 - A result answers the call of the same step with its id; results without ids answer the calls in order, if there are
   as many. The format has no errors and no finish reasons, so both are unknown.
 - `prompt_tokens` hold the cached ones already.
-- Embedded `subagent_trajectories` are runs of their own.
+- Embedded `subagent_trajectories` are runs of their own; a result's `subagent_trajectory_ref` says who started one.
 - Where `source` is kept back, a step with a model's marks (metrics, calls, reasoning) is an agent's.
 - agentpile's own `extra` says what was labelled, which results were errors, and which agent step is really the
   simulated user's (github.com/yzhao062/agentpile).
@@ -185,6 +185,9 @@ def _reply(talk: Talk, step: Mapping[str, Any], time: int | None) -> None:
     results = items(mapping(step.get("observation")).get("results"))
     for call_id, result, failed in _answers(step, reply, results):
         talk.gives(call_id, content_text(result.get("content")), is_error=failed, time=time)
+        for ref in items(result.get("subagent_trajectory_ref")):
+            child = text(mapping(ref).get("trajectory_id")) or text(mapping(ref).get("session_id"))
+            talk.starts(reply, call_id, child or None, time=time)
 
 
 def _answers(

@@ -20,7 +20,8 @@ the tree as well.
 
 Subagents are runs of their own, by their `agentId`: from `<session>/subagents/agent-*.jsonl`, from `agent-*.jsonl`
 beside the session, or from `isSidechain` lines within it. Files `agent-acompact-*` are calls of the compaction, not
-work.
+work. Which call started one stands in the call's result (`toolUseResult.agentId`); of older sessions, whose results do
+not say it, the call has the subagent's prompt.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from boolab.readers.lines import (
     json_text,
     mapping,
     one_line,
+    parse,
     text,
     warn_reader,
     whole,
@@ -80,6 +82,8 @@ _EVENTS: Final = {
     "retry": "retry",
     "rewind": "rewind",
 }
+_DELEGATES: Final = ("Task", "Agent")
+"""The tools that start subagents."""
 _SYNTHETIC: Final = "<synthetic>"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -230,12 +234,17 @@ class _Session:
         session = stem if stem in self.ids or not self.ids else next(iter(self.ids))
         if folder.name == "subagents":
             session = folder.parent.name
+        told = {agent for chain in self.chains.values() for agent in chain.agents.values()}
+        loose: dict[str, list[str]] = {}
+        for owner, chain in self.chains.items():
+            if owner and owner not in told:
+                loose.setdefault(chain.prompt, []).append(owner)
         found = []
         for owner, chain in sorted(self.chains.items(), key=lambda pair: pair[0] != ""):
             if owner.startswith("acompact"):
                 continue
             run_id, parent = (f"{session}/{owner}", session) if owner else (session, None)
-            run = chain.run(run_id, self._agent(owner, chain), parent)
+            run = chain.run(run_id, self._agent(owner, chain), parent, chain.started(session, loose))
             if run is not None:
                 found.append(run)
         return found
@@ -262,6 +271,8 @@ class _Chain:
         self._first: int | None = None
         self._last: int | None = None
         self.agent = ""
+        self.agents: dict[str, str] = {}
+        """The ids of the subagents that calls have started, by call; "" where a result only tells that one was."""
 
     def take(self, line: Mapping[str, Any], place: int, parent: int) -> None:
         """Take one line."""
@@ -353,6 +364,8 @@ class _Chain:
         call = draft.calls[place]
         more = mapping(line.get("toolUseResult"))
         failed = block.get("is_error")
+        if call.name in _DELEGATES and ("agentId" in more or "totalToolUseCount" in more):
+            self.agents[call.id] = text(more.get("agentId"))
         draft.results[place] = ToolResult(
             call.id,
             content_text(block.get("content")),
@@ -404,8 +417,43 @@ class _Chain:
         below.update(dict.fromkeys(path, found))
         return found
 
-    def run(self, run_id: str, agent: str, parent_run_id: str | None) -> Run | None:
-        """The record; None if the agent was never asked anything and said nothing."""
+    @property
+    def prompt(self) -> str:
+        """What the agent was asked first."""
+        asked = (entry.text for entry in self._entries if isinstance(entry, _Note) and entry.kind == "prompt")
+        return next(asked, "").strip()
+
+    def started(self, session: str, loose: Mapping[str, list[str]]) -> dict[str, tuple[str | None, str]]:
+        """The runs and the names of the subagents that calls have started, by call.
+
+        Args:
+            session: The id of the session, which those of its subagents begin with.
+            loose: The subagents in the file that no result names, by their prompts; those that are found are taken out.
+        """
+        found: dict[str, tuple[str | None, str]] = {}
+        for entry in self._entries:
+            for call in entry.calls if isinstance(entry, _Reply) else ():
+                if call.name not in _DELEGATES:
+                    continue
+                asked = _asked(call)
+                owner = self.agents.get(call.id) or next(iter(loose.get(text(asked.get("prompt")).strip(), ())), "")
+                if owner and not self.agents.get(call.id):
+                    loose[text(asked.get("prompt")).strip()].remove(owner)
+                if owner or call.id in self.agents:
+                    found[call.id] = (f"{session}/{owner}" if owner else None, text(asked.get("subagent_type")))
+        return found
+
+    def run(
+        self, run_id: str, agent: str, parent_run_id: str | None, started: Mapping[str, tuple[str | None, str]]
+    ) -> Run | None:
+        """The record; None if the agent was never asked anything and said nothing.
+
+        Args:
+            run_id: Its id.
+            agent: The agent's name.
+            parent_run_id: The run that this is a subagent of.
+            started: The runs and the names of the subagents that its calls have started, by call.
+        """
         tale = _Tale(self._first)
         for entry in self._entries:
             if isinstance(entry, _Reply):
@@ -418,6 +466,14 @@ class _Chain:
         for reply in tale.drafts:
             reply.settle()
         origin = self._first
+        for step, reply in enumerate(tale.drafts, 1):
+            for call in reply.calls:
+                if call.id in started:
+                    child, name = started[call.id]
+                    facts = {"after_step": step, "run_id": child, "agent": name, "reason": None, "call_id": call.id}
+                    tale.events.append(Event(None, "subagent", facts))
+        if started:
+            tale.events.sort(key=lambda event: event.payload["after_step"])
         return Run(
             run_id=run_id,
             agent=agent,
@@ -496,6 +552,14 @@ class _Tale:
     def _event(self, kind: str, note: _Note, **what: object) -> None:
         time = None if note.time is None or self.origin is None else max(0, note.time - self.origin)
         self.events.append(Event(time, kind, {"after_step": len(self.drafts), **what}))
+
+
+def _asked(call: ToolCall) -> Mapping[str, Any]:
+    """The arguments of a call; none if they cannot be read."""
+    try:
+        return mapping(parse(call.arguments.encode("utf-8", "surrogatepass")))
+    except ValueError:
+        return {}
 
 
 def _kind(line: Mapping[str, Any], said: Sequence[str], *, answers: bool) -> str:

@@ -52,6 +52,7 @@ from boolab.readers.lines import (
     json_values,
     mapping,
     one_line,
+    parse,
     text,
     warn_reader,
     whole,
@@ -88,6 +89,7 @@ _OUTPUTS: Final = {
 _ITEMS: Final = frozenset({"message", "reasoning", *_CALLS, *_HOSTED, *_OUTPUTS})
 _TAG: Final = re.compile(r"\s*<([\w-]++)[^<>\n]*+>")  # possessive: a name that nothing closes is tried once
 _PUT_IN: Final = ("# AGENTS.md instructions", "Warning: ")
+_SPAWN: Final = "spawn_agent"
 _UNDER_WAY: Final = ("in_progress", "incomplete", "searching", "generating")
 _TASKS: Final = ("task_started", "task_complete", "turn_started", "turn_complete")
 _BUDGETS: Final = ("budget_limited", "session_budget_exceeded")
@@ -156,6 +158,8 @@ class _Rollout:
         self._events: _Account | None = _Account(damage)
         self._meta: Mapping[str, Any] = {}
         self._ends: dict[str, tuple[bool | None, int | None]] = {}
+        self._spawns: dict[str, Draft] = {}
+        """The responses whose calls are to start subagents, by call."""
 
     @property
     def account(self) -> _Account:
@@ -223,7 +227,10 @@ class _Rollout:
             given = item.get(_CALLS[kind])
             if kind == "custom_tool_call" and isinstance(given, str) and unreadable(given):
                 given = {"input": given}
-            talk.asks(draft, text(item.get("call_id")) or text(item.get("id")), _tool(kind, item), given)
+            call_id, name = text(item.get("call_id")) or text(item.get("id")), _tool(kind, item)
+            talk.asks(draft, call_id, name, given)
+            if name == _SPAWN:
+                self._spawns[call_id] = draft
         elif kind in _HOSTED:
             call_id = text(item.get("id")) or f"hosted {len(talk.drafts)}.{len(draft.calls)}"
             given = item.get(_HOSTED[kind])
@@ -238,6 +245,9 @@ class _Rollout:
         content, told = content_of(output)
         failed, duration = facts_of(content)
         call_id = text(item.get("call_id"))
+        spawned = _parsed(content) if call_id in self._spawns else {}
+        if text(spawned.get("agent_id")):
+            self._items.talk.starts(self._spawns.pop(call_id), call_id, text(spawned.get("agent_id")), time=time)
         ended, took = self._ends.pop(call_id, (None, None))
         known = (told, failed, ended)
         self._items.talk.gives(
@@ -414,6 +424,14 @@ def _is_put_in(said: str) -> bool:
     tag = _TAG.match(said)
     end = said.rstrip()[-100:]
     return tag is not None and end.endswith(">") and f"</{tag[1]}" in end
+
+
+def _parsed(content: str) -> Mapping[str, Any]:
+    """The JSON object that a result holds; an empty one if it holds none."""
+    try:
+        return mapping(parse(content.encode("utf-8", "surrogatepass")))
+    except ValueError:
+        return {}
 
 
 def _tool(kind: str, item: Mapping[str, Any]) -> str:

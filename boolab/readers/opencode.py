@@ -86,6 +86,7 @@ _CONTENT: Final = ("reasoning", "text", "tool")
 _NOTICES: Final = ("compaction", "retry")
 _ABORTED: Final = "MessageAbortedError"
 _CUT_OFF: Final = "Tool execution aborted"
+_TASK: Final = "task"
 _INVALID: Final = "invalid"
 _NAME: Final = 60  # an id has 30; more bytes than 255 are no file's name
 
@@ -394,6 +395,11 @@ class _Session:
         name = text(part.get("tool"))
         place = len(draft.calls)
         self.talk.asks(draft, text(part.get("callID")), name, arguments)
+        child = text(mapping(state.get("metadata")).get("sessionId")) if name == _TASK else ""
+        if child:
+            agent = text(mapping(state.get("input")).get("subagent_type"))
+            begun = time_ms(mapping(state.get("time")).get("start"))
+            self.talk.starts(draft, text(part.get("callID")), child, agent, begun)
         error = content_text(state.get("error"))
         if status not in ("completed", "error") or (status == "error" and error == _CUT_OFF):
             return

@@ -301,6 +301,8 @@ class _Tale:
         row = self._row
         found = []
         for place, chain in enumerate(self._chains):
+            self._tell_of_start(chain, f"{run_id}/delegate-{place}")
+        for place, chain in enumerate(self._chains):
             main = place == 0
             if main and row is None and chain.talk.empty:
                 continue
@@ -321,6 +323,13 @@ class _Tale:
                 )
             )
         return found
+
+    def _tell_of_start(self, child: _Chain, run_id: str) -> None:
+        """Note with the agent that handed over to a delegate at which step it did."""
+        for chain in self._chains:
+            if child.handed is not None and any(draft is child.handed[0] for draft in chain.talk.drafts):
+                draft, number = child.handed
+                chain.talk.starts(draft, draft.calls[number].id, run_id, child.agent)
 
     def _end(self, chain: _Chain, error: str, cap: int | None, *, cut: bool) -> tuple[Stop, dict[str, int]]:
         """How an agent ended, and the limit that its error tells of."""

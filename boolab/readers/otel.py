@@ -116,6 +116,9 @@ class _Sorted:
                 groups[name] = _Group(None if home is None else self._around(home))
             groups[name].take(span, home)
         titles = _titles(groups)
+        for name, group in groups.items():
+            if group.above in groups and group.told:
+                groups[group.above].start(name, group.home)
         damage.line = None  # spans are told in the order of time, not of lines
         return [group.run(titles[name], titles, damage) for name, group in groups.items() if group.told]
 
@@ -223,6 +226,8 @@ class _Group:
         self.above = above
         self._homes: dict[Key, Span] = {}
         self._spans: list[tuple[Span, Span | None]] = []
+        self._children: list[tuple[Span, _Name]] = []
+        """The subagents that it started, each with the agent's span, or that of the tool which is one."""
         self._talk = Talk(NAME)
         self._known: set[str] = set()
         """The ids of all calls that were told of, and of results that answer none of them."""
@@ -239,6 +244,15 @@ class _Group:
         if span.kind != AGENT:
             self._spans.append((span, home))
 
+    def start(self, name: _Name, home: Span) -> None:
+        """Take note of a subagent, by its first span."""
+        self._children.append((home, name))
+
+    @property
+    def home(self) -> Span:
+        """The first span of the agent, or of the tool that is one."""
+        return min(self._homes.values(), key=lambda home: home.order)
+
     @property
     def told(self) -> bool:
         """Whether a response or an agent is among them: a tool within a tool alone is no run."""
@@ -250,11 +264,16 @@ class _Group:
         """The run."""
         talk, cut = self._talk, damage.cut
         agents = [home for home in self._homes.values() if home.kind == AGENT]
+        children = sorted(self._children, key=lambda pair: pair[0].order, reverse=True)
         for span, home in self._spans:
+            while children and children[-1][0].order < span.order:
+                self._note(*children.pop(), titles)
             if span.kind == CHAT:
                 self._reply(span, home, damage)
             else:
                 self._execute(span, home, damage)
+        while children:
+            self._note(*children.pop(), titles)
         for agent in agents:
             talk.at(agent.start)
             talk.at(agent.end)
@@ -271,6 +290,12 @@ class _Group:
             parent_run_id=None if self.above is None else titles.get(self.above),
             error=error,
         )
+
+    def _note(self, home: Span, name: _Name, titles: Mapping[_Name, str]) -> None:
+        """A subagent was started: by a call of the last response before it."""
+        if self._talk.drafts:
+            call_id, agent = text(home.about.get("gen_ai.tool.call.id")), text(home.about.get(_NAMES[home.kind]))
+            self._talk.starts(self._talk.drafts[-1], call_id, titles[name], agent, home.start)
 
     def _end(self, agent: Span | None, *, cut: bool) -> tuple[StopReason | Stop | None, str | None]:
         """How it ended, and what broke it."""

@@ -49,6 +49,7 @@ class Talk:
         self._prompt: list[Message] = []
         self._inputs: list[Input] = []
         self._events: list[tuple[int | None, str, dict[str, Any]]] = []
+        self._started: list[tuple[Draft, int | None, dict[str, Any]]] = []
         self._pairing = Pairing(damage)
         self._heard: int | None = None
         self._opens = True
@@ -175,6 +176,18 @@ class Talk:
         self.at(time)
         self._events.append((time, kind, {"after_step": len(self.drafts), **what}))
 
+    def starts(self, draft: Draft, call_id: str, run_id: str | None, agent: str = "", time: int | None = None) -> None:
+        """A call of a draft started a subagent.
+
+        Args:
+            draft: The response that asked for the call.
+            call_id: The call's id.
+            run_id: The id that the subagent's run has, as its own reader gives it; None where it is not known.
+            agent: The subagent's name, "" where it is not known.
+            time: When.
+        """
+        self._started.append((draft, time, {"run_id": run_id, "agent": agent, "reason": None, "call_id": call_id}))
+
     def ending(self, *, cut: bool = False) -> StopReason:
         """How it ended as far as its last response tells: `finished` if that asked for no tools, else `aborted`.
 
@@ -222,6 +235,12 @@ class Talk:
         steps = len(self.drafts)
         for _, _, what in reversed(self._events):  # one that was rewound over stands where the rewinding led to
             what["after_step"] = steps = min(what["after_step"], steps)
+        places = {id(draft): step for step, draft in enumerate(self.drafts, 1)}
+        for draft, time, facts in self._started:
+            if id(draft) in places:
+                self._events.append((time, "subagent", {"after_step": places[id(draft)], **facts}))
+        if self._started:
+            self._events.sort(key=lambda event: event[2]["after_step"])
         return Run(
             run_id=run_id,
             agent=agent,

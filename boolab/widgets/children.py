@@ -58,9 +58,10 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
     known: dict[str, tuple[int, int]] = {}
     for child in found.values():
         event = begun.get(child.run_id)
+        place = None
         if event is not None:
             place = places.get((str(event.payload.get("after_step")), str(event.payload.get("call_id"))))
-        else:
+        if place is None:
             place = next((at for at, call in assigned.items() if _asks(call.arguments, child)), None)
         if place is not None:
             known[child.run_id] = place

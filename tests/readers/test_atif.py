@@ -10,6 +10,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.families import Start, starts_of
 from boolab.readers.atif import read, sniff
 from boolab.readers.lines import Head
 from boolab.types import REDACTED, Usage
@@ -48,6 +49,7 @@ def test_steps_of_the_agent_are_steps_but_for_copies_and_those_that_asked_no_mod
         "Where is the atlas?",
     )
     assert (child.run_id, child.parent_run_id, child.n_steps, child.n_tool_calls) == ("binder-1", "shelf-7", 2, 2)
+    assert starts_of(run) == [Start(3, "binder-1")]
 
 
 def test_usage_and_times_are_taken_as_they_stand_and_errors_are_unknown() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.families import Start, starts_of
 from boolab.readers.claude_code import read, sniff
 from boolab.readers.lines import Head
 from boolab.types import Run, ToolResult, Usage
@@ -340,6 +341,36 @@ def test_subagents_within_a_session_are_runs_of_their_own(tmp_path: Path) -> Non
         "look",
     )
     assert (second.parent_run_id, second.agent, second.task) == (SESSION, "subagent", "an old one")
+
+
+def test_a_result_names_the_subagent_that_its_call_started(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    session.say("m1", call("t1"))
+    session.answer("t1")
+    session.say("m2", call("t2", "Task"), call("t3", "Agent"), call("t4", "Task"))
+    session.answer("t3", toolUseResult={"agentId": "a2", "totalToolUseCount": 3})
+    session.answer("t2", toolUseResult={"agentId": "a1"})
+    session.answer("t4", toolUseResult="Error: no such agent")
+    session.say("m3", call("t5", "Task"))
+    session.answer("t5", toolUseResult={"totalToolUseCount": 3})  # an older version, which gives no id
+    session.say("m4", text())
+    run = session.run(tmp_path)
+    assert starts_of(run) == [Start(2, f"{run.run_id}/a1"), Start(2, f"{run.run_id}/a2"), Start(3, None)]
+
+
+def test_of_older_sessions_the_call_has_the_subagents_prompt(tmp_path: Path) -> None:
+    session = Session()
+    session.user("the task")
+    tip = session.say("m1", {"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "look"}})
+    session.parent = None
+    session.user("look", isSidechain=True)
+    session.say("s1", text("looked"), isSidechain=True)
+    session.parent = tip
+    session.answer("t1", toolUseResult={"totalToolUseCount": 0})
+    session.say("m2", text())
+    main, child = read(session.write(tmp_path / f"{SESSION}.jsonl"))
+    assert starts_of(main) == [Start(1, child.run_id)]
 
 
 def test_a_subagents_file_belongs_to_the_session_whose_folder_it_is_in(tmp_path: Path) -> None:

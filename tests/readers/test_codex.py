@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.families import Start, starts_of
 from boolab.readers.codex import read, sniff
 from boolab.readers.lines import Head
 from boolab.reading import HEAD, load_runs
@@ -145,6 +146,14 @@ def test_a_search_that_the_provider_made_keeps_no_run_from_finishing(tmp_path: P
     assert failed(run) == [None]
     under_way = item("web_search_call", status="in_progress", action={})
     assert one(tmp_path, user(), under_way).n_tool_calls == 0
+
+
+def test_a_spawned_agent_is_named_by_the_result_of_its_call(tmp_path: Path) -> None:
+    spawn = item("function_call", name="spawn_agent", arguments='{"message":"look"}', call_id="c2")
+    run = one(tmp_path, user(), asks(), gives(), spawn, gives('{"agent_id":"t-2"}', "c2"), says())
+    assert starts_of(run) == [Start(2, "t-2")]
+    failed_to = one(tmp_path, user(), spawn, gives("no such agent", "c2"), says())
+    assert starts_of(failed_to) == []
 
 
 def test_a_subagent_names_the_run_that_it_belongs_to() -> None:

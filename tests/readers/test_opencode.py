@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.families import Start, starts_of
 from boolab.readers.lines import Head
 from boolab.readers.opencode import inner, read, sniff
 from boolab.reading import load_runs, read_logs
@@ -99,8 +100,9 @@ def test_turns_begin_at_what_users_said_themselves() -> None:
 
 def test_a_compaction_a_retry_and_a_message_that_never_began_are_events() -> None:
     (run,) = load_runs(own(MAIN))
-    assert [event.kind for event in run.events] == ["compaction", "compaction", "fault", "retry", "abort"]
-    assert [event.payload["after_step"] for event in run.events] == [3, 3, 4, 5, 5]
+    happened = [event for event in run.events if event.kind != "subagent"]
+    assert [event.kind for event in happened] == ["compaction", "compaction", "fault", "retry", "abort"]
+    assert [event.payload["after_step"] for event in happened] == [3, 3, 4, 5, 5]
 
 
 def test_an_abort_ends_a_run() -> None:
@@ -127,6 +129,11 @@ def test_times_are_milliseconds() -> None:
 def test_a_child_session_is_a_run_of_its_own() -> None:
     (run,) = load_runs(own("opencode/storage/session/prj_1/ses_child.json"))
     assert (run.run_id, run.parent_run_id, run.agent) == ("ses_child", "ses_main", "explore")
+
+
+def test_a_task_names_the_session_that_it_started() -> None:
+    (run,) = load_runs(own(MAIN))
+    assert starts_of(run) == [Start(5, "ses_child")]
 
 
 def test_the_older_layout_of_parts(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from boolab.errors import RunFormatError
+from boolab.families import Start, starts_of
 from boolab.readers.lines import Head
 from boolab.readers.openhands import read, sniff
 from boolab.reading import HEAD, load_runs
@@ -122,6 +123,7 @@ def test_what_a_delegate_does_is_a_run_of_its_own() -> None:
     assert result.content == "5"
     assert (child.steps[0].results[0] or result).is_error is True
     assert (run.text, run.stop_reason) == ("It costs 5.", "finished")
+    assert starts_of(run) == [Start(1, child.run_id, "BrowsingAgent")]
 
 
 def test_old_pairs_and_the_resolvers_label_are_read() -> None:

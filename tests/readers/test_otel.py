@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.families import Start, starts_of
 from boolab.readers.lines import Head
 from boolab.readers.otel import read, sniff
 from boolab.reading import load_runs
@@ -85,6 +86,7 @@ def test_an_agent_within_another_is_a_run_of_its_own() -> None:
     parent, child = load_runs(own("otel/agents.jsonl"))
     assert (child.run_id, child.parent_run_id, child.agent) == (f"{'a' * 32}/a7", parent.run_id, "expert")
     assert (child.task, child.text, child.stop.reason) == ("Tell of beans", "Beans like sun.", "finished")
+    assert starts_of(parent) == [Start(2, child.run_id, "expert")]
 
 
 def test_an_agent_that_ran_out_of_turns_was_cut_by_a_cap() -> None:
@@ -172,6 +174,7 @@ def test_a_model_that_a_tool_asks_is_no_step_of_the_agent(tmp_path: Path) -> Non
         (1, "sum_up", outer.run_id),
     ]
     assert outer.n_tool_calls == 1
+    assert starts_of(outer) == [Start(1, inner.run_id, "sum_up")]
 
 
 def test_spans_without_an_agent_are_one_run_a_conversation_and_users_open_turns(tmp_path: Path) -> None:
