@@ -14,6 +14,10 @@ Input tokens are `input_tokens` and those written to and read from the cache. A 
 that is the API's default, and Claude Code writes the flag for every failure. A response without `stop_reason` (most
 have none) ends in `tool_calls` if it asked for some, else in `stop`, unless it was interrupted.
 
+A file is one session, as a rule, though a resumed one may begin with lines under the older session's id. Lines belong
+to the session of the line that they follow, and those that follow none to the session that they name: sessions whose
+lines are mixed in one file are runs of their own.
+
 A session is a tree: rewinding to an earlier prompt starts a branch. The run holds the branch that the session went on
 with; an event `rewind` says how many steps were left behind. Only prompts start branches, because parallel calls fork
 the tree as well.
@@ -84,6 +88,7 @@ _EVENTS: Final = {
 }
 _DELEGATES: Final = ("Task", "Agent")
 """The tools that start subagents."""
+_SUBAGENTS: Final = "subagents"
 _SYNTHETIC: Final = "<synthetic>"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -190,19 +195,24 @@ class _Session:
     def __init__(self, path: Path, damage: Damage) -> None:
         self.path = path
         self._damage = damage
-        self.chains: dict[str, _Chain] = {}
+        self.chains: dict[tuple[str, str], _Chain] = {}
+        """By the session, and the subagent's id or ""."""
         self.ids: Counter[str] = Counter()
+        self._homes: dict[str, str] = {}
+        """Under which id the session began that an id stands for."""
         self._places: dict[str, int] = {}
         self._parents: list[int] = []
         self._owners: list[str] = []
+        self._sessions: list[str] = []
         self._prints: list[int] = []
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Take one line."""
-        kind = text(line.get("type"))
+        kind, session = text(line.get("type")), text(line.get("sessionId"))
         uuid = text(line.get("uuid"))
         parent = self._places.get(text(line.get("parentUuid")) or text(line.get("logicalParentUuid")), -1)
         owner = self._owner(line, uuid, parent)
+        home = self._home(session, parent)
         print_ = hash((kind, text(line.get("timestamp")), text(mapping(line.get("message")).get("id"))))
         known = self._places.get(uuid)
         if known is not None and self._prints[known] == print_:
@@ -210,15 +220,26 @@ class _Session:
         place = len(self._parents)
         self._parents.append(parent)
         self._owners.append(owner)
+        self._sessions.append(home)
         self._prints.append(print_)
         if uuid:
             self._places[uuid] = place
         if kind in ("user", "assistant", "system", "attachment"):
             if kind in ("user", "assistant"):
-                self.ids[text(line.get("sessionId"))] += 1
-            if owner not in self.chains:
-                self.chains[owner] = _Chain(self._parents, self._damage)
-            self.chains[owner].take(line, place, parent)
+                self.ids[session] += 1
+            if (home, owner) not in self.chains:
+                self.chains[home, owner] = _Chain(self._parents, self._damage)
+            self.chains[home, owner].take(line, place, parent)
+
+    def _home(self, session: str, parent: int) -> str:
+        """The session that a line is part of, by the id under which that began."""
+        if self.path.parent.name == _SUBAGENTS:
+            return ""
+        if parent >= 0:
+            home = self._sessions[parent]
+            self._homes.setdefault(session, home)
+            return home
+        return self._homes.setdefault(session, session if session or not self._homes else next(iter(self._homes)))
 
     def _owner(self, line: Mapping[str, Any], uuid: str, parent: int) -> str:
         """Whose line it is: "" for the session itself, else the subagent's id."""
@@ -228,26 +249,35 @@ class _Session:
         return text(line.get("agentId")) or before or uuid or "sidechain"
 
     def runs(self) -> list[Run]:
-        """The session's run, then those of its subagents in the order of their first lines."""
-        stem, folder = self.path.stem, self.path.parent
-        del self.ids[""]
-        session = stem if stem in self.ids or not self.ids else next(iter(self.ids))
-        if folder.name == "subagents":
-            session = folder.parent.name
-        told = {agent for chain in self.chains.values() for agent in chain.agents.values()}
-        loose: dict[str, list[str]] = {}
-        for owner, chain in self.chains.items():
-            if owner and owner not in told:
-                loose.setdefault(chain.prompt, []).append(owner)
+        """The run of each session, each before those of its subagents in the order of their first lines."""
+        told = {(home, agent) for (home, _), chain in self.chains.items() for agent in chain.agents.values()}
+        loose: dict[str, dict[str, list[str]]] = {home: {} for home, _ in self.chains}
+        for (home, owner), chain in self.chains.items():
+            if owner and (home, owner) not in told:
+                loose[home].setdefault(chain.prompt, []).append(owner)
         found = []
-        for owner, chain in sorted(self.chains.items(), key=lambda pair: pair[0] != ""):
+        homes = {home: number for number, (home, _) in enumerate(self.chains)}
+        names = self._names()
+        for (home, owner), chain in sorted(self.chains.items(), key=lambda pair: (homes[pair[0][0]], pair[0][1] != "")):
             if owner.startswith("acompact"):
                 continue
+            session = names[home]
             run_id, parent = (f"{session}/{owner}", session) if owner else (session, None)
-            run = chain.run(run_id, self._agent(owner, chain), parent, chain.started(session, loose))
+            run = chain.run(run_id, self._agent(owner, chain), parent, chain.started(session, loose[home]))
             if run is not None:
                 found.append(run)
         return found
+
+    def _names(self) -> dict[str, str]:
+        """The id of each session: the one in the file's name, where that is one of its own."""
+        stem, folder = self.path.stem, self.path.parent
+        del self.ids[""]
+        if folder.name == _SUBAGENTS:
+            return {"": folder.parent.name}
+        homes = {home for home, _ in self.chains}
+        if len(homes) == 1:
+            return dict.fromkeys(homes, stem if stem in self.ids or not self.ids else next(iter(self.ids)))
+        return {home: stem if stem in self.ids and self._homes[stem] == home else home or stem for home in homes}
 
     def _agent(self, owner: str, chain: _Chain) -> str:
         if not owner:

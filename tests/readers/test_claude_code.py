@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,9 +109,11 @@ def test_real_sessions_are_counted_as_plain_python_counts_them(expected: Expecte
 def test_the_fixture_with_every_kind_of_line_is_read_and_what_answers_nothing_is_told() -> None:
     path = shared("agent-sessions/claude/small.jsonl")
     with pytest.warns(ReadWarning, match="1 tool result answers no call"):
-        main, side = read(path)
-    assert (main.n_steps, side.n_steps, side.parent_run_id) == (2, 3, main.run_id)
-    assert [event.kind for event in main.events][:2] == ["compaction", "fault"]
+        main, side, other = read(path)
+    assert (main.n_steps, side.n_steps, side.parent_run_id) == (1, 3, main.run_id)
+    assert (other.run_id, other.n_steps, other.parent_run_id) == ("[trimmed for fixture]", 1, None)
+    assert [event.kind for event in main.events] == ["compaction"]
+    assert [event.kind for event in other.events][:1] == ["fault"]
 
 
 def test_lines_of_one_message_are_one_step_also_with_a_result_between_them(tmp_path: Path) -> None:
@@ -615,3 +618,61 @@ def test_an_agent_called_by_an_agent_has_an_id_of_its_own(tmp_path: Path) -> Non
     session.say("c1", text(), agentId="acompact-1")
     runs = read(session.write(tmp_path / "a.jsonl"))
     assert [run.run_id for run in runs] == [f"{SESSION}/a1", f"{SESSION}/a2"]
+
+
+OTHER = "9e9e9e9e-1111-4222-8333-555555555555"
+
+
+def mixed(one: Session, two: Session) -> list[dict[str, Any]]:
+    """The lines of two sessions, turn and turn about."""
+    for line in two.lines:  # each session has uuids of its own
+        line |= {"uuid": f"v{line['uuid']}", "parentUuid": line["parentUuid"] and f"v{line['parentUuid']}"}
+    return [line for pair in zip_longest(one.lines, two.lines) for line in pair if line is not None]
+
+
+def worked(task: str, steps: int, **always: Any) -> Session:
+    session = Session(**always)
+    session.user(task)
+    for n in range(steps):
+        session.say(f"m{n}", call(f"t{n}"))
+        session.answer(f"t{n}", task)
+    session.say("last", text(f"{task} is done"))
+    return session
+
+
+def test_two_sessions_whose_lines_are_mixed_are_two_runs(tmp_path: Path) -> None:
+    one, two = worked("first", 2), worked("second", 4, sessionId=OTHER)
+    first, second = read(write(tmp_path / f"{SESSION}.jsonl", mixed(one, two)))
+    assert [(run.run_id, run.task, run.n_steps, run.n_tool_calls) for run in (first, second)] == [
+        (SESSION, "first", 3, 2),
+        (OTHER, "second", 5, 4),
+    ]
+    assert {result.content for step in second.steps for result in step.results if result} == {"second"}
+    assert (first.stop_reason, second.stop_reason, second.parent_run_id) == ("finished", "finished", None)
+
+
+def test_subagents_of_mixed_sessions_belong_to_their_own(tmp_path: Path) -> None:
+    one, two = worked("first", 1), worked("second", 1, sessionId=OTHER)
+    two.parent = None
+    two.user("look", isSidechain=True, agentId="a1")
+    two.say("s1", text("looked"), isSidechain=True, agentId="a1")
+    runs = read(write(tmp_path / "mixed.jsonl", mixed(one, two)))
+    assert [(run.run_id, run.parent_run_id) for run in runs] == [
+        (SESSION, None),
+        (OTHER, None),
+        (f"{OTHER}/a1", OTHER),
+    ]
+
+
+def test_a_resumed_session_that_begins_under_an_older_id_is_one_run(tmp_path: Path) -> None:
+    session = Session(sessionId=OTHER)
+    session.user("the task")
+    session.say("m1", text("first"))
+    session.always["sessionId"] = SESSION
+    session.user("go on")
+    session.say("m2", text("second"))
+    session.parent = None  # as after a line that is not in the file
+    session.user("and on")
+    session.say("m3", text("third"))
+    run = session.run(tmp_path)
+    assert (run.run_id, run.n_steps, run.task) == (SESSION, 3, "the task")
