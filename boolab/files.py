@@ -6,12 +6,44 @@ import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from stat import S_IMODE, S_ISREG
 from typing import BinaryIO, Final
 
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_KERNEL: Final = ("/proc", "/sys")
+
+
+def no_file(stat: os.stat_result) -> str:
+    """Why something is no file that could be somebody's: empty if it is one.
+
+    A pipe might be waited for, and a device might not end. What the kernel shows as files says things of the machine,
+    and some of these take what is read away from others; a link in a folder of logs may lead there.
+
+    Args:
+        stat: What the system says of it.
+
+    Example:
+        >>> no_file(os.stat(os.devnull))
+        'a pipe or a device, not a file'
+    """
+    if not S_ISREG(stat.st_mode):
+        return "a pipe or a device, not a file"
+    return "a file of the kernel (/proc or /sys), not one of anybody's" if stat.st_dev in _kernels() else ""
+
+
+@cache
+def _kernels() -> frozenset[int]:
+    """The devices of the file systems in which the kernel shows itself, where there are any of their own."""
+    found = set()
+    for name in _KERNEL:
+        with suppress(OSError):
+            found.add(os.stat(name).st_dev)  # noqa: PTH116 - no path is needed
+    with suppress(OSError):
+        found.discard(os.stat("/").st_dev)  # noqa: PTH116 - as above
+    return frozenset(found)
 
 
 def read_file(path: str | Path, most: int) -> bytes:

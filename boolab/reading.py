@@ -15,12 +15,12 @@ from functools import cache
 from glob import has_magic
 from importlib import import_module
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast, runtime_checkable
 
 import boolab.readers as package
 from boolab.collection import without_collection
 from boolab.errors import ReadWarning, RunFormatError, SettingError
+from boolab.files import no_file
 from boolab.readers.lines import Head, Warn
 from boolab.types import Run
 
@@ -304,10 +304,9 @@ def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[st
                 if named:
                     raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
                 continue
-            if not S_ISREG(stat.st_mode):  # a pipe would be waited for, and a device has no end
+            if why := no_file(stat):
                 if named:
-                    msg = "a pipe or a device, not a file"
-                    raise RunFormatError(msg, path=path)
+                    raise RunFormatError(why, path=path)
                 continue
             if after is None or stat.st_mtime >= after:
                 found.setdefault(os.path.realpath(path), _File(path, stat, named, foldered))

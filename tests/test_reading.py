@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError, SettingError
-from boolab.readers.lines import Head
+from boolab.readers.lines import Head, whole_file
+from boolab.readers.sidecars import sidecar
 from boolab.reading import load_runs, read_logs, readers
 from boolab.saving import save_runs
 from tests.helpers import distinct, play
@@ -170,6 +173,44 @@ def test_pipes_and_devices_are_no_logs_and_nothing_waits_for_them(tmp_path: Path
     for name in ("pipe.jsonl", "zero.json"):
         with pytest.raises(RunFormatError, match="a pipe or a device, not a file"):
             load_runs(tmp_path / name)
+
+
+NO_PROC = pytest.mark.skipif(not Path("/proc/version").is_file(), reason="there is no /proc here")
+
+
+@NO_PROC
+@pytest.mark.parametrize("target", ["/proc/version", "/proc/self/environ", "/sys/kernel/notes"])
+def test_links_to_files_of_the_kernel_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    session(tmp_path / "a.jsonl", name="a")
+    (tmp_path / "b.jsonl").symlink_to(target)
+    if not Path(target).is_file():
+        pytest.skip(f"there is no {target} here")
+    opened: list[str] = []
+    monkeypatch.setattr(Path, "open", _noting(opened, Path.open))
+    assert [Path(row.path).name for row in read_logs(tmp_path).files] == ["a.jsonl"]
+    with pytest.raises(RunFormatError, match=r"a file of the kernel \(/proc or /sys\)"):
+        load_runs(tmp_path / "b.jsonl")
+    assert opened
+    assert not [name for name in opened if name.endswith("b.jsonl")]
+
+
+@NO_PROC
+def test_a_report_that_is_a_link_to_a_file_of_the_kernel_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.traj").write_text('{"environment": "e", "trajectory": [], "info": {}}')
+    (tmp_path / "results.json").symlink_to("/proc/self/environ")
+    assert sidecar(tmp_path / "results.json") is None
+    with pytest.raises(ValueError, match="a file of the kernel"):
+        whole_file(tmp_path / "results.json")
+
+
+def _noting(opened: list[str], real: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(path: Path, *args: Any, **options: Any) -> Any:
+        opened.append(str(path))
+        return real(path, *args, **options)
+
+    return noted
 
 
 def test_links_that_go_in_circles_lead_nowhere(tmp_path: Path) -> None:

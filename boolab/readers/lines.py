@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, Final, TypeAlias
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from boolab.errors import ReadWarning, RunFormatError
+from boolab.files import no_file
 
 MAX_LINE: Final = 64 * 2**20
 """The longest line that is read, in bytes."""
@@ -266,12 +266,11 @@ def whole_file(path: str | Path) -> bytes:
     """What a file holds, if that is no more than a line may have.
 
     Raises:
-        ValueError: if it is more than `MAX_LINE` bytes, or a pipe or a device.
+        ValueError: if it is more than `MAX_LINE` bytes, or no file (`boolab.files.no_file`).
     """
     stat = os.stat(path)  # noqa: PTH116 - thousands of them
-    if not S_ISREG(stat.st_mode):
-        msg = "a pipe or a device, not a file"
-        raise ValueError(msg)
+    if why := no_file(stat):
+        raise ValueError(why)
     with open(path, "rb") as file:  # noqa: PTH123 - as above
         # making room for the most that there could be takes longer than reading what is there
         data = file.read(min(MAX_LINE, stat.st_size) + 1)

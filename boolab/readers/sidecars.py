@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, Final
 
 from boolab.documents import DocumentError, read_yaml
+from boolab.files import no_file
 from boolab.readers.lines import parse
 
 _LARGEST: Final = 16 * 2**20
@@ -24,7 +24,7 @@ def sidecar(path: Path) -> Any:  # noqa: ANN401 - any JSON value
         stat = path.stat()
     except (OSError, ValueError):
         return None
-    fits = S_ISREG(stat.st_mode) and stat.st_size <= _LARGEST
+    fits = not no_file(stat) and stat.st_size <= _LARGEST
     return _value(path, stat.st_mtime_ns, stat.st_size) if fits else None
 
 

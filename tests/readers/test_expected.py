@@ -19,8 +19,8 @@ DECIDED: Final[Mapping[str, tuple[Mapping[str, Any], str]]] = {
     "agent-sessions/claude/small.jsonl": (
         {"turns": 3},
         (
-            "a collection of kinds of lines, no session: two have an agentId and are no side chain, as no real log has; "
-            "the third run is that of the lines whose session's id is trimmed"
+            "a collection of kinds of lines, no session: two have an agentId and are no side chain, as no real log "
+            "has; the third run is that of the lines whose session's id is trimmed"
         ),
     ),
     "agent-sessions/codex/small.jsonl": (
