@@ -8,7 +8,7 @@ from __future__ import annotations
 from boolab.actions import ActionStreak
 from boolab.chants import Chanting
 from boolab.cycles import Cycle
-from boolab.detectors import Detector, Identities, identity_of
+from boolab.detectors import Detector, Identities, check_detector, identity_of
 from boolab.errors import SettingError
 from boolab.mentions import Mentions
 from boolab.scopes import Detections
@@ -30,7 +30,8 @@ def reaches(detector: Detector, n: int, on_unknown: OnUnknown = "error", *, labe
         The rule.
 
     Raises:
-        SettingError: if n is not an integer, or smaller than makes sense for the detector.
+        SettingError: if n is not an integer, or smaller than makes sense for the detector, or the detector is not
+            whole: it lacks an attribute, or its stop reason is not one of those that there are.
 
     Example:
         >>> from boolab.detectors import RepeatStreak
@@ -38,6 +39,7 @@ def reaches(detector: Detector, n: int, on_unknown: OnUnknown = "error", *, labe
         >>> str(reaches(PerMessage(RepeatStreak("ordered")), 3))
         'reaches(per_message(repeat_streak:ordered), 3)'
     """
+    check_detector(detector)
     unless = unless_known(on_unknown)
     threshold = whole(n, label.partition("(")[0] if label else detector.name, detector.least)
     name = label or f"reaches({detector.name}, {n}{unless})"

@@ -337,6 +337,47 @@ class Detector(Protocol):
         ...
 
 
+_ATTRIBUTES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "name": (lambda value: isinstance(value, str) and value != "", "the name of its counter, such as 'looks'"),
+    "reason": (
+        lambda value: value in get_args(StopReason),
+        f"one of {', '.join(get_args(StopReason))} (`stuck` for a detector of your own; stop_rule tells rules apart)",
+    ),
+    "least": (lambda value: type(value) is int, "the smallest threshold that makes sense, such as 1"),
+    "reach": (lambda value: type(value) is int and value >= 0, "how many calls back it compares, such as 0"),
+    "start": (lambda _: True, "its state at the start of a turn, such as 0"),
+    "fold": (callable, "a function of a state and a call that gives the next state and the count"),
+}
+"""What a detector has, each with a check and what is expected."""
+
+
+def check_detector(detector: object) -> None:
+    """Raise `SettingError` unless this is a whole detector; it names what is missing or not accepted.
+
+    Example:
+        >>> check_detector("AAA")
+        Traceback (most recent call last):
+        boolab.errors.SettingError: detector 'AAA' has no attribute `name`: expected the name of its counter...
+    """
+    shown = f"detector {detector!r}"
+    if isinstance(detector, type):
+        msg = f"{shown} is a class: expected one of its instances, such as {detector.__name__}()"
+        raise SettingError(msg)
+    for name, (accepted, expected) in _ATTRIBUTES.items():
+        if not hasattr(detector, name):
+            msg = f"{shown} has no attribute `{name}`: expected {expected}"
+            raise SettingError(msg)
+        value = getattr(detector, name)
+        if not accepted(value):
+            msg = f"{shown}: {name}={value!r} is not accepted: expected {expected}"
+            raise SettingError(msg)
+    try:
+        hash(detector)
+    except TypeError as error:
+        msg = f"{shown} cannot be hashed: make it a frozen dataclass"
+        raise SettingError(msg) from error
+
+
 Fold: TypeAlias = Callable[[Any, Seen], tuple[Any, int | None]]
 Close: TypeAlias = Callable[[Any, Response], tuple[Any, int | None]]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from boolab.compaction import Compaction
-from boolab.detectors import Detector, check_identity
+from boolab.detectors import Detector, check_detector, check_identity
 from boolab.errors import SettingError
 from boolab.scopes import PerMessage, Rearmed
 from boolab.stop import (
@@ -108,6 +108,10 @@ class Guard:
 
     def __post_init__(self) -> None:
         _check_literals(self, "guard")
+        check_detector(self.detector)
+        if self.reason is not None and self.reason not in get_args(StopReason):
+            msg = f"guard: reason={self.reason!r}: expected one of {', '.join(get_args(StopReason))}"
+            raise SettingError(msg)
         thresholds = [threshold for threshold, _ in self.ladder]
         wrong = [action for _, action in self.ladder if action not in get_args(Action)]
         if not self.ladder or wrong or thresholds != sorted(set(thresholds)) or thresholds[0] < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from boolab.detectors import Close, Detector, Seen, closing
+from boolab.detectors import Close, Detector, Seen, check_detector, closing
 from boolab.stop import whole
 from boolab.types import Response, StopReason
 
@@ -33,6 +33,7 @@ class PerMessage:
     _close: Close | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_detector(self.detector)
         object.__setattr__(self, "_close", closing(self.detector))
 
     @property
@@ -90,6 +91,7 @@ class Rearmed:
     _close: Close | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_detector(self.detector)
         object.__setattr__(self, "_close", closing(self.detector))
         whole(self.threshold, f"rearmed: {self.detector.name}", self.detector.least)
 
@@ -154,6 +156,7 @@ class Detections:
     _close: Close | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_detector(self.detector)
         object.__setattr__(self, "_close", closing(self.detector))
         whole(self.threshold, f"detections: {self.detector.name}", self.detector.least)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 import boolab as bl
 from boolab.detector_rules import reaches
@@ -15,6 +17,9 @@ from boolab.detectors import RepeatStreak
 from boolab.errors import SettingError
 from boolab.frames import boundaries_df
 from boolab.ledger import ledger_of
+from boolab.policy import Guard
+from boolab.report.page import page_of
+from boolab.report.study import Question, study_of
 from boolab.scopes import Detections, PerMessage, Rearmed
 from boolab.stop import StopRule, max_steps
 from boolab.types import Run
@@ -128,6 +133,93 @@ def test_a_frame_that_holds_no_calls_cannot_tell_what_these_watch(rule: StopRule
 def test_settings_that_make_no_sense_are_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         make()
+
+
+class Looks:
+    """How many calls of `look` there were: a detector of somebody's own."""
+
+    name = "looks"
+    reason = "stuck"
+    least = 1
+    reach = 0
+    start = 0
+
+    def fold(self, state: int, seen: bl.Seen) -> tuple[int, int]:
+        return (count := state + (seen.name == "look")), count
+
+
+def lacking(name: str) -> Any:
+    """A detector without one of its attributes."""
+    return type("Lacks", (), {key: value for key, value in vars(Looks).items() if key != name})()
+
+
+def with_(**values: Any) -> Any:
+    """A detector with other attributes."""
+    return type("Other", (Looks,), values)()
+
+
+@pytest.mark.parametrize("wrong", ["name", "reason", "least", "reach", "start", "fold"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda detector: reaches(detector, 2),
+        lambda detector: Guard(detector=detector, ladder=((2, "stop"),)),
+        PerMessage,
+        lambda detector: Rearmed(detector, 2),
+        lambda detector: Detections(detector, 2),
+    ],
+)
+def test_a_detector_that_is_not_whole_is_refused_when_a_rule_is_made_of_it(make: Any, wrong: str) -> None:
+    with pytest.raises(SettingError, match=f"has no attribute `{wrong}`: expected"):
+        make(lacking(wrong))
+
+
+@pytest.mark.parametrize(
+    ("detector", "message"),
+    [
+        (
+            with_(reason="too_many_looks"),
+            "reason='too_many_looks' is not accepted: expected one of finished, synth.*stuck",
+        ),
+        (with_(name=""), "name='' is not accepted: expected the name of its counter"),
+        (with_(least="two"), "least='two' is not accepted"),
+        (with_(reach=None), "reach=None is not accepted"),
+        (with_(fold=3), "fold=3 is not accepted: expected a function"),
+        (with_(__hash__=None), "cannot be hashed: make it a frozen dataclass"),
+        (Looks, "is a class: expected one of its instances, such as Looks()"),
+        (None, "detector None has no attribute `name`"),
+    ],
+)
+def test_a_detector_is_refused_with_what_is_expected_of_it(detector: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        reaches(detector, 2)
+
+
+def test_a_stop_reason_of_a_guard_is_one_of_those_that_there_are() -> None:
+    with pytest.raises(
+        SettingError, match="guard: reason='bored': expected one of finished, .*, stuck, aborted, error"
+    ):
+        Guard(detector=RepeatStreak(), ladder=((2, "stop"),), reason="bored")  # type: ignore[arg-type]
+
+
+def test_a_detector_of_ones_own_works_from_the_run_to_the_report(tmp_path: Path) -> None:
+    rule = reaches(with_(), 2, label="looks(2)")
+    items = [[{"tool_calls": [call("look")]}] * n + ["done"] for n in (0, 1, 3, 4)]
+    stopped, whole = ([play(script, stop=stop) for script in items] for stop in (rule, max_steps(50)))
+    table = bl.runs_df(stopped)
+    assert table["stop_reason"].tolist() == ["finished", "finished", "stuck", "stuck"]
+    assert table["stop_rule"].tolist()[2:] == ["looks(2)"] * 2
+    for plot in (bl.plot_stop_reasons, bl.plot_steps):
+        key = plot(stopped, ax=Figure().subplots()).get_legend()
+        assert key is not None
+        assert "stuck 2" in [text.get_text() for text in key.get_texts()]
+    offline = bl.counterfactual(whole, rules=[rule])
+    assert offline["stop_reason"].tolist() == table["stop_reason"].tolist()
+    assert bl.counterfactual(whole, rules=[rule], tally=True)["n_stuck"].item() == 2
+    for file in ("runs.parquet", "runs.jsonl"):
+        bl.save_runs(stopped, tmp_path / file)
+        assert [run.stop for run in bl.load_runs(tmp_path / file)] == [run.stop for run in stopped]
+    assert "stuck" in page_of(study_of([str(tmp_path / "runs.jsonl")], Question()))
 
 
 def test_an_unknown_status_is_an_error_of_its_own_or_ignored() -> None:
