@@ -152,6 +152,14 @@ async def _synthesise(turn: Turn, response: Response) -> bool:
 
 def _log_end(run: Run) -> None:
     stop = run.stop
+    facts = {
+        "run_id": run.run_id,
+        "step": stop.step,
+        "stop_reason": stop.reason,
+        "stop_rule": stop.rule,
+        "stop_threshold": stop.threshold,
+        "stop_value": stop.value,
+    }
     if stop.rule is not None:
         log.info(
             "run %s: stopped by %s at step %d: %s, value %s",
@@ -160,6 +168,7 @@ def _log_end(run: Run) -> None:
             stop.step,
             flat(stop.rule),
             stop.value,
+            extra={"event": "stop", **facts},
         )
     log.info(
         "run %s: left the loop: %s after %d steps, %d tool calls",
@@ -167,4 +176,5 @@ def _log_end(run: Run) -> None:
         stop.reason,
         run.n_steps,
         run.n_tool_calls,
+        extra={"event": "end", **facts, "n_steps": run.n_steps, "n_tool_calls": run.n_tool_calls},
     )

@@ -305,6 +305,8 @@ class Policy:
             in `plain` before the next step, or wrapped as a reminder (`reminder`; from step 2 on).
         input_resets_cap: Whether such a message makes the cap count anew.
         sentinel: Whether a limit ends the run with a visible message.
+        limit_status: `without_text`: a limit that ends the run with anything but a text (calls that were refused, a
+            response that broke off or is empty) leaves a visible message, and a text if there is none.
         summary: What stands before the sentinel: a summary by the `model`, the `static` text, or `none`.
         static_summary: The static text.
         own_words: The harness's own word for a stop reason, in pairs. The reason may be narrowed: by a detector
@@ -377,6 +379,7 @@ class Policy:
     queued: Literal["kept", "plain", "reminder"] = "plain"
     input_resets_cap: bool = False
     sentinel: bool = False
+    limit_status: Literal["none", "without_text"] = "none"
     summary: Literal["model", "static", "none"] = "none"
     static_summary: str = "The work may be unfinished."
     own_words: tuple[tuple[str, str], ...] = ()

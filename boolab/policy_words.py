@@ -393,6 +393,11 @@ _TABLE: Final[Mapping[str, _Said]] = {
         "what happens after", "the counters then", {"kept": "are kept", "fresh": "start anew"}, _continues
     ),
     "sentinel": _Said("what happens after", "a limit leaves a visible message"),
+    "limit_status": _Said(
+        "what happens after",
+        "a limit after anything but a text",
+        {"none": "is like any other", "without_text": "leaves a visible message"},
+    ),
     "summary": _Said(
         "what happens after",
         "a summary after a limit",

@@ -53,6 +53,7 @@ _PRESETS: Final = (
         weakness="looks at the number of steps only",
         last_step="no_tools",
         zero_steps="invalid",
+        limit_status="without_text",
     ),
     Policy(
         name="opencode_v1",

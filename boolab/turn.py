@@ -371,7 +371,7 @@ class Turn:
         self.partial = {}
         index = len(self.talk.steps)
         if self._chatty:
-            log.info("run %s: step_start %d", flat(self.run_id), index + 1)
+            self._log_step_start(index + 1)
         if self.on_event is not None:
             self.tell(start_event(self.talk.next_message, index + 1, self.boundary_ms))
         messages, tools, choice = self.talk.sent, self.offered, "auto"
@@ -391,6 +391,13 @@ class Turn:
         )
         listens = self.on_event is not None or not self.clock.virtual
         return request, self._hear_delta if listens else None
+
+    def _log_step_start(self, step: int) -> None:
+        """Log `step_start 3/5`: the third step under a cap of five; where a cap counts anew, so does this."""
+        cap, counted = self.bounds.on_record().get("steps"), self.steps_completed + 1
+        where = str(step) if cap is None else f"{counted}/{cap}"
+        facts = {"run_id": self.run_id, "turn": self.number, "step": step, "cap": cap, "agent": self.agent.name}
+        log.info("run %s: step_start %s", flat(self.run_id), where, extra={"event": "step_start", **facts})
 
     def _reworded(self) -> tuple[Sequence[Message], tuple[ToolSpec, ...], str]:
         """The request as the policy changes it under a cap: the messages, the tools, and whether they are free."""
@@ -450,7 +457,14 @@ class Turn:
         self.in_step = False
         if None in results:
             names = ", ".join(call.name for call in step.dropped)
-            log.warning("run %s: step %d: tool calls dropped: %s", flat(self.run_id), step.index, flat(names))
+            facts = {"run_id": self.run_id, "step": step.index, "tools": [call.name for call in step.dropped]}
+            log.warning(
+                "run %s: step %d: tool calls dropped: %s",
+                flat(self.run_id),
+                step.index,
+                flat(names),
+                extra={"event": "dropped", **facts},
+            )
         if self.on_event is not None:
             for event in step_events(message, step):
                 self.tell(event)
@@ -657,7 +671,8 @@ class Turn:
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
         """Record something exceptional. What happens inside a step is told after the step; waiting is told at once."""
         if kind == "fault":
-            log.warning("run %s: %s", flat(self.run_id), flat(payload["what"]))
+            facts = {"event": "fault", "run_id": self.run_id, "step": len(self.talk.steps) + self.in_step}
+            log.warning("run %s: %s", flat(self.run_id), flat(payload["what"]), extra=facts)
         if self.in_step and kind in TOLD_AT_ONCE:
             number = len(self.talk.steps) + 1
             self.events.append(Event(self.now(), kind, {"after_step": number, "step_number": number, **payload}))

@@ -48,6 +48,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
         return None
     kind, words = SENTINELS[stop.reason]
     where = f"{words}: {stop.rule} at step {stop.step}."
+    static = f"{where} {turn.policy.static_summary}".rstrip()
     cancelled = None
     if turn.policy.summary != "none":
         response, fault, broken = None, "", False
@@ -62,11 +63,15 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
                 raise
             except BaseException as error:  # noqa: BLE001 - a failure is data
                 response, fault, broken = partial_of(error), describe(error), True
-        static = f"{where} {turn.policy.static_summary}".rstrip()
         turn.wrap_up = WrapUp(response.text if response and not fault else static, response, fault, broken)
         if fault:
             turn.note("fault", what=f"the summary failed: {fault}")
-    if turn.policy.sentinel:
+    last = turn.talk.steps[-1] if turn.talk.steps else None
+    in_text = last is not None and not last.broke_off and last.response.text and not last.response.tool_calls
+    status = turn.policy.limit_status == "without_text" and not in_text
+    if status and turn.wrap_up is None and (last is None or not last.response.text):
+        turn.wrap_up = WrapUp(static)
+    if turn.policy.sentinel or status:
         turn.write_sentinel(kind, where)
     return cancelled
 

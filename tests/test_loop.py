@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import boolab as bl
 from boolab import events_df, runs_df, steps_df
 from boolab.agents import Agent
 from boolab.errors import ModelError, SettingError
@@ -685,6 +686,36 @@ def test_3631_refuses_tool_calls_in_the_last_step_with_an_error_result_each() ->
     assert [r and r.is_error for r in run.steps[1].results] == [True, True]
 
 
+STATUS = Sentinel("cap_hit", "Step limit reached: max_steps(2) at step 2.")
+
+
+def test_3631_tools_called_at_the_last_step_leave_a_status_that_names_the_limit() -> None:
+    run, _ = requests_of(steps("A B", None), steps=2)
+    assert (run.stop_reason, run.sentinel) == ("step_cap", STATUS)
+    assert run.text == "Step limit reached: max_steps(2) at step 2. The work may be unfinished."
+    assert [m.text for m in run.messages[-2:]] == [run.text, STATUS.text]
+    assert bl.runs_df(run)["wrapup_calls"].item() == 0
+
+
+@pytest.mark.parametrize(
+    ("last", "text"),
+    [
+        ({"text": "So far.", "tool_calls": [letter("B")]}, "So far."),
+        ({"text": "half", "error": {"reset": True, "after": 4}}, "half"),
+        ({"error": {"status": 500}}, "Step limit reached: max_steps(2) at step 2. The work may be unfinished."),
+        ({"text": ""}, "Step limit reached: max_steps(2) at step 2. The work may be unfinished."),
+    ],
+)
+def test_3631_any_end_without_a_plain_text_says_which_limit_was_reached(last: dict[str, Any], text: str) -> None:
+    run, _ = requests_of([*steps("A", None), last], steps=2)
+    assert (run.stop_reason, run.text, run.sentinel) == ("step_cap", text, STATUS)
+
+
+def test_3631_a_text_at_the_last_step_needs_no_status() -> None:
+    run, _ = requests_of([*steps("A", None), "All in all."], steps=2)
+    assert (run.text, run.sentinel, run.wrap_up) == ("All in all.", None, None)
+
+
 def test_3631_a_stream_that_breaks_in_the_last_step_still_names_the_limit() -> None:
     run, _ = requests_of([*steps("A", None), {"text": "half", "error": {"reset": True, "after": 4}}], steps=2)
     assert (run.stop_reason, run.stop.rule, run.stop_step) == ("step_cap", "max_steps(2)", 2)
@@ -826,10 +857,38 @@ def test_step_starts_the_stop_and_the_end_are_logged_with_the_run_id(caplog: pyt
     with caplog.at_level(logging.INFO, "boolab.loop"):
         run = play(steps("A A A"), policy=BOOCODE)
     assert [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "boolab.loop"] == [
-        *(("INFO", f"run {run.run_id}: step_start {n}") for n in (1, 2, 3)),
+        *(("INFO", f"run {run.run_id}: step_start {n}/200") for n in (1, 2, 3)),
         ("INFO", f"run {run.run_id}: stopped by doom_loop at step 3: doom_loop(3, ordered), value 3"),
         ("INFO", f"run {run.run_id}: left the loop: doom_loop after 3 steps, 3 tool calls"),
     ]
+
+
+def test_logs_of_steps_count_towards_the_cap_and_carry_fields_for_structured_logging(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "boolab.loop"):
+        run = play(steps("A B C"), policy=BOOCODE, steps=2)
+    records = [r for r in caplog.records if r.name == "boolab.loop"]
+    assert [r.getMessage().removeprefix(f"run {run.run_id}: ") for r in records[:2]] == [
+        "step_start 1/2",
+        "step_start 2/2",
+    ]
+    fields = [(r.event, r.run_id, r.step) for r in records]  # type: ignore[attr-defined]
+    assert fields == [
+        (what, run.run_id, n) for what, n in (("step_start", 1), ("step_start", 2), ("stop", 2), ("end", 2))
+    ]
+    _, second, stop, end = map(vars, records)
+    assert (second["cap"], second["turn"], second["agent"]) == (2, 1, "tester")
+    assert (stop["stop_reason"], stop["stop_rule"], stop["stop_threshold"], stop["stop_value"]) == run.stop[
+        :1
+    ] + run.stop[2:5]
+    assert (end["n_steps"], end["n_tool_calls"]) == (2, 2)
+
+
+def test_without_a_cap_a_step_is_logged_by_its_number_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "boolab.loop"):
+        play(steps("A"), stop=max_tokens(10_000, on_unknown="ignore"))
+    assert [r.getMessage().partition(": ")[2] for r in caplog.records][:2] == ["step_start 1", "step_start 2"]
 
 
 def test_the_tool_phase_returns_a_result_and_decides_nothing() -> None:
