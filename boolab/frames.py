@@ -362,6 +362,12 @@ def _branch(fact: str) -> Callable[[Run], Any]:
     return lambda run: next((event.payload[fact] for event in reversed(run.events) if event.kind == "branch"), None)
 
 
+def _resumed_from(run: Run) -> str | None:
+    """The id of the run that this one went on from; None if it is no resumed run, or one that a branch was made of."""
+    began = next((event for event in reversed(run.events) if event.kind in ("branch", "resumed")), None)
+    return None if began is None or began.kind == "branch" else began.payload.get("run_id")
+
+
 def _wrapup_tokens(run: Run) -> int | None:
     return known_sum(amount for usage in run.outside for amount in (usage.input_tokens, usage.output_tokens))
 
@@ -401,6 +407,7 @@ RUN_COLUMNS = [
     Column("parent_step", INT, lambda _: None),  # its parent tells: see runs_df
     Column("branched_from", TEXT, _branch("run_id")),
     Column("branched_at", INT, _branch("step")),
+    Column("resumed_from", TEXT, _resumed_from),
     Column("seed", INT, lambda run: run.seed),
     Column("started_at", TIME, lambda run: run.started_at),
     Column("n_turns", INT, lambda run: len(list(turns_of(run)))),

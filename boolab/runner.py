@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import uuid
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, suppress
@@ -166,7 +167,9 @@ async def resume(
             started with.
 
     Returns:
-        A record that begins with the steps of the paused one, and takes its place.
+        A record of its own that begins with the steps of the paused one. Its event `resumed` names that run
+        (`run_id`, the column `resumed_from` of `runs_df`) and the `step` after which it went on; its totals include
+        the earlier steps, and its subagents those of the paused run.
 
     Raises:
         SettingError: if the run is not paused, an answer is missing, its policy lets it go on no more, or nothing says
@@ -194,10 +197,15 @@ async def resume(
     setup = (before or Setup(agent))._replace(**_options(options))
     if agent is not None:
         setup = setup._replace(agent=agent)
+    paused, message = run, None
     if run.stop_reason == "step_cap":
-        return await drive(Turn(setup, run.task, paused=run, answer=_continued(run, answer, setup)))
-    pausing = {name for name, spec in offered_tools(before or setup).items() if spec.pauses}
-    return await drive(Turn(setup, run.task, paused=_answered(run, answer, pausing)))
+        message = _continued(run, answer, setup)
+    else:
+        pausing = {name for name, spec in offered_tools(before or setup).items() if spec.pauses}
+        paused = _answered(run, answer, pausing)
+    turn = Turn(setup, run.task, paused=replace(paused, run_id=uuid.uuid4().hex), answer=message)
+    turn.note("resumed", run_id=run.run_id, step=run.n_steps)
+    return await drive(turn)
 
 
 class Live:

@@ -155,7 +155,7 @@ class Turn:
         self.started_at = run.started_at
         self.events = list(run.events)
         self.talk.compactions += run.compactions
-        self.earlier_subagents = run.subagents
+        self.earlier_subagents = tuple(replace(child, parent_run_id=self.run_id) for child in run.subagents)
         self.earlier_wrap_ups = (*run.earlier_wrap_ups, *(() if run.wrap_up is None else (run.wrap_up,)))
         self.talk.inputs += run.inputs
         charged = [event for event in run.events if "charged" in event.payload]

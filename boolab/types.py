@@ -410,7 +410,8 @@ class Run:
             that never was.
         source: Where the record comes from: `boolab`, or the format of a log.
         parent_run_id: The run that started this one, if it is a subagent's. At which step stands in the parent's event
-            `subagent`. A branch has no parent: its event `branch` names the run that it branched off from.
+            `subagent`. A branch or a resumed run has no parent: its
+            event `branch` or `resumed` names the run that it began with.
         seed: What was passed to the model as its seed.
         started_at: When it began; None under a virtual clock.
         duration_ms: Milliseconds from its start to its end; None where a log does not tell.

@@ -72,3 +72,12 @@ def play(items: Any, *, policy: Policy | str = QUIET, agent: Agent | None = None
     model = items if hasattr(items, "respond") else ScriptedModel(items)
     agent = agent or Agent("tester", tools=TOOLS, policy=policy, **settings)
     return run_sync(agent, "go", model=model, **options)
+
+
+def without_ids(run: Run) -> Run:
+    """A run without its own id, and those of the runs that it went on from."""
+    events = [
+        event._replace(payload={**event.payload, "run_id": ""}) if event.kind == "resumed" else event
+        for event in run.events
+    ]
+    return replace(run, run_id="", events=tuple(events))

@@ -21,8 +21,8 @@ from boolab.types import Response, Step, ToolCall, ToolResult
 from tests.helpers import call, distinct, letter, play, steps
 
 DESIGNED = {
-    "runs": "run_id agent model policy task source parent_run_id parent_step branched_from branched_at seed "
-    "started_at n_turns stop_reason stop_step stop_rule stop_threshold stop_value also_true n_steps n_tool_calls "
+    "runs": "run_id agent model policy task source parent_run_id parent_step branched_from branched_at resumed_from "
+    "seed started_at n_turns stop_reason stop_step stop_rule stop_threshold stop_value also_true n_steps n_tool_calls "
     "n_errors n_dropped overshoot wrapup_calls wrapup_tokens input_tokens output_tokens cost_usd duration_ms success "
     "censored error",
     "steps": "run_id turn step start_ms duration_ms ttft_ms finish_reason native_finish_reason n_tool_calls n_errors "

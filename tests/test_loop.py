@@ -7,6 +7,7 @@ import inspect
 import logging
 import pickle
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from boolab.presets import policies
 from boolab.runner import resume, run, run_sync
 from boolab.setup import Setup
 from boolab.stop import error_streak, max_cost, max_steps, max_time, max_tokens
+from boolab.store.writer import Store
 from boolab.tools import ToolContext, tool
 from boolab.turn import Turn
 from boolab.types import Event, Response, Run, Sentinel, Step, StepStart, ToolCall, Usage
@@ -412,11 +414,43 @@ def test_a_pause_comes_before_the_caps_next_check() -> None:
     assert (run.stop_reason, run.stop.also_true) == ("paused", ())
 
 
+def test_a_resumed_run_is_one_of_its_own_that_names_where_it_went_on_from(tmp_path: Path) -> None:
+    first = paused_run()
+    second = asyncio.run(resume(first, "The first one."))
+    assert len({first.run_id, second.run_id}) == 2
+    assert [dict(e.payload) for e in second.events if e.kind == "resumed"] == [
+        {"after_step": 3, "run_id": first.run_id, "step": 3}
+    ]
+    bl.save_runs([first, second], tmp_path / "runs.parquet")
+    bl.save_runs([first, second], tmp_path / "runs.jsonl")
+    with Store(tmp_path / "runs.db") as store:
+        store.add([first, second])
+    for source in ([first, second], *(bl.load_runs(tmp_path / f"runs.{kind}") for kind in ("parquet", "jsonl", "db"))):
+        table = runs_df(source).set_index("run_id")
+        assert table.loc[second.run_id, "resumed_from"] == first.run_id
+        assert table["resumed_from"].notna().sum() == 1
+        assert table["parent_run_id"].isna().all()
+    assert (
+        runs_df(asyncio.run(bl.branch(second, 4, model=ScriptedModel(steps("A")), message="On.")))["resumed_from"]
+        .isna()
+        .all()
+    )
+
+
+def test_each_resumption_after_a_cap_is_a_run_of_its_own() -> None:
+    first = play([{"tool_calls": [call("look", n=n)]} for n in range(9)], policy=BOOCODE, steps=2)
+    second = asyncio.run(resume(first, "Go on."))
+    third = asyncio.run(resume(second, "Go on."))
+    table = runs_df([first, second, third])
+    assert table["resumed_from"].tolist()[1:] == [first.run_id, second.run_id]
+    assert table["run_id"].is_unique
+
+
 def test_a_resumed_run_remembers_steps_budget_and_recent_calls() -> None:
     first = paused_run(steps=4)
     resumed = asyncio.run(resume(first, "The first one."))
     assert (resumed.stop_reason, resumed.stop_step, resumed.n_steps) == ("step_cap", 4, 4)
-    assert resumed.run_id == first.run_id
+    assert resumed.run_id != first.run_id
     assert resumed.steps[2].results[0] is not None
     assert resumed.steps[2].results[0].content == "The first one."
     assert first.steps[2].results[0] is not None

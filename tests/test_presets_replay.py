@@ -32,7 +32,7 @@ from boolab.setup import Question
 from boolab.tools import tool
 from boolab.types import Event, Message, Response, Run, ToolCall, ToolResult
 from tests.cases import cases
-from tests.helpers import TOOLS, call
+from tests.helpers import TOOLS, call, without_ids
 
 MANY = cases(70, suppress_health_check=[HealthCheck.too_slow])
 LIMITED = (*policies.values(), fixed_turns(4), dynamic_turns(2, 2))
@@ -145,7 +145,7 @@ def _finishing(name: str) -> Any:
 
 def same(run: Run) -> Run:
     """A run without what differs between two runs of the same thing."""
-    return replace(run, run_id="", started_at=None, continuation=None)
+    return replace(without_ids(run), started_at=None, continuation=None)
 
 
 CASES = st.composite(lambda draw: Case(draw, draw(st.sampled_from(OFTEN))))
