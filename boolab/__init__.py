@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         UnknownCounter,
         WorkerDied,
     )
-    from boolab.frames import boundaries_df, calls_df, events_df, runs_df, steps_df
+    from boolab.frames import boundaries_df, calls_df, events_df, finish_reasons_df, runs_df, steps_df
     from boolab.inbox import Inbox
     from boolab.labels import label
     from boolab.ledger import recording_df
@@ -178,6 +178,7 @@ __all__ = [
     "events_df",
     "failing_actions",
     "family",
+    "finish_reasons_df",
     "finish_streak",
     "first_divergence",
     "fit_profile",
@@ -274,7 +275,7 @@ _HOMES = {
         "UnknownCounter",
         "WorkerDied",
     ),
-    "frames": ("boundaries_df", "calls_df", "events_df", "runs_df", "steps_df"),
+    "frames": ("boundaries_df", "calls_df", "events_df", "finish_reasons_df", "runs_df", "steps_df"),
     "ledger": ("recording_df",),
     "labels": ("label",),
     "models.hosted": ("AnthropicModel", "OpenAIModel"),

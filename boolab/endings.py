@@ -17,6 +17,9 @@ from boolab.types import Run, Step
 FAILED_FINISH: Final = frozenset({"length", "content_filter", "error"})
 """The finish reasons of a response that did not come to its own end, in boolab's vocabulary."""
 
+FINISHING: Final = frozenset({"attempt_completion", "complete_task", "final_answer", "finish", "submit"})
+"""Tools that end a run by being called: harnesses that have them often log no result (OpenHands logs none)."""
+
 
 def terminated(run: Run) -> bool:
     """Whether the record ended by itself, so that no looser limit would have gone on.
@@ -39,9 +42,10 @@ def terminated(run: Run) -> bool:
 def proxy_success(run: Run) -> bool:
     """Whether the run counts as a success where no label says so.
 
-    It terminated, its last step has no error and no call without a result, and the finish reason of its last response
-    is not `length`, `content_filter` or `error`. A run that a synthesis ended has its answer from there, whatever its
-    last response was. A run without a step answered nothing: it is none.
+    It terminated, its last step has no error and no call without a result (but for a tool in `FINISHING`, which ends a
+    run by being called), and the finish reason of its last response is not `length`, `content_filter` or `error`. A
+    run that a synthesis ended has its answer from there, whatever its last response was. A run without a step answered
+    nothing: it is none.
 
     Args:
         run: The run.
@@ -90,6 +94,28 @@ def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
     return not last.response.tool_calls and _came_to_its_end(last)
 
 
+def finished_unexecuted(run: Run) -> bool:
+    """Whether the run reports that it finished, with calls in its last response that were never executed.
+
+    Args:
+        run: The run.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> model = ScriptedModel([{"tool_calls": [{"name": "ls"}], "finish_reason": "stop"}])
+        >>> finished_unexecuted(run_sync(None, "Hello", model=model, policy="naive"))
+        True
+    """
+    return run.stop_reason == "finished" and bool(run.steps) and _unexecuted(run.steps[-1])
+
+
 def _came_to_its_end(step: Step) -> bool:
     """Whether a step has no error, no call without a result, and no response that was cut off."""
-    return not (step.error or step.dropped) and finish_reason(step.response.finish_reason) not in FAILED_FINISH
+    cut_off = finish_reason(step.response.finish_reason) in FAILED_FINISH
+    return not (step.error or cut_off or _unexecuted(step))
+
+
+def _unexecuted(step: Step) -> bool:
+    """Whether a call of the step got no result, though it should have."""
+    return any(call.name not in FINISHING for call in step.dropped)

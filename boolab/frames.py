@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from boolab.detectors import ErrorStreak, RepeatStreak, arguments_hash, cycle_period
 from boolab.events import run_events
 from boolab.families import parent_steps
+from boolab.finish_reasons import finish_reason
 from boolab.stop import COUNTERS, Progress, StopRule
 from boolab.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 
@@ -172,6 +173,41 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     return _frame(columns, rows)
 
 
+def finish_reasons_df(runs: Runs) -> pd.DataFrame:
+    """Finish reasons against calls, both ways: one row for each finish reason of each model.
+
+    Some providers answer `stop` with calls in the response, others `tool_calls` without one: a loop that believes the
+    word drops the former and waits for the latter. Some sources give no word, and readers infer it (Claude Code's
+    older logs): there it agrees with the calls by itself. See `docs/formats.md`.
+
+    Args:
+        runs: A run, runs, or the path of a store.
+
+    Returns:
+        The columns of `FINISH_COLUMNS`. `model` is the run's, and `provider` what stands before the slash of a name
+        like `openai/gpt-5`; `source` is the format of the log. `finish_reason` is in boolab's vocabulary, NA where
+        none was given. `n_with_calls` and `n_without_calls` add up to `n_steps`, and `n_calls_executed` and
+        `n_calls_dropped` to `n_calls`; dropped calls got no result. The rows of a model are together, its most
+        frequent finish reason first.
+
+    Example:
+        >>> from boolab.models.scripted import ScriptedModel
+        >>> from boolab.runner import run_sync
+        >>> model = ScriptedModel([{"tool_calls": [{"name": "ls"}], "finish_reason": "stop"}])
+        >>> frame = finish_reasons_df(run_sync(None, "Hello", model=model, policy="naive"))
+        >>> frame[["finish_reason", "n_steps", "n_with_calls", "n_calls_executed", "n_calls_dropped"]].values.tolist()
+        [['stop', 1, 1, 0, 1]]
+    """
+    rows: dict[tuple[str, str, str | None], _FinishRow] = {}
+    for run in each_run(runs):
+        for step in run.steps:
+            reason = finish_reason(step.response.finish_reason)
+            row = rows.setdefault((run.model, run.source, reason), _FinishRow(run.model, run.source, reason))
+            row.count(run, step)
+    order = sorted(rows.values(), key=lambda row: (row.model, row.source, -row.n_steps, row.finish_reason or ""))
+    return _frame(FINISH_COLUMNS, order)
+
+
 def as_runs(runs: Runs) -> list[Run]:
     """A list of runs, from one run, from any number of them, or from a store.
 
@@ -217,6 +253,30 @@ class _CallRow(NamedTuple):
     number: int
     call: ToolCall
     result: ToolResult | None
+
+
+class _FinishRow:
+    """The steps of one model with one finish reason, counted."""
+
+    def __init__(self, model: str, source: str, reason: str | None) -> None:
+        self.model = model
+        self.source = source
+        self.finish_reason = reason
+        self.runs: set[str] = set()
+        self.n_steps = self.n_with_calls = self.n_calls = self.n_executed = 0
+
+    def count(self, run: Run, step: Step) -> None:
+        self.runs.add(run.run_id)
+        self.n_steps += 1
+        self.n_with_calls += bool(step.response.tool_calls)
+        self.n_calls += len(step.results)
+        self.n_executed += sum(result is not None for result in step.results)
+
+
+def _provider(model: str) -> str | None:
+    """The provider in a model's name, as routers write it; None if there is none in it."""
+    provider, slash, _ = model.partition("/")
+    return provider or None if slash else None
 
 
 def _step_rows(run: Run) -> Iterator[_StepRow]:
@@ -473,6 +533,20 @@ CALL_COLUMNS = [
     Column("result_chars", INT, lambda row: row.result and len(row.result.content)),
     Column("duration_ms", INT, lambda row: row.result and row.result.duration_ms),
     Column("dropped", FLAG, lambda row: row.result is None),
+]
+
+FINISH_COLUMNS = [
+    Column("model", TEXT, lambda row: row.model or None),
+    Column("provider", TEXT, lambda row: _provider(row.model)),
+    Column("source", TEXT, lambda row: row.source),
+    Column("finish_reason", TEXT, lambda row: row.finish_reason),
+    Column("n_runs", INT, lambda row: len(row.runs)),
+    Column("n_steps", INT, lambda row: row.n_steps),
+    Column("n_with_calls", INT, lambda row: row.n_with_calls),
+    Column("n_without_calls", INT, lambda row: row.n_steps - row.n_with_calls),
+    Column("n_calls", INT, lambda row: row.n_calls),
+    Column("n_calls_executed", INT, lambda row: row.n_executed),
+    Column("n_calls_dropped", INT, lambda row: row.n_calls - row.n_executed),
 ]
 
 EVENT_COLUMNS = [

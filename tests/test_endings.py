@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from boolab.endings import proxy_success, terminated, turn_proxy_success
+from boolab.endings import finished_unexecuted, proxy_success, terminated, turn_proxy_success
 from boolab.stop import max_steps
 from boolab.types import Response, Run, Step, Stop, ToolCall, ToolResult
 from tests.helpers import call, play, steps
@@ -109,3 +109,22 @@ def test_the_last_turn_succeeds_as_its_run_does() -> None:
     assert turn_proxy_success(submitted, submitted.steps[1:])
     aborted = turns(Response("Hi."), Response("Hm."), stop="aborted")
     assert [turn_proxy_success(aborted, [step]) for step in aborted.steps] == [True, False]
+
+
+def test_finished_with_calls_that_were_never_executed_is_told_of_runs_that_say_that_they_finished() -> None:
+    silent = play([CALLS, {**CALLS, "finish_reason": "stop"}, "never"], policy="naive")
+    assert finished_unexecuted(silent)
+    assert not finished_unexecuted(play(steps("A B")))
+    assert not finished_unexecuted(replace(silent, stop=Stop("aborted", 1)))
+    assert not finished_unexecuted(replace(silent, steps=()))
+
+
+def test_a_tool_that_ends_a_run_by_being_called_needs_no_result() -> None:
+    submitted = turns(Response("Hi."), Response(tool_calls=(ToolCall("c", "finish", "{}"),)))
+    silent = replace(submitted, steps=(submitted.steps[0], submitted.steps[1]._replace(results=(None,))))
+    assert both(silent) == (True, True)
+    assert not finished_unexecuted(silent)
+    two = silent.steps[1].response._replace(tool_calls=(ToolCall("b", "look", "{}"), ToolCall("c", "finish", "{}")))
+    both_dropped = silent.steps[1]._replace(response=two, results=(None, None))
+    assert both(replace(silent, steps=(silent.steps[0], both_dropped))) == (True, False)
+    assert finished_unexecuted(replace(silent, steps=(silent.steps[0], both_dropped)))

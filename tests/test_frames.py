@@ -14,7 +14,15 @@ import boolab as bl
 from boolab import calls_df, events_df, runs_df, steps_df
 from boolab.detectors import arguments_hash
 from boolab.events import run_events
-from boolab.frames import CALL_COLUMNS, EVENT_COLUMNS, RUN_COLUMNS, STEP_COLUMNS, as_runs, boundaries_df
+from boolab.frames import (
+    CALL_COLUMNS,
+    EVENT_COLUMNS,
+    FINISH_COLUMNS,
+    RUN_COLUMNS,
+    STEP_COLUMNS,
+    as_runs,
+    boundaries_df,
+)
 from boolab.models.scripted import ScriptedModel
 from boolab.stop import doom_loop, max_steps
 from boolab.types import Response, Step, ToolCall, ToolResult
@@ -240,3 +248,42 @@ def test_an_integer_that_no_column_holds_is_na_and_a_setting_text() -> None:
     assert rows["a"].tolist()[1] == str(2**70)
     assert rows.dtypes[["a", "b"]].astype(str).tolist() == ["string", "Int64"]
     assert rows["b"].tolist()[1] == 7
+
+
+def answered(model: str, reason: str | None, *results: bool, source: str = "boolab") -> Any:
+    """A run of one step with so many calls, and whether each was executed."""
+    calls = tuple(ToolCall(str(n), "look", "{}") for n in range(len(results)))
+    given = tuple(ToolResult(call.id, "ok") if ran else None for call, ran in zip(calls, results, strict=True))
+    step = Step(1, 1, None, None, None, Response("", calls, reason), given)
+    name = f"{model}-{reason}-{len(results)}-{source}"
+    return replace(play(["x"]), run_id=name, model=model, source=source, steps=(step,))
+
+
+def test_finish_reasons_are_held_against_calls_both_ways() -> None:
+    frame = bl.finish_reasons_df(
+        [
+            answered("acme/big", "stop"),
+            answered("acme/big", "stop", True, False),
+            answered("acme/big", "end_turn", False),
+            answered("acme/big", "tool_calls"),
+            answered("small", None, True),
+            answered("small", "tool_calls", True, source="codex"),
+        ]
+    )
+    assert frame.astype(object).where(frame.notna(), None).values.tolist() == [
+        ["acme/big", "acme", "boolab", "stop", 3, 3, 2, 1, 3, 1, 2],
+        ["acme/big", "acme", "boolab", "tool_calls", 1, 1, 0, 1, 0, 0, 0],
+        ["small", None, "boolab", None, 1, 1, 1, 0, 1, 1, 0],
+        ["small", None, "codex", "tool_calls", 1, 1, 1, 0, 1, 1, 0],
+    ]
+    assert list(frame) == [column.name for column in FINISH_COLUMNS]
+    assert [str(kind) for kind in frame.dtypes] == ["string"] * 4 + ["Int64"] * 7
+
+
+def test_finish_reasons_of_nothing_are_an_empty_table_with_its_columns() -> None:
+    frame = bl.finish_reasons_df([])
+    assert frame.empty
+    assert [str(kind) for kind in frame.dtypes] == [
+        "string" if column.dtype == "string[python]" else column.dtype for column in FINISH_COLUMNS
+    ]
+    assert bl.finish_reasons_df(replace(play(["x"]), steps=())).empty

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,8 +10,13 @@ import pytest
 
 from boolab.report.markup import Markup, el, safe
 from boolab.report.page import page_of
+from boolab.report.quality import Quality
 from boolab.report.recipe import front_matter
 from boolab.report.study import Question, Study, study_of
+from boolab.report.tell import as_data
+from boolab.report.tell import text as told_of
+from boolab.saving import save_runs
+from tests.helpers import call, play, steps
 from tests.report_cases import HOSTILE, write_log, write_sessions
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -161,3 +167,30 @@ def test_a_policy_with_limits_that_the_advice_knows_nothing_of_says_so(tmp_path:
     assert notes(None) == notes("boocode") == []
     assert "What openhands has besides (its detectors)" in notes("openhands")[0]
     assert "its limits on tokens, money and time" in notes("mini_swe_agent")[0]
+
+
+@pytest.mark.parametrize(
+    ("silent", "told"),
+    [
+        (0, ""),
+        (1, "1 of 4 runs reports finished with calls that were never executed: s0."),
+        (
+            5,
+            "5 of 8 runs report finished with calls that were never executed: s0, s1, s2, and 2 more.",
+        ),
+    ],
+)
+def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named(
+    tmp_path: Path, silent: int, told: str
+) -> None:
+    asks = {"tool_calls": [call("look", what="A")], "finish_reason": "stop"}
+    drops = [replace(play([asks], policy="naive"), run_id=f"s{n}") for n in range(silent)]
+    save_runs([*drops, *(replace(play(steps("A B")), run_id=f"good-{n}") for n in range(3))], tmp_path / "runs.jsonl")
+    made = study(tmp_path / "runs.jsonl")
+    sentences = [sentence for sentence in Quality(made).sentences() if "never executed" in sentence]
+    assert [sentence.startswith(told) for sentence in sentences] == ([True] if told else [])
+    printed = " ".join(told_of(made).split())
+    assert (told in printed) is True
+    assert ("never executed" in printed) is bool(told)
+    assert as_data(made)["data"]["finished_unexecuted"] == [f"s{n}" for n in range(silent)]
+    assert ("never executed" in page_of(made)) is bool(told)

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from boolab.endings import finished_unexecuted
 from boolab.frames import turns_of
 from boolab.plots.words import plural
 from boolab.reading import FileRow, Reading
 from boolab.report.study import Study
-from boolab.stats.finding import count
+from boolab.stats.finding import count, shorten
 from boolab.types import Run, Step, ToolResult
 
 _REASONS: Final = 5  # that are told
+_IDS: Final = 3  # that are told
 
 
 class Gap(NamedTuple):
@@ -82,6 +84,11 @@ class Quality:
         return [place for place, unit in enumerate(self.study.units) if unit.run.censored]
 
     @cached_property
+    def unexecuted(self) -> list[str]:
+        """The ids of the runs that report that they finished, with calls that were never executed."""
+        return [run.run_id for run in self.study.runs if finished_unexecuted(run)]
+
+    @cached_property
     def gaps(self) -> list[Gap]:
         """What the source lacks, wholly or in part."""
         steps = [step for run in self.study.runs for step in run.steps]
@@ -98,6 +105,8 @@ class Quality:
             yield f"Skipped {count(len(self.skipped), 'file')}: {self.why_skipped()}."
         if self.warnings:
             yield f"{plural(len(self.warnings), 'place', 'places')} could not be read in files that were; the rest was."
+        if self.unexecuted:
+            yield self.why_unexecuted()
         yield from self.study.found.notes
         yield from self.missing()
 
@@ -106,6 +115,17 @@ class Quality:
         told = [f"{reason} ({n:,})" if n > 1 or len(self.reasons) > 1 else reason for reason, n in self.reasons]
         more = f"; and {len(told) - _REASONS} further reasons" if len(told) > _REASONS else ""
         return "; ".join(told[:_REASONS]) + more
+
+    def why_unexecuted(self) -> str:
+        """How many runs report that they finished with calls that were never executed, and the first of them."""
+        ids, runs = self.unexecuted, self.study.runs
+        more = f", and {len(ids) - _IDS:,} more" if len(ids) > _IDS else ""
+        verb = "reports" if len(ids) == 1 else "report"
+        return (
+            f"{len(ids):,} of {count(len(runs), 'run')} {verb} finished with calls that were never executed: "
+            f"{', '.join(shorten(run_id) for run_id in ids[:_IDS])}{more}. bl.finish_reasons_df shows which finish "
+            "reasons came with calls."
+        )
 
     def missing(self) -> Iterator[str]:
         """What the source lacks."""

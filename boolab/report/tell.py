@@ -190,6 +190,7 @@ def as_data(study: Study) -> dict[str, Any]:
             "unit": study.noun,
             "units": len(study.units),
             "units_cut": len(quality.cut),
+            "finished_unexecuted": quality.unexecuted,
             "success_by": study.success_by,
             "missing": [gap._asdict() for gap in quality.gaps],
             "notes": list(study.found.notes),
