@@ -82,13 +82,24 @@ async def run(
 
     Raises:
         SettingError: if something is missing or not accepted, before the model is asked.
-        asyncio.CancelledError: if the task is cancelled; its attribute `run` is the record up to then.
+        asyncio.CancelledError: if the task is cancelled; its attribute `run` is the record up to then. Where a timeout
+            makes a `TimeoutError` of it, it is that one's `__context__`, on every release of Python (`__cause__` is not
+            always set). Task groups and cancel scopes of anyio keep it to themselves: there, `start` has the record.
         KeyboardInterrupt: if a tool or the model raises it.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel
         >>> asyncio.run(run(Agent("greeter"), "Hello", model=ScriptedModel(["Hi."]))).stop_reason
         'finished'
+        >>> async def briefly():
+        ...     slow = ScriptedModel([{"text": "Hi.", "latency_ms": 60_000}], realtime=True)
+        ...     try:
+        ...         async with asyncio.timeout(0.01):
+        ...             return await run(None, "Hello", model=slow)
+        ...     except TimeoutError as error:
+        ...         return error.__context__.run
+        >>> asyncio.run(briefly()).stop_reason
+        'aborted'
     """
     options = (score, synthesis, abort, on_event, clock, seed, shadow, ask, inbox, compaction)
     return await drive(Turn(Setup(agent, model, tools or (), root, policy, stop, *options), task))

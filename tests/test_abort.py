@@ -8,6 +8,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any
 
+import anyio
 import pytest
 
 from boolab.abort import Abort
@@ -335,13 +336,59 @@ def test_nothing_is_left_of_an_abort_that_a_tool_swallowed() -> None:
     assert asyncio.run(scenario()) == 0
 
 
-def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record() -> None:
+async def under_a_timeout(work: Coroutine[Any, Any, object]) -> None:
+    async with asyncio.timeout(0.01):
+        await work
+
+
+async def waited_for(work: Coroutine[Any, Any, object]) -> None:
+    await asyncio.wait_for(work, 0.01)
+
+
+async def in_a_cancel_scope(work: Coroutine[Any, Any, object]) -> None:
+    with anyio.fail_after(0.01):
+        await work
+
+
+async def beside_a_failure(work: Coroutine[Any, Any, object]) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise TimeoutError
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work)
+            group.create_task(fails())
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
+@pytest.mark.parametrize("limited", [under_a_timeout, waited_for])
+def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record(limited: Any) -> None:
+    """As its context, on every release of Python; as its cause as well on all but early ones of 3.11."""
+
     async def scenario() -> Run:
         with pytest.raises(TimeoutError) as caught:
-            async with asyncio.timeout(0.01):
-                await run(None, "go", model=Silent())
+            await limited(run(None, "go", model=Silent()))
         assert caught.value.__context__ is not None
         return record_of(caught.value.__context__)
+
+    check_whole(asyncio.run(scenario()))
+
+
+@pytest.mark.parametrize("limited", [under_a_timeout, waited_for, in_a_cancel_scope, beside_a_failure])
+def test_what_was_started_keeps_its_record_whatever_cancels_it(limited: Any) -> None:
+    async def scenario() -> Run:
+        live = start(None, "go", model=Silent())
+
+        async def watched() -> None:
+            async with live:
+                async for _ in live:
+                    pass
+
+        with pytest.raises(TimeoutError):
+            await limited(watched())
+        return live.run
 
     check_whole(asyncio.run(scenario()))
 
