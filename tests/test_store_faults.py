@@ -466,6 +466,7 @@ def public_folder() -> Iterator[Path]:
 
 def as_nobody(work: Callable[..., Any], *args: Any) -> Any:
     """Do something without the rights of root, who may write everywhere."""
+    pd.DataFrame().to_parquet()  # imports what comparing needs: where Python lies, nobody may not be let in
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)
@@ -492,7 +493,6 @@ def test_a_read_only_folder_or_file_can_be_read_and_says_why_it_cannot_be_writte
         path.chmod(0o444)
         folder.chmod(0o555 if what == "folder" else 0o777)
         expected = everything(sound)
-        assert_equal(expected, expected)  # imports what comparing needs: where Python lies, nobody may not be let in
         for said in in_child(as_nobody, use_without_rights, path, expected):
             assert str(path) in said
             assert re.search("read-only|permission|cannot be written|write", said)
