@@ -160,14 +160,14 @@ def main() -> None:
     there = np.ones(shape, dtype=np.uint16)
     out = np.ones(shape, dtype=np.uint16)
     ledger = ledger_of_raw(raw)
-    places = Places(ledger, turns=False)
+    places = Places(ledger)
     tables = [first_fires(ledger, fires_of(ledger, axis, places), places, n) for n, axis in enumerate(settings.axes)]
     only = ("steps", "tool_calls", "tokens", "cost")
     work: dict[str, Callable[[], Any]] = {
         "fill": lambda: there.fill(7),
         "new fill": lambda: np.full(shape, 7, dtype=np.uint16),
-        "tallies": lambda: tally_of(ledger_of_raw(raw), settings, turns=False, only=only),
-        "tallies of everything": lambda: tally_of(ledger_of_raw(raw), settings, turns=False),
+        "tallies": lambda: tally_of(ledger_of_raw(raw), settings, only=only),
+        "tallies of everything": lambda: tally_of(ledger_of_raw(raw), settings),
         "keys": lambda: keys_of(tables, out),
         "new keys": lambda: keys_of(tables),
         "first-fire tables": lambda: [
@@ -187,7 +187,7 @@ def main() -> None:
     for name, value in median.items():
         ratios = f"{value / median['fill']:>12.2f}{value / median['new fill']:>16.2f}"
         print(f"{name:<24}{value * 1000:>9.1f}{ratios}  {targets.get(name, '')}")
-    sums = tally_of(ledger, settings, turns=False)
+    sums = tally_of(ledger, settings)
     compared = check(raw, keys_of(tables), sums, args.check)
     print(f"equal to plain re-simulation, step by step, on {compared} settings: stop, reason and four sums")
     frame = frame_of(raw)

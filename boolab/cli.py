@@ -354,9 +354,9 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
         settings.add_argument(f"--{option}", metavar="VALUES", type=_axis(option), help=f"{what} (default: "
                               f"{'those that matter' if option in _EXAMINED else 'not looked at'})")  # fmt: skip
     group = parser.add_argument_group("how to count")
-    group.add_argument("--scope", choices=("turn", "run"), default="turn", help="turn: counters start anew at "
-                       "each user message, as in a harness; run: they run on through the session "
-                       "(default: %(default)s)")  # fmt: skip
+    group.add_argument("--scope", choices=("auto", "turn", "run"), default="auto", help="turn: counters start anew at "
+                       "each user message; run: they run on through the session; auto: as the harness of each "
+                       "log counts (default: %(default)s)")  # fmt: skip
     group.add_argument("--policy", metavar="NAME", help="the harness whose limits are asked, by its order of "
                        f"precedence, its identity, and what else stops it, {_HARNESS} (default: none)")  # fmt: skip
     group.add_argument("--identity", choices=("raw", "ordered", "canonical", "call+result", "tool"),

@@ -24,18 +24,21 @@ from boolab.detectors import Detector, Identities
 from boolab.errors import SettingError
 from boolab.executors import Executor, in_order, open_pool
 from boolab.fires import Places
-from boolab.frames import FLOAT, INT, Runs, setting_dtype
+from boolab.frames import FLOAT, INT, TEXT, Runs, setting_dtype
 from boolab.grid import Axis, Grid, Settings, settings_of, settings_of_policy
 from boolab.ledger import (
     RUN_FIELDS,
     Ints,
     Ledger,
+    OwnLimits,
     Scope,
     cells,
+    check_own_limits,
     check_scope,
     frame_columns,
     ledger_of,
     ledger_of_frame,
+    spanned,
     text,
 )
 from boolab.limits import watched_at_response
@@ -46,7 +49,7 @@ from boolab.stop import StopRule
 from boolab.store.opening import begins_as_sqlite
 from boolab.store.stored import StoredRuns, stored_runs
 from boolab.tables import frames_of, has_labels, take_ids
-from boolab.tally import tally_of
+from boolab.tally import SPENT, tally_of
 from boolab.told import speaks
 from boolab.types import MICRO, StopReason
 
@@ -67,7 +70,8 @@ def counterfactual(
     *,
     rules: Sequence[StopRule] | StopRule | None = None,
     grid: Grid | None = None,
-    scope: Scope = "turn",
+    scope: Scope = "auto",
+    own_limits: OwnLimits = "kept",
     policy: str | Policy | None = None,
     identity: Identities | None = None,
     by: str | Sequence[str] | None = None,
@@ -82,7 +86,8 @@ def counterfactual(
     *,
     rules: Sequence[StopRule] | StopRule | None = None,
     grid: Grid | None = None,
-    scope: Scope = "turn",
+    scope: Scope = "auto",
+    own_limits: OwnLimits = "kept",
     policy: str | Policy | None = None,
     identity: Identities | None = None,
     by: str | Sequence[str] | None = None,
@@ -94,7 +99,8 @@ def counterfactual(
     *,
     rules: Sequence[StopRule] | StopRule | None = None,
     grid: Grid | None = None,
-    scope: Scope = "turn",
+    scope: Scope = "auto",
+    own_limits: OwnLimits = "kept",
     policy: str | Policy | None = None,
     identity: Identities | None = None,
     by: str | Sequence[str] | None = None,
@@ -113,7 +119,12 @@ def counterfactual(
         grid: Values by axis; all combinations are settings. Axes: `steps, tool_budget, doom_loop, error_streak,
             max_tokens, max_cost` (dollars), `max_time` (seconds). None is off, and so is an axis that is left out:
             neither a policy's default nor its ceiling holds, but its further budgets and its guards do.
-        scope: `turn`: counters start anew at each user message, as a harness's limits do. `run`: they count on.
+        scope: Where counters start anew. `turn`: at each user message, as the limits of interactive harnesses do; each
+            turn is limited by itself. `run`: never, as those of benchmarks. `auto`: as the harness of each run's source
+            counts (see `boolab.sources`); where both occur, no row mixes them.
+        own_limits: What becomes of the limits under which the runs were recorded. `kept`: they stay in force and a
+            setting is added to them, so that a run which it would stop no earlier is `unchanged`, with the outcome on
+            record. `lifted`: they are gone, so that a run that they cut is `censored` under a looser setting.
         policy: Whose order of precedence, identity, and places at which limits are asked hold, such as "boocode", and
             whose guards and budgets are asked beside the grid; an axis takes the place of the policy's own limit.
             Without one: cap, doom loop, budget, then the others, at boundaries; identity canonical. A policy alone,
@@ -134,16 +145,20 @@ def counterfactual(
         One row for each run and setting: run_id; the columns of `by`; one column for each axis (that of `steps` is
         `step_cap`), and `rule` if there are rules; outcome, stop_turn, stop_step (the boundary within the scope),
         stop_reason, also_true, success, kept_lower, kept_upper, the steps, tool_calls, tokens and cost_usd that are
-        spent, and `saved_` with the same name for each of them: what the turn that is stopped would have gone on to
-        use. A stop at the response has paid for that response and executed none of its calls: it counts in steps,
-        tokens and cost_usd, and stop_step is the boundary before it. stop_reason is NA where a policy has told the
-        model something. success_by
-        says what a success is: a label, or, where no run has one, that the run ended by itself.
+        spent, and `saved_` with the same name for each of them: the rest of what is on record. With the scope `turn`
+        each turn is limited by itself, and later turns stand as recorded. saved_is says how sure that is: "exact",
+        "estimate" (tokens and cost of turns after one that is stopped) or "at most" (where the policy would have
+        changed a request, or a limit of the recording is lifted). A stop at the response has paid for that response
+        and executed none of its calls: it counts in steps, tokens and cost_usd, and stop_step is the boundary before
+        it. stop_reason is NA where a policy has told the model something. scope is "turn" or "run"; success_by says
+        what a success is: a label, or, where no run has one, that the run ended by itself.
 
         With `tally`: the axes, n_runs, the number of runs by outcome and by stop reason, successes (the base of
         kept_lower and kept_upper), successes_censored (of them, those that are neither kept nor lost), and the sums of
-        what is spent and saved. n_unknown_tokens and n_unknown_cost runs are left out of these sums; where nobody
-        tells, they are NA. A tally of parts of the runs adds up to the tally of the whole, exactly.
+        what is spent and saved, one row for each scope that occurs. n_unknown_tokens and n_unknown_cost runs are left
+        out of these sums; where nobody tells, they are NA. Each `saved_` has a `_lower` and an `_upper`: what is saved
+        for certain, and at most; NA where it has no bound, because a run that is stopped does not tell what it used.
+        A tally of parts of the runs adds up to the tally of the whole, exactly.
 
     Raises:
         SettingError: if an argument is not one of those above, the table would have more than 5 million rows, or
@@ -158,7 +173,7 @@ def counterfactual(
         >>> table[["step_cap", "outcome", "steps", "saved_steps"]].values.tolist()
         [[1, 'truncated', 1, 2], [<NA>, 'unchanged', 3, 0]]
     """
-    asked = _Question.of(rules, grid, scope, policy, identity, by)
+    asked = _Question.of(rules, grid, scope, policy, identity, by, own_limits)
     if batches:
         if tally:
             msg = "tally=True gives one small table; batches=True goes with a row per run"
@@ -168,7 +183,7 @@ def counterfactual(
             raise SettingError(msg)
         return _batches(recorded, asked)
     if client is None:
-        ledgers = ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy)
+        ledgers = ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy, asked.own_limits)
         parts = _parts(ledgers, asked, tally=tally)
     else:
         parts = _parts_elsewhere(recorded, asked, client, tally=tally, progress=progress)
@@ -194,20 +209,22 @@ def summed(table: pd.DataFrame) -> pd.DataFrame:
         >>> summed(counterfactual(run, grid={"steps": [1, None]}))["n_truncated"].tolist()
         [1, 0]
     """
-    missing = [name for name in ("run_id", "outcome", "success_by", "kept_lower", "saved_steps") if name not in table]
+    missing = [name for name in _OF_ROWS if name not in table]
     if missing:
         msg = f"the frame has no column {missing[0]!r}: expected one like counterfactual(...) makes, a row for each run"
         raise SettingError(msg)
     names = [str(name) for name in table.columns]
-    keys = [name for name in names[: names.index("outcome")] if name != "run_id"]
+    keys = [*(name for name in names[: names.index("outcome")] if name != "run_id"), "scope"]
     by = table["success_by"].dropna().unique().tolist()
     return _finished(_sums(table, keys), keys, by[0] if len(by) == 1 else "mixed")
 
 
+_OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "saved_steps", "saved_is")
 _RESULT_COLUMNS: Final = {
     "run_id", "rule", "outcome", "stop_turn", "stop_step", "stop_reason", "also_true", "success", "kept_lower",
     "kept_upper", "steps", "tool_calls", "tokens", "cost", "cost_usd", "saved_steps", "saved_tool_calls",
-    "saved_tokens", "saved_cost", "saved_cost_usd", "success_by", "successes", "successes_censored", "n_runs",
+    "saved_tokens", "saved_cost", "saved_cost_usd", "saved_is", "scope", "success_by", "successes",
+    "successes_censored", "n_runs",
     *(f"n_{name}" for name in (*OUTCOMES, *get_args(StopReason))),
 }  # fmt: skip
 
@@ -215,11 +232,19 @@ _RESULT_COLUMNS: Final = {
 class _Question:
     """What is asked, checked."""
 
-    def __init__(self, settings: Settings | None, rules: Sequence[StopRule], scope: Scope, by: Sequence[str]) -> None:
+    def __init__(
+        self,
+        settings: Settings | None,
+        rules: Sequence[StopRule],
+        scope: Scope,
+        by: Sequence[str],
+        own_limits: OwnLimits = "kept",
+    ) -> None:
         self.settings = settings
         self.rules = tuple(rules)
         self.scope = scope
         self.by = tuple(by)
+        self.own_limits = own_limits
 
     @classmethod
     def of(
@@ -230,8 +255,10 @@ class _Question:
         policy: str | Policy | None,
         identity: Identities | None,
         by: str | Sequence[str] | None,
+        own_limits: OwnLimits = "kept",
     ) -> _Question:
         check_scope(scope)
+        check_own_limits(own_limits)
         settings = None if grid is None else settings_of(grid, policy, identity)
         if settings is None and rules is None and policy is not None:
             settings = settings_of_policy(policy)
@@ -244,13 +271,13 @@ class _Question:
         if settings is None and not listed:
             msg = "nothing to ask: expected grid={'steps': [10, 20], ...}, rules=[...], or both, or a policy"
             raise SettingError(msg)
-        keys = columns_of(by)
+        keys = [name for name in columns_of(by) if name != "scope"]  # which is always kept apart
         axes = set() if settings is None else {axis.column for axis in settings.axes if axis.name in settings.named}
         taken = [name for name in keys if name in _RESULT_COLUMNS or name in axes]
         if taken:
             msg = f"by={taken[0]!r}: the table has a column of this name: rename yours in the runs or the frame"
             raise SettingError(msg)
-        return cls(settings, list({str(rule): rule for rule in listed}.values()), scope, keys)
+        return cls(settings, list({str(rule): rule for rule in listed}.values()), scope, keys, own_limits)
 
     @property
     def detectors(self) -> list[Detector]:
@@ -268,11 +295,6 @@ class _Question:
         return None if self.settings is None else self.settings.policy
 
     @property
-    def turns(self) -> bool:
-        """Whether counters start anew in each turn."""
-        return self.scope == "turn"
-
-    @property
     def axes(self) -> list[Axis]:
         """The axes in the order in which the user named them."""
         if self.settings is None:
@@ -286,12 +308,20 @@ def ledgers_of(
     scope: Scope,
     by: Sequence[str] = (),
     policy: Policy | None = None,
+    own_limits: OwnLimits = "lifted",
 ) -> Iterator[Ledger]:
     """Recordings as ledgers: one, or, from a file, one for each batch of whole runs.
 
     Raises:
         SettingError: if runs have no such column as one of `by`, or a frame lacks one that is needed.
     """
+    made = _ledgers(recorded, detectors, scope, by, policy)
+    yield from (ledger.kept() for ledger in made) if own_limits == "kept" else made
+
+
+def _ledgers(
+    recorded: Recorded, detectors: Sequence[Detector], scope: Scope, by: Sequence[str], policy: Policy | None
+) -> Iterator[Ledger]:
     if isinstance(recorded, str | Path) and begins_as_sqlite(recorded):
         yield from _ledgers_of_store(stored_runs(recorded), detectors, scope, by, policy)
         return
@@ -414,7 +444,7 @@ def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], _Part |
         for frame in partition.frames(_PARQUET_ROWS, frame_columns(asked.detectors, asked.by)):
             ledger = ledger_of_frame(frame, asked.detectors, asked.scope, labelled=labelled)
             run_ids.extend(ledger.runs["run_id"])
-            yield _checked(ledger, asked.by)
+            yield _checked(ledger.kept() if asked.own_limits == "kept" else ledger, asked.by)
 
     part = _joined(_parts(ledgers(), asked, tally=tally), asked, tally=tally)
     return run_ids, part
@@ -453,34 +483,39 @@ def _check_size(rows: int, asked: _Question) -> None:
 
 def _batches(recorded: Recorded, asked: _Question) -> Iterator[pd.DataFrame]:
     size = max(1, _BATCH_ROWS // asked.count)
-    for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy):
+    for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy, asked.own_limits):
         for start in range(0, ledger.n_runs, size):
             yield _rows(ledger.part(start, min(start + size, ledger.n_runs)), asked)
 
 
 def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
-    places = Places(ledger, turns=asked.turns)
-    parts: list[tuple[Stops, dict[str, Any], str | None]] = []
+    each = spanned(ledger)
+    places = Places(ledger)
+    of_spans = places if each is ledger else Places(each)
+    parts: list[tuple[Stops, Stops, dict[str, Any], str | None]] = []
     if asked.settings is not None:
         stops = grid_stops(ledger, asked.settings, places)
+        spans = stops if each is ledger else grid_stops(each, asked.settings, of_spans)
         shape = [len(axis.values) for axis in asked.settings.axes]
         values = np.indices(shape).reshape(len(shape), -1)
         axes = {
-            axis.column: _values(axis, np.tile(places, ledger.n_runs))
-            for axis, places in zip(asked.settings.axes, values, strict=True)
+            axis.column: _values(axis, np.tile(at, ledger.n_runs))
+            for axis, at in zip(asked.settings.axes, values, strict=True)
         }
-        parts.append((stops, axes, None))
+        parts.append((stops, spans, axes, None))
     for rule in asked.rules:
         off = np.zeros(ledger.n_runs, dtype=np.int64)
         axes = {axis.column: _values(Axis(axis.name, (), (None,)), off) for axis in asked.axes}
-        parts.append((rule_stops(ledger, rule), axes, str(rule)))
+        stops = rule_stops(ledger, rule)
+        parts.append((stops, stops if each is ledger else rule_stops(each, rule), axes, str(rule)))
     frames = []
-    for stops, axes, rule_text in parts:
+    for stops, spans, axes, rule_text in parts:
         head = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *asked.by)}
         head |= {axis.column: axes[axis.column] for axis in asked.axes}
         if asked.rules:
             head["rule"] = _all(rule_text, len(stops.run))
-        data = outcome_columns(ledger, places, stops, turns=asked.turns)
+        data = outcome_columns(ledger, places, stops, spans)
+        data["scope"] = ledger.runs["scope"].array.take(stops.run)
         frames.append(pd.DataFrame(head | data | {"success_by": _all(ledger.success_by, len(stops.run))}))
     return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
 
@@ -508,7 +543,7 @@ def _tally_of_ledger(ledger: Ledger, asked: _Question) -> pd.DataFrame:
 
 def _keys(asked: _Question) -> list[str]:
     """The columns that tell sums apart."""
-    return [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else [])]
+    return [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else []), "scope"]
 
 
 def _added_up(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
@@ -529,18 +564,31 @@ def _tally(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
 
 
 def _finished(frame: pd.DataFrame, keys: Sequence[str], success_by: str) -> pd.DataFrame:
-    """Sums as the columns of a tally: NA what nobody tells, money in dollars."""
-    for name in ("tokens", "cost"):
-        nobody = frame[f"n_unknown_{name}"] >= frame["n_runs"].clip(lower=1)
-        for column in (name, f"saved_{name}"):
-            frame[column] = frame[column].mask(nobody)
-            if name == "cost":
-                frame[f"{column}_usd"] = (frame.pop(column) / MICRO).astype(FLOAT)
+    """Sums as the columns of a tally: NA what nobody tells and what has no bound, money in dollars."""
+    sums = {name: frame[name].to_numpy(np.int64) for name in frame.columns if name not in keys}
+    never = np.zeros(len(frame), dtype=bool)
+    measures: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
+    for name in SPENT:
+        told = name in ("steps", "tool_calls")
+        nobody = never if told else sums[f"n_unknown_{name}"] >= np.maximum(sums["n_runs"], 1)
+        open_above = nobody if told else nobody | (sums[f"untold_{name}"] > 0)
+        column = "cost_usd" if name == "cost" else name
+        for into, label, values, missing in (
+            (measures, column, sums[name], nobody),
+            (measures, f"saved_{column}", sums[f"saved_{name}"], nobody),
+            (bounds, f"saved_{column}_lower", sums[f"saved_{name}_lower"], nobody | (sums["n_censored"] > 0)),
+            (bounds, f"saved_{column}_upper", sums[f"saved_{name}"], open_above),
+        ):
+            array: Any = pd.arrays.FloatingArray if name == "cost" else pd.arrays.IntegerArray
+            into[label] = array(values / MICRO if name == "cost" else values, missing)
     counts = [f"n_{name}" for name in ("runs", *OUTCOMES, *get_args(StopReason), "unknown_tokens", "unknown_cost")]
-    successes = ["successes", "successes_censored", "kept_lower", "kept_upper"]
-    measures = [f"{p}{n}" for p in ("", "saved_") for n in ("steps", "tool_calls", "tokens", "cost_usd")]
-    frame = frame[[*keys, *(name for name in counts if name in frame), *successes, *measures]]
-    return frame.assign(success_by=_all(success_by, len(frame)))
+    kept = ["successes", "successes_censored", "kept_lower", "kept_upper"]
+    data: dict[str, Any] = {key: frame[key].array for key in keys if key != "scope"}
+    data |= {name: pd.arrays.IntegerArray(sums[name], never) for name in (*counts, *kept) if name in sums}
+    data |= {name: measures[name] for name in sorted(measures, key=lambda name: name.startswith("saved_"))}
+    end = {"scope": frame["scope"].astype(TEXT).array, "success_by": _all(success_by, len(frame))}
+    return pd.DataFrame(data | bounds | end)
 
 
 def _added(parts: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
@@ -559,39 +607,41 @@ def _grouped_sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def _grid_tally(ledger: Ledger, asked: _Question, settings: Settings) -> pd.DataFrame:
-    if not settings.plain:
+    if not (settings.plain and settings.silent):
         return _tally_of_rows(ledger, asked, settings)
-    codes, groups = _groups(ledger, asked.by)
+    codes, groups = _groups(ledger, asked.by, asked.scope)
     if len(groups) * settings.count > _MAX_SUMS:
         msg = f"{len(groups):,} groups with {settings.count:,} settings each: expected {_MAX_SUMS:,} sums at most"
         raise SettingError(msg)
-    sums = tally_of(ledger, settings, turns=asked.turns, groups=codes, n_groups=len(groups))
+    sums = tally_of(ledger, settings, groups=codes, n_groups=len(groups))
     asked_for = (slice(None), *(slice(len(axis.values)) for axis in settings.axes))
     named = [settings.axes.index(axis) + 1 for axis in asked.axes]
     own = [n for n in range(1, len(settings.axes) + 1) if n not in named]
     group, *places = np.indices((len(groups), *(len(axis.values) for axis in asked.axes))).reshape(len(named) + 1, -1)
-    data: dict[str, Any] = {name: groups[name].array.take(group) for name in asked.by}
+    data: dict[str, Any] = {name: groups[name].array.take(group) for name in (*asked.by, "scope")}
     data |= {axis.column: _values(axis, some) for axis, some in zip(asked.axes, places, strict=True)}
     if asked.rules:
         data["rule"] = _all(None, len(group))
-    for name, values in sums.items():
+    for name, values in (sums | {f"saved_{name}_lower": sums[f"saved_{name}"] for name in SPENT}).items():
         data[name] = pd.array(values[asked_for].transpose(0, *named, *own).reshape(-1), dtype=INT)
     return pd.DataFrame(data)
 
 
-def _groups(ledger: Ledger, by: Sequence[str]) -> tuple[Ints | None, pd.DataFrame]:
-    """The group of each run, and one row for each group."""
-    if not by:
-        return None, pd.DataFrame(index=[0])
-    grouped = ledger.runs.groupby(list(by), dropna=False, sort=False)
+def _groups(ledger: Ledger, by: Sequence[str], scope: Scope) -> tuple[Ints | None, pd.DataFrame]:
+    """The group of each run, and one row for each group. No row holds runs of two scopes."""
+    if not by and not ledger.mixed:
+        scopes = ledger.runs["scope"].head(1).tolist() or ["run" if scope == "run" else "turn"]
+        return None, pd.DataFrame({"scope": text(scopes)})
+    keys = [*by, "scope"]
+    grouped = ledger.runs.groupby(keys, dropna=False, sort=False)
     codes: Ints = grouped.ngroup().to_numpy().astype(np.int64)
-    return codes, grouped.head(1)[list(by)].reset_index(drop=True)
+    return codes, grouped.head(1)[keys].reset_index(drop=True)
 
 
 def _tally_of_rows(ledger: Ledger, asked: _Question, settings: Settings) -> pd.DataFrame:
     """The sums for settings that sums over steps cannot tell, from their rows, a part of the runs at a time."""
     alone = _Question(settings, (), asked.scope, asked.by)
-    keys = [*asked.by, *(axis.column for axis in alone.axes)]
+    keys = _keys(alone)
     size = max(1, _BATCH_ROWS // alone.count)
     starts = range(0, max(ledger.n_runs, 1), size)
     parts = [_sums(_rows(ledger.part(i, min(i + size, ledger.n_runs)), alone), keys) for i in starts]
@@ -602,7 +652,7 @@ def _tally_of_rows(ledger: Ledger, asked: _Question, settings: Settings) -> pd.D
 def _rule_tally(ledger: Ledger, asked: _Question) -> pd.DataFrame:
     """The sums for each rule, from its rows."""
     rows = _rows(ledger, _Question(None, asked.rules, asked.scope, asked.by))
-    sums = _sums(rows, [*asked.by, "rule"])
+    sums = _sums(rows, [*asked.by, "rule", "scope"])
     off = np.zeros(len(sums), dtype=np.int64)
     return sums.assign(**{axis.column: _values(Axis(axis.name, (), (None,)), off) for axis in asked.axes})
 
@@ -626,4 +676,9 @@ def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         counted[f"saved_{name}"] = rows[f"saved_{name}"].fillna(0)
     for name in ("cost", "saved_cost"):
         counted[name] = (rows[f"{name}_usd"].fillna(0) * MICRO).round().astype(INT)
+    certain = (rows["saved_is"] != "at most").astype(INT)
+    for name in SPENT:
+        counted[f"saved_{name}_lower"] = counted[f"saved_{name}"] * certain
+    for name, column in (("tokens", "tokens"), ("cost", "cost_usd")):
+        counted[f"untold_{name}"] = counted["saved_steps"] * rows[column].isna().astype(INT)
     return _grouped_sums(counted, keys)

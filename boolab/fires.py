@@ -43,7 +43,6 @@ class Places:
 
     Args:
         ledger: The recordings.
-        turns: Whether a stop leaves later turns open.
 
     Attributes:
         run: N: the run of each step.
@@ -51,22 +50,20 @@ class Places:
         opens: N: whether the step is the first of its run.
     """
 
-    def __init__(self, ledger: Ledger, *, turns: bool) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         lengths = np.diff(ledger.first)
         self._ledger = ledger
-        self._turns = turns
         self.run: Ints = np.repeat(np.arange(ledger.n_runs), lengths)
         self.step: Ints = np.arange(1, ledger.n_steps + 1) - np.repeat(ledger.first[:-1], lengths)
         self.opens: Flags = self.step == 1
 
     @cached_property
     def last_turn(self) -> Ints:
-        """R: how many steps of the run come before its last turn; 0 if a stop leaves no turn open."""
+        """R: how many steps of the run come before its last span; 0 if a stop leaves no turn open."""
         before = np.zeros(self._ledger.n_runs, dtype=np.int64)
-        if self._turns:
-            new = np.flatnonzero(self._ledger.turn[1:] != self._ledger.turn[:-1]) + 1
-            new = new[~self.opens[new]]
-            before[self.run[new]] = self.step[new] - 1  # steps ascend, so the last one stays
+        new = np.flatnonzero(self._ledger.span[1:] != self._ledger.span[:-1]) + 1
+        new = new[~self.opens[new]]
+        before[self.run[new]] = self.step[new] - 1  # steps ascend, so the last one stays
         return before
 
     @cached_property

@@ -151,9 +151,14 @@ class Settings:
 
     @property
     def plain(self) -> bool:
-        """Whether all limits are asked at boundaries, and nothing happens but their stops: what tallies take."""
+        """Whether all limits are evaluated at boundaries, and nothing happens but their stops: what tallies take."""
         wide = self.tells or self.asks_responses
         return bool(self.axes) and not wide and not any(axis.goes_on for axis in self.axes)
+
+    @property
+    def silent(self) -> bool:
+        """Whether no stop changes a request before it, so that what is saved is certain."""
+        return not self.tells and not any(axis.open_ended or axis.text_only for axis in self.axes)
 
     @property
     def tells(self) -> bool:

@@ -3,9 +3,10 @@
 A `Ledger` is what counterfactuals read. It is made of runs, or of a frame with a row per step (`recording_df`), which
 is also what a Parquet file of recordings larger than memory holds.
 
-A counter is counted within its *scope*: anew in each turn (what a harness's cap means), or through the whole run.
-`boundary` says after which steps rules are asked: within a turn after every step but a final text; with `scope="run"`
-after every step that another one follows. Unknown is -1 in here, and NA outside.
+A counter is counted within its *scope*: anew in each turn (what an interactive harness's cap means), or through the
+whole run (what a benchmark's means). `boundary` says after which steps rules are evaluated: within a turn after every
+step but a final text; where the scope is the run after every step that another one follows. Unknown is -1 in here, and
+NA outside.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from boolab.detectors import IDENTITIES, Detector, ErrorStreak, Identities, RepeatStreak
+from boolab.endings import proxy_success, terminated, turn_proxy_success
 from boolab.errors import SettingError
 from boolab.frames import (
     FLAG,
@@ -38,32 +40,35 @@ from boolab.frames import (
 )
 from boolab.limits import at_response, watched_at_response
 from boolab.policy import Policy
+from boolab.sources import scope_of
 from boolab.told import departures, speaks
 from boolab.types import MICRO, Run, Step
 from boolab.watch import Watch
 
-Scope: TypeAlias = Literal["turn", "run"]
+Scope: TypeAlias = Literal["auto", "turn", "run"]
+OwnLimits: TypeAlias = Literal["kept", "lifted"]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
 LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
-"""What a success is: a label that somebody gave, or, where nobody did, that the record ended by itself."""
+"""What a success is: a label that somebody gave, or, where nobody did, that the record ended by itself and its last
+response came to its end: see `boolab.endings`."""
 
 RUN_FIELDS = ("agent", "model", "policy", "task", "source")
 _NO_KEY: Final = 0
 TOLD: Final = "told"
 """The counter of what a policy would have said or done otherwise than the recording: see `boolab.told`."""
 FRAME_COLUMNS: Final = (
-    "run_id", "turn", "step", "boundary", "final", "n_tool_calls", "asked", "call_keys", "call_errors", "repeat_streak",
-    "error_streak", "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity", "success",
-    "censored", "stop_reason", "n_steps", *RUN_FIELDS,
+    "run_id", "turn", "step", "boundary", "final", "answered", "n_tool_calls", "asked", "call_keys", "call_errors",
+    "repeat_streak", "error_streak", "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity",
+    "success", "censored", "stop_reason", "n_steps", *RUN_FIELDS,
 )  # fmt: skip
 """What is read of a frame with a row per step, beside the columns that groups are made by."""
 CALL_TOOLS: Final = "call_tools"
 """The column of the calls' tools, which is read where detectors tell tools apart."""
 _OF_STEPS: Final = (
-    "turn", "step", "boundary", "final", "n_tool_calls", "asked", "call_keys", "call_errors", CALL_TOOLS,
+    "turn", "step", "boundary", "final", "answered", "n_tool_calls", "asked", "call_keys", "call_errors", CALL_TOOLS,
     "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms",
 )  # fmt: skip
 """The columns of `recording_df` that are about a step, so that runs cannot be grouped by them."""
@@ -75,13 +80,18 @@ class Ledger:
     """Recordings as columns. R runs, N steps, in order.
 
     Attributes:
-        runs: R rows: `run_id` and whatever else groups them.
+        runs: R rows: `run_id` and whatever else groups them; `scope` is where the counters of the run start anew.
         first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
         turn: N: the number of each step's turn.
-        boundary: N: whether rules are asked after the step.
+        span: N: within what the step is counted: its turn, or 1 where the scope is the run.
+        boundary: N: whether rules are evaluated after the step.
+        complete: N: whether the step was completed: a boundary follows it, or its calls ended the run.
         final: N: whether the step asks for no tools, so that its turn ends with it if nothing follows.
-        ended: R: whether the record ended by itself; else it was cut.
+        answered: N: whether a turn that ends with this step counts as a success where there is no label.
+        ended: R: whether nothing follows the record: it terminated, or its own limits stay in force (see `kept`).
+        terminated: R: whether it ended by itself, so that no looser limit would have gone on.
         success: R: 1, 0, or -1 where it is not known.
+        reason: R: the recorded stop reason; None where it is not known.
         used: N each: `tool_calls`, `tokens` and `cost` (micro-dollars) of the step; -1 where unknown. `asked`, where
             the source tells: how many calls its response asked for, -1 if it did not come.
         counters: N each: the counters after the step, by name; -1 where unknown.
@@ -91,13 +101,53 @@ class Ledger:
     runs: pd.DataFrame
     first: Ints
     turn: Ints
+    span: Ints
     boundary: Flags
+    complete: Flags
     final: Flags
+    answered: Flags
     ended: Flags
+    terminated: Flags
     success: Ints
+    reason: npt.NDArray[np.object_]
     used: Mapping[str, Ints]
     counters: Mapping[str, Ints]
     success_by: str
+
+    def kept(self) -> Ledger:
+        """The same recordings with their own limits in force: what a setting is added to.
+
+        A setting that fires no earlier than the recorded stop changes nothing. So no rule is evaluated after the last
+        step of a span, nor at its response if its calls were not executed anyhow; and each record's end is its end.
+        """
+        closes = self._closes()
+        some = np.diff(self.first) > 0
+        by_itself = self.final.copy()
+        by_itself[self.first[1:][some] - 1] = self.terminated[some]
+        used = self.used
+        if "asked" in used:
+            unheard = closes & ~by_itself & (used["tool_calls"] == 0)
+            used = {**used, "asked": np.where(unheard, UNKNOWN, used["asked"])}
+        return replace(self, boundary=self.boundary & ~closes, ended=np.ones(self.n_runs, dtype=bool), used=used)
+
+    def opens(self) -> Flags:
+        """N: whether the step is the first of its span."""
+        return _opens(self.span, self.first)
+
+    def _closes(self) -> Flags:
+        """N: whether the step is the last of its span."""
+        return np.append(self.opens()[1:], True)[: self.n_steps]
+
+    def spans(self) -> tuple[Ints, Ints]:
+        """The offsets of the spans (one more than there are), and the run of each. A run without steps has one."""
+        lengths = np.diff(self.first)
+        run = np.repeat(np.arange(self.n_runs), lengths)
+        starts = np.flatnonzero(self.opens())
+        empty = np.flatnonzero(lengths == 0)
+        at = np.concatenate((starts, self.first[empty]))
+        owner = np.concatenate((run[starts], empty))
+        order = np.lexsort((at, owner))
+        return np.append(at[order], self.n_steps).astype(np.int64), owner[order]
 
     def peak(self, counter: str) -> Ints:
         """R: the largest value that a counter takes at a boundary; a very large one where it is unknown at one."""
@@ -119,8 +169,8 @@ class Ledger:
         """
         if "asked" not in self.used:
             msg = (
-                "a limit that is asked at the response needs to know all calls of each response: pass runs, or a frame "
-                "made by bl.recording_df(runs)"
+                "a limit that is evaluated at the response needs to know all calls of each response: pass runs, or a "
+                "frame made by bl.recording_df(runs)"
             )
             raise SettingError(msg)
         asked, steps = self.used["asked"], self.counters["steps"]
@@ -145,38 +195,32 @@ class Ledger:
         """N."""
         return int(self.first[-1])
 
+    @property
+    def mixed(self) -> bool:
+        """Whether the counters of some runs start anew in each turn, and those of others do not."""
+        return len(set(self.runs["scope"])) > 1
+
+    def _sliced(self, runs: slice | Flags, steps: slice | Flags, first: Ints) -> Ledger:
+        """Some of the runs with their steps."""
+        return Ledger(
+            self.runs[runs].reset_index(drop=True),
+            first,
+            **{name: getattr(self, name)[steps] for name in _STEP_ARRAYS},
+            **{name: getattr(self, name)[runs] for name in _RUN_ARRAYS},
+            used={name: column[steps] for name, column in self.used.items()},
+            counters={name: column[steps] for name, column in self.counters.items()},
+            success_by=self.success_by,
+        )
+
     def part(self, start: int, stop: int) -> Ledger:
         """The runs from `start` up to `stop`."""
-        steps = slice(self.first[start], self.first[stop])
-        return Ledger(
-            self.runs.iloc[start:stop].reset_index(drop=True),
-            self.first[start : stop + 1] - self.first[start],
-            self.turn[steps],
-            self.boundary[steps],
-            self.final[steps],
-            self.ended[start:stop],
-            self.success[start:stop],
-            {name: column[steps] for name, column in self.used.items()},
-            {name: column[steps] for name, column in self.counters.items()},
-            self.success_by,
-        )
+        first = self.first[start : stop + 1] - self.first[start]
+        return self._sliced(slice(start, stop), slice(self.first[start], self.first[stop]), first)
 
     def where(self, which: Flags) -> Ledger:
         """The runs that are true in `which` (R)."""
         lengths = np.diff(self.first)
-        steps = np.repeat(which, lengths)
-        return Ledger(
-            self.runs[which].reset_index(drop=True),
-            np.concatenate(([0], np.cumsum(lengths[which]))),
-            self.turn[steps],
-            self.boundary[steps],
-            self.final[steps],
-            self.ended[which],
-            self.success[which],
-            {name: column[steps] for name, column in self.used.items()},
-            {name: column[steps] for name, column in self.counters.items()},
-            self.success_by,
-        )
+        return self._sliced(which, np.repeat(which, lengths), np.concatenate(([0], np.cumsum(lengths[which]))))
 
     @classmethod
     def joined(cls, parts: Sequence[Ledger]) -> Ledger:
@@ -187,37 +231,38 @@ class Ledger:
         success = [
             np.full(part.n_runs, UNKNOWN) if labelled and part.success_by != LABEL else part.success for part in parts
         ]
+        same = {name: np.concatenate([getattr(part, name) for part in parts]) for name in (*_STEP_ARRAYS, *_RUN_ARRAYS)}
         return cls(
             pd.concat([part.runs for part in parts], ignore_index=True),
             np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.first) for part in parts])))),
-            np.concatenate([part.turn for part in parts]),
-            np.concatenate([part.boundary for part in parts]),
-            np.concatenate([part.final for part in parts]),
-            np.concatenate([part.ended for part in parts]),
-            np.concatenate(success),
-            {name: np.concatenate([part.used[name] for part in parts]) for name in _common(p.used for p in parts)},
-            {name: np.concatenate([part.counters[name] for part in parts]) for name in parts[0].counters},
-            LABEL if labelled else PROXY,
+            **{**same, "success": np.concatenate(success)},
+            used={name: np.concatenate([p.used[name] for p in parts]) for name in _common(p.used for p in parts)},
+            counters={name: np.concatenate([part.counters[name] for part in parts]) for name in parts[0].counters},
+            success_by=LABEL if labelled else PROXY,
         )
 
-    def by_turn(self) -> Ledger:
-        """Each turn as a run of its own, for counters that start anew in each turn.
+    def by_span(self) -> Ledger:
+        """Each span as a run of its own: each turn where counters start anew in each, else the run.
 
-        Its success is the proxy, because a label judges the whole run. A run without steps has no turns.
+        Its success is the proxy, because a label judges the whole run. A run without steps has no spans. What is to
+        keep its own limits is `kept` afterwards, so that a turn keeps to its own end as well.
         """
-        lengths = np.diff(self.first)
-        run = np.repeat(np.arange(self.n_runs), lengths)
-        opens = np.ones(self.n_steps, dtype=bool)
-        opens[1:] = (run[1:] != run[:-1]) | (self.turn[1:] != self.turn[:-1])
-        starts = np.flatnonzero(opens)
-        first = np.append(starts, self.n_steps).astype(np.int64)
-        mine = run[starts]
-        last_of_run = np.append(mine[1:] != mine[:-1], True) if len(mine) else np.zeros(0, dtype=bool)
-        ended = np.where(last_of_run, self.ended[mine], self.final[first[1:] - 1])
-        runs = self.runs.iloc[mine].reset_index(drop=True).assign(turn=self.turn[starts])
-        success = ended.astype(np.int64)
-        return Ledger(
-            runs, first, self.turn, self.boundary, self.final, ended, success, self.used, self.counters, TURN_PROXY
+        first, run = self.spans()
+        some = np.diff(first) > 0
+        first, run = np.append(first[:-1][some], first[-1]), run[some]
+        last = first[1:] - 1
+        last_of_run = np.append(run[1:] != run[:-1], True) if len(run) else np.zeros(0, dtype=bool)
+        several = bool((~last_of_run).any())
+        return replace(
+            self,
+            runs=self.runs.iloc[run].reset_index(drop=True).assign(turn=self.turn[first[:-1]]),
+            first=first,
+            span=np.ones(self.n_steps, dtype=np.int64),
+            ended=np.where(last_of_run, self.ended[run], self.final[last]),
+            terminated=np.where(last_of_run, self.terminated[run], self.final[last]),
+            success=self.answered[last].astype(np.int64),
+            reason=np.where(last_of_run, self.reason[run], _finished_if(self.final[last])),
+            success_by=TURN_PROXY if several or bool((self.runs["scope"] == "turn").any()) else PROXY,
         )
 
     def parts(self, steps: int) -> Iterator[Ledger]:
@@ -230,6 +275,21 @@ class Ledger:
             start = stop
 
 
+_STEP_ARRAYS: Final = ("turn", "span", "boundary", "complete", "final", "answered")
+_RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
+
+
+def spanned(ledger: Ledger) -> Ledger:
+    """The ledger with each span in the place of a run, to ask where settings stop each of them."""
+    first, owner = ledger.spans()
+    return ledger if len(owner) == ledger.n_runs else replace(ledger, first=first)
+
+
+def _finished_if(flags: Flags) -> npt.NDArray[np.object_]:
+    """The stop reason "finished" where a flag is set, else None."""
+    return np.array([None, "finished"], dtype=object)[flags.astype(np.int64)]
+
+
 def _common(maps: Iterable[Mapping[str, Ints]]) -> list[str]:
     """The names that all have."""
     first, *others = maps
@@ -239,17 +299,19 @@ def _common(maps: Iterable[Mapping[str, Ints]]) -> list[str]:
 def ledger_of(
     runs: Runs,
     detectors: Iterable[Detector] = (),
-    scope: Scope = "turn",
+    scope: Scope = "auto",
     policy: Policy | None = None,
     *,
     labelled: bool | None = None,
 ) -> Ledger:
     """The ledger of runs, with a counter for each detector. Labels are successes where any run has one, else a proxy.
 
+    Its `ended` says which records terminated: `Ledger.kept` leaves the limits of the recording in force.
+
     Args:
         runs: A run, or runs.
         detectors: What is watched.
-        scope: Where counters start anew.
+        scope: Where counters start anew: see `scopes_of`.
         policy: Whose words to the model are held against the recordings (the counter `told`: see `boolab.told`), and
             whose guards are asked at the response.
         labelled: Whether labels are successes, where the runs are a part of more; by default if there are any.
@@ -261,20 +323,25 @@ def ledger_of(
     rows = as_runs(runs)
     watched = tuple(dict.fromkeys(detectors))
     steps = _Steps(watched, policy)
-    for run in rows:
-        steps.add(run, scope)
+    scopes = scopes_of([run.source for run in rows], scope)
+    for run, its_scope in zip(rows, scopes, strict=True):
+        steps.add(run, its_scope)
     counts = np.array([len(run.steps) for run in rows], dtype=np.int64)
-    labels = [-1 if run.success is None else int(run.success) for run in rows]
-    ended = [not run.censored for run in rows]
     frame = pd.DataFrame({"run_id": text([run.run_id for run in rows])})
     for name in RUN_FIELDS:
         frame[name] = text([getattr(run, name) for run in rows])
     for column in setting_columns(rows, frame.columns):
         frame[column.name] = cells([column.get(run) for run in rows], column.dtype)
     raw = steps.columns()
-    ledger = _ledger(
-        frame, np.concatenate(([0], np.cumsum(counts))), raw, labels, ended, scope, watched, labelled=labelled
+    ends = _Ends(
+        np.array([-1 if run.success is None else int(run.success) for run in rows], dtype=np.int64),
+        np.array([proxy_success(run) for run in rows], dtype=bool),
+        np.array([terminated(run) for run in rows], dtype=bool),
+        np.array([run.stop_reason for run in rows], dtype=object),
+        scopes,
     )
+    first = np.concatenate(([0], np.cumsum(counts)))
+    ledger = _ledger(frame, first, raw, ends, watched, labelled=labelled)
     more = {name: raw[name] for name in steps.more}
     return replace(ledger, counters={**ledger.counters, **more}) if more else ledger
 
@@ -294,8 +361,9 @@ class _Steps:
         self._counts: list[list[int]] = [[] for _ in detectors]
         self._boundary: list[bool] = []
         self._final: list[bool] = []
+        self._answered: list[bool] = []
 
-    def add(self, run: Run, scope: Scope) -> None:
+    def add(self, run: Run, scope: str) -> None:
         """Take in a run. Detectors are folded over its calls in order, as the live loop does it."""
         last = len(run.steps)
         if self._speaking is not None:
@@ -327,7 +395,8 @@ class _Steps:
                     counts.append(_known(now[detector.name]))
                 follows = scope == "run" and step.index < last
                 self._boundary.append(follows or has_boundary(run, step))
-                self._final.append(not (step.response.tool_calls or step.error))
+                self._final.append(is_final(step))
+            self._answered += [turn_proxy_success(run, [step]) for step in steps]
 
     def _begin(self) -> tuple[Watch, dict[str, int | None]]:
         """The detectors at the start of a scope, and their counts there."""
@@ -340,6 +409,7 @@ class _Steps:
         columns = dict(zip(names, numbers, strict=True))
         columns["boundary"] = np.array(self._boundary, dtype=np.int64)
         columns["final"] = np.array(self._final, dtype=np.int64)
+        columns["answered"] = np.array(self._answered, dtype=np.int64)
         for detector, counts in zip(self._detectors, self._counts, strict=True):
             columns[detector.name] = np.array(counts, dtype=np.int64)
         return columns | {name: np.array(values, dtype=np.int64) for name, values in self.more.items()}
@@ -368,26 +438,102 @@ def _known(value: int | None) -> int:
     return UNKNOWN if value is None else value
 
 
+def is_final(step: Step) -> bool:
+    """Whether a step asks for no tools, so that its turn ends with it if nothing follows."""
+    return not (step.response.tool_calls or step.error)
+
+
 def check_scope(scope: str) -> None:
-    """Raise `SettingError` unless `scope` is `turn` or `run`."""
-    if scope not in ("turn", "run"):
-        msg = f"scope={scope!r} is not known; accepted: turn (counters start anew at each user message), run"
+    """Raise `SettingError` unless `scope` is known."""
+    if scope not in ("auto", "turn", "run"):
+        msg = (
+            f"scope={scope!r} is not known; accepted: turn (counters start anew at each user message), run, auto (as "
+            "the harness of each source counts)"
+        )
         raise SettingError(msg)
+
+
+def check_own_limits(own_limits: str) -> None:
+    """Raise `SettingError` unless `own_limits` is known."""
+    if own_limits not in ("kept", "lifted"):
+        msg = (
+            f"own_limits={own_limits!r} is not known; accepted: kept (the limits of the recording stay in force), "
+            "lifted (they are gone)"
+        )
+        raise SettingError(msg)
+
+
+def scopes_of(sources: Sequence[str | None], scope: Scope) -> list[str]:
+    """Where the counters of runs start anew: "turn", at each user message, or "run", never.
+
+    Args:
+        sources: The source of each run.
+        scope: The same for all, or "auto": as the harness of each source counts (see `boolab.sources`).
+    """
+    if scope != "auto":
+        return [scope] * len(sources)
+    known = {source: scope_of(source) for source in set(sources)}
+    return [known[source] for source in sources]
+
+
+def one_scope(sources: Sequence[str | None], scope: Scope) -> str:
+    """The scope of runs that are put into one answer, which must not blend two.
+
+    Args:
+        sources: The source of each run.
+        scope: What was asked for.
+
+    Returns:
+        "turn" or "run".
+
+    Raises:
+        SettingError: if the harnesses of these runs count in both ways.
+    """
+    check_scope(scope)
+    named: dict[str, dict[str, None]] = {"turn": {}, "run": {}}
+    for source, one in zip(sources, scopes_of(sources, scope), strict=True):
+        named[one][source or "unknown"] = None
+    if named["turn"] and named["run"]:
+        turn, run = (", ".join(names) for names in named.values())
+        msg = (
+            f"limits start anew in each turn in the harness of {turn}, and count through the run in that of {run}, so "
+            'one answer for all of them would blend two meanings: expected by="source", one source at a time, or '
+            'scope="turn" or scope="run" for all'
+        )
+        raise SettingError(msg)
+    return "run" if named["run"] else "turn" if named["turn"] or scope == "auto" else scope
+
+
+class _Ends(NamedTuple):
+    """How each of R runs ended, and where its counters start anew.
+
+    Attributes:
+        labels: 1, 0, or -1 without a label.
+        by_proxy: Whether it counts as a success by the proxy.
+        terminated: Whether it ended by itself.
+        reasons: The recorded stop reason; None where it is not known.
+        scopes: "turn" or "run".
+    """
+
+    labels: Ints
+    by_proxy: Flags
+    terminated: Flags
+    reasons: npt.NDArray[np.object_]
+    scopes: Sequence[str]
 
 
 def _ledger(
     frame: pd.DataFrame,
     first: Ints,
     raw: Mapping[str, Ints],
-    labels: Sequence[int] | Ints,
-    ended: Sequence[bool] | Flags,
-    scope: Scope,
+    ends: _Ends,
     detectors: Sequence[Detector],
     *,
     labelled: bool | None = None,
 ) -> Ledger:
     """A ledger from raw columns: adds up what is counted, within the scope."""
-    opens, new_run = _segments(raw["turn"], first, scope), _segments(raw["turn"], first, "run")
+    span = _spans(raw["turn"], first, ends.scopes)
+    opens, new_run = _opens(span, first), _opens(np.zeros_like(span), first)
     starts = np.flatnonzero(opens)
     lengths = np.diff(np.append(starts, len(opens)))
     place = np.arange(len(opens)) - np.repeat(starts, lengths) + 1
@@ -399,21 +545,44 @@ def _ledger(
     counters["tokens"] = _running_sum(tokens, starts, lengths)
     for detector in detectors:
         counters[detector.name] = raw[detector.name]
-    success, was = np.array(labels, dtype=np.int64), np.array(ended, dtype=bool)
-    labelled = bool((success >= 0).any()) if labelled is None else labelled
+    labelled = bool((ends.labels >= 0).any()) if labelled is None else labelled
+    boundary = raw["boundary"].astype(bool)
+    complete = boundary.copy()
+    last = first[1:][np.diff(first) > 0] - 1
+    complete[last] |= (raw["tool_calls"][last] > 0) & ends.terminated[np.diff(first) > 0]
+    frame["scope"] = text(list(ends.scopes))
     return Ledger(
         frame,
         first,
         raw["turn"],
-        raw["boundary"].astype(bool),
+        span,
+        boundary,
+        complete,
         raw["final"].astype(bool),
-        was,
-        success if labelled else was.astype(np.int64),
+        raw["answered"].astype(bool),
+        ends.terminated.copy(),
+        ends.terminated,
+        ends.labels if labelled else ends.by_proxy.astype(np.int64),
+        ends.reasons,
         {"tool_calls": raw["tool_calls"], "tokens": tokens, "cost": raw["cost"]}
         | ({"asked": raw["asked"]} if "asked" in raw else {}),
         counters,
         LABEL if labelled else PROXY,
     )
+
+
+def _spans(turn: Ints, first: Ints, scopes: Sequence[str]) -> Ints:
+    """N: within what each step is counted: its turn, or 1 in the runs whose counters never start anew."""
+    by_run = np.repeat(np.array([scope == "run" for scope in scopes], dtype=bool), np.diff(first))
+    return np.where(by_run, 1, turn)
+
+
+def _opens(span: Ints, first: Ints) -> Flags:
+    """N: whether a step is the first of its span."""
+    opens = np.zeros(len(span), dtype=bool)
+    opens[1:] = span[1:] != span[:-1]
+    opens[first[:-1][np.diff(first) > 0]] = True
+    return opens
 
 
 def _running_sum(values: Ints, starts: Ints, lengths: Ints) -> Ints:
@@ -468,14 +637,20 @@ def ledger_of_columns(first: Ints, calls: Ints, keys: Ints, ended: Flags, *, tok
     }
     boundary = np.ones(len(opens), dtype=bool)
     boundary[first[1:][ended & (lengths > 0)] - 1] = False
+    turn = np.ones(len(opens), dtype=np.int64)
     return Ledger(
-        pd.DataFrame({"run_id": np.arange(len(lengths))}),
+        pd.DataFrame({"run_id": np.arange(len(lengths)), "scope": text(["turn"] * len(lengths))}),
         first,
-        np.ones(len(opens), dtype=np.int64),
+        turn,
+        turn,
+        boundary,
         boundary,
         ~boundary,
+        ~boundary,
+        ended,
         ended,
         ended.astype(np.int64),
+        _finished_if(ended),
         {"tool_calls": calls, "tokens": tokens, "cost": cost},
         counters,
         PROXY,
@@ -494,8 +669,9 @@ def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame
             `counterfactual` refuses to ask under another one.
 
     Returns:
-        run_id, turn, step; `boundary` (whether rules are asked after the step); `final` (whether it asks for no
-        tools); n_tool_calls; `asked` (how many calls the response asked for, NA if it did not come); `call_keys`,
+        run_id, turn, step; `boundary` (whether rules are evaluated after the step); `final` (whether it asks for no
+        tools); `answered` (whether a turn that ends with it counts as a success where there is no label);
+        n_tool_calls; `asked` (how many calls the response asked for, NA if it did not come); `call_keys`,
         `call_errors` and `call_tools`, a tuple each with one value for each call that has a result (a hash, 0 for a
         call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); input_tokens,
         output_tokens, cost_usd, start_ms, duration_ms; and, the same in all rows of a run, identity, agent, model,
@@ -536,7 +712,8 @@ def recording_table(listed: Sequence[Run], identity: Identities, settings: Seque
         "turn": (INT, lambda _, step: step.turn),
         "step": (INT, lambda _, step: step.index),
         "boundary": (FLAG, has_boundary),
-        "final": (FLAG, lambda _, step: not (step.response.tool_calls or step.error)),
+        "final": (FLAG, lambda _, step: is_final(step)),
+        "answered": (FLAG, lambda run, step: turn_proxy_success(run, [step])),
         "n_tool_calls": (INT, lambda _, step: sum(result is not None for result in step.results)),
         "asked": (INT, lambda run, step: len(step.response.tool_calls) if was_heard(run, step) else None),
         "input_tokens": (INT, lambda _, step: step.response.usage.input_tokens),
@@ -552,11 +729,11 @@ def recording_table(listed: Sequence[Run], identity: Identities, settings: Seque
     }
     columns |= {column.name: (column.dtype, _of_run(column.get)) for column in settings}
     frame = pd.DataFrame({name: cells([get(*row) for row in rows], of) for name, (of, get) in columns.items()})
-    frame.insert(7, "call_keys", pd.Series(keys, dtype=object))
+    frame.insert(8, "call_keys", pd.Series(keys, dtype=object))
     errors = [tuple(-1 if r.is_error is None else int(r.is_error) for _, r in answered) for answered in pairs]
-    frame.insert(8, "call_errors", pd.Series(errors, dtype=object))
+    frame.insert(9, "call_errors", pd.Series(errors, dtype=object))
     tools = [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs]
-    frame.insert(9, CALL_TOOLS, pd.Series(tools, dtype=object))
+    frame.insert(10, CALL_TOOLS, pd.Series(tools, dtype=object))
     return frame
 
 
@@ -567,7 +744,7 @@ def frame_columns(detectors: Iterable[Detector], by: Iterable[str] = ()) -> list
 
 
 def ledger_of_frame(
-    frame: pd.DataFrame, detectors: Iterable[Detector] = (), scope: Scope = "turn", *, labelled: bool | None = None
+    frame: pd.DataFrame, detectors: Iterable[Detector] = (), scope: Scope = "auto", *, labelled: bool | None = None
 ) -> Ledger:
     """The ledger of a frame with a row per step: one like `recording_df` makes, or `steps_df` joined with `runs_df`.
 
@@ -613,18 +790,37 @@ def ledger_of_frame(
         raw["asked"] = _column(frame, "asked", UNKNOWN)
     cut = _column(heads, "censored", 0).astype(bool)
     raw["final"] = _column(frame, "final", 0) if "final" in frame else (raw["tool_calls"] == 0).astype(np.int64)
-    raw["boundary"] = _boundaries(frame, raw["turn"], first, cut, scope)
-    segments = _segments(raw["turn"], first, scope)
+    sources = heads["source"].tolist() if "source" in heads else [None] * len(heads)
+    scopes = scopes_of([None if source is pd.NA else source for source in sources], scope)
+    span = _spans(raw["turn"], first, scopes)
+    raw["boundary"] = _boundaries(frame, raw["turn"], span, first, cut)
+    segments = _opens(span, first)
     for detector in watched:
-        raw[detector.name] = _detected(detector, frame, raw["tool_calls"], segments, scope)
-    labels = _column(heads, "success", UNKNOWN)
-    groups = heads.drop(columns=[*_OF_STEPS], errors="ignore")
-    return _ledger(groups, first, raw, labels, ~cut, scope, watched, labelled=labelled)
+        raw[detector.name] = _detected(detector, frame, raw["tool_calls"], segments, by_run="run" in scopes)
+    raw["answered"] = _answered(frame, raw["final"], first, cut)
+    some = np.diff(first) > 0
+    by_proxy = np.zeros(len(heads), dtype=bool)
+    by_proxy[some] = raw["answered"][first[1:][some] - 1] > 0
+    reasons = heads["stop_reason"].astype(object) if "stop_reason" in heads else pd.Series([None] * len(heads))
+    recorded = np.where(reasons.isna(), _finished_if(~cut), reasons.to_numpy(dtype=object))
+    ends = _Ends(_column(heads, "success", UNKNOWN), by_proxy, ~cut, recorded, scopes)
+    groups = heads.drop(columns=[*_OF_STEPS, "scope"], errors="ignore")
+    return _ledger(groups, first, raw, ends, watched, labelled=labelled)
+
+
+def _answered(frame: pd.DataFrame, final: Ints, first: Ints, cut: Flags) -> Ints:
+    """Whether a turn that ends with a step counts as a success; without a word of it, one that terminated does."""
+    if "answered" in frame:
+        return _column(frame, "answered", 0)
+    answered = final.copy()
+    some = np.diff(first) > 0
+    answered[first[1:][some] - 1] = ~cut[some]
+    return answered
 
 
 def _check_columns(frame: pd.DataFrame) -> None:
     """Raise `SettingError` if a frame lacks a column that is needed, or a value in one."""
-    if "run_id" in frame and "step" not in frame:
+    if "run_id" in frame and "step" not in frame and frame["run_id"].is_unique:
         msg = (
             "the frame has no column 'step', so that its rows are runs and not steps, and nobody knows where a limit "
             "would have stopped them: pass the runs themselves, or bl.recording_df(runs)"
@@ -634,7 +830,7 @@ def _check_columns(frame: pd.DataFrame) -> None:
         if name not in frame:
             msg = (
                 f"the frame has no column {name!r}: pass runs, a frame made by bl.recording_df(runs), or "
-                "bl.steps_df(runs) joined with run_id, censored and success of bl.runs_df(runs)"
+                "bl.steps_df(runs) joined with run_id, censored, stop_reason and success of bl.runs_df(runs)"
             )
             raise SettingError(msg)
         if frame[name].isna().any():
@@ -674,16 +870,8 @@ def _calls(frame: pd.DataFrame) -> Ints:
     return _column(frame, "n_tool_calls", 0)
 
 
-def _segments(turn: Ints, first: Ints, scope: Scope) -> Flags:
-    """Where a scope begins."""
-    opens = np.zeros(len(turn), dtype=bool)
-    opens[first[:-1][first[:-1] < first[1:]]] = True
-    if scope == "turn":
-        opens[1:] |= turn[1:] != turn[:-1]
-    return opens
-
-
-def _boundaries(frame: pd.DataFrame, turn: Ints, first: Ints, cut: Flags, scope: Scope) -> Ints:
+def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, cut: Flags) -> Ints:
+    """Whether rules are evaluated after each step; in the midst of a span they always are."""
     last = np.zeros(len(frame), dtype=bool)
     some = first[:-1] < first[1:]
     ends = first[1:][some] - 1
@@ -694,10 +882,11 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, first: Ints, cut: Flags, scope:
         boundary = ~last
         boundary[:-1] &= turn[1:] == turn[:-1]
         boundary[ends] = cut[some]
-    return ((boundary | ~last) if scope == "run" else boundary).astype(np.int64)
+    boundary[:-1] |= ~last[:-1] & (span[1:] == span[:-1])
+    return boundary.astype(np.int64)
 
 
-def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags, scope: Scope) -> Ints:
+def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags, *, by_run: bool) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
         return repeats_of(_keys(frame, detector), calls, opens)
@@ -707,7 +896,7 @@ def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags
     if kind is None:
         msg = f"{detector.name} cannot be had from a frame, which holds no calls: pass runs"
         raise SettingError(msg)
-    if kind not in frame or scope == "run":
+    if kind not in frame or by_run:
         msg = f"{detector.name} cannot be had from this frame: pass runs, or a frame made by bl.recording_df(runs)"
         raise SettingError(msg)
     after = np.append(_column(frame, kind, UNKNOWN)[1:], UNKNOWN)

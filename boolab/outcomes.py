@@ -2,12 +2,18 @@
 
 | outcome          | the recording                                                                              |
 |------------------|--------------------------------------------------------------------------------------------|
-| `unchanged`      | ended by itself, and the setting never fires                                               |
+| `unchanged`      | ends, by itself or by a limit of its own that stays in force, before the setting fires     |
 | `truncated`      | is stopped by the setting: spent until then is exact, success lies between bounds           |
 | `not_identified` | is stopped in a turn that others follow, or where the policy would have changed the request, |
 |                  | told the model something, or done something to its calls                                    |
-| `censored`       | was cut, and the setting would have gone further: neither a success nor a failure          |
+| `censored`       | was cut by a limit that is lifted, and the setting would have gone further                 |
 | `unknown`        | hangs on a counter that the source does not give: a live run would end with `error` there  |
+
+Outcomes are about the first stop of a run. What is spent and saved is about all of it: each turn is limited by itself,
+as a harness does it, and later turns stand as they were recorded. So spent and saved add up to what is on record, for
+every setting. `saved_is` says how sure that is: `exact`; `estimate`, where a turn is stopped that others follow: tokens
+and cost of later requests then still hold what would have been left out (steps and calls are exact all the same); or
+`at most`, where the policy would have changed a request: the truth lies between none and this.
 """
 
 from __future__ import annotations
@@ -44,6 +50,8 @@ from boolab.types import MICRO
 OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unknown")
 _UNCHANGED, _CENSORED, _TRUNCATED, _NOT_IDENTIFIED, _UNKNOWN = range(5)
 _NAMES: Final = np.array(OUTCOMES, dtype=object)
+CERTAINTY: Final = ("exact", "estimate", "at most")
+_CERTAINTY: Final = np.array(CERTAINTY, dtype=object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,19 +213,18 @@ def _known_false(fires: Any) -> Flags:  # noqa: ANN401 - a pandas array
     return np.asarray((~fires).fillna(value=False), dtype=bool)
 
 
-def outcome_columns(ledger: Ledger, places: Places, stops: Stops, *, turns: bool) -> dict[str, Any]:
+def outcome_columns(ledger: Ledger, places: Places, stops: Stops, stops_of_spans: Stops) -> dict[str, Any]:
     """The columns of outcome, stop, success, spent and saved, a row for each row of `stops`.
 
     Args:
         ledger: The recordings.
         places: The places of its steps.
-        stops: Where the settings stop.
-        turns: Whether counters start anew in each turn.
+        stops: Where the settings stop each run first.
+        stops_of_spans: Where they stop each span of the ledger, limited by itself: see `boolab.ledger.spanned`.
     """
     run, at, stopped = stops.run, stops.at, stops.stopped
     paid = at + stops.dropped
     lengths = np.diff(ledger.first)[run]
-    starts, ends = _scopes(ledger, turns=turns)
     # The step that is last under the setting; what stops before the first step belongs to the first turn.
     last = np.where(lengths > 0, ledger.first[run] + np.where(stopped, np.maximum(paid, 1), lengths) - 1, -1)
     in_last_turn = (paid > places.last_turn[run]) | (places.last_turn[run] == 0)
@@ -227,32 +234,61 @@ def outcome_columns(ledger: Ledger, places: Places, stops: Stops, *, turns: bool
     success = ledger.success[run]
     lost = stopped & ~stops.undecided & ~stops.open & in_last_turn & (at < places.last_call[run])
     open_end = (outcome == _CENSORED) | (success < 0)
-    reason = np.where(outcome == _UNCHANGED, "finished", stops.reason)
-    boundaries = np.where(stopped, at, _last_boundary(ledger, places)[run])
+    as_recorded = np.where(ledger.terminated, "finished", ledger.reason)[run]
+    boundaries = np.where(stopped, at, _completed(ledger, places)[run])
     data: dict[str, Any] = {
         "outcome": text(_NAMES[outcome]),
         "stop_turn": _nullable(np.append(ledger.turn, 1)[last], outcome == _CENSORED),
-        "stop_step": _nullable(np.maximum(boundaries - np.append(starts, 0)[last], 0), outcome == _CENSORED),
-        "stop_reason": text(reason),
+        "stop_step": _nullable(np.maximum(boundaries - _before_span(ledger)[last], 0), outcome == _CENSORED),
+        "stop_reason": text(np.where(outcome == _UNCHANGED, as_recorded, stops.reason)),
         "also_true": text(stops.also_true),
         "success": pd.arrays.BooleanArray(success == 1, success < 0),
         "kept_lower": _nullable(np.where(outcome == _UNCHANGED, success, 0), open_end),
         "kept_upper": _nullable(np.where(lost, 0, success), open_end),
     }
-    until = np.where(stopped, np.append(ends, 0)[last], lengths)
-    amounts: dict[str, Any] = {}
+    return data | _amounts(ledger, stops_of_spans, cut=outcome == _CENSORED)
+
+
+def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
+    """What is spent and saved: the sums over the spans of each run, of which each is limited by itself.
+
+    Args:
+        ledger: The recordings.
+        stops: The stops of its spans.
+        cut: A flag for each row of the table: whether the record ends before the setting does.
+    """
+    first, owner = ledger.spans()
+    count = len(stops.run) // max(len(owner), 1)  # settings
+    begins = np.searchsorted(owner, np.arange(ledger.n_runs))
+    span, stopped = stops.run, stops.stopped
+
+    def of_runs(values: Any, add: np.ufunc = np.add) -> Any:  # noqa: ANN401 - integers or flags
+        """The rows of runs from the rows of their spans."""
+        if len(owner) == ledger.n_runs:
+            return values
+        return add.reduceat(values.reshape(-1, count), begins, axis=0).reshape(-1)
+
+    lengths = np.diff(first)[span]
+    paid = np.where(stopped, stops.at + stops.dropped, lengths)
+    changed = stopped & (stops.ahead | stops.open)
+    follows = np.append(owner[1:] == owner[:-1], False)[: len(owner)]
+    estimated = stopped & follows[span] & (paid < lengths)
+    run = of_runs(owner[span], np.maximum) if len(owner) else np.zeros(0, dtype=np.int64)
+    certain = np.where(of_runs(changed, np.logical_or) | cut, 2, np.where(of_runs(estimated, np.logical_or), 1, 0))
+    spent: dict[str, Any] = {}
+    saved: dict[str, Any] = {}
     for name in SPENT:
         total, unknown = _running(ledger, name)
-        spent = np.where(stopped, at if name == "tool_calls" else paid, lengths)
-        spans = {"": (np.zeros_like(spent), spent), "saved_": (spent, until)}
-        for prefix, (start, stop) in spans.items():
-            amount = total[ledger.first[run] + stop] - total[ledger.first[run] + start]
+        done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid
+        so_far = total[first[:-1][span] + done]
+        used, left = of_runs(so_far - total[first[:-1]][span]), of_runs(total[first[1:]][span] - so_far)
+        for amounts, amount in ((spent, used), (saved, left)):
             if name == "cost":
-                amounts[f"{prefix}cost_usd"] = pd.arrays.FloatingArray(amount / MICRO, unknown[run])
+                amounts["cost_usd"] = pd.arrays.FloatingArray(amount / MICRO, unknown[run])
             else:
-                amounts[f"{prefix}{name}"] = _nullable(amount, unknown[run])
-    names = [f"{prefix}{name}" for prefix in ("", "saved_") for name in (*SPENT[:-1], "cost_usd")]
-    return data | {name: amounts[name] for name in names}
+                amounts[name] = _nullable(amount, unknown[run])
+    saved = {f"saved_{name}": amount for name, amount in saved.items()}
+    return spent | saved | {"saved_is": text(_CERTAINTY[certain])}
 
 
 def _running(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
@@ -263,28 +299,19 @@ def _running(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
     return total, gaps[ledger.first[1:]] > gaps[ledger.first[:-1]]
 
 
-def _last_boundary(ledger: Ledger, places: Places) -> Ints:
+def _completed(ledger: Ledger, places: Places) -> Ints:
     """R: how many steps of each run are complete at its end: up to the last boundary, or one whose calls ended it."""
     last = np.zeros(ledger.n_runs, dtype=np.int64)
-    complete = ledger.boundary.copy()
-    ends = ledger.first[1:][ledger.ended & (np.diff(ledger.first) > 0)] - 1
-    complete[ends] |= ledger.used["tool_calls"][ends] > 0
-    inside = np.flatnonzero(complete)
+    inside = np.flatnonzero(ledger.complete)
     last[places.run[inside]] = places.step[inside]  # steps ascend, so the last one stays
     return last
 
 
-def _scopes(ledger: Ledger, *, turns: bool) -> tuple[Ints, Ints]:
-    """N each: how many steps of its run come before each step's scope, and how many there are up to its end."""
-    run = np.repeat(np.arange(ledger.n_runs), np.diff(ledger.first))
-    opens = np.zeros(ledger.n_steps, dtype=bool)
-    opens[ledger.first[:-1][np.diff(ledger.first) > 0]] = True
-    if turns:
-        opens[1:] |= ledger.turn[1:] != ledger.turn[:-1]
-    starts = np.flatnonzero(opens)
-    ends = np.append(starts[1:], ledger.n_steps)[: len(starts)]
-    base = ledger.first[run]
-    return np.repeat(starts, ends - starts) - base, np.repeat(ends, ends - starts) - base
+def _before_span(ledger: Ledger) -> Ints:
+    """How many steps of its run come before each step's span; and 0 for a run without steps, last."""
+    starts = np.flatnonzero(ledger.opens())
+    base = np.repeat(ledger.first[:-1], np.diff(ledger.first))
+    return np.append(np.repeat(starts, np.diff(np.append(starts, ledger.n_steps))) - base, 0)
 
 
 def _nullable(values: Ints, missing: Flags) -> Any:  # noqa: ANN401 - a pandas array

@@ -12,13 +12,14 @@ runs, without a difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final, TypeAlias, get_args
 
 import numpy as np
 
 from boolab.fires import Fires, Places, fires_of
 from boolab.grid import Settings
-from boolab.ledger import Flags, Ints, Ledger
+from boolab.ledger import Flags, Ints, Ledger, spanned
 from boolab.types import StopReason
 
 Sums: TypeAlias = dict[str, Ints]
@@ -59,7 +60,6 @@ def tally_of(
     ledger: Ledger,
     settings: Settings,
     *,
-    turns: bool,
     groups: Ints | None = None,
     n_groups: int = 1,
     only: Iterable[str] | None = None,
@@ -69,7 +69,6 @@ def tally_of(
     Args:
         ledger: The recordings.
         settings: The grid.
-        turns: Whether counters start anew in each turn, so that a stop leaves later turns open.
         groups: R: the group of each run, from 0; one group by default.
         n_groups: How many groups there are.
         only: Which of `steps, tool_calls, tokens, cost` to add up, without counts of runs; by default all there is.
@@ -82,7 +81,7 @@ def tally_of(
     for part in ledger.parts(BLOCK):
         mine = None if groups is None or n_groups == 1 else groups[start : start + part.n_runs]
         start += part.n_runs
-        work = _Work(part, settings, mine, n_groups, turns=turns)
+        work = _Work(part, settings, mine, n_groups)
         for name, sums in (work.all() if only is None else work.spent(only)).items():
             if name in total:
                 total[name] += sums
@@ -98,13 +97,13 @@ def tally_of(
 class _Work:
     """One part of a ledger under one grid."""
 
-    def __init__(self, ledger: Ledger, settings: Settings, groups: Ints | None, n_groups: int, *, turns: bool) -> None:
+    def __init__(self, ledger: Ledger, settings: Settings, groups: Ints | None, n_groups: int) -> None:
         self._ledger = ledger
-        self._places = Places(ledger, turns=turns)
+        self._settings = settings
+        self._places = Places(ledger)
         self._fires: list[Fires] = [fires_of(ledger, axis, self._places) for axis in settings.axes]
         self._histogram = _Histogram(settings.shape, n_groups)
         self._groups = groups
-        self._turns = turns
 
     @staticmethod
     def names() -> tuple[str, ...]:
@@ -113,7 +112,7 @@ class _Work:
         outcomes = ["n_unchanged", "n_truncated", "n_not_identified", "n_censored", "n_unknown"]
         used = [f"{prefix}{name}" for prefix in ("", "saved_") for name in SPENT]
         return ("n_runs", *outcomes, *stops, "n_unknown_tokens", "n_unknown_cost", "successes", "successes_censored",
-                "kept_lower", "kept_upper", *used)  # fmt: skip
+                "kept_lower", "kept_upper", *used, "untold_tokens", "untold_cost")  # fmt: skip
 
     def all(self) -> Sums:
         """Every sum."""
@@ -122,9 +121,14 @@ class _Work:
         n_runs = self._flat(runs)
         end = self._at(np.diff(ledger.first))
         unchanged = self._alive_runs(end, ledger.ended.astype(np.int64))
+        by_itself = self._alive_runs(end, (ledger.ended & ledger.terminated).astype(np.int64))
         censored = self._alive_runs(end, (~ledger.ended).astype(np.int64))
         reasons, open_ended, unknown = self._stops()
-        finished = unchanged + reasons.pop("finished", np.zeros_like(n_runs))
+        finished = by_itself + reasons.pop("finished", np.zeros_like(n_runs))
+        for reason in get_args(StopReason):  # what its own limits, which stay in force, stopped
+            mine = ledger.ended & ~ledger.terminated & (ledger.reason == reason)
+            if mine.any():
+                reasons[reason] = reasons.get(reason, 0) + self._alive_runs(end, mine.astype(np.int64))
         stopped = n_runs - unchanged - censored - unknown
         sums = {
             "n_runs": n_runs,
@@ -141,28 +145,33 @@ class _Work:
         return sums | self._kept(end) | spent | self._saved(spent)
 
     def spent(self, names: Iterable[str]) -> Sums:
-        """What the steps have used that a setting pays for."""
-        before = self._steps([fires.before for fires in self._fires])
-        return {name: self._histogram.alive([(before, self._weights(name), 1)]) for name in names}
+        """What the steps have used that a setting pays for, where each span is limited by itself."""
+        return {name: self._histogram.alive([(self._paid_at, self._weights(name), 1)]) for name in names}
+
+    @cached_property
+    def _paid_at(self) -> Ints:
+        """N: the place of each step, by what has fired in its span before it."""
+        each = spanned(self._ledger)
+        if each is self._ledger:
+            return self._steps([fires.before for fires in self._fires])
+        places = Places(each)
+        return self._steps([fires_of(each, axis, places).before for axis in self._settings.axes])
 
     def _saved(self, spent: Sums) -> Sums:
-        """What the turns in which a setting stops would have gone on to use."""
-        ledger, places = self._ledger, self._places
-        opens = places.opens.copy()
-        if self._turns:
-            opens[1:] |= ledger.turn[1:] != ledger.turn[:-1]
-        starts = np.flatnonzero(opens)
-        fired = [np.where(places.opens[starts], 0, fires.before[starts]) for fires in self._fires]
-        run = places.run[starts]
-        group = None if self._groups is None else self._groups[run]
-        where = self._histogram.places(group, fired)
-        saved = {}
-        for name in SPENT:
-            weights = self._weights(name)
-            whole = np.ones(len(opens), dtype=np.int64) if weights is None else weights
-            per_turn = np.add.reduceat(whole, starts) if len(starts) else whole[:0]
-            saved[f"saved_{name}"] = self._histogram.alive([(where, per_turn, 1)]) - spent[name]
+        """What is on record and not spent; and how many steps are saved of runs that do not tell what they used."""
+        saved = {f"saved_{name}": self._recorded(self._weights(name)) - spent[name] for name in SPENT}
+        for name in ("tokens", "cost"):
+            untold = (~self._told(name))[self._places.run].astype(np.int64)
+            paid = self._histogram.alive([(self._paid_at, untold, 1)])
+            saved[f"untold_{name}"] = self._recorded(untold) - paid
         return saved
+
+    def _recorded(self, weights: Ints | None) -> Ints:
+        """The sum over all steps on record, the same for all settings."""
+        total = np.concatenate(
+            ([0], np.cumsum(np.ones(self._ledger.n_steps, np.int64) if weights is None else weights))
+        )
+        return self._flat(total[self._ledger.first[1:]] - total[self._ledger.first[:-1]])
 
     def _stops(self) -> tuple[Sums, Ints, Ints]:
         """How many runs stop for each reason; of them, how many leave the rest open; and how many hang on unknowns."""

@@ -118,7 +118,7 @@ def rule_of(setting: dict[str, Any]) -> StopRule:
 def test_every_setting_of_a_grid_is_what_the_live_loop_makes_of_the_recorded_run(data: Any) -> None:
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     grid = data.draw(grids(recording))
-    rows = rows_by(counterfactual(recording, grid=grid), [COLUMN.get(name, name) for name in grid])
+    rows = rows_by(counterfactual(recording, grid=grid, own_limits="lifted"), [COLUMN.get(name, name) for name in grid])
     settings = [*itertools.product(*grid.values())]
     assert len(rows) == len(settings)
     for values in settings:
@@ -130,7 +130,7 @@ def test_every_setting_of_a_grid_is_what_the_live_loop_makes_of_the_recorded_run
 def test_every_rule_is_what_the_live_loop_makes_of_the_recorded_run(data: Any) -> None:
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     rule = data.draw(rules(recording))
-    assert_equals_replay(row_of(counterfactual(recording, rules=[rule])), recording, rule)
+    assert_equals_replay(row_of(counterfactual(recording, rules=[rule], own_limits="lifted")), recording, rule)
 
 
 # --- Against a plain walk over the steps, for sessions of many turns --------------------------------------------------
@@ -191,11 +191,13 @@ def any_grid(draw: st.DrawFn) -> dict[str, list[Any]]:
 def test_sessions_of_many_turns_are_scored_as_a_walk_over_their_steps_does_it(data: Any) -> None:
     run = data.draw(sessions().filter(lambda run: run.success is not None))
     grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
-    rows = rows_by(counterfactual(run, grid=grid, scope=scope), [COLUMN.get(name, name) for name in grid])
+    own: Any = data.draw(st.sampled_from(["kept", "lifted"]))
+    table = counterfactual(run, grid=grid, scope=scope, own_limits=own)
+    rows = rows_by(table, [COLUMN.get(name, name) for name in grid])
     for values in itertools.product(*grid.values()):
         setting = dict(zip(grid, values, strict=True))
         row = rows[values]
-        expected = walk(run, setting, scope)
+        expected = walk(run, setting, scope, own)
         for name, value in expected.items():
             found = row[f"{name}_usd"] if name.endswith("cost") else row[name]
             if name.endswith("cost") and found is not None:
@@ -211,9 +213,10 @@ def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: An
     by = data.draw(st.sampled_from([None, "agent"])) if runs else None
     beside = data.draw(st.sampled_from([False, False, False, True]))
     extra: dict[str, Any] = {"rules": [max_steps(2) | tool_budget(3)]} if beside else {}
+    extra["own_limits"] = data.draw(st.sampled_from(["kept", "lifted"]))
     whole = counterfactual(runs, grid=grid, scope=scope, by=by, tally=True, **extra)
     keys = [name for name in ("agent", *(COLUMN.get(name, name) for name in grid), "rule") if name in whole]
-    sums = [str(name) for name in whole.columns if name not in keys and name != "success_by"]
+    sums = [str(name) for name in whole.columns if name not in (*keys, *BOUNDS, "scope", "success_by")]
     tallies = {key: amounts(row, sums) for key, row in rows_by(whole, keys).items()}
     # by the table
     if runs:
@@ -233,16 +236,60 @@ def test_a_tally_is_the_sum_of_the_table_and_adds_up_over_any_partition(data: An
         assert tallies == {key: {name: total[name] for name in sums} for key, total in both.items()}
 
 
+MEASURES = ("steps", "tool_calls", "tokens", "cost_usd")
+BOUNDS = [f"saved_{name}_{end}" for name in MEASURES for end in ("lower", "upper")]
+
+
+@cases(100, **QUICK)
+@given(st.data())
+def test_what_is_saved_lies_between_bounds_that_are_open_where_the_record_is(data: Any) -> None:
+    runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]
+    asked: Any = {"grid": data.draw(any_grid()), "scope": data.draw(st.sampled_from(["turn", "run"]))}
+    asked["own_limits"] = data.draw(st.sampled_from(["kept", "lifted"]))
+    keys = [COLUMN.get(name, name) for name in asked["grid"]]
+    rows = rows_of(counterfactual(runs, **asked))
+    for key, sums in rows_by(counterfactual(runs, **asked, tally=True), keys).items():
+        mine = [row for row in rows if tuple(row[name] for name in keys) == key]
+        for name in MEASURES:
+            known = [row for row in mine if row[name] is not None]
+            lower, upper = sums[f"saved_{name}_lower"], sums[f"saved_{name}_upper"]
+            if not known:
+                assert (lower, upper) == (None, None)
+                continue
+            certain = sum(row[f"saved_{name}"] for row in known if row["saved_is"] != "at most")
+            cut = any(row["outcome"] == "censored" for row in mine)
+            assert lower is None if cut else lower == pytest.approx(certain)
+            untold = any(row[name] is None and row["saved_steps"] for row in mine)
+            assert upper is None if untold else upper == pytest.approx(sums[f"saved_{name}"])
+
+
+@cases(100, **QUICK)
+@given(st.data())
+def test_spent_and_saved_add_up_to_what_is_on_record_and_a_tighter_limit_saves_no_less(data: Any) -> None:
+    runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 3)))]
+    name = data.draw(st.sampled_from(sorted(set(LIMITS) - {"error_streak"})))
+    values = sorted(data.draw(st.lists(LIMITS[name], min_size=1, max_size=5, unique=True)))
+    scope: Any = data.draw(st.sampled_from(["turn", "run"]))
+    asked: Any = {"grid": {name: [*values, None]}, "scope": scope, "tally": True}
+    table = counterfactual(runs, **asked)
+    for measure in MEASURES:
+        spent, saved = table[measure], table[f"saved_{measure}"]
+        if spent.notna().all():
+            whole = (spent + saved).tolist()
+            assert whole == pytest.approx([whole[0]] * len(whole))
+            assert saved.is_monotonic_decreasing
+
+
 def amounts(row: dict[str, Any], names: Sequence[str]) -> dict[str, int]:
     """Those of a row's numbers as integers: cost in micro-dollars, 0 where it is unknown."""
-    unit = {name: MICRO if name.endswith("_usd") else 1 for name in names if name in row}
+    unit = {name: MICRO if "_usd" in name else 1 for name in names if name in row}
     return {name: round((row[name] or 0) * of) for name, of in unit.items()}
 
 
 def counts(row: dict[str, Any]) -> dict[str, int]:
     """What the row of a run and a setting counts for in a tally."""
     of = {"n_runs": 1, f"n_{row['outcome']}": 1, "successes": int(row["success"] or 0)}
-    if row["stop_reason"] not in (None, "error"):
+    if row["stop_reason"] is not None and row["outcome"] != "unknown":
         of[f"n_{row['stop_reason']}"] = 1
     of["n_unknown_tokens"], of["n_unknown_cost"] = int(row["tokens"] is None), int(row["cost_usd"] is None)
     of["successes_censored"] = of["successes"] * (row["outcome"] == "censored")
@@ -254,8 +301,8 @@ def counts(row: dict[str, Any]) -> dict[str, int]:
 def test_a_frame_of_the_recordings_says_the_same_as_the_runs(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]
     grid, scope = data.draw(any_grid()), data.draw(st.sampled_from(["turn", "run"]))
-    from_runs = counterfactual(runs, grid=grid, scope=scope)
-    pd.testing.assert_frame_equal(counterfactual(recording_df(runs), grid=grid, scope=scope), from_runs)
+    asked: Any = {"grid": grid, "scope": scope, "own_limits": data.draw(st.sampled_from(["kept", "lifted"]))}
+    pd.testing.assert_frame_equal(counterfactual(recording_df(runs), **asked), counterfactual(runs, **asked))
 
 
 # --- Cases ------------------------------------------------------------------------------------------------------------
@@ -353,7 +400,7 @@ def test_a_tool_that_polls_can_be_exempt() -> None:
 
 def test_the_frame_of_steps_joined_with_runs_is_enough() -> None:
     runs = [play(steps(p), policy=FREE, stop=NEVER) for p in ("A A B", "AB B B", "")] + [play(steps("A A A", None))]
-    frame = steps_df(runs).merge(runs_df(runs)[["run_id", "censored", "success"]], on="run_id")
+    frame = steps_df(runs).merge(runs_df(runs)[["run_id", "censored", "success", "stop_reason"]], on="run_id")
     grid = {"steps": [1, 2, None], "doom_loop": [2, None], "tool_budget": [2, 3, None]}
     found, expected = counterfactual(frame, grid=grid), counterfactual(runs, grid=grid)
     pd.testing.assert_frame_equal(found, expected)

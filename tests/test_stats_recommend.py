@@ -91,14 +91,13 @@ def test_what_it_keeps_and_saves_is_what_the_counterfactual_says() -> None:
 
 
 def test_runs_that_were_cut_at_one_cap_are_told_as_such_and_say_nothing_for_it() -> None:
-    """A label of a run that was cut says nothing of what a limit would have kept: it is in no base."""
+    """A label beats the way a run ended: what a limit of the recording cut counts as it was labelled."""
     cut = [run_of(500 + i, "abcdefgh", cut=True) for i in range(20)]
     found = recommend(plain(30) + cut, keep=0.8)
     notes = " ".join(found.notes)
-    assert "20 runs were cut before they were done (20 of them labelled a success: not counted)" in notes
+    assert "20 runs were cut before they were done (20 of them labelled a success)" in notes
     assert "20 of these stopped at 8 steps, which none exceeds, as under a step cap of 8." in notes
-    assert found["heldout_successes"][0] == 30
-    assert found["heldout_kept"][0] <= 30
+    assert found["successes"][0] == 50
     assert not any("as under a step cap" in note for note in recommend(plain(30) + cut[:2]).notes)
     assert not any("as under a step cap" in note for note in recommend(plain(30) + cut + LOOPS).notes)
 
@@ -176,10 +175,10 @@ def test_by_the_proxy_each_turn_of_a_session_is_a_unit() -> None:
     assert (row["n_units"], row["successes"]) == (1, 1)
 
 
-def test_a_cut_run_is_neither_kept_nor_lost() -> None:
+def test_a_labelled_success_that_was_cut_is_a_success() -> None:
     found = recommend(plain(100) + [run_of(300 + i, "abcdefgh", cut=True) for i in range(40)])
-    assert found["successes"][0] == 100
-    assert "40 of them labelled a success: not counted" in str(found)
+    assert found["successes"][0] == 140
+    assert "40 of them labelled a success" in str(found)
 
 
 def test_where_the_source_tells_no_costs_steps_are_saved_and_it_says_so() -> None:

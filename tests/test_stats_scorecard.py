@@ -196,8 +196,8 @@ def test_a_poll_whose_result_changes_is_work_and_a_loop_that_never_changes_is_no
         ("a:1 a:2 a:2", "turn", False),  # it differs from the first, not from the one at the alarm
         ("a:1 a:2 b:3 a:1", "turn", True),
         ("a:!1 a:!1 a:2", "turn", True),
-        ("a:1 a:1 | a:2", "turn", False),  # another turn
-        ("a:1 a:1 | a:2", "run", True),
+        ("a:1 a:1 b:1 | a:2", "turn", False),  # another turn
+        ("a:1 a:1 b:1 | a:2", "run", True),
     ],
 )
 def test_an_alarm_converges_if_the_same_call_gives_something_new_later(calls: str, scope: Any, converged: bool) -> None:

@@ -57,39 +57,55 @@ class Counters:
         return ("error", "") if any(self.values[name] is None for name in limits) else None
 
 
-def walk(run: Run, setting: Mapping[str, Any], scope: str) -> dict[str, Any]:
-    """The row of `counterfactual` for that run and setting."""
-    total, at, turn, boundary = len(run.steps), 0, 1, 0
-    counters = Counters(0)
-    stop = counters.ask(setting)
-    for position, step in enumerate(run.steps, 1):
-        if stop is not None:
-            break
-        if scope == "turn" and position > 1 and step.turn != run.steps[position - 2].turn:
-            counters = Counters(step.start_ms or 0)
-        counters.complete(step)
-        if is_boundary(run, position, scope) and (stop := counters.ask(setting)) is not None:
-            at, turn, boundary = position, step.turn, counters.values["steps"] or 0
-    ended = run.stop_reason == "finished"
-    if stop is None:
-        paid = end = total
+def walk(run: Run, setting: Mapping[str, Any], scope: str, own_limits: str = "kept") -> dict[str, Any]:
+    """The row of `counterfactual` for that run and setting: each span is limited by itself, the others as recorded."""
+    spans: list[list[Step]] = []
+    for step in run.steps:
+        new = not spans or (scope == "turn" and spans[-1][-1].turn != step.turn)
+        spans.append([step]) if new else spans[-1].append(step)
+    stops = [first_stop(run, span, setting, scope, own_limits) for span in spans]
+    place = next((n for n, stop in enumerate(stops) if stop is not None), None)
+    done = sum(map(len, spans[:place])) if place is not None else len(run.steps)
+    if place is None:
+        ended = own_limits == "kept" or run.stop_reason == "finished"
         outcome = "unchanged" if ended else "censored"
-        row: dict[str, Any] = {"stop_reason": "finished" if ended else None, "also_true": ""}
+        row: dict[str, Any] = {"stop_reason": run.stop_reason if ended else None, "also_true": ""}
     else:
-        paid = at
-        end = total if scope == "run" else max(i for i, s in enumerate(run.steps, 1) if s.turn == turn)
-        row = {"stop_reason": stop[0], "also_true": stop[1], "stop_turn": turn, "stop_step": boundary}
-        later = scope == "turn" and turn < run.steps[-1].turn
-        outcome = "unknown" if stop[0] == "error" else "not_identified" if later else "truncated"
+        reason, also_true, at = stops[place] or ("", "", 0)
+        turn = spans[place][max(at, 1) - 1].turn
+        row = {"stop_reason": reason, "also_true": also_true, "stop_turn": turn, "stop_step": at}
+        outcome = "unknown" if reason == "error" else "not_identified" if place < len(spans) - 1 else "truncated"
+        done += at
     row |= {"outcome": outcome, "kept_lower": None, "kept_upper": None}
     if run.success is not None and outcome != "censored":
-        lost = outcome == "truncated" and any(r is not None for step in run.steps[at:] for r in step.results)
+        lost = outcome == "truncated" and any(r is not None for step in run.steps[done:] for r in step.results)
         row["kept_lower"] = int(run.success and outcome == "unchanged")
         row["kept_upper"] = int(run.success and not lost)
+    paid = [span[: len(span) if stop is None else stop[2]] for span, stop in zip(spans, stops, strict=True)]
+    spent = [step for part in paid for step in part]
+    saved = [step for step in run.steps if step not in spent]
     for name, used in USED.items():
-        row[name] = total_of(run, run.steps[:paid], used)
-        row[f"saved_{name}"] = total_of(run, run.steps[paid:end], used)
+        row[name] = total_of(run, spent, used)
+        row[f"saved_{name}"] = total_of(run, saved, used)
+    early = any(len(part) < len(span) for part, span in zip(paid[:-1], spans[:-1], strict=True))
+    row["saved_is"] = "at most" if outcome == "censored" else "estimate" if early else "exact"
     return row
+
+
+def first_stop(
+    run: Run, span: Sequence[Step], setting: Mapping[str, Any], scope: str, own_limits: str
+) -> tuple[str, str, int] | None:
+    """Where a setting stops a span: the reason, the other reasons that are true there, after how many of its steps."""
+    counters = Counters(span[0].start_ms or 0 if span[0].index > 1 else 0)
+    if (stop := counters.ask(setting)) is not None:
+        return *stop, 0
+    for at, step in enumerate(span, 1):
+        counters.complete(step)
+        if own_limits == "kept" and at == len(span):
+            return None  # the recorded end comes first
+        if is_boundary(run, step.index, scope) and (stop := counters.ask(setting)) is not None:
+            return *stop, at
+    return None
 
 
 def is_boundary(run: Run, position: int, scope: str) -> bool:

@@ -18,7 +18,7 @@ from boolab.errors import ReadWarning, SettingError
 from boolab.frames import runs_df, turns_of, well_formed_cell
 from boolab.grid import settings_of
 from boolab.labels import label
-from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, ledger_of
+from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, is_final, ledger_of, scopes_of
 from boolab.presets import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
@@ -70,7 +70,8 @@ class Question:
 
     Attributes:
         grid: Values by axis; None for all that make a difference, on the three usual axes.
-        scope: Whether counters start anew at each user message ("turn") or not ("run").
+        scope: Whether counters start anew at each user message ("turn"), never ("run"), or as the harness of each
+            source counts ("auto"); in a study "auto" stands only where both occur, and sources are kept apart.
         identity: What makes two calls the same.
         policy: The harness whose limits are asked: its order of precedence, its identity, and what else stops it.
         by: Columns that keep groups apart.
@@ -82,7 +83,7 @@ class Question:
     """
 
     grid: Mapping[str, Sequence[Any]] | None = None
-    scope: Scope = "turn"
+    scope: Scope = "auto"
     identity: Identities | None = None
     policy: str | None = None
     by: tuple[str, ...] = ()
@@ -112,7 +113,6 @@ class Row(NamedTuple):
     value: float | None
     kept: tuple[int, int]
     successes: int
-    open: int
     stopped: int
     undecided: int
     n: int
@@ -122,7 +122,7 @@ class Row(NamedTuple):
     @property
     def cut(self) -> int:
         """How many successes are stopped before they were done."""
-        return self.successes - self.open - self.kept[0]
+        return self.successes - self.kept[0]
 
 
 class Cut(NamedTuple):
@@ -251,7 +251,7 @@ class Study:
         under = settings_of({axis: [2]}, asked.policy, asked.identity)
         limit = next(one for one in under.axes if one.name == axis)
         watched = [rule.detector for rule in (*limit.rules, *limit.responses) if rule.detector is not None]
-        ledger = ledger_of([unit.run for unit in self.units], watched, asked.scope)
+        ledger = ledger_of([unit.run for unit in self.units], watched, asked.scope).kept()
         rules = [(rule, ledger) for rule in limit.rules] + [(rule, ledger.at_response()) for rule in limit.responses]
         most = np.iinfo(np.int64).max
         # A value is let through while the counter stays below its threshold, which may lie beyond the value itself.
@@ -260,8 +260,7 @@ class Study:
             peak = there.peak(rule.counter)
             beyond = rule.threshold - plain.threshold
             needed = np.maximum(needed, np.where(peak == most, most, np.minimum(peak, most - 1) + 1 - beyond))
-        pairs = zip(needed.tolist(), ledger.ended.tolist(), strict=True)
-        return [None if least == most or not ended else least for least, ended in pairs]
+        return [None if least == most else least for least in needed.tolist()]
 
 
 def study_of(
@@ -304,9 +303,21 @@ def study_of(
 def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Study:
     """Put the question to runs that were read."""
     homes = [row.path for row in reading.files for _ in range(row.runs)]
+    scopes = scopes_of([run.source for run in runs], question.scope)
+    if len(set(scopes)) == 1:
+        question = replace(question, scope="run" if scopes[0] == "run" else "turn")
+    elif "source" not in question.by:  # two meanings of a limit are never blended
+        question = replace(question, by=("source", *question.by))
     proxy = all(run.success is None for run in runs)
-    split = proxy and question.scope == "turn" and any(run.steps and run.steps[-1].turn > 1 for run in runs)
-    units = [unit for of, run in enumerate(runs) for unit in (_turns(run, of) if split else [Unit(run, of, None)])]
+    several = [
+        scope == "turn" and bool(run.steps) and run.steps[-1].turn > 1 for run, scope in zip(runs, scopes, strict=True)
+    ]
+    split = proxy and any(several)
+    units = [
+        unit
+        for of, run in enumerate(runs)
+        for unit in (_turns(run, of) if split and scopes[of] == "turn" else [Unit(run, of, None)])
+    ]
     grid = question.grid or _usual(runs, question)
     found = recommend(
         runs,
@@ -373,9 +384,11 @@ def _known_values(grid: Mapping[str, Sequence[Any]] | None) -> dict[str, list[An
 
 def _usual(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
     """All values that can make a difference."""
-    scope = question.scope
+    scopes = scopes_of([run.source for run in runs], question.scope)
     parts = [
-        steps for run in runs for steps in ([list(run.steps)] if scope == "run" else [s for _, s in turns_of(run)])
+        steps
+        for run, scope in zip(runs, scopes, strict=True)
+        for steps in ([list(run.steps)] if scope == "run" else [s for _, s in turns_of(run)])
     ]
     steps = max((len(part) for part in parts), default=0)
     calls = max((sum(r is not None for step in part for r in step.results) for part in parts), default=0)
@@ -409,13 +422,12 @@ def _tally(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Questio
         by=list(question.by) or None,
         tally=True,
     )
-    if question.scope == "turn":  # without labels each unit is a turn
-        table["success_by"] = table["success_by"].replace({PROXY: TURN_PROXY})
-    return table
+    by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
+    return table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))
 
 
 def _turns(run: Run, of: int) -> Iterator[Unit]:
-    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.by_turn`."""
+    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.by_span`."""
     if not run.steps:
         return
     turns = list(turns_of(run))
@@ -433,7 +445,7 @@ def _moved(step: Step, number: int, start: int) -> Step:
 def _end(steps: Sequence[Step]) -> Stop:
     """How a turn ended that another follows: by itself, if its last step asked for nothing."""
     last = steps[-1]
-    if not (last.response.tool_calls or last.error):
+    if is_final(last):
         return Stop("finished", len(steps) - 1)
     return Stop("aborted", len(steps) - (not any(result is not None for result in last.results)))
 
@@ -457,7 +469,6 @@ def _row(entry: Mapping[Any, Any], column: str) -> Row:
         None if is_na(value) else value,
         (int(entry["kept_lower"]), int(entry["kept_upper"])),
         int(entry["successes"]),
-        int(entry["successes_censored"]),
         int(entry["n_truncated"]) + int(entry["n_not_identified"]),
         int(entry["n_unknown"]),
         int(entry["n_runs"]),

@@ -51,20 +51,20 @@ def _headed(title: str, block: str) -> str:
 def explained(study: Study) -> Iterator[str]:
     """How the tables are to be read."""
     who = kept_name(study)
-    each = "each user message" if study.question.scope == "turn" else "the whole session"
-    count_ = "Counters start anew at each user message." if study.question.scope == "turn" else (
-        "Counters run on through the whole session.")  # fmt: skip
+    count_ = {
+        "turn": "Counters start anew at each user message.",
+        "run": "Counters run on through the whole session.",
+        "auto": "Counters start anew at each user message, or run on, as the harness of each source counts.",
+    }[study.question.scope]
     yield (
         f"{count_} Kept: {who} that the limit leaves as they were; a range where some were stopped with all their "
         f"tool calls done, so that they may have been kept."
     )
     if _unidentified(study):
         yield (
-            "Saved is counted within the turn that is stopped: what the user would have said next is not known, so "
-            "later turns are neither spent nor saved. --scope run counts through the session instead."
+            "Each turn is limited by itself, and later turns stand as recorded. So what is saved of tokens and cost is "
+            "an estimate there: later requests on record still hold what would have been left out."
         )
-    if any(row.open for row in _all_rows(study)):
-        yield f"Open: {who} whose recording was cut anyway: neither kept nor lost. (A limit stops {each}.)"
 
 
 def kept_name(study: Study) -> str:
@@ -74,12 +74,6 @@ def kept_name(study: Study) -> str:
 
 def _explained(study: Study) -> str:
     return "\n".join(_wrapped(sentence) for sentence in explained(study))
-
-
-def _all_rows(study: Study) -> Iterator[Row]:
-    for axis in study.margins:
-        for _, part, advice in study.groups(axis):
-            yield from study.shown(axis, part, advice)
 
 
 def _unidentified(study: Study) -> bool:
@@ -135,7 +129,7 @@ def kept(row: Row) -> str:
     """How many are kept, with their base: "17-18 of 21"."""
     if not row.successes:
         return "none to keep"
-    return f"{span(*row.kept)} of {row.successes:,}" + (f", {row.open:,} open" if row.open else "")
+    return f"{span(*row.kept)} of {row.successes:,}"
 
 
 def saved(name: str, amount: tuple[float, float] | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.ledger import LABEL, Ledger
+from boolab.ledger import LABEL, TURN_PROXY, Ledger
 from boolab.stats.choose import Choice, Question, base_of, level_of
 from boolab.stats.finding import count, percent, shorten
 from boolab.stats.intervals import lower_bound, more_needed, runs_needed
@@ -85,7 +85,7 @@ class Advice:
         self._units = units
         self._question = question
         self._objective = objective
-        self._noun = "run" if units.success_by == LABEL or scope == "run" else "turn"
+        self._noun = "turn" if units.success_by == TURN_PROXY else "run"
         self._scope = scope
 
     # --- The data, first ----------------------------------------------------------------------------------------------
@@ -125,12 +125,15 @@ class Advice:
 
     def _left_out(self) -> Iterator[str]:
         units = self._units
-        cut = int((~units.ended).sum())
+        cut = int((~units.terminated).sum())
         if cut:
             verb = "was cut before it was done" if cut == 1 else "were cut before they were done"
-            counted = int((~units.ended & (units.success == 1)).sum())
-            labelled = f" ({counted:,} of them labelled a success: not counted)" if counted else ""
-            yield f"{count(cut, self._noun)} {verb}{labelled}: what would have followed is unknown."
+            counted = int((~units.terminated & (units.success == 1)).sum())
+            labelled = f" ({counted:,} of them labelled a success)" if counted else ""
+            yield (
+                f"{count(cut, self._noun)} {verb}{labelled}: the recorded limits stay in force, and a looser one "
+                "changes nothing on record."
+            )
             yield from self._own_cap()
         unlabelled = int((units.success < 0).sum())
         if unlabelled:
@@ -140,7 +143,7 @@ class Advice:
         """That the runs were recorded under a cap, if it looks so: it hides what a looser one would have given."""
         steps = np.diff(self._units.first)
         longest = int(steps.max())
-        there = int((~self._units.ended & (steps == longest)).sum())
+        there = int((~self._units.terminated & (steps == longest)).sum())
         if there >= _OWN_CAP:
             yield (
                 f"{there:,} of these stopped at {count(longest, 'step')}, which none exceeds, as under a step cap of "
@@ -193,7 +196,7 @@ class Advice:
 
     def _of_those(self, group: Group) -> str:
         """Runs that were cut are not among the successes: what they would have needed is not known."""
-        return "" if group.units.ended.all() else " and its own limits let them end"
+        return "" if group.units.terminated.all() else " and its own limits stay as they are"
 
     def _rests(self, choice: Choice, base: int) -> str:
         if choice.tasks < base:
@@ -282,7 +285,7 @@ class Advice:
             tight = self._above(name, max(least, peak + 1))
             if tight is None:
                 continue
-            stopped = (peaks > tight) | ((peaks == tight) & group.units.ended)
+            stopped = peaks >= tight
             if stopped[peaks < _UNKNOWN].any():  # else it would have done nothing, which says nothing for it
                 parts.append(_NAMES[name].format(tight))
         if not parts:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from boolab.detectors import RepeatStreak
 from boolab.fires import Places
-from boolab.ledger import Flags, Ints, Ledger
+from boolab.ledger import Flags, Ints, Ledger, spanned
 from boolab.outcomes import outcome_columns, rule_stops
 from boolab.stop import StopRule, Threshold
 from boolab.types import MICRO, Run, Step, ToolCall, ToolResult
@@ -69,7 +69,7 @@ class Reach:
     least: int
 
 
-def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places: Places, *, turns: bool) -> Alarms:
+def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places: Places) -> Alarms:
     """The alarms of a rule.
 
     Args:
@@ -77,10 +77,10 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places
         runs: The runs; None where there are only their columns.
         rule: The rule.
         places: The places of the ledger's steps.
-        turns: Whether counters start anew in each turn.
     """
     stops = rule_stops(ledger, rule)
-    data = outcome_columns(ledger, places, stops, turns=turns)
+    each = spanned(ledger)
+    data = outcome_columns(ledger, places, stops, stops if each is ledger else rule_stops(each, rule))
     raised = stops.stopped & ~stops.undecided
     saved = {}
     for name in SAVED:
@@ -97,7 +97,7 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places
         saved,
         raised & ~early & (stops.at < places.last_call),
         early,
-        _converged(ledger, runs, rule, raised, stops.at, turns=turns),
+        _converged(ledger, runs, rule, raised, stops.at),
     )
 
 
@@ -113,21 +113,25 @@ def _watches(rule: StopRule) -> Iterator[tuple[Threshold, RepeatStreak]]:
             yield leaf, leaf.detector
 
 
-def _converged(
-    ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raised: Flags, at: Ints, *, turns: bool
-) -> Flags | None:
+def _converged(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raised: Flags, at: Ints) -> Flags | None:
     watches = list(_watches(rule))
     if not watches or runs is None:
         return None
     out = np.zeros(ledger.n_runs, dtype=bool)
+    by_turn = _by_turn(ledger)
     for place in np.flatnonzero(raised & (at > 0)).tolist():
         step = int(ledger.first[place] + at[place] - 1)
         out[place] = any(
             ledger.counters[leaf.counter][step] >= leaf.threshold
-            and converges(runs[place], int(at[place]), watch, turns=turns)
+            and converges(runs[place], int(at[place]), watch, turns=by_turn[place])
             for leaf, watch in watches
         )
     return out
+
+
+def _by_turn(ledger: Ledger) -> list[bool]:
+    """R: whether the counters of a run start anew in each turn."""
+    return [scope == "turn" for scope in ledger.runs["scope"]]
 
 
 def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
@@ -170,7 +174,6 @@ def reach_of(
     negative: Flags,
     places: Places,
     *,
-    turns: bool,
     converged: npt.ArrayLike = False,
 ) -> Reach | None:
     """How far the counter of a rule goes where alarms are false; None unless the rule is a single threshold.
@@ -181,7 +184,6 @@ def reach_of(
         rule: The rule.
         negative: In which runs every alarm is false.
         places: The places of the ledger's steps.
-        turns: Whether counters start anew in each turn.
         converged: In which other runs an alarm is false if it converges.
     """
     if not isinstance(rule, Threshold):
@@ -196,10 +198,12 @@ def reach_of(
     false = np.where(negative, peak, UNTOLD)
     watch = rule.detector
     if isinstance(watch, RepeatStreak) and runs is not None:
+        by_turn = _by_turn(ledger)
         for place in np.flatnonzero(np.broadcast_to(converged, negative.shape) & ~negative).tolist():
             steps = slice(ledger.first[place], ledger.first[place + 1])
             values = np.where(ledger.boundary[steps], counts[steps], 0)
             rising = np.flatnonzero(np.diff(np.maximum.accumulate(values), prepend=1) > 0)
+            turns = by_turn[place]
             fired = (int(step) for step in rising[::-1])  # the largest thresholds first
             highest = next((s for s in fired if converges(runs[place], s + 1, watch, turns=turns)), None)
             false[place] = UNTOLD if highest is None else values[highest]

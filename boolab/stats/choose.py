@@ -53,7 +53,6 @@ class Question:
         order: The axes in the order in which they are set.
         grid: The values of each axis; None for all whole numbers.
         identity: What makes two calls the same.
-        turns: Whether a stop leaves later turns open.
         seed: Of the bootstrap.
     """
 
@@ -63,7 +62,6 @@ class Question:
     order: tuple[str, ...]
     grid: Grid | None
     identity: Identities | None
-    turns: bool
     seed: int
 
     def settings(self, values: dict[str, Sequence[Any]]) -> Settings:
@@ -179,7 +177,7 @@ def _set(
     chosen = {other: [value] for other, value in choice.setting.items() if value is not None}
     wanted = question.settings({**chosen, name: [*accepted, None]})
     place = next(n for n, axis in enumerate(wanted.axes) if axis.name == name)
-    sums = tally_of(units, wanted, turns=question.turns, only=[question.measure])[question.measure][0]
+    sums = tally_of(units, wanted, only=[question.measure])[question.measure][0]
     options = wanted.axes[place].values  # noqa: PD011 - no pandas
     spent = np.moveaxis(sums, place, 0).reshape(len(options), -1)[:, 0]
     best = int(np.flatnonzero(spent == spent.min())[-1])  # of those that save as much, the loosest; off is the last
@@ -215,7 +213,7 @@ def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[
     """The tally of one setting."""
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
     place = (0, *(0 for _ in settings.axes))
-    return {name: int(values[place]) for name, values in tally_of(units, settings, turns=question.turns).items()}
+    return {name: int(values[place]) for name, values in tally_of(units, settings).items()}
 
 
 def held_out(units: Ledger, clusters: Any, question: Question, folds: int) -> dict[str, int] | None:  # noqa: ANN401

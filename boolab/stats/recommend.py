@@ -8,7 +8,7 @@ choose the setting; successes of one task are not independent, so bounds rest on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from boolab.detectors import Identities
 from boolab.errors import SettingError
 from boolab.frames import FLAG, FLOAT, INT, TEXT, well_formed_cell
 from boolab.grid import Axis, Grid, settings_of
-from boolab.ledger import LABEL, PROXY, Ledger, Scope
+from boolab.ledger import LABEL, PROXY, Ledger, Scope, one_scope
 from boolab.stats.advice import Advice, Group
 from boolab.stats.choose import Choice, Question, base_of, choose, held_out, sums_of
 from boolab.stats.finding import Finding
@@ -89,7 +89,7 @@ def recommend(
     by: str | Sequence[str] | None = None,
     success: Literal["label", "ended"] | None = None,
     grid: Grid | None = None,
-    scope: Scope = "turn",
+    scope: Scope = "auto",
     identity: Identities | None = None,
     seed: int = 0,
 ) -> Recommendation:
@@ -153,9 +153,11 @@ def recommend(
     asked: Grid = {name: [2] for name in ORDER} if chosen_from is None else chosen_from
     detectors = settings_of(asked, identity=identity).detectors()
     runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys)))
-    units, turns = units_of_ledger(runs, success, scope)
+    units = units_of_ledger(runs, success)
     measure = next(name for name in (objective, "tokens", "steps") if _told(units, name))
-    question = Question(keep, confidence, measure, order, chosen_from, identity, turns, seed)
+    question = Question(keep, confidence, measure, order, chosen_from, identity, seed)
+    for _, part in _parts(runs, keys):
+        one_scope(_sources(part), scope)
     groups = [_group(values, part, question) for values, part in _parts(units, keys)]
     advice = Advice(runs, units, question, objective, scope)
     frame = _frame(groups, keys, question, units.success_by)
@@ -169,11 +171,10 @@ def recommend(
     )
 
 
-def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, scope: Scope) -> tuple[Ledger, bool]:
-    """What is a unit, and a success: runs by their labels, or, by the proxy, turns (scope "run": runs).
+def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None) -> Ledger:
+    """What is a unit, and a success: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
 
-    Returns:
-        The units, and whether a stop in them leaves later turns open.
+    The limits of the recording stay in force.
 
     Raises:
         SettingError: if labels are asked for and there are none.
@@ -181,11 +182,8 @@ def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, sco
     if success == "label" and runs.success_by != LABEL and runs.n_runs:
         msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
         raise SettingError(msg)
-    if success == "ended" or runs.success_by == PROXY:
-        if scope == "turn":
-            return runs.by_turn(), False
-        return replace(runs, success=runs.ended.astype(np.int64), success_by=PROXY), False
-    return runs, scope == "turn"
+    by_proxy = success == "ended" or runs.success_by == PROXY
+    return (runs.by_span() if by_proxy else runs).kept()
 
 
 def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
@@ -199,6 +197,13 @@ def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
     task = units.runs["task"].astype(TEXT).fillna("")
     cluster = ("task " + task).mask(task == "", "run " + run)
     return run if len(set(cluster[base_of(units)])) == 1 else cluster
+
+
+def _sources(units: Ledger) -> list[str | None]:
+    """R: where each run comes from; None where it is not known."""
+    if "source" not in units.runs:
+        return [None] * units.n_runs
+    return [None if pd.isna(source) else str(source) for source in units.runs["source"]]
 
 
 def _told(units: Ledger, name: str) -> bool:

@@ -78,7 +78,7 @@ def scorecard(
     *,
     positive: Positive | None = None,
     by: str | Sequence[str] | None = None,
-    scope: Scope = "turn",
+    scope: Scope = "auto",
     converged: bool = False,
     confidence: float = 0.95,
 ) -> Finding:
@@ -101,7 +101,7 @@ def scorecard(
             mapping or Series from run ids, or a callable that takes a run. True, False, or None for unknown; runs that
             a mapping does not name, or that lack the setting, are unknown. Of a table, a column or a mapping.
         by: A column of `runs_df`, or of the table, or several, to keep apart: an agent, a model, a swept setting.
-        scope: `turn`: counters start anew at each user message, as a harness's limits do. `run`: they count on.
+        scope: Where counters start anew: see `counterfactual`.
         converged: Whether an alarm that converged is a false one, whatever the run's label. A table cannot tell.
         confidence: Of the two-sided intervals.
 
@@ -161,7 +161,7 @@ def scorecard(
     table = material.ledger.runs
     units = units_of_table(table, by) if material.runs is None else units_of(material.runs, scope="run", by=by)
     truth = truth_of(material, positive)
-    scores = scores_of(material, asked, truth, scope=scope, converged=converged)
+    scores = scores_of(material, asked, truth, converged=converged)
     known = units[truth.known]
     groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
     words = _Words(truth, scores, confidence)
@@ -380,10 +380,9 @@ class _Words:
                 yield f"What {of} would have saved in {name} is not known: the total is {how}."
 
     def _cut(self, material: Material, known: Ints) -> Iterator[str]:
-        cut = known[material.cut[known]].tolist()
-        told = material.reasons
-        reasons = pd.Series([] if told is None else [told[place] for place in cut], dtype=object)
-        if cut:
+        cut = known[~material.ledger.terminated[known]]
+        reasons = pd.Series(material.ledger.reason[cut], dtype=object).dropna()
+        if len(cut):
             verb = "was" if len(cut) == 1 else "were"
             why = f" ({_tally(reasons)})" if len(reasons) else ""
             yield (

@@ -57,14 +57,10 @@ class Material(NamedTuple):
     Attributes:
         ledger: Their columns, with the counters of what the rules watch.
         runs: The runs; None where there are only their columns, from a table with a row for each step.
-        cut: Whether the record was cut.
-        reasons: The stop reasons; None where a table does not hold them.
     """
 
     ledger: Ledger
     runs: Sequence[Run] | None
-    cut: Flags
-    reasons: Sequence[str] | None
 
 
 def material_of(
@@ -80,7 +76,7 @@ def material_of(
     Args:
         recorded: Runs, a table with a row for each step, or the path of such a table or of a store.
         rules: What is watched.
-        scope: `turn` or `run`.
+        scope: `turn`, `run` or `auto`.
         keys: The columns that keep groups apart.
         positive: What is to be found.
 
@@ -96,12 +92,9 @@ def material_of(
             if not (more and str(error).startswith(f"by={positive!r}: ") and positive not in keys):
                 raise
             raise SettingError(str(error).replace("by=", "positive=", 1)) from None
-        heads = ledger.runs
-        cut = ~ledger.ended if "censored" not in heads else heads["censored"].to_numpy(dtype=bool)
-        return Material(ledger, None, cut, heads["stop_reason"].tolist() if "stop_reason" in heads else None)
+        return Material(ledger.kept(), None)
     runs = as_runs(recorded)
-    cut = np.array([run.censored for run in runs], dtype=bool)
-    return Material(ledger_of(runs, detectors, scope), runs, cut, [run.stop_reason for run in runs])
+    return Material(ledger_of(runs, detectors, scope).kept(), runs)
 
 
 def truth_of(material: Material, positive: Positive | None) -> Truth:
@@ -121,7 +114,7 @@ def truth_of(material: Material, positive: Positive | None) -> Truth:
     ledger = material.ledger
     if ledger.success_by == LABEL:
         return Truth(ledger.success >= 0, ledger.success == 0, FAILED)
-    return Truth(np.ones(ledger.n_runs, dtype=bool), material.cut, NOT_ENDED, proxy=True)
+    return Truth(np.ones(ledger.n_runs, dtype=bool), ledger.success == 0, NOT_ENDED, proxy=True)
 
 
 def _flags(material: Material, positive: Positive) -> list[bool | None]:
@@ -169,26 +162,25 @@ class Scores:
     positive_is: str
 
 
-def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, scope: Scope, converged: bool) -> Scores:
+def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged: bool) -> Scores:
     """What each rule makes of each run.
 
     Args:
         material: The runs.
         rules: The rules.
         truth: What is to be found.
-        scope: `turn` or `run`.
         converged: Whether an alarm that converged is a false one.
     """
-    turns, ledger, runs = scope == "turn", material.ledger, material.runs
-    places = Places(ledger, turns=turns)
+    ledger, runs = material.ledger, material.runs
+    places = Places(ledger)
     negative = truth.known & ~truth.positive
     scores = []
     for rule in rules:
-        alarms = alarms_of(ledger, runs, rule, places, turns=turns)
+        alarms = alarms_of(ledger, runs, rule, places)
         work = alarms.converged if converged else None
         true = alarms.raised & truth.positive & (True if work is None else ~work)
         maybe = truth.known & truth.positive & converged
-        reach = reach_of(ledger, runs, rule, negative, places, turns=turns, converged=maybe)
+        reach = reach_of(ledger, runs, rule, negative, places, converged=maybe)
         scores.append(Score(alarms, true, reach))
     told = truth.proxy or ledger.success_by == LABEL
     return Scores(scores, truth.positive, ledger.success if told else None, converged, truth.name)

@@ -10,7 +10,7 @@ Sources: Brookmeyer and Crowley, Biometrics 38 (1982) 29-41 (the median's interv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
@@ -87,7 +87,7 @@ def survival(
     of: Measure = "steps",
     *,
     by: str | Sequence[str] | None = None,
-    scope: Scope = "turn",
+    scope: Scope = "auto",
     confidence: float = 0.95,
 ) -> Finding:
     """How many steps, tool calls or tokens it takes until an agent is done, and how often that is a success.
@@ -96,13 +96,15 @@ def survival(
         runs: Runs, or a frame like `runs_df` makes, whose rows are runs.
         of: What is counted: "steps", "tool_calls" or "tokens" (input and output, without a wrap-up).
         by: A column of `runs_df`, or several, to compare: an agent, a model, a swept setting.
-        scope: "turn" counts each turn of a session by itself, "run" whole sessions.
+        scope: "turn" counts each turn of a session by itself, "run" whole sessions, "auto" as the harness of each
+            run's source counts.
         confidence: Of the pointwise intervals.
 
     Returns:
         A finding whose frame has one row for each group and each time at which something happened: the columns of `by`,
         `of`, `time` (in units of `of`), `at_risk` (not ended or cut before), `ended`, `cut`, `survival` (the share that
-        goes on beyond it), `success` and `failure` (the share that ended so by then; NA without labels), each with
+        goes on beyond it), `success` and `failure` (the share that was labelled so by then under the limits of the
+        recording, however the run ended; NA without labels), each with
         `_low` and `_high` (`low` and `high` for survival), `confidence`, and `success_by` ("label", or NA). Its table
         has a row for each group, with the median number; its `tests` have one for each pair of groups.
 
@@ -163,15 +165,16 @@ class _Group:
         self.over = units["ended"].to_numpy(bool)
         self.clusters, self.word = clusters_of(units, keys)
         success = units["success"]
-        self.labelled = bool((success.notna() & self.over).any())
+        self.labelled = bool(success.notna().any())
+        times, clusters = units[column].to_numpy(np.int64), self.clusters if self.word else None
+        # A label tells how a run ended under the limits of the recording, which may be what cut it.
+        judged = self.over | success.notna().to_numpy(bool)
         kinds = {"success": success.fillna(value=False), "failure": ~success.fillna(value=True)}
-        self.curve = curve(
-            units[column].to_numpy(np.int64),
-            self.over,
-            {name: flags.to_numpy(bool) for name, flags in kinds.items()} if self.labelled else None,
-            clusters=self.clusters if self.word else None,
-            confidence=confidence,
-        )
+        flags = {name: values.to_numpy(bool) for name, values in kinds.items()} if self.labelled else None
+        by_label = curve(times, judged, flags, clusters=clusters, confidence=confidence)
+        same = bool((judged == self.over).all())
+        self.curve = by_label if same else curve(times, self.over, clusters=clusters, confidence=confidence)
+        self.labels: Mapping[str, Share] = by_label.incidence
 
     @property
     def n(self) -> int:
@@ -188,7 +191,7 @@ class _Group:
     def share(self, kind: str) -> Share:
         """An incidence, all NaN without labels."""
         nothing = np.full(len(self.curve.time), np.nan)
-        return self.curve.incidence.get(kind, Share(nothing, nothing, nothing))
+        return self.labels.get(kind, Share(nothing, nothing, nothing))
 
     def half(self, share: Array) -> int | None:
         """The first time at which no more than half go on, None if that is not reached."""
@@ -332,7 +335,8 @@ class _Words:
 
     def _success(self, group: _Group) -> str:
         won, lost = (self._interval(*(part[-1] for part in group.share(kind))) for kind in ("success", "failure"))
-        return f"Within {count(group.longest, self.thing)}, {won} had ended in success and {lost} in failure, by label."
+        limits = ", under the recorded limits" if group.cut else ""
+        return f"Within {count(group.longest, self.thing)}{limits}, {won} had succeeded and {lost} failed, by label."
 
     def _interval(self, value: float, low: float, high: float) -> str:
         return f"{percent(value)} ({self.level} interval {percent(low)} to {percent(high)})"
@@ -368,11 +372,10 @@ class _Words:
         if not len(known):
             return
         ended = known["ended"].astype(bool)
-        labelled = int((ended & known["success"].notna()).sum())
-        if not labelled:
-            yield f"No {self.noun} that ended has a success label: success and failure are NA."
-        elif labelled < int(ended.sum()):
-            missing = f"{int(ended.sum()) - labelled:,} of {count(int(ended.sum()), self.noun)} that ended"
+        if not known["success"].notna().any():
+            yield f"No {self.noun} has a success label: success and failure are NA."
+        elif unlabelled := int((ended & known["success"].isna()).sum()):
+            missing = f"{unlabelled:,} of {count(int(ended.sum()), self.noun)} that ended"
             yield f"{missing} have no label and count as neither success nor failure: both are at least as shown."
         if sessions:
             yield 'A label judges a whole session, so that turns of longer sessions have none: scope="run" uses it.'

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
+from boolab.endings import terminated
 from boolab.errors import SettingError
 from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, known_sum, runs_df
-from boolab.ledger import Scope
+from boolab.ledger import Scope, check_scope, is_final, scopes_of
 from boolab.types import MICRO, Run, Step
 
 Data: TypeAlias = Runs | pd.DataFrame
@@ -49,12 +51,12 @@ def keys_of(by: str | Sequence[str] | None) -> list[str]:
     return [] if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))
 
 
-def units_of(runs: Data, *, scope: Scope = "turn", by: str | Sequence[str] | None = None) -> pd.DataFrame:
+def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | None = None) -> pd.DataFrame:
     """One row for each turn, or each run, with the columns of `by` in front.
 
     Args:
         runs: Runs, or a frame like `runs_df` makes, whose rows are runs.
-        scope: "turn" or "run".
+        scope: "turn", "run", or "auto": as the harness of each run's source counts.
         by: A column of `runs_df` (swept settings are among them), or several, to keep apart.
 
     Returns:
@@ -69,17 +71,16 @@ def units_of(runs: Data, *, scope: Scope = "turn", by: str | Sequence[str] | Non
         >>> units_of([]).columns.tolist()[:4]
         ['run_id', 'turn', 'task', 'cluster']
     """
-    if scope not in ("turn", "run"):
-        msg = f"scope={scope!r}: expected 'turn' or 'run'"
-        raise SettingError(msg)
+    check_scope(scope)
     if isinstance(runs, pd.DataFrame):
         table = runs.reset_index(drop=True)
-        units = _units_of_frame(table, scope)
+        units = _units_of_frame(table, scopes_of(_sources(table), scope))
         rows = list(range(len(table)))
     else:
         listed = as_runs(runs)
         table = runs_df(listed)
-        pieces = [(row, unit) for row, run in enumerate(listed) for unit in _units_of_run(run, scope)]
+        scopes = scopes_of([run.source for run in listed], scope)
+        pieces = [(row, unit) for row, run in enumerate(listed) for unit in _units_of_run(run, scopes[row])]
         rows = [row for row, _ in pieces]
         units = _typed({name: [unit[name] for _, unit in pieces] for name in UNIT_COLUMNS if name != "cluster"})
     return _grouped(units, table.iloc[rows], by)
@@ -148,14 +149,21 @@ def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[
     return pd.Series(range(len(units)), index=units.index), ""
 
 
-def _units_of_run(run: Run, scope: Scope) -> Iterable[dict[str, Any]]:
+def _sources(table: pd.DataFrame) -> list[str | None]:
+    """The source of each row, None where the frame does not tell it."""
+    if "source" not in table:
+        return [None] * len(table)
+    return [None if pd.isna(source) else str(source) for source in table["source"]]
+
+
+def _units_of_run(run: Run, scope: str) -> Iterable[dict[str, Any]]:
     turns: dict[int, list[Step]] = {}
     for step in run.steps:
         turns.setdefault(1 if scope == "run" else step.turn, []).append(step)
     pieces = list((turns or {1: []}).items())
     for place, (turn, steps) in enumerate(pieces, 1):
         last = place == len(pieces)
-        ended = not run.censored if last else not (steps[-1].response.tool_calls or steps[-1].error)
+        ended = terminated(run) if last else is_final(steps[-1])
         cost = known_sum(step.response.usage.cost for step in steps)
         yield {
             "run_id": run.run_id,
@@ -175,12 +183,13 @@ def _units_of_run(run: Run, scope: Scope) -> Iterable[dict[str, Any]]:
         }
 
 
-def _units_of_frame(table: pd.DataFrame, scope: Scope) -> pd.DataFrame:
+def _units_of_frame(table: pd.DataFrame, scopes: Sequence[str]) -> pd.DataFrame:
     for name in ("n_steps", "stop_reason"):
         if name not in table:
             msg = f"the frame has no column {name!r}: expected one like runs_df makes, or runs"
             raise SettingError(msg)
-    if scope == "turn" and "n_turns" in table and bool((table["n_turns"] > 1).any()):
+    by_turn = np.array([scope == "turn" for scope in scopes], dtype=bool)
+    if "n_turns" in table and bool((table["n_turns"] > 1).fillna(value=False)[by_turn].any()):
         msg = 'rows of the frame hold several turns, which it cannot tell apart: pass runs, or scope="run"'
         raise SettingError(msg)
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import ipywidgets
 import traitlets
@@ -15,7 +15,7 @@ import traitlets
 from boolab.detectors import Identities
 from boolab.errors import SettingError
 from boolab.frames import Runs, as_runs
-from boolab.ledger import Scope
+from boolab.ledger import Scope, one_scope
 from boolab.policy import Policy
 from boolab.presets import get_policy
 from boolab.stats.finding import clean, count
@@ -90,7 +90,7 @@ class CapLab(OpensRuns):
         confidence: float = 0.95,
         objective: Objective = "cost",
         success: Literal["label", "ended"] | None = None,
-        scope: Scope = "turn",
+        scope: Scope = "auto",
         identity: Identities | None = None,
     ) -> None:
         listed = as_runs(runs)
@@ -99,7 +99,8 @@ class CapLab(OpensRuns):
         self._replays: tuple[tuple[str, ...], dict[str, Part]] | None = None
         self._search: asyncio.Task[None] | None = None
         own = "canonical" if policy is None else get_policy(policy).identity
-        self._setting = Setting(identity=own if identity is None else identity, scope=scope)
+        own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
+        self._setting = Setting(identity=own if identity is None else identity, scope=own_scope)
         self._make_controls()
         self._figure = _Figure(self._data_of(self._setting))
         super().__init__(self._figure, {run.run_id: run for run in reversed(listed)})

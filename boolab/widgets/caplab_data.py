@@ -89,7 +89,7 @@ class CapTables:
         """All runs as columns, under a setting's identity and scope."""
         watched = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).detectors()
         key = (identity_words(setting.identity), setting.scope)
-        return _kept(self._ledgers, key, _KEPT_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope))
+        return _kept(self._ledgers, key, _KEPT_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope).kept())
 
     def _counters(self, setting: Setting) -> dict[str, str]:
         axes = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).axes

@@ -96,8 +96,8 @@ class CapTable:
         self._question = question
         self._where = where
         self._settings = settings_of(self.options, question.policy, where.identity)
-        self._places = Places(ledger, turns=where.scope == "turn")
-        self._sums = _by_axes(tally_of(ledger, self._settings, turns=where.scope == "turn"), self._settings)
+        self._places = Places(ledger)
+        self._sums = _by_axes(tally_of(ledger, self._settings), self._settings)
         self._fires = [
             first_fires(ledger, fires_of(ledger, axis, self._places), self._places, rank)
             for rank, axis in enumerate(self._settings.axes)
@@ -206,7 +206,7 @@ class CapTable:
             "limit": None if axis is None else stops.limits[axis.name],
             "at": int(stops.boundary[run]),
             "needed": int(self._lengths[run]),
-            "ended": bool(self.ledger.ended[run]),
+            "ended": bool(self.ledger.terminated[run]),
             "success": None if success < 0 else bool(success),
             "lost": bool(stops.lost[run]),
         }
@@ -236,7 +236,7 @@ class CapTable:
         budget, doom = (self._at(name, limits[name]) for name in AXES[1:])
         names = ("kept_lower", "kept_upper", self.measure, f"saved_{self.measure}")
         lower, upper, spent, saved = (self._sums[name][:, budget, doom] for name in names)
-        whole = spent + saved  # not the same for all caps: what comes of turns after a stopped one is open
+        whole = spent + saved  # all that is on record, for each cap
         return {
             "lower": lower.tolist(),
             "upper": upper.tolist(),
@@ -309,20 +309,21 @@ class CapTable:
             )
         elif unlabelled := int((ledger.success < 0).sum()):
             yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
-        if cut := int((~ledger.ended).sum()):
+        if cut := int((~ledger.terminated).sum()):
             were = "was" if cut == 1 else "were"
-            what = "what would have followed is unknown (censored), unless a limit stops them before"
-            yield f"{count(cut, 'run')} {were} cut short in the record: {what}."
+            yield (
+                f"{count(cut, 'run')} {were} stopped by a limit of the recording, or broke off: these limits stay in "
+                "force, and a looser one changes nothing here."
+            )
         if self.measure != self._question.objective:
             wanted = _MEASURES[self._question.objective]
             yield f"The source does not tell {wanted}: what is saved is counted in {_MEASURES[self.measure]}."
         elif left := sums.get(f"n_unknown_{self.measure}", 0):
             yield f"{count(left, 'run')} of unknown {_MEASURES[self.measure]} left out of what is saved."
-        decided = self._sums[self.measure] + self._sums[f"saved_{self.measure}"]
-        if decided.min() < decided.max():
+        if self._turns():
             yield (
-                "What is saved is a share of the runs that are decided at each cap: those that were stopped in a turn "
-                "which others follow are not among them, so the line may fall where the cap is tighter."
+                "Each turn is limited by itself, and later turns stand as recorded: what is saved of tokens and cost "
+                "is an estimate where a turn is stopped that others follow."
             )
         some = [
             f"{len(values) - 1:,} up to {values[-2]:,} ({LABELS[name]})"

@@ -100,7 +100,7 @@ class Heatmap(OpensRuns):
         keep: float | None = 0.95,
         at: Mapping[str, Any] | None = None,
         recommended: Point | None = None,
-        scope: Scope = "turn",
+        scope: Scope = "auto",
         policy: str | Policy | None = None,
         identity: Identities | None = None,
     ) -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from boolab.counterfactuals import counterfactual, summed
 from boolab.detectors import Identities
+from boolab.endings import proxy_success
 from boolab.errors import SettingError
 from boolab.frames import INT
 from boolab.ledger import LABEL, PROXY, Scope
@@ -63,6 +64,12 @@ def source_of(table: object, runs: Sequence[Run] | None, asked: Asked) -> Source
     """
     if not isinstance(table, pd.DataFrame):
         msg = f"table: expected what counterfactual(...) returns, or a sweep's runs, not {type(table).__name__}"
+        raise SettingError(msg)
+    if "scope" in table and len(set(table["scope"])) > 1:
+        msg = (
+            "table: limits start anew in each turn in some of these runs, and count through the run in others: "
+            'expected a table of one scope, such as table[table["scope"] == "run"]'
+        )
         raise SettingError(msg)
     if "run_id" in table:
         return Source(summed(table), lambda square, x, y: _of_table(table, square, x, y))
@@ -196,8 +203,8 @@ def source_of_sweep(runs: Sequence[Run]) -> Source:
 
 
 def success_of(run: Run, *, labelled: bool) -> bool | None:
-    """Whether a run succeeds: by its label; where no run has one, by having ended by itself, as in counterfactuals."""
-    return run.success if labelled else not run.censored
+    """Whether a run succeeds: by its label; where no run has one, by the proxy, as in counterfactuals."""
+    return run.success if labelled else proxy_success(run)
 
 
 def _column(name: str) -> str:
