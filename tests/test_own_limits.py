@@ -10,7 +10,7 @@ import pytest
 
 import boolab as bl
 from boolab.errors import SettingError
-from boolab.types import Run, Stop
+from boolab.types import Run, Stop, StopReason
 from tests.helpers import distinct, play, steps
 from tests.test_properties import FREE, NEVER
 
@@ -18,7 +18,11 @@ from tests.test_properties import FREE, NEVER
 def cut_and_labelled() -> list[Run]:
     """60 successes of 10 steps, 40 successes that a limit of the recording cut at 50, 60 failures of 60 steps."""
     short, long, failed = (play(distinct(n), policy=FREE, stop=NEVER) for n in (9, 50, 59))
-    kinds = ((60, short, True, "finished"), (40, long, True, "cost_budget"), (60, failed, False, "finished"))
+    kinds: list[tuple[int, Run, bool, StopReason]] = [
+        (60, short, True, "finished"),
+        (40, long, True, "cost_budget"),
+        (60, failed, False, "finished"),
+    ]
     runs = []
     for n, made, success, reason in kinds:
         whole = made if reason == "finished" else replace(made, steps=made.steps[:50], stop=Stop(reason, 50))
@@ -120,6 +124,7 @@ def test_auto_is_the_scope_of_each_source() -> None:
     session = play(steps("A B"))
     turns = tuple(s._replace(index=i, turn=t) for t in (1, 2) for i, s in enumerate(session.steps, 3 * t - 2))
     run = replace(session, steps=turns)
+    scope: Any
     for source, scope in (("tau_bench", "run"), ("claude_code", "turn"), ("boolab", "turn")):
         again = replace(run, source=source)
         auto = bl.counterfactual(again, grid={"steps": [1, 2, 3, 4]})
