@@ -32,6 +32,7 @@ from boolab.files import read_file
 from boolab.models.base import Model
 from boolab.policy import DEFAULT, SETTINGS, Policy, Setting, check_setting
 from boolab.presets import get_policy
+from boolab.surrogates import whole_text
 from boolab.tools import ToolSpec, as_tool
 
 MAX_FILE_BYTES: Final = 1_000_000
@@ -78,6 +79,10 @@ class Agent:
     extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
+        for said in ("name", "description", "prompt"):
+            given_text: object = getattr(self, said)
+            if isinstance(given_text, str):
+                object.__setattr__(self, said, whole_text(given_text))
         for name, value in self.settings.items():
             check_setting(name, value)
         policy = get_policy(self.policy)

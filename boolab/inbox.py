@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from boolab.errors import SettingError
+from boolab.surrogates import whole_text
 from boolab.types import Message, Text
 
 
@@ -37,7 +38,7 @@ class Inbox:
         if not isinstance(given, str):
             msg = f"inbox: {text!r} is no text"
             raise SettingError(msg)
-        self._waiting.append(Message("user", (Text(given),)))
+        self._waiting.append(Message("user", (Text(whole_text(given)),)))
 
     def take(self) -> list[Message]:
         """All messages that wait, which then no longer do."""

@@ -64,11 +64,11 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
                 await compact(turn)
             request, emit = turn.begin_step()
             try:
-                response = await turn.model.respond(request, emit)
+                given = await turn.model.respond(request, emit)
             except ModelError as error:
                 yield turn.break_off(error)
                 continue
-            turn.hear(response)
+            response = turn.hear(given)
             verdict = await judge(turn, response) if turn.bounds.judging or turn.closing else EXECUTE_ALL
             if verdict.drops:
                 step, stop = turn.end_step(counts=False), verdict.stop

@@ -16,6 +16,7 @@ from boolab.inbox import Inbox
 from boolab.models.base import Model
 from boolab.policy import Policy
 from boolab.stop import StopRule
+from boolab.surrogates import whole_message, whole_text
 from boolab.tools import ToolSpec, as_tool, as_tools, open_tool
 from boolab.types import Event, Message, Run, Text, ToolCall, ToolResult
 from boolab.workspace import BUILT_IN, PAUSE_TOOLS, workspace_tools
@@ -203,20 +204,20 @@ def prompt_of(agent: Agent, task: Task) -> tuple[Message, ...]:
     """
     messages = [Message("system", (Text(agent.prompt),))] if agent.prompt else []
     if isinstance(task, str):
-        return (*messages, Message("user", (Text(task),)))
+        return (*messages, Message("user", (Text(whole_text(task)),)))
     given: Any = task
     if not isinstance(given, Sequence) or isinstance(given, bytes):
         msg = f"task={task!r} is not accepted: expected a text, or a list of messages"
         raise SettingError(msg)
     for item in given:
         if isinstance(item, Message):
-            messages.append(item)
+            messages.append(whole_message(item))
         elif (
             isinstance(item, Mapping)
             and item.get("role") in ("system", "user", "assistant")
             and isinstance(item.get("content"), str)
         ):
-            messages.append(Message(item["role"], (Text(item["content"]),)))
+            messages.append(Message(item["role"], (Text(whole_text(item["content"])),)))
         else:
             msg = f"task: {item!r} is no message; expected a text, or a list of {{'role': ..., 'content': ...}}"
             raise SettingError(msg)

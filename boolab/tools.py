@@ -24,6 +24,7 @@ from typing_extensions import TypedDict
 
 from boolab.clock import Clock
 from boolab.errors import SettingError, ToolError, describe
+from boolab.surrogates import whole_result, whole_text
 from boolab.types import Message, ToolCall, ToolResult
 
 TIMED_OUT: Final = "did not finish within"
@@ -211,7 +212,7 @@ def open_tool(name: str) -> ToolSpec:
         raise ToolError(msg)
 
     return ToolSpec(
-        name=name,
+        name=whole_text(name),
         description="",
         parameters={"type": "object", "properties": {}, "additionalProperties": True},
         function=function,
@@ -343,6 +344,7 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
             run.failures.append(text)
     if len(text) > MAX_RESULT:
         text = f"{text[:MAX_RESULT]}\n({len(text) - MAX_RESULT:,} more characters were cut off)"
+    text = whole_text(text)
     return ToolResult(call.id, text, failed, False, clock.now() - start)  # noqa: FBT003 - positional for speed
 
 
@@ -385,7 +387,7 @@ async def _replied(call: ToolCall, step: int, number: int, run: Execution, clock
         text = f"The model's own reply failed: {describe(error)}"
         return ToolResult(call.id, text, is_error=True, duration_ms=0)
     if result is None or isinstance(result, ToolResult):
-        return result
+        return None if result is None else whole_result(result)
     text = f"The model's own reply was no ToolResult: {result!r}"
     return ToolResult(call.id, text, is_error=True, duration_ms=0)
 

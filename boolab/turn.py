@@ -26,6 +26,7 @@ from boolab.presets import get_policy
 from boolab.setup import Setup, Task, check_setup, model_of, offered_tools, prompt_of
 from boolab.steering import Shadow, Steering, last_words
 from boolab.stop import AnyOf, Progress
+from boolab.surrogates import whole_response
 from boolab.tools import Execution, ToolContext, ToolSpec
 from boolab.transcript import flat
 from boolab.types import (
@@ -418,16 +419,17 @@ class Turn:
         if self.on_event is not None:
             self.tell(Event(self.now(), "delta", {"message": self.talk.next_message, "of": of, "text": delta}))
 
-    def hear(self, response: Response) -> None:
-        """Take in the response of the step that was begun."""
+    def hear(self, response: Response) -> Response:
+        """Take in the response of the step that was begun, and give it as it is on record: without lone surrogates."""
         fault = what_is_wrong(response)
         if fault:
             msg = f"the response of the model {self.model.name} is malformed: {fault}"
             raise ModelError(msg)
-        self.response = response
+        self.response = response = whole_response(response)
         self.heard_ms = self.now()
         self.results = [None] * len(response.tool_calls)
         self.talk.history.under_way = (len(self.talk.steps) + 1, self.boundary_ms, response)
+        return response
 
     def end_step(self, *, counts: bool = True, error: str = "") -> Step:
         """Put the step on record and, unless it ended the turn from within, count it: this is the next boundary."""

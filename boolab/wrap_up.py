@@ -13,6 +13,7 @@ from typing import Final
 from boolab.compaction import Context, Summariser
 from boolab.errors import ModelError, describe
 from boolab.models.base import Request, partial_of, what_is_wrong
+from boolab.surrogates import whole_response, whole_text
 from boolab.turn import Turn
 from boolab.types import Compacted, Message, Response, Stop, Text, WrapUp
 
@@ -129,7 +130,7 @@ async def _by_function(summarise: Summariser, messages: Sequence[Message]) -> tu
     if inspect.isawaitable(text):
         text = await text
     if isinstance(text, str) and text:
-        return text, ""
+        return whole_text(text), ""
     return "", f"the function gave {text!r}, not a text"
 
 
@@ -151,7 +152,7 @@ async def _ask(turn: Turn, purpose: str, messages: Sequence[Message], question: 
     if fault:
         msg = f"the {purpose} is malformed: {fault}"
         raise ModelError(msg)
-    return response
+    return whole_response(response)
 
 
 def _summary_fault(response: Response) -> str:

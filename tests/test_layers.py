@@ -22,6 +22,7 @@ LAYERS = {
         "finish_reasons",
         "help_text",
         "patterns",
+        "surrogates",
         "transcript",
     },
     1: {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from boolab.clock import Clock
+from boolab.surrogates import whole_response
 from boolab.tools import ToolSpec
 from boolab.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
 
@@ -128,7 +129,7 @@ def _what_is_wrong_with_calls(calls: object) -> str:
 def partial_of(error: BaseException) -> Response | None:
     """What had arrived before a model failed, if the error brings it and it is a proper `Response`."""
     partial = getattr(error, "partial", None)
-    return None if partial is None or what_is_wrong(partial) else partial
+    return None if partial is None or what_is_wrong(partial) else whole_response(partial)
 
 
 def _is_usage(usage: object) -> bool:

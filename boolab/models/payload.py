@@ -7,29 +7,16 @@ belong together are joined here; a half alone becomes U+FFFD, as it cannot be wr
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 
 from boolab.errors import SettingError
+from boolab.surrogates import whole_text
 from boolab.types import MICRO, ToolCall
 
 _MOST: Final = 2**63 - 1  # what a column of integers holds
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-
-def whole_text(text: str) -> str:
-    r"""A text whose half surrogates are joined; a half that stands alone becomes U+FFFD.
-
-    Example:
-        >>> whole_text("\ud83d" + "\ude00") == "\U0001f600", whole_text("a\ud83d") == "a\ufffd"
-        (True, True)
-    """
-    if text.isascii() or _SURROGATE.search(text) is None:
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def dumped(value: Any) -> bytes:  # noqa: ANN401 - any JSON value
