@@ -11,7 +11,7 @@ import pytest
 import boolab as bl
 from boolab.errors import SettingError
 from boolab.types import Run, Stop, StopReason
-from tests.helpers import distinct, play, steps
+from tests.helpers import distinct, letter, play, steps
 from tests.test_properties import FREE, NEVER
 
 
@@ -131,3 +131,28 @@ def test_auto_is_the_scope_of_each_source() -> None:
         given = bl.counterfactual(again, grid={"steps": [1, 2, 3, 4]}, scope=scope)
         assert auto.to_dict("records") == given.to_dict("records")
         assert set(auto["scope"]) == {scope}
+
+
+PENDING: dict[str, dict[str, Any]] = {
+    "calls that were never executed": {"items": [{"tool_calls": [letter("A")], "finish_reason": "stop"}],
+                                       "policy": bl.policies["naive"]},
+    "calls that a cap of zero ignored": {"items": [{"tool_calls": [letter("A")]}], "steps": 0},
+    "a last text cut by its length": {"items": [{"text": "The answer is", "finish_reason": "length"}]},
+    "a last text that a filter cut": {"items": [{"text": "The", "finish_reason": "content_filter"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PENDING)
+def test_a_run_that_ended_in_silent_failure_is_no_success_by_the_proxy(case: str) -> None:
+    options = dict(PENDING[case])
+    run = play(options.pop("items"), **options)
+    assert run.stop_reason == "finished"
+    runs = [replace(run, run_id=f"r{i}", task=f"t{i}") for i in range(40)]
+    row = bl.counterfactual(runs, grid={"steps": [9]}, tally=True).iloc[0]
+    assert (row["n_unchanged"], row["successes"], row["kept_lower"]) == (40, 0, 0)
+    lifted = bl.counterfactual(runs, grid={"steps": [9]}, own_limits="lifted", tally=True).iloc[0]
+    assert (lifted["n_censored"], lifted["successes"]) == (0, 0)  # no looser limit would have gone on
+    found = bl.recommend(runs)
+    assert found.frame["successes"].tolist() == [0]
+    frame = bl.counterfactual(bl.recording_df(runs), grid={"steps": [9]}, tally=True).iloc[0]
+    assert frame["successes"] == 0
