@@ -26,20 +26,28 @@ Subagents are runs of their own, by their `agentId`: from `<session>/subagents/a
 beside the session, or from `isSidechain` lines within it. Files `agent-acompact-*` are calls of the compaction, not
 work. Which call started one stands in the call's result (`toolUseResult.agentId`); of older sessions, whose results do
 not say it, the call has the subagent's prompt.
+
+A run that its limit on turns ended was cut: its own lines may end in an attachment `max_turns_reached`; of a subagent
+its parent says so (since 2.1.246), in the call's result or in a notification, "stopped at its N-turn limit". What was
+said last counts, because a subagent may be sent on. Those turns are responses, so the limit is one on steps.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from boolab.errors import RunFormatError
+from boolab.files import no_file
 from boolab.finish_reasons import finish_reason
 from boolab.readers.drafts import Draft, Pairing, stop_at, unreadable
 from boolab.readers.lines import (
+    MAX_LINE,
     Damage,
     Head,
     Warn,
@@ -58,7 +66,7 @@ from boolab.readers.lines import (
     whole,
 )
 from boolab.readers.sidecars import sidecar
-from boolab.types import Event, Input, Message, Run, StopReason, Text, ToolCall, ToolResult, Usage
+from boolab.types import Event, Input, Message, Run, Stop, StopReason, Text, ToolCall, ToolResult, Usage
 
 NAME: Final = "claude_code"
 SCOPE: Final = "turn"
@@ -89,6 +97,13 @@ _EVENTS: Final = {
 _DELEGATES: Final = ("Task", "Agent")
 """The tools that start subagents."""
 _SUBAGENTS: Final = "subagents"
+_NOTED: Final = re.compile(r"\s*NOTE: this agent stopped at its (\d{1,9})-turn limit")
+_NOTIFIED: Final = re.compile(r"<summary>[^<]*stopped at its (\d{1,9})-turn limit \(partial result")
+_TASK: Final = re.compile(r"<task-id>([^<]+)</task-id>")
+_CALLED: Final = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
+_AGENT: Final = re.compile(r"agentId: (\w+)")
+_VERDICTS: Final = (b"-turn limit", b"<task-id>", b'"agentId"')
+"""One of these is in every line that says how a subagent ended."""
 _SYNTHETIC: Final = "<synthetic>"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -255,6 +270,7 @@ class _Session:
         for (home, owner), chain in self.chains.items():
             if owner and (home, owner) not in told:
                 loose[home].setdefault(chain.prompt, []).append(owner)
+        cuts = self._cuts()
         found = []
         homes = {home: number for number, (home, _) in enumerate(self.chains)}
         names = self._names()
@@ -263,10 +279,27 @@ class _Session:
                 continue
             session = names[home]
             run_id, parent = (f"{session}/{owner}", session) if owner else (session, None)
-            run = chain.run(run_id, self._agent(owner, chain), parent, chain.started(session, loose[home]))
+            run = chain.run(
+                run_id, self._agent(owner, chain), parent, chain.started(session, loose[home]), cuts.get(owner)
+            )
             if run is not None:
                 found.append(run)
         return found
+
+    def _cuts(self) -> dict[str, int]:
+        """The limits on turns that ended subagents, by their ids, as those who started them say."""
+        folder = self.path.parent
+        if folder.name == _SUBAGENTS:
+            return _cuts_in(folder.parent.with_name(f"{folder.parent.name}.jsonl"))
+        cuts: dict[str, int] = {}
+        if self.path.name.startswith("agent-"):
+            for session in self.ids:
+                if session and Path(session).name == session:
+                    cuts |= _cuts_in(folder / f"{session}.jsonl")
+        for chain in self.chains.values():
+            for verdict in chain.verdicts:
+                _judge(cuts, verdict)
+        return cuts
 
     def _names(self) -> dict[str, str]:
         """The id of each session: the one in the file's name, where that is one of its own."""
@@ -301,6 +334,8 @@ class _Chain:
         self._first: int | None = None
         self._last: int | None = None
         self.agent = ""
+        self.verdicts: list[_Verdict] = []
+        """What was said of how subagents ended, in order."""
         self.agents: dict[str, str] = {}
         """The ids of the subagents that calls have started, by call; "" where a result only tells that one was."""
 
@@ -311,6 +346,7 @@ class _Chain:
         if kind == "assistant":
             self._reply(line, message, place, time)
         elif kind == "user":
+            self.verdicts += _verdicts(line)
             self._user(line, message, place, parent, time)
         elif kind == "system":
             self._happened(line, place, time)
@@ -318,6 +354,8 @@ class _Chain:
             attached = mapping(line.get("attachment"))
             if attached.get("type") == "queued_command":
                 self._entries.append(_Note("queued", place, time, content_text(attached.get("prompt"))))
+            elif attached.get("type") == "max_turns_reached":
+                self._entries.append(_Note("cap", place, time, cap=whole(attached.get("maxTurns"))))
             return
         if time is not None and kind != "system":
             self._first = time if self._first is None else min(self._first, time)
@@ -474,7 +512,12 @@ class _Chain:
         return found
 
     def run(
-        self, run_id: str, agent: str, parent_run_id: str | None, started: Mapping[str, tuple[str | None, str]]
+        self,
+        run_id: str,
+        agent: str,
+        parent_run_id: str | None,
+        started: Mapping[str, tuple[str | None, str]],
+        cut: int | None = None,
     ) -> Run | None:
         """The record; None if the agent was never asked anything and said nothing.
 
@@ -483,6 +526,7 @@ class _Chain:
             agent: The agent's name.
             parent_run_id: The run that this is a subagent of.
             started: The runs and the names of the subagents that its calls have started, by call.
+            cut: The limit on turns that ended it, if those who started it say that one did.
         """
         tale = _Tale(self._first)
         for entry in self._entries:
@@ -495,22 +539,16 @@ class _Chain:
         models = Counter(reply.model for reply in tale.drafts if reply.model)
         for reply in tale.drafts:
             reply.settle()
+        cap = tale.cap if cut is None else cut
         origin = self._first
-        for step, reply in enumerate(tale.drafts, 1):
-            for call in reply.calls:
-                if call.id in started:
-                    child, name = started[call.id]
-                    facts = {"after_step": step, "run_id": child, "agent": name, "reason": None, "call_id": call.id}
-                    tale.events.append(Event(None, "subagent", facts))
-        if started:
-            tale.events.sort(key=lambda event: event.payload["after_step"])
+        self._tell_of_subagents(tale, started)
         return Run(
             run_id=run_id,
             agent=agent,
             model=models.most_common(1)[0][0] if models else "",
             policy=NAME,
             task=tale.task,
-            stop=stop_at(tale.reason(), tale.drafts),
+            stop=stop_at(tale.reason(), tale.drafts) if cap is None else _stop_by(cap, tale.drafts),
             steps=tuple(draft.step(index, origin) for index, draft in enumerate(tale.drafts, 1)),
             prompt=tuple(tale.prompt),
             inputs=tuple(tale.inputs),
@@ -518,9 +556,26 @@ class _Chain:
             parent_run_id=parent_run_id,
             started_at=None if origin is None else _EPOCH + timedelta(milliseconds=origin),
             duration_ms=None if origin is None or self._last is None else self._last - origin,
+            limits={} if cap is None else {"steps": cap},
             events=tuple(tale.events),
             error=tale.error if tale.ending == "error" else None,
         )
+
+    def _tell_of_subagents(self, tale: _Tale, started: Mapping[str, tuple[str | None, str]]) -> None:
+        """Tell of the subagents that calls have started, and of those that their limit on turns stopped."""
+        steps = {call.id: step for step, reply in enumerate(tale.drafts, 1) for call in reply.calls}
+        for step, reply in enumerate(tale.drafts, 1):
+            for call in reply.calls:
+                if call.id in started:
+                    child, name = started[call.id]
+                    facts = {"after_step": step, "run_id": child, "agent": name, "reason": None, "call_id": call.id}
+                    tale.events.append(Event(None, "subagent", facts))
+        for owner, call_id, limit in self.verdicts:
+            if limit is not None and call_id in steps:
+                what = f"the subagent {owner} was stopped at its limit of {limit:,} turns: its result is partial"
+                tale.events.append(Event(None, "fault", {"after_step": steps[call_id], "what": what}))
+        if started or self.verdicts:
+            tale.events.sort(key=lambda event: event.payload["after_step"])
 
 
 class _Tale:
@@ -536,6 +591,8 @@ class _Tale:
         self.asked = False
         self.ending: Literal["aborted", "error"] | None = None
         self.error = ""
+        self.cap: int | None = None
+        """The limit on turns that ended it, if one did."""
         self._next: Literal["turn", "maybe", ""] = ""
 
     def reply(self, reply: _Reply) -> None:
@@ -545,12 +602,15 @@ class _Tale:
         reply.turn = turn + again
         self.drafts.append(reply)
         self._next = ""
-        self.ending = None
+        self.ending = self.cap = None
 
     def note(self, note: _Note) -> None:
         """Tell of what stands between responses."""
         if note.kind in _EVENTS:
             self._event(_EVENTS[note.kind], note, **(note.what or {"what": note.text}))
+        if note.kind == "cap":
+            self.cap = whole(note.what["cap"])
+            return
         if note.kind == "fault":
             self.ending, self.error = "error", one_line(note.text)
             return
@@ -582,6 +642,73 @@ class _Tale:
     def _event(self, kind: str, note: _Note, **what: object) -> None:
         time = None if note.time is None or self.origin is None else max(0, note.time - self.origin)
         self.events.append(Event(time, kind, {"after_step": len(self.drafts), **what}))
+
+
+class _Verdict(NamedTuple):
+    """How a subagent ended: by a limit on its turns, or (None) otherwise."""
+
+    owner: str
+    call_id: str
+    limit: int | None
+
+
+def _verdicts(line: Mapping[str, Any]) -> Iterator[_Verdict]:
+    """What a user's line says of how subagents ended: results of the calls that started them, and notifications."""
+    content = mapping(line.get("message")).get("content")
+    more = mapping(line.get("toolUseResult"))
+    for block in [content] if isinstance(content, str) else items(content):
+        part = mapping(block)
+        if part.get("type") == "tool_result":
+            said = content_text(part.get("content"))
+            noted, named = _NOTED.match(said), _AGENT.search(said)
+            owner = text(more.get("agentId")) or (named[1] if noted and named else "")
+            if noted or (owner and "totalToolUseCount" in more):
+                yield _Verdict(owner, text(part.get("tool_use_id")), int(noted[1]) if noted else None)
+            continue
+        said = block_text(block).lstrip()
+        task = _TASK.search(said) if said.startswith("<task-notification>") else None
+        if task:
+            cut, called = _NOTIFIED.search(said), _CALLED.search(said)
+            yield _Verdict(task[1].strip(), called[1].strip() if called else "", int(cut[1]) if cut else None)
+
+
+def _judge(cuts: dict[str, int], verdict: _Verdict) -> None:
+    """Let the last verdict on a subagent count."""
+    if verdict.limit is None:
+        cuts.pop(verdict.owner, None)
+    else:
+        cuts[verdict.owner] = verdict.limit
+
+
+def _cuts_in(path: Path) -> dict[str, int]:
+    """The limits on turns that ended subagents, by their ids, as the file of their session says; none without one."""
+    try:
+        stat = path.stat()
+    except (OSError, ValueError):
+        return {}
+    return {} if no_file(stat) else dict(_cuts_of(path, stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=4)
+def _cuts_of(path: Path, changed: int, size: int) -> Mapping[str, int]:  # noqa: ARG001 - a changed file is another
+    cuts: dict[str, int] = {}
+    with path.open("rb") as file:
+        while data := file.readline(MAX_LINE):
+            if not any(word in data for word in _VERDICTS):
+                continue
+            try:
+                line = mapping(parse(data))
+            except ValueError:
+                continue
+            for verdict in _verdicts(line) if line.get("type") == "user" else ():
+                _judge(cuts, verdict)
+    return cuts
+
+
+def _stop_by(cap: int, drafts: Sequence[_Reply]) -> Stop:
+    """A stop by a limit on turns, which are responses; each time that a subagent is sent on, it counts anew."""
+    turn = sum(draft.turn == drafts[-1].turn for draft in drafts) if drafts else 0
+    return stop_at("step_cap", drafts)._replace(rule=f"maxTurns({cap})", threshold=cap, value=max(cap, turn))
 
 
 def _asked(call: ToolCall) -> Mapping[str, Any]:

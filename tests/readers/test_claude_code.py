@@ -676,3 +676,90 @@ def test_a_resumed_session_that_begins_under_an_older_id_is_one_run(tmp_path: Pa
     session.say("m3", text("third"))
     run = session.run(tmp_path)
     assert (run.run_id, run.n_steps, run.task) == (SESSION, 3, "the task")
+
+
+NOTED = (
+    "NOTE: this agent stopped at its 2-turn limit before finishing. It was still calling tools and had produced no "
+    "report. Send the agent a message (SendMessage) to let it continue from where it stopped."
+)
+
+
+def notified(owner: str, call_id: str, outcome: str) -> str:
+    """A notification as the harness writes it when a subagent in the background has stopped."""
+    return (
+        f"<task-notification>\n<task-id>{owner}</task-id>\n<tool-use-id>{call_id}</tool-use-id>\n"
+        f'<status>completed</status>\n<summary>Agent "look" {outcome}</summary>\n</task-notification>'
+    )
+
+
+LIMITED = notified("a1", "t1", "stopped at its 2-turn limit (partial result; SendMessage to task-id to continue)")
+FINISHED = notified("a1", "t1", "finished")
+
+
+def delegated(folder: Path, *told: str, inside: bool = False, answer: str = "launched") -> list[Run]:
+    """The runs of a session whose call t1 started the subagent a1, and of the subagent, which made two steps."""
+    session = Session()
+    session.user("the task")
+    session.say("m1", call("t1", "Agent", prompt="look"))
+    tip = session.parent
+    agent = session if inside else Session(isSidechain=True, agentId="a1")
+    more: dict[str, Any] = {"isSidechain": True, "agentId": "a1"} if inside else {}
+    agent.parent = None
+    agent.user("look", **more)
+    for n in range(2):
+        agent.say(f"s{n}", call(f"c{n}"), **more)
+        agent.answer(f"c{n}", **more)
+    session.parent = tip
+    done = {} if answer == "launched" else {"totalToolUseCount": 2}
+    session.answer("t1", answer, toolUseResult={"agentId": "a1", "status": "completed", **done})
+    for one in told:
+        session.user(one)
+    session.say("m2", text())
+    runs = read(session.write(folder / f"{SESSION}.jsonl"))
+    if inside:
+        return runs
+    return [*runs, *read(agent.write(folder / SESSION / "subagents" / "agent-a1.jsonl"))]
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in the session", "in a file of its own"])
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(NOTED, ()), ("launched", (LIMITED,)), ("launched", (FINISHED, LIMITED))],
+    ids=["by the result", "by a notification", "by the last of two notifications"],
+)
+def test_a_subagent_that_its_turn_limit_stopped_was_cut(
+    tmp_path: Path, answer: str, told: tuple[str, ...], inside: bool
+) -> None:
+    parent, child = delegated(tmp_path, *told, inside=inside, answer=answer)
+    assert (child.stop_reason, child.censored, child.n_steps) == ("step_cap", True, 2)
+    assert (child.stop.rule, child.stop.threshold, child.stop.value) == ("maxTurns(2)", 2, 2)
+    assert dict(child.limits) == {"steps": 2}
+    assert (parent.stop_reason, dict(parent.limits)) == ("finished", {})
+    assert [event.payload["what"] for event in parent.events if event.kind == "fault"] == [
+        "the subagent a1 was stopped at its limit of 2 turns: its result is partial"
+    ]
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in the session", "in a file of its own"])
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [("Two tests do.", ()), ("launched", (LIMITED, FINISHED)), ('The log says "stopped at its 2-turn limit"', ())],
+    ids=["it finished", "it was sent on and finished", "it quotes"],
+)
+def test_a_subagent_that_ended_otherwise_was_not(
+    tmp_path: Path, answer: str, told: tuple[str, ...], inside: bool
+) -> None:
+    _, child = delegated(tmp_path, *told, inside=inside, answer=answer)
+    assert (child.stop.rule, dict(child.limits)) == (None, {})
+    assert child.stop_reason == "aborted"  # its last response asks for tools
+
+
+def test_a_session_that_its_own_turn_limit_ended_was_cut_unless_it_went_on(tmp_path: Path) -> None:
+    session = worked("the task", 2)
+    session.lines.pop()
+    session.line("attachment", attachment={"type": "max_turns_reached", "maxTurns": 2, "turnCount": 3})
+    run = session.run(tmp_path)
+    assert (run.stop, dict(run.limits)) == (("step_cap", 2, "maxTurns(2)", 2, 2, ()), {"steps": 2})
+    session.user("go on")
+    session.say("m9", text())
+    assert (session.run(tmp_path).stop_reason, dict(session.run(tmp_path).limits)) == ("finished", {})
