@@ -14,6 +14,7 @@ import sqlite3
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
@@ -25,8 +26,10 @@ from boolab.agents import Agent
 from boolab.errors import StoreError
 from boolab.frames import calls_df, events_df, runs_df, steps_df
 from boolab.models.scripted import ScriptedModel
+from boolab.runner import run_sync
 from boolab.store.fetch import _rows_of
 from boolab.store.opening import explained
+from boolab.store.records import records_of
 from boolab.store.stored import stored_runs
 from boolab.store.writer import Store
 from boolab.types import Run
@@ -332,6 +335,49 @@ def test_the_lock_of_a_writer_that_was_killed_is_free(tmp_path: Path) -> None:
     process.kill()
     process.join()
     assert len(swept(**cells(1), store=path)) == 2
+
+
+def moved(path: Path) -> None:
+    path.rename(path.with_name("elsewhere.db"))
+
+
+def replaced(path: Path) -> None:
+    moved(path)
+    path.touch()
+
+
+@pytest.mark.parametrize("what", [moved, replaced, Path.unlink])
+@pytest.mark.parametrize("way", ["add", "put", "step"])
+def test_a_store_that_is_gone_while_it_is_written_is_noticed_at_the_next_commit(
+    tmp_path: Path, what: Callable[[Path], object], way: str
+) -> None:
+    path = tmp_path / "runs.db"
+    run = run_sync(None, "go", model=ScriptedModel(["x"]))
+    store = Store(path)
+    store.add(replace(run, run_id="before"))
+    what(path)
+    message = "runs.db: the file was renamed, replaced or deleted while it was being written"
+    with pytest.raises(StoreError, match=message) as raised:
+        if way == "put":
+            store.put(records_of(run))
+            store.close()
+        elif way == "add":
+            store.add(run)
+        else:
+            store.step(run)
+    assert ("1 runs that waited were not written" in str(raised.value)) == (way != "step")
+    store.close()
+    if what is not Path.unlink:
+        assert [one.run_id for one in stored_runs(path.with_name("elsewhere.db"))] == ["before"]
+
+
+def test_a_store_is_the_same_wherever_the_process_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "below").mkdir()
+    with Store("runs.db") as store:
+        monkeypatch.chdir(tmp_path / "below")
+        store.add(run_sync(None, "go", model=ScriptedModel(["x"])))
+    assert len(stored_runs(tmp_path / "runs.db")) == 1
 
 
 def test_a_store_that_another_program_has_locked_is_refused(tmp_path: Path, sound: Path) -> None:

@@ -27,6 +27,7 @@ from boolab.models.profile import Profile
 from boolab.models.scripted import ScriptedModel
 from boolab.models.simulated import SimulatedModel
 from boolab.store.stored import StoredRuns, stored_runs
+from boolab.store.writer import Store
 from boolab.sweeps.sweep import sweep
 from boolab.types import Run
 from tests.helpers import QUIET, call
@@ -431,3 +432,39 @@ def test_ctrl_c_keeps_what_is_done_and_says_so(lab: Lab) -> None:
     assert 5 < kept < 64
     said = (lab.folder / "said").read_text()
     assert f"{kept} of 64 runs are kept in {lab.store}" in said
+
+
+async def beside(held: Store, work: asyncio.Task[Any]) -> None:
+    """Let go of a store once the event loop has got to a sweep that waits for it, if it gives the loop back."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not work.done()
+    held.close()
+
+
+def test_waiting_for_a_store_that_somebody_writes_does_not_block_the_event_loop(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    held = Store(path)
+
+    async def both() -> Any:
+        work = asyncio.create_task(sweep(Agent("a"), "go", ScriptedModel(["x"]), store=path, progress=False))
+        await beside(held, work)
+        return await work
+
+    assert [run.stop_reason for run in asyncio.run(both())] == ["finished"]
+
+
+def test_a_sweep_that_is_cancelled_while_it_waits_for_a_store_does_not_keep_it(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    held = Store(path)
+
+    async def both() -> None:
+        work = asyncio.create_task(sweep(Agent("a"), "go", ScriptedModel(["x"]), store=path, progress=False))
+        await asyncio.sleep(0)
+        work.cancel()
+        await beside(held, asyncio.create_task(asyncio.Event().wait()))
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(both())
+    Store(path).close()

@@ -57,7 +57,8 @@ class Store:
 
     Raises:
         StoreError: if it is no store, is damaged, was made by a newer boolab, has another writer (after waiting for two
-            seconds), or cannot be written.
+            seconds), or cannot be written. Later, if the file was renamed, replaced or deleted meanwhile: the next
+            commit tells.
 
     Example:
         >>> import tempfile
@@ -85,6 +86,8 @@ class Store:
             self._lock.release()
             raise
         try:
+            self._place = self.path.absolute()  # as SQLite holds it, whatever folder the process goes to
+            self._file = _file_at(self._place)
             self._mark_interrupted()
             with explained(self.path):
                 self._next_row = first_row(self._connection)
@@ -368,6 +371,7 @@ class Store:
         """All of it or nothing. FULL: on the disk when it is done; NORMAL: a loss of power may undo the latest ones."""
         execute = self._connection.execute
         with explained(self.path):
+            self._check_file()
             if durable != self._durable:
                 execute(f"PRAGMA synchronous = {durable}")
                 self._durable = durable
@@ -380,6 +384,17 @@ class Store:
                     with suppress(sqlite3.Error):  # what went wrong first is what is told
                         execute("ROLLBACK")
                 raise
+
+    def _check_file(self) -> None:
+        """See that the file is still where it was: else what is written goes into one that nobody finds."""
+        if _file_at(self._place) != self._file:
+            with suppress(sqlite3.Error):  # what is still in the log goes into the file, wherever it is now
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            msg = (
+                "the file was renamed, replaced or deleted while it was being written; what was committed before is in "
+                "the file that was there"
+            )
+            raise StoreError(msg)
 
     def _take_rows(self, n: int) -> int:
         """The first of n rows of runs that are nobody's yet."""
@@ -405,3 +420,12 @@ class Store:
     def _let_go(self) -> None:
         self._connection.close()
         self._lock.release()
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file stands at a path; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

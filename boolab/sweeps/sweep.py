@@ -166,9 +166,8 @@ async def sweep(
                 raise
         return kept.runs
     from boolab.store.stored import stored_runs  # noqa: PLC0415 - imports sqlite3
-    from boolab.store.writer import Store  # noqa: PLC0415 - imports sqlite3
 
-    with Store(store) as opened:
+    with await _open_to_write(store) as opened:
         number = opened.begin_sweep(names, plan.about)
         before = bytearray(len(plan))
         reasons: Counter[str] = Counter()
@@ -182,6 +181,23 @@ async def sweep(
             await _work_through(pieces, job, written, bar, executor, concurrency)
         opened.end_sweep(number)
     return stored_runs(store, sweep=number)
+
+
+async def _open_to_write(path: str | Path) -> Store:
+    """Open a store in a thread: another writer may be waited for, and the event loop has other work to do."""
+    from boolab.store.writer import Store  # noqa: PLC0415 - imports sqlite3
+
+    opening = asyncio.ensure_future(asyncio.to_thread(Store, path))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)  # nobody else would let go of its lock
+        raise
+
+
+def _close_opened(opening: asyncio.Future[Store]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 class _Names:
