@@ -13,6 +13,8 @@ from boolab.errors import StoreError
 
 WAIT_S: Final = 2.0
 """How long a writer waits for another one to be done, in seconds."""
+POLL_S: Final = 0.05
+"""How long until it looks again."""
 
 
 def lock_path(path: Path) -> Path:
@@ -21,11 +23,12 @@ def lock_path(path: Path) -> Path:
     return real.with_name(f"{real.name}.lock")
 
 
-def lock(path: Path) -> FileLock:
+def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
     """Become the writer of a store.
 
     Args:
         path: The store.
+        wait_s: How long to wait for another writer, in seconds.
 
     Returns:
         The lock, held; `release` lets go of it.
@@ -36,7 +39,7 @@ def lock(path: Path) -> FileLock:
     place = lock_path(path)
     held = FileLock(place, thread_local=False)
     try:
-        held.acquire(timeout=WAIT_S, poll_interval=0.05)
+        held.acquire(timeout=wait_s, poll_interval=POLL_S)
     except Timeout:
         msg = f"it is being written by {_holder(place)}; a store has one writer at a time (and any number of readers)"
         raise StoreError(msg, path=path) from None

@@ -15,7 +15,7 @@ from boolab.errors import StoreError
 from boolab.families import descendants, with_subagents
 from boolab.store import plans
 from boolab.store.fetch import INTERRUPTED, row_of_finished, runs_at
-from boolab.store.lock import lock
+from boolab.store.lock import WAIT_S, lock
 from boolab.store.message_rows import MessageRows
 from boolab.store.opening import check_place, explained, open_to_write, path_of
 from boolab.store.prune import Prunable, Unwanted, prunable, prune
@@ -54,10 +54,11 @@ class Store:
 
     Args:
         path: The file, such as `runs.db`; `~` is expanded. Beside it stand SQLite's own `-wal` and `-shm`, and `.lock`.
+        wait_s: How long to wait for another writer, in seconds.
 
     Raises:
-        StoreError: if it is no store, is damaged, was made by a newer boolab, has another writer (after waiting for two
-            seconds), or cannot be written. Later, if the file was renamed, replaced or deleted meanwhile: the next
+        StoreError: if it is no store, is damaged, was made by a newer boolab, has another writer (after waiting for
+            `wait_s`), or cannot be written. Later, if the file was renamed, replaced or deleted meanwhile: the next
             commit tells.
 
     Example:
@@ -73,13 +74,13 @@ class Store:
         True
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, wait_s: float = WAIT_S) -> None:
         self.path = path_of(path)
         self._durable = ""
         self._under_way: dict[str, _UnderWay] = {}
         self._forget_waiting()
         check_place(self.path)
-        self._lock = lock(self.path)
+        self._lock = lock(self.path, wait_s)
         try:
             self._connection = open_to_write(self.path)
         except BaseException:

@@ -184,20 +184,19 @@ async def sweep(
 
 
 async def _open_to_write(path: str | Path) -> Store:
-    """Open a store in a thread: another writer may be waited for, and the event loop has other work to do."""
-    from boolab.store.writer import Store  # noqa: PLC0415 - imports sqlite3
+    """Open a store. While another writer has it, the event loop has other work to do."""
+    from boolab.store.lock import POLL_S, WAIT_S, is_locked  # noqa: PLC0415 - imports sqlite3
+    from boolab.store.opening import check_place, path_of  # noqa: PLC0415
+    from boolab.store.writer import Store  # noqa: PLC0415
 
-    opening = asyncio.ensure_future(asyncio.to_thread(Store, path))
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(_close_opened)  # nobody else would let go of its lock
-        raise
-
-
-def _close_opened(opening: asyncio.Future[Store]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+    place = path_of(path)
+    check_place(place)
+    until = time.monotonic() + WAIT_S
+    while is_locked(place):
+        if time.monotonic() >= until:
+            return Store(path, wait_s=0)
+        await asyncio.sleep(POLL_S)
+    return Store(path)
 
 
 class _Names:
