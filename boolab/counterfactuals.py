@@ -20,13 +20,14 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 
-from boolab.detectors import Detector, Identities
+from boolab.detectors import Detector, Identities, check_tools, named_tools
 from boolab.errors import SettingError
 from boolab.executors import Executor, in_order, open_pool
 from boolab.fires import Places
-from boolab.frames import FLOAT, INT, TEXT, Runs, setting_dtype
+from boolab.frames import FLOAT, INT, TEXT, Runs, as_runs, setting_dtype, tools_called
 from boolab.grid import Axis, Grid, Settings, settings_of, settings_of_policy
 from boolab.ledger import (
+    CALL_TOOLS,
     RUN_FIELDS,
     Ints,
     Ledger,
@@ -313,7 +314,8 @@ def ledgers_of(
     """Recordings as ledgers: one, or, from a file, one for each batch of whole runs.
 
     Raises:
-        SettingError: if runs have no such column as one of `by`, or a frame lacks one that is needed.
+        SettingError: if runs have no such column as one of `by`, a frame lacks one that is needed, or an identity
+            names a tool that none of them calls.
     """
     made = _ledgers(recorded, detectors, scope, by, policy)
     yield from (ledger.kept() for ledger in made) if own_limits == "kept" else made
@@ -322,8 +324,12 @@ def ledgers_of(
 def _ledgers(
     recorded: Recorded, detectors: Sequence[Detector], scope: Scope, by: Sequence[str], policy: Policy | None
 ) -> Iterator[Ledger]:
+    own = () if policy is None else [guard.watch for guard in policy.guards]
+    named, called = named_tools(detector for detector in detectors if detector not in own), set[str]()
     if isinstance(recorded, str | Path) and begins_as_sqlite(recorded):
-        yield from _ledgers_of_store(stored_runs(recorded), detectors, scope, by, policy)
+        stored = stored_runs(recorded)
+        check_tools(named, tools_called(stored) if named else ())
+        yield from _ledgers_of_store(stored, detectors, scope, by, policy)
         return
     if isinstance(recorded, str | Path | pd.DataFrame):
         _check_frames(policy)
@@ -332,13 +338,24 @@ def _ledgers(
         labelled = has_labels(recorded)
         for frame in frames_of(recorded, _PARQUET_ROWS, frame_columns(detectors, by)):
             ledger = ledger_of_frame(frame, detectors, scope, labelled=labelled)
+            called |= _tools_of_frame(frame) if named else set()
             yield _checked(ledger, by)
         if ledger is None:
             yield ledger_of([], detectors, scope)
+        check_tools(named, called)
     elif isinstance(recorded, pd.DataFrame):
-        yield _checked(ledger_of_frame(recorded, detectors, scope), by)
+        ledger = ledger_of_frame(recorded, detectors, scope)
+        check_tools(named, _tools_of_frame(recorded) if named else ())
+        yield _checked(ledger, by)
     else:
-        yield _checked(ledger_of(recorded, detectors, scope, policy), by)
+        runs = as_runs(recorded)
+        check_tools(named, tools_called(runs) if named else ())
+        yield _checked(ledger_of(runs, detectors, scope, policy), by)
+
+
+def _tools_of_frame(frame: pd.DataFrame) -> set[str]:
+    """The tools that a frame names; none if it does not say."""
+    return set(itertools.chain.from_iterable(frame[CALL_TOOLS].dropna())) if CALL_TOOLS in frame else set()
 
 
 def _ledgers_of_store(

@@ -28,8 +28,9 @@ Arguments that are not valid JSON are compared by their raw text. Python's equal
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias, get_args
@@ -434,6 +435,47 @@ def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None]
         raise SettingError(msg)
     tools = tuple(sorted((tool, of) for tool, of in identity.items() if tool != "*"))
     return identity.get("*") or "canonical", tools
+
+
+def check_tools(identity: Identities | None, tools: Iterable[str]) -> None:
+    """Raise `SettingError` if an identity names a tool that is not among those of the recordings: a misspelt one.
+
+    Args:
+        identity: An identity for all tools, or by tool.
+        tools: The names of the tools that recordings hold calls of. Where there are none, nothing can be told.
+
+    Example:
+        >>> check_tools({"*": "canonical", "Bsh": None}, ["Bash", "Read"])
+        Traceback (most recent call last):
+        boolab.errors.SettingError: no call of the tool 'Bsh' is on record; did you mean 'Bash'?
+    """
+    if not isinstance(identity, Mapping):
+        return
+    known = set(tools)
+    unknown = [tool for tool in identity if tool != "*" and tool not in known]
+    if not unknown or not known:
+        return
+    texts = sorted(tool for tool in known if isinstance(tool, str))
+    close = difflib.get_close_matches(unknown[0], texts, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"tools: {', '.join(texts[:20])}"
+    msg = f"no call of the tool {unknown[0]!r} is on record; {hint}"
+    raise SettingError(msg)
+
+
+def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:
+    """The tools that detectors name in their identities: what `check_tools` takes.
+
+    Example:
+        >>> named_tools([RepeatStreak.of({"*": "ordered", "poll": None})])
+        {'poll': None}
+    """
+    named: dict[str, str | None] = {}
+    for detector in detectors:
+        inner: object = detector
+        while (within := getattr(inner, "detector", None)) is not None:
+            inner = within
+        named |= dict(getattr(inner, "by_tool", ()))
+    return named
 
 
 @dataclass(frozen=True, slots=True)

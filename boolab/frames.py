@@ -371,6 +371,11 @@ def setting_dtype(values: Sequence[object]) -> str:
     return INT if kinds <= {int} else FLOAT
 
 
+def tools_called(runs: Iterable[Run]) -> set[str]:
+    """The names of the tools that runs call, those of calls included that were not executed."""
+    return {call.name for run in runs for step in run.steps for call in step.response.tool_calls}
+
+
 def well_formed(text: str) -> str:
     """The text with `?` for each half of a surrogate pair, which neither Arrow nor a column's name can hold."""
     return text.encode("utf-8", "replace").decode()

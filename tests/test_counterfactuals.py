@@ -387,8 +387,29 @@ def test_a_policy_that_takes_the_tools_away_at_its_last_step_is_not_identified_f
     assert tally["n_not_identified"].tolist() == [1, 1, 0]
 
 
-def test_a_tool_that_polls_can_be_exempt() -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda data: counterfactual(data, grid={"doom_loop": [3]}, identity={"lok": None}),
+        lambda data: counterfactual(data, rules=[doom_loop(3, {"lok": None}) | max_steps(9)]),
+        lambda data: bl.recommend(data, grid={"doom_loop": [3]}, identity={"lok": None}),
+        lambda data: bl.scorecard(data, [doom_loop(3, {"lok": None})]),
+    ],
+)
+def test_an_exempt_tool_that_occurs_in_no_recording_is_an_error_with_near_matches(tmp_path: Path, ask: Any) -> None:
     run = play([{"tool_calls": [{"name": "look", "arguments": {}}], "repeat": 5}, "done"], policy=FREE, stop=NEVER)
+    with Store(tmp_path / "runs.db") as store:
+        store.add(run)
+    recording_df(run, {"lok": None}).to_parquet(tmp_path / "runs.parquet")
+    for data in ([run], recording_df(run, {"lok": None}), tmp_path / "runs.db", tmp_path / "runs.parquet"):
+        with pytest.raises(SettingError, match="no call of the tool 'lok' is on record; did you mean 'look'"):
+            ask(data)
+
+
+def test_a_tool_that_polls_can_be_exempt() -> None:
+    other = {"tool_calls": [{"name": "other", "arguments": {}}]}
+    items = [other, {"tool_calls": [{"name": "look", "arguments": {}}], "repeat": 5}, "done"]
+    run = play(items, policy=FREE, stop=NEVER)
     for identity, reason in (("canonical", "doom_loop"), ({"look": None}, "finished"), ({"other": None}, "doom_loop")):
         assert row_of(counterfactual(run, grid={"doom_loop": [3]}, identity=identity))["stop_reason"] == reason
         rule = doom_loop(3, identity)

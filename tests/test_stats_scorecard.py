@@ -583,7 +583,9 @@ def test_a_table_of_the_steps_is_scored_as_the_runs_are(data: Any) -> None:
         for i in range(data.draw(st.integers(1, 6)))
     ]
     labels = {run.run_id: data.draw(st.sampled_from([True, False, None])) for run in runs}
-    identity = data.draw(st.sampled_from(["canonical", "tool", {"A": None}, {"A": "tool", "x": None}]))
+    called = sorted({call.name for run in runs for step in run.steps for call in step.response.tool_calls})
+    by_tool = [{called[0]: None}, {called[-1]: "tool", called[0]: None}] if called else []
+    identity = data.draw(st.sampled_from(["canonical", "tool", *by_tool]))
     asked: dict[str, Any] = {
         "rules": [doom_loop(2, identity), error_streak(1) | max_steps(4), max_tokens(5), tool_budget(2)],
         "by": data.draw(st.sampled_from([None, "max_steps", "team", ["agent", "task"], "run_id"])),
@@ -637,7 +639,8 @@ def test_what_a_table_cannot_tell_is_refused_or_not_known() -> None:
             scorecard(table, doom_loop(2), **asked)
     with pytest.raises(SettingError, match="compared by canonical, not by call.result"):
         scorecard(table, doom_loop(2, {"a": "call+result"}))
-    assert scorecard(table, doom_loop(2, {"other": "call+result"}))["alarms"].tolist() == [1]  # no call is of that tool
+    with pytest.raises(SettingError, match="no call of the tool 'other' is on record; tools: a, b"):
+        scorecard(table, doom_loop(2, {"other": "call+result"}))
     with pytest.raises(SettingError, match="cycle.*cannot be had from a frame"):
         scorecard(table, bl.cycle(2, 2))
     cut = scorecard(table.drop(columns="stop_reason").assign(censored=True), max_steps(9))

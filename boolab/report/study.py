@@ -13,16 +13,16 @@ import numpy as np
 import pandas as pd
 
 from boolab.counterfactuals import counterfactual
-from boolab.detectors import Identities
+from boolab.detectors import Identities, check_tools
 from boolab.errors import ReadWarning, SettingError
-from boolab.frames import runs_df, turns_of, well_formed_cell
+from boolab.frames import runs_df, tools_called, turns_of, well_formed_cell
 from boolab.grid import settings_of
 from boolab.labels import label
 from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, is_final, ledger_of, scopes_of
 from boolab.presets import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
-from boolab.stats.finding import clean, count
+from boolab.stats.finding import count
 from boolab.stats.recommend import ORDER, Objective, Recommendation, recommend
 from boolab.types import Run, Step, Stop
 
@@ -302,6 +302,7 @@ def study_of(
 
 def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Study:
     """Put the question to runs that were read."""
+    check_tools(question.identity, tools_called(runs))
     homes = [row.path for row in reading.files for _ in range(row.runs)]
     scopes = scopes_of([run.source for run in runs], question.scope)
     if len(set(scopes)) == 1:
@@ -330,7 +331,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
         scope=question.scope,
         identity=question.same,
     )
-    found = replace(found, notes=(*found.notes, *_left_out(question.policy), *_unheard(runs, question.identity)))
+    found = replace(found, notes=(*found.notes, *_left_out(question.policy)))
     margins = {axis: _margin([unit.run for unit in units], axis, grid[axis], question) for axis in AXES if axis in grid}
     return Study(question, reading, runs, homes, units, found, margins)
 
@@ -353,17 +354,6 @@ def _left_out(name: str | None) -> tuple[str, ...]:
         f"({', '.join(more)}) counts in the tables of counterfactuals, not in the advice."
     )
     return (note,)
-
-
-def _unheard(runs: Sequence[Run], identity: Identities | None) -> tuple[str, ...]:
-    """A note on tools with an identity of their own that nobody called: a name may be misspelt."""
-    if not isinstance(identity, Mapping):
-        return ()
-    called = {call.name for run in runs for step in run.steps for call in step.response.tool_calls}
-    missing = [clean(name) for name in identity if name != "*" and name not in called]
-    if not missing:
-        return ()
-    return (f"No call of {' or '.join(missing)} is on record: what is said of it changes nothing.",)
 
 
 def _nothing(reading: Reading) -> str:

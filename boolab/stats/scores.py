@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from boolab.counterfactuals import Recorded, ledgers_of
+from boolab.detectors import check_tools, named_tools
 from boolab.errors import SettingError
 from boolab.fires import Places
-from boolab.frames import as_runs
+from boolab.frames import as_runs, tools_called
 from boolab.labels import check_keys, flag_of, label, mapping_of
 from boolab.ledger import LABEL, Flags, Ints, Ledger, Scope, ledger_of
 from boolab.stats.alarms import SAVED, UNTOLD, Alarms, Reach, alarms_of, reach_of
@@ -94,6 +95,8 @@ def material_of(
             raise SettingError(str(error).replace("by=", "positive=", 1)) from None
         return Material(ledger.kept(), None)
     runs = as_runs(recorded)
+    named = named_tools(detectors)
+    check_tools(named, tools_called(runs) if named else ())
     return Material(ledger_of(runs, detectors, scope).kept(), runs)
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, cast
 import ipywidgets
 import traitlets
 
-from boolab.detectors import Identities
+from boolab.detectors import Identities, check_tools
 from boolab.errors import SettingError
-from boolab.frames import Runs, as_runs
+from boolab.frames import Runs, as_runs, tools_called
 from boolab.ledger import Scope, one_scope
 from boolab.policy import Policy
 from boolab.presets import get_policy
@@ -94,6 +94,7 @@ class CapLab(OpensRuns):
         identity: Identities | None = None,
     ) -> None:
         listed = as_runs(runs)
+        check_tools(identity, tools_called(listed))
         self._tables = CapTables(listed, Question(policy, keep, confidence, objective, success))
         self._held = False
         self._replays: tuple[tuple[str, ...], dict[str, Part]] | None = None
