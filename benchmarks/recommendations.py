@@ -1,72 +1,140 @@
-"""Recommendations judged on runs that they did not see: how often is the true retained share below `keep`?
+"""How often does a recommendation break its promise, and what does it save? In worlds whose truth is known.
 
-Runs are simulated, so that the truth can be had from a population of 400,000 more of them. Settings are chosen on small
-data sets, by `recommend` as users call it, and judged on that population. At 95% confidence no more than 5% of the
-recommendations may keep less than they promise. Three worlds: runs of tasks of their own; ten runs of each task, alike;
-and limits that have nothing to do with one another, the hardest case for setting several at once.
+A record is drawn from a world, a setting is chosen on it, and judged on the whole world: the promise is broken if it
+truly keeps less than `keep` of the successes. At 95% confidence that may happen in 5% of the records, those without an
+answer included. Beside the procedure of `recommend` (`boolab.stats.fixed_sequence`) stand three others on the same
+records: "worst" (`dependence="worst"`), "ignored" (runs taken as independent: it must fail where they are not), and
+"former" (one axis after the other, bounds by a bootstrap of tasks, which boolab had before).
 
-Usage: python benchmarks/recommendations.py [--sets 500]
+Worlds are simulated (truth: a population of 400,000 runs or more), or real: the tasks of a set of recordings, drawn
+with replacement (truth: the whole set). Real sets are read from a folder: Parquet files as `bl.recording_df` makes
+them, with labels, and clones of the repositories in `CLONES`.
+
+Usage: python benchmarks/recommendations.py [--records 300] [--real FOLDER] [--processes 2] [--only WORDS]
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import sys
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from tqdm.auto import tqdm
 
-from boolab import recommend
+from boolab import load_runs, recording_df
+from boolab.detectors import RepeatStreak
+from boolab.ledger import ledger_of_frame
+from boolab.stats.fixed_sequence import JOINT_AXES, OFF, PathResult, accept_values, paths_of
+from boolab.stats.intervals import ClusterBootstrap, lower_bound
 
-KEEP = 0.95
-POPULATION = 400_000
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Setting = tuple[int, int, int]
+"""A cap, a doom-loop threshold and a tool budget; `OFF` is off."""
 
-
-class World(NamedTuple):
-    """How runs come about: their number, and how many of them share a task."""
-
-    name: str
-    runs: int
-    per_task: int
-    related: bool
-    coarse: bool = False
-
-
-WORLDS = (
-    World("runs of tasks of their own, 130", 130, 1, related=True),
-    World("runs of tasks of their own, 400", 400, 1, related=True),
-    World("unrelated limits, 400", 400, 1, related=False),
-    World("unrelated limits, few values, 2000", 2000, 1, related=False, coarse=True),
-    World("10 runs of each of 150 tasks", 1500, 10, related=True),
-    World("5 runs of each of 40 tasks", 200, 5, related=True),
-)
+KEEPS: Final = (0.9, 0.95)
+ALPHA: Final = 0.05
+POPULATION: Final = 400_000
+NOTHING: Final[Setting] = (OFF, OFF, OFF)
+FORMER_ORDER: Final = (0, 1, 2)
+CLONES: Final = {
+    "tau-bench": "historical_trajectories/gpt-4o-airline.json",
+    "inspect_ai": "benchmarks/swe_bench/resources/tests/20240620_sweagent_claude3.5sonnet/trajs",
+}
 
 
-def lengths(world: World, runs: int, rng: np.random.Generator) -> tuple[np.ndarray[Any, Any], ...]:
-    """For each run: tool steps, calls, longest streak, success, task."""
-    tasks = max(1, runs // world.per_task)
-    task = np.repeat(np.arange(tasks), world.per_task)[:runs]
-    hard = rng.normal(0, 0.6, tasks)[task] * (world.per_task > 1)
-    noise = 0.05 if world.per_task > 1 else 0.65
-    success = rng.random(runs) < 1 / (1 + np.exp(hard * 2 - 0.6))
-    longer = np.where(success, 0.0, 0.5)
-    steps = np.maximum(1, np.exp(2.2 + hard + longer + rng.normal(0, noise, runs)).astype(int))
-    if world.related:
-        more = rng.poisson(0.3 * steps)
-        streak = np.minimum(1 + rng.geometric(0.6, runs) * (rng.random(runs) < np.where(success, 0.3, 0.7)), steps)
-    else:
-        more = rng.geometric(0.05, runs)
-        streak = 1 + rng.geometric(0.4, runs)
-        steps = np.maximum(steps, streak)
-    return steps, steps + more, streak, success, task
+# --- Runs -------------------------------------------------------------------------------------------------------------
 
 
-def recorded(world: World, rng: np.random.Generator) -> pd.DataFrame:
-    """A data set as `recommend` reads it: a row per step, the last of which is a text."""
-    steps, calls, streak, success, task = lengths(world, world.runs, rng)
-    run = np.repeat(np.arange(world.runs), steps + 1)
+class Runs:
+    """Runs as columns.
+
+    Args:
+        steps: How many steps each run has.
+        peaks: The largest count at a boundary, of steps, repeats and calls.
+        success: Whether it succeeded.
+        task: Its task, numbered from 0.
+        stop: The boundary at which each run, of those asked for, reaches a value of an axis; used where its peak does.
+    """
+
+    def __init__(
+        self,
+        steps: Ints,
+        peaks: tuple[Ints, Ints, Ints],
+        success: npt.NDArray[np.bool_],
+        task: Ints,
+        stop: Callable[[int, int, Ints], Ints],
+    ) -> None:
+        self.steps, self.peaks, self.success, self.task = steps, peaks, success, task
+        self._stop = stop
+
+    def take(self, rows: Ints, task: Ints) -> Runs:
+        """The runs in `rows`, as often as they stand there, under other numbers of tasks."""
+        steps, calls, repeats = (peak[rows] for peak in self.peaks)
+        stop = self._stop
+        return Runs(self.steps[rows], (steps, calls, repeats), self.success[rows], task,
+                    lambda axis, value, which: stop(axis, value, rows[which]))  # fmt: skip
+
+    def kept(self, setting: Setting) -> float:
+        """The share of successes that a setting leaves as they are."""
+        lost = np.zeros(len(self.steps), dtype=bool)
+        for peak, value in zip(self.peaks, setting, strict=True):
+            lost |= peak >= value
+        return 1 - float((lost & self.success).sum() / self.success.sum())
+
+    def saved(self, setting: Setting) -> float:
+        """The share of steps that a setting saves."""
+        end = self.steps.copy()
+        for axis, value in enumerate(setting):
+            which = np.flatnonzero(self.peaks[axis] >= value)
+            if len(which):
+                end[which] = np.minimum(end[which], self._stop(axis, value, which))
+        return 1 - float(end.sum() / self.steps.sum())
+
+    @cached_property
+    def winners(self) -> dict[str, Ints]:
+        """The peaks of the successes, by axis."""
+        return {name: peak[self.success] for name, peak in zip(JOINT_AXES, self.peaks, strict=True)}
+
+    @cached_property
+    def clusters(self) -> Ints:
+        """The task of each success, numbered from 0."""
+        return np.unique(self.task[self.success], return_inverse=True)[1].astype(np.int64)
+
+    def thresholds(self) -> dict[str, Ints]:
+        """All whole numbers that make a difference on each axis."""
+        return {
+            name: np.arange(2 if name == "doom_loop" else 1, max(2, int(peak.max(initial=0)) + 1) + 1)
+            for name, peak in zip(JOINT_AXES, self.peaks, strict=True)
+        }
+
+
+def simulated(tool_steps: Ints, calls: Ints, streak: Ints, success: npt.NDArray[np.bool_], task: Ints) -> Runs:
+    """Runs that end in a text. Calls beyond one per step come in the first step; the streak comes last."""
+    extra = calls - tool_steps
+
+    def stop(axis: int, value: int, which: Ints) -> Ints:
+        if axis == 0:
+            return np.full(len(which), value)
+        if axis == 1:
+            return (tool_steps - streak + value)[which]
+        return np.asarray(np.maximum(1, value - extra[which]))
+
+    return Runs(tool_steps + 1, (tool_steps, streak, calls), success, task, stop)
+
+
+def frame_of(runs: Runs) -> pd.DataFrame:
+    """Simulated runs as `recommend` reads them: a row per step, the last of which is a text."""
+    steps, streak, calls = runs.peaks
+    run = np.repeat(np.arange(len(steps)), steps + 1)
     place = np.arange(len(run)) - np.repeat(np.cumsum(steps + 1) - steps - 1, steps + 1)
     final = place == steps[run]
     # The calls beyond one per step come in the first step; the streak, in the last ones.
@@ -76,78 +144,452 @@ def recorded(world: World, rng: np.random.Generator) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "run_id": run.astype(str),
+            "step": place + 1,
             "censored": False,
             "boundary": ~final,
             "n_tool_calls": n,
             "repeat_streak": before,
-            "success": success[run],
-            "task": task[run].astype(str),
+            "success": runs.success[run],
+            "task": runs.task[run].astype(str),
         }
     )
 
 
-def retained(setting: dict[str, Any], population: tuple[np.ndarray[Any, Any], ...]) -> float:
-    """The true share of successes that a setting leaves unchanged."""
-    steps, calls, streak, success, _ = population
-    kept = success.copy()
-    for name, counts in (("steps", steps), ("tool_budget", calls), ("doom_loop", streak)):
-        if setting[name] is not None:
-            kept &= counts < setting[name]
-    return float(kept.sum() / success.sum())
+def recorded(frame: pd.DataFrame) -> Runs:
+    """Recordings, as `bl.recording_df` makes them, counted through whole runs."""
+    watch = RepeatStreak()
+    ledger = ledger_of_frame(frame, [watch], "run")
+    names = ("steps", watch.name, "tool_calls")
+    peaks = tuple(ledger.peak(name) for name in names)
+    run = np.repeat(np.arange(ledger.n_runs), np.diff(ledger.first))
+    after = np.arange(1, ledger.n_steps + 1) - ledger.first[run]
+    tables = []
+    for name, peak in zip(names, peaks, strict=True):
+        table = np.full((ledger.n_runs, int(peak.max(initial=0)) + 2), np.iinfo(np.int64).max)
+        counts = np.where(ledger.boundary, ledger.counters[name], 0)
+        np.minimum.at(table, (run, counts), after)
+        tables.append(np.minimum.accumulate(table[:, ::-1], axis=1)[:, ::-1])  # at this count or more
+    tasks = pd.factorize(ledger.runs["task"])[0].astype(np.int64)
+    return Runs(np.diff(ledger.first), (peaks[0], peaks[1], peaks[2]), ledger.success == 1, tasks,
+                lambda axis, value, which: tables[axis][which, value])  # fmt: skip
 
 
-def _just_below(population: tuple[np.ndarray[Any, Any], ...]) -> dict[str, list[int]]:
-    """For each limit the loosest value that truly keeps less than it should, and one that keeps all."""
-    success = population[3]
+# --- Worlds -----------------------------------------------------------------------------------------------------------
+
+
+Draw = Callable[[np.random.Generator, int], Runs]
+Sizes = Callable[[np.random.Generator, Floats], Floats]
+
+
+class World(NamedTuple):
+    """Where records come from.
+
+    Attributes:
+        name: In a few words.
+        tasks: How many a record has.
+        draw: That many tasks with their runs.
+        coarse: Whether each limit has two values alone: one that truly keeps a little less than it should, and one
+            that stops nothing. The hardest case for the promise.
+        harsh: Whether no procedure that learns from the tasks on record can keep the promise here.
+    """
+
+    name: str
+    tasks: int
+    draw: Draw
+    coarse: bool = False
+    harsh: bool = False
+
+
+def each(n: float) -> Sizes:
+    """So many runs of each task."""
+    return lambda _, hard: np.full(len(hard), n, dtype=np.float64)
+
+
+def geometric(mean: float) -> Sizes:
+    """A geometric number of runs of each task."""
+    return lambda rng, hard: rng.geometric(1 / mean, len(hard)).astype(float)
+
+
+def heavy(rng: np.random.Generator, hard: Floats) -> Floats:
+    """Few tasks with very many runs: a Pareto distribution, cut at 60."""
+    return np.asarray(np.minimum(60, np.ceil(rng.pareto(1.2, len(hard)) * 2 + 0.01)), dtype=np.float64)
+
+
+def by_length(mean: float, slope: float) -> Sizes:
+    """The more runs, the longer they are (slope above 0), or the shorter."""
+    return lambda rng, hard: np.asarray(1.0 + rng.poisson(mean * np.exp(slope * hard)), dtype=np.float64)
+
+
+def tasks_of(
+    sizes: Sizes,
+    *,
+    between: float = 0.6,
+    within: float = 0.65,
+    level: float = 2.2,
+    limits: str = "related",
+    rare: tuple[float, float, float] | None = None,
+) -> Draw:
+    """Tasks with runs of lognormal length: `between` and `within` tasks, its logarithm spreads so much.
+
+    `limits`: streaks and calls are "related" to the length, or "unrelated" to it, or there are "three" kinds of
+    failure: long ones, loops, and bursts of calls. `rare`: the chance of a kind of task, how much longer (logarithm)
+    its runs are, and how many times as many runs it has.
+    """
+
+    def draw(rng: np.random.Generator, tasks: int) -> Runs:
+        hard = rng.normal(0, 1, tasks) * between
+        size = np.maximum(1, sizes(rng, hard)).astype(np.int64)
+        odd = np.zeros(tasks, dtype=bool)
+        if rare is not None:
+            odd = rng.random(tasks) < rare[0]
+            size = np.where(odd, (size * rare[2]).astype(np.int64), size)
+        task = np.repeat(np.arange(tasks), size)
+        runs, h = len(task), hard[task]
+        success = rng.random(runs) < 1 / (1 + np.exp(h * 2 - 0.6))
+        fails = np.where(success, 0.0, 0.5)
+        log = level + h + fails + rng.normal(0, within, runs)
+        if rare is not None:
+            log = np.where(odd[task], level + rare[1] + rng.normal(0, 0.1, runs), log)
+        steps = np.maximum(1, np.exp(np.minimum(log, 8.0)).astype(np.int64))
+        if limits == "related":
+            more = rng.poisson(0.3 * steps)
+            loops = rng.random(runs) < np.where(success, 0.3, 0.7)
+            streak = np.minimum(1 + rng.geometric(0.6, runs) * loops, steps)
+        elif limits == "unrelated":
+            more = rng.geometric(0.05, runs)
+            streak = 1 + rng.geometric(0.4, runs)
+            steps = np.maximum(steps, streak)
+        else:
+            kind = np.where(success, 0, rng.integers(1, 4, runs))
+            steps = np.where(kind == 1, steps * 3, steps)
+            streak = 1 + rng.geometric(0.6, runs) * (rng.random(runs) < 0.3)
+            streak = np.where(kind == 2, streak + 10 + rng.geometric(0.05, runs), streak)
+            steps = np.maximum(steps, streak + 1)
+            more = np.where(kind == 3, rng.poisson(4.0 * steps + 20), rng.poisson(0.3 * steps))
+        return simulated(steps, steps + more, streak, success, task)
+
+    return draw
+
+
+def mixed(tail_together: bool) -> Draw:
+    """Lengths whose middle depends on the task and whose tail does not, or the other way round."""
+
+    def draw(rng: np.random.Generator, tasks: int) -> Runs:
+        task = np.repeat(np.arange(tasks), 5)
+        runs = len(task)
+        success = rng.random(runs) < 0.65
+        if tail_together:
+            long = (rng.random(tasks) < 0.12)[task]
+            steps = np.where(long, rng.integers(30, 90, tasks)[task], rng.integers(2, 30, runs))
+        else:
+            long = rng.random(runs) < 0.12
+            steps = np.where(long, rng.integers(30, 90, runs), rng.integers(2, 30, tasks)[task])
+        steps = np.where(success, steps, (steps * 1.6).astype(np.int64))
+        streak = np.minimum(1 + rng.geometric(0.6, runs), steps)
+        return simulated(steps, steps + rng.poisson(0.3 * steps), streak, success, task)
+
+    return draw
+
+
+alone = partial(tasks_of, between=0.0)
+alike = partial(tasks_of, within=0.05)
+WORLDS: Final = (
+    World("own tasks, 60 runs", 60, alone(each(1))),
+    World("own tasks, 130", 130, alone(each(1))),
+    World("own tasks, 400", 400, alone(each(1))),
+    World("own tasks, 1,500", 1500, alone(each(1))),
+    World("own tasks, long runs, 200", 200, alone(each(1), level=4.6)),
+    World("own tasks, long runs, 1,000", 1000, alone(each(1), level=4.6)),
+    World("unrelated limits, 400", 400, alone(each(1), limits="unrelated")),
+    World("unrelated limits, two values, 2,000", 2000, alone(each(1), limits="unrelated"), coarse=True),
+    World("related limits, two values, 400", 400, alone(each(1)), coarse=True),
+    World("three limits matter, 400", 400, alone(each(1), limits="three")),
+    World("three limits matter, 80 tasks x 5", 80, tasks_of(each(5), limits="three", within=0.4)),
+    World("40 tasks x 5", 40, tasks_of(each(5))),
+    World("150 tasks x 10, alike", 150, alike(each(10))),
+    World("30 tasks x 10, alike", 30, alike(each(10))),
+    World("100 tasks x 4, half alike", 100, tasks_of(each(4), within=0.4)),
+    World("60 tasks x 20, half alike", 60, tasks_of(each(20), within=0.4)),
+    World("60 tasks x 20, little alike", 60, tasks_of(each(20), between=0.2)),
+    World("15 tasks x 40, half alike", 15, tasks_of(each(40), within=0.4)),
+    World("60 tasks x 20, alike, two values", 60, alike(each(20)), coarse=True),
+    World("60 tasks x 20, half alike, two values", 60, tasks_of(each(20), within=0.4), coarse=True),
+    World("100 tasks, unequal, half alike", 100, tasks_of(geometric(6), within=0.4)),
+    World("100 tasks, unequal, alike", 100, alike(geometric(6))),
+    World("100 tasks, very unequal, alike", 100, alike(heavy)),
+    World("100 tasks, very unequal, half alike", 100, tasks_of(heavy, within=0.4)),
+    World("80 tasks, larger where longer", 80, tasks_of(by_length(4, 1.5), within=0.4)),
+    World("80 tasks, larger where longer, alike", 80, alike(by_length(4, 1.5))),
+    World("80 tasks, smaller where longer", 80, tasks_of(by_length(4, -1.5), within=0.4)),
+    World("80 tasks x 8, long runs, half alike", 80, tasks_of(each(8), within=0.4, level=4.6)),
+    World("80 tasks x 5, tail by task", 80, mixed(tail_together=True)),
+    World("80 tasks x 5, tail by run", 80, mixed(tail_together=False)),
+    World("100 tasks x 5, 1 in 7 long", 100, tasks_of(each(5), between=0.2, rare=(0.14, 2.0, 1))),
+    World("100 tasks x 5, 1 in 14 long", 100, tasks_of(each(5), between=0.2, rare=(0.07, 2.0, 1))),
+    World("100 tasks x 5, 1 in 30 long x 20", 100, tasks_of(each(5), between=0.2, rare=(0.033, 2.0, 4)), harsh=True),
+)
+
+
+# --- Procedures -------------------------------------------------------------------------------------------------------
+
+
+def best_of(results: list[PathResult], rungs: Ints, values: Mapping[str, Ints], runs: Runs) -> Setting | None:
+    """Of the tightest accepted settings, the one that saves most on record; None if none was accepted."""
+    settings: list[Setting] = []
+    for result in results:
+        if not result.accepted:
+            continue
+        if result.path.name == "joint":
+            cap, doom, budget = rungs[result.accepted - 1].tolist()
+            settings.append((cap, doom, budget))
+        else:
+            setting = list(NOTHING)
+            setting[JOINT_AXES.index(result.path.name)] = int(values[result.path.name][-result.accepted])
+            settings.append((setting[0], setting[1], setting[2]))
+    return max(settings, key=runs.saved, default=None)
+
+
+def by_paths(dependence: Any) -> Callable[[Runs, float, Mapping[str, Ints] | None], Setting | None]:  # noqa: ANN401
+    """The procedure of `recommend`."""
+
+    def chosen(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting | None:
+        values = runs.thresholds() if grid is None else grid
+        paths, rungs = paths_of(values, runs.winners, whole=grid is None)
+        return best_of(accept_values(paths, runs.clusters, keep, ALPHA, dependence), rungs, values, runs)
+
+    return chosen
+
+
+def former(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting | None:
+    """The procedure that boolab had before: cap, then doom loop, then budget, each on top of the one before.
+
+    A further axis costs a lost success more; as many are set as successes allow. The bound is the lower one of that of
+    Clopper and Pearson on Kish's effective number, and of a bootstrap of tasks.
+    """
+    values = runs.thresholds() if grid is None else grid
+    successes = len(runs.clusters)
+    if not successes:
+        return None
+    bootstrap = ClusterBootstrap(runs.clusters)
+    n = successes**2 / float((np.bincount(runs.clusters) ** 2).sum())
+    axes = 0
+    while axes < len(JOINT_AXES) and n > axes and lower_bound(n - axes, n, 1 - ALPHA / (axes + 1)) >= keep:
+        axes += 1
+    if not axes:
+        return None
+    level, extra = 1 - ALPHA / axes, axes - 1
+    alive = np.ones(successes, dtype=bool)
+    setting, passed_any = list(NOTHING), False
+    for axis in FORMER_ORDER[:axes]:
+        name = JOINT_AXES[axis]
+        loose = values[name][::-1]
+        peaks = runs.winners[name]
+        places = len(loose) - np.searchsorted(values[name], peaks, side="right")
+        places[~alive] = 0  # lost at every value
+        lost = np.cumsum(np.bincount(places, minlength=len(loose) + 1)[: len(loose)])
+        lost = np.maximum(lost, (~alive).sum())
+        share = 1 - lost / successes
+        good = lower_bound(np.maximum(n * share - extra, 0), n, level) >= keep
+        if n < successes:
+            distinct = [int(np.argmax(lost == x)) for x in np.unique(lost[good])]
+            columns = np.stack([alive & (peaks < loose[place]) for place in distinct], axis=1) if distinct else None
+            if columns is not None:
+                low = bootstrap.retained(columns.astype(float), np.ones(successes), level).low - extra / n
+                bad = {int(lost[place]) for place, bound in zip(distinct, low, strict=True) if bound < keep}
+                good &= ~np.isin(lost, list(bad))
+        accepted = len(good) if good.all() else int(np.argmin(good))
+        if not accepted:
+            continue
+        passed_any = True
+        options: list[Setting] = []
+        for value in (OFF, int(loose[accepted - 1])):
+            one = list(setting)
+            one[axis] = value
+            options.append((one[0], one[1], one[2]))
+        best = max(options, key=runs.saved)
+        setting = list(best)
+        alive &= peaks < best[axis]
+    return (setting[0], setting[1], setting[2]) if passed_any else None
+
+
+PROCEDURES: Final[dict[str, Callable[[Runs, float, Mapping[str, Ints] | None], Setting | None]]] = {
+    "new": by_paths("auto"),
+    "worst": by_paths("worst"),
+    "ignored": by_paths("same_tasks"),
+    "former": former,
+}
+
+
+# --- Judging ----------------------------------------------------------------------------------------------------------
+
+
+class Verdict(NamedTuple):
+    """What a procedure came to in a world: of so many records, answers and broken promises; what it truly saves."""
+
+    world: str
+    keep: float
+    procedure: str
+    records: int
+    answers: int
+    broken: int
+    saved: float
+
+
+@cache
+def population(name: str) -> Runs:
+    """A large sample of a simulated world."""
+    world = next(world for world in WORLDS if world.name == name)
+    few = world.draw(np.random.default_rng(0), 1000)
+    tasks = int(POPULATION / len(few.steps) * 1000)
+    return world.draw(np.random.default_rng([1, len(name)]), max(tasks, 20_000))
+
+
+def just_below(whole: Runs, keep: float) -> dict[str, Ints]:
+    """For each limit the loosest value that truly keeps less than it should, and one that stops nothing."""
     out = {}
-    for name, counts in zip(("steps", "tool_budget", "doom_loop"), population[:3], strict=True):
-        ascending = np.sort(counts[success])
-        bad = int(ascending[int(KEEP * len(ascending))])
-        out[name] = [bad, int(counts.max()) + 1]
+    for name, peaks in whole.winners.items():
+        ordered = np.sort(peaks)
+        bad = int(ordered[int(keep * len(ordered))])
+        out[name] = np.array([max(bad, 2 if name == "doom_loop" else 1), OFF - 1])
     return out
 
 
 def judge(
-    world: World, sets: int, seed: int, tell: Callable[[str], object] = print, *, hide_tasks: bool = False
-) -> tuple[int, int]:
-    """How many recommendations there were, and how many of them keep less than they promise."""
-    population = lengths(world, POPULATION, np.random.default_rng([seed, 0]))
-    grid = _just_below(population) if world.coarse else None
-    made = below = 0
-    shares, saved, limits = [], [], []
-    started = time.perf_counter()
-    for number in range(sets):
-        frame = recorded(world, np.random.default_rng([seed, number + 1]))
-        if hide_tasks:
-            frame = frame.drop(columns="task")
-        found = recommend(frame, KEEP, 0.95, "steps", grid=grid)
-        if bool(found["qualifies"][0]):
-            made += 1
-            share = retained(found.setting, population)
-            below += share < KEEP
-            shares.append(share)
-            saved.append(float(found["saved_share"][0]))
-            limits.append(sum(value is not None for value in found.setting.values()))
-    took = (time.perf_counter() - started) / sets
-    if made:
-        error = (below / made * (1 - below / made) / made) ** 0.5
-        tell(
-            f"{world.name:<34}{made:>6} of {sets}{below:>8} = {below / made:6.1%} +- {error:.1%}"
-            f"{np.median(shares):>9.1%}{np.mean(saved):>9.1%}{np.mean(limits):>8.2f}{took * 1000:>9.0f} ms"
-        )
-    else:
-        tell(f"{world.name:<34}     0 of {sets}")
-    return made, below
+    name: str,
+    draw: Draw,
+    tasks: int,
+    whole: Runs,
+    keep: float,
+    records: int,
+    *,
+    coarse: bool = False,
+    only: Sequence[str] = tuple(PROCEDURES),
+) -> list[Verdict]:
+    """Draw records, ask each procedure for a setting, and look at what the setting truly keeps and saves."""
+    grid = just_below(whole, keep) if coarse else None
+    truth: dict[Setting, tuple[float, float]] = {NOTHING: (1.0, 0.0)}
+    counts = {procedure: [0, 0, 0.0] for procedure in only}
+    for number in range(records):
+        runs = draw(np.random.default_rng([7, len(name), number]), tasks)
+        for procedure in only:
+            setting = PROCEDURES[procedure](runs, keep, grid) if len(runs.clusters) else None
+            if setting is None:
+                continue
+            if setting not in truth:
+                truth[setting] = whole.kept(setting), whole.saved(setting)
+            kept, saved = truth[setting]
+            counts[procedure][0] += 1
+            counts[procedure][1] += kept < keep
+            counts[procedure][2] += saved
+    return [
+        Verdict(name, keep, procedure, records, int(answers), int(broken), saved / records)
+        for procedure, (answers, broken, saved) in counts.items()
+    ]
+
+
+def redrawn(whole: Runs) -> Draw:
+    """The tasks of a set, drawn with replacement: each is a task of its own however often it comes."""
+    order = np.argsort(whole.task, kind="stable")
+    sizes = np.bincount(whole.task)
+    starts = np.cumsum(sizes) - sizes
+
+    def draw(rng: np.random.Generator, tasks: int) -> Runs:
+        chosen = rng.integers(len(sizes), size=tasks)
+        counts = sizes[chosen]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows = order[np.repeat(starts[chosen], counts) + within]
+        return whole.take(rows, np.repeat(np.arange(tasks), counts))
+
+    return draw
+
+
+@cache
+def real(place: str) -> Runs:
+    """A real set."""
+    path = Path(place)
+    frame = pd.read_parquet(path) if path.suffix == ".parquet" else recording_df(load_runs(path))
+    return recorded(frame[frame["success"].notna()].reset_index(drop=True))
+
+
+def real_sets(folder: Path | None) -> tuple[dict[str, str], list[str]]:
+    """The real sets in a folder, a path for each name, and what is missing there."""
+    found = {} if folder is None else {path.stem: str(path) for path in sorted(folder.glob("*.parquet"))}
+    missing = []
+    for clone, path in CLONES.items():
+        if folder is not None and (folder / clone / path).exists():
+            found[clone] = str(folder / clone / path)
+        elif not found:
+            missing.append(f"{clone}/{path}")
+    return found, missing
+
+
+def work(job: tuple[str, str, float, int]) -> list[Verdict]:
+    """Judge one world at one `keep`."""
+    kind, name, keep, records = job
+    if kind == "simulated":
+        world = next(world for world in WORLDS if world.name == name)
+        return judge(name, world.draw, world.tasks, population(name), keep, records, coarse=world.coarse)
+    whole = real(name)
+    return judge(f"real: {Path(name).stem}", redrawn(whole), int(whole.task.max()) + 1, whole, keep, records)
+
+
+HEAD: Final = (
+    f"{'':<44}" + "".join(f"|{name:^29}" for name in PROCEDURES) + "\n"
+    f"{'world':<39}{'keep':>5}" + f"|{'broken':>7}{'of ans.':>8}{'ans.':>6}{'saved':>7} " * len(PROCEDURES)
+)
+"""For each procedure: broken promises in % of records and of answers, answers in % of records, and steps saved."""
+
+
+def line(row: list[Verdict]) -> str:
+    """A row of the table."""
+    cells = []
+    for one in row:
+        of_answers = f"{one.broken / one.answers:.1%}" if one.answers else "-"
+        broken, answers = one.broken / one.records, one.answers / one.records
+        cells.append(f"|{broken:>7.1%}{of_answers:>8}{answers:>6.0%}{one.saved:>7.1%} ")
+    return f"{row[0].world:<39}{row[0].keep:>5}" + "".join(cells)
+
+
+def summary(verdicts: list[Verdict]) -> Iterator[str]:
+    """Over all worlds: the most broken promises, and what is saved on average."""
+    harsh = {world.name for world in WORLDS if world.harsh}
+    for keep in KEEPS:
+        for procedure in PROCEDURES:
+            mine = [
+                one for one in verdicts if (one.keep, one.procedure) == (keep, procedure) and one.world not in harsh
+            ]
+            if mine:
+                worst = max(mine, key=lambda one: one.broken / one.records)
+                saved, answers = np.mean([[one.saved, one.answers / one.records] for one in mine], axis=0)
+                yield (
+                    f"keep={keep:<5} {procedure:<8} saves {saved:6.1%}, answers {answers:4.0%}, "
+                    f"breaks at most {worst.broken / worst.records:5.1%} ({worst.world})"
+                )
 
 
 def main() -> None:
-    """Print one line for each world."""
+    """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=500, help="simulated data sets for each world")
+    parser.add_argument("--records", type=int, default=300, help="records drawn from each world")
+    parser.add_argument("--real", type=Path, help="a folder with real sets")
+    parser.add_argument("--processes", type=int, default=2, help="how many work at once")
+    parser.add_argument("--only", default="", help="only worlds whose names hold these words")
     args = parser.parse_args()
-    print(f"{'world':<34}{'recommended':>13}{f'below {KEEP:.0%}':>18}{'kept':>15}{'saved':>9}{'limits':>8}{'time':>12}")
-    for seed, world in enumerate(WORLDS):
-        judge(world, args.sets, seed)
+    sets, absent = real_sets(args.real)
+    if absent:
+        print(f"Real sets are left out: no *.parquet and no {' or '.join(absent)} in {args.real or '--real FOLDER'}.")
+    names = [("simulated", world.name) for world in WORLDS] + [("real", path) for path in sets.values()]
+    jobs = [(kind, name, keep, args.records) for kind, name in names if args.only in name for keep in KEEPS]
+    started = time.perf_counter()
+    with multiprocessing.Pool(args.processes) as pool:
+        print(HEAD)
+        verdicts: list[Verdict] = []
+        for row in tqdm(pool.imap(work, jobs), total=len(jobs), unit="row", disable=not sys.stderr.isatty()):
+            tqdm.write(line(row), file=sys.stdout)
+            sys.stdout.flush()
+            verdicts += row
+    print("\n".join(["", *summary(verdicts)]))
+    print(f"{args.records} records from each world; {time.perf_counter() - started:.0f} s.")
 
 
 if __name__ == "__main__":

@@ -263,7 +263,8 @@ def _add_whatif(commands: Commands) -> None:
 
         --json prints one object: schema, boolab, made_at, question, data (files, runs, what was skipped and what is
         missing), axes (by axis a row for each value and group: kept_lower and kept_upper of successes, what is spent
-        and saved_, the others off), recommendation (sentences; groups, a row each; path, every test that was made).
+        and saved_, the others off), recommendation (sentences; groups, a row each; paths, what was
+        found for each kind of limit).
         """,
         "LOGS [LOGS ...]",
     )

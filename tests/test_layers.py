@@ -164,6 +164,7 @@ LAYERS = {
         "stats.choose",
         "stats.curves",
         "stats.estimates",
+        "stats.fixed_sequence",
         "stats.figures",
         "stats.finding",
         "stats.fit",

@@ -31,7 +31,7 @@ from boolab.report.sentences import LISTS, NO_SHIP, PROXY_SAYS, SHIP, SURE, WORD
 from boolab.report.study import COLUMNS, Cut, Row, Study, is_na
 from boolab.report.style import style
 from boolab.report.tell import MEANINGS, UNITS, explained, kept_name, measures, saved
-from boolab.stats.finding import Finding, count, percent
+from boolab.stats.finding import Finding, count, level, percent
 from boolab.stats.scorecard import scorecard
 from boolab.stats.survival import survival
 from boolab.stop import StopRule, doom_loop, error_streak
@@ -112,7 +112,7 @@ class _Page:
         if self.study.qualifies:
             return "Recommended: no limit, because none would have saved anything"
         row = frame.iloc[0]
-        other = ", of other tasks" if row["tasks"] < row["successes"] else ""
+        other = ", in tasks like these" if row["tasks"] < row["successes"] else ""
         return f"Too few successes to recommend a limit: {int(row['more_needed']):,} more are needed{other}"
 
     def _setting(self) -> list[str]:
@@ -125,8 +125,8 @@ class _Page:
     def _answer(self) -> Markup:
         asked = self.study.question
         question = (
-            f"The question: which limits on its loop keep at least {_level(asked.keep)} of this agent's "
-            f"{kept_name(self.study)}, at {_level(asked.confidence)} confidence, and what do they save?"
+            f"The question: which limits on its loop keep at least {level(asked.keep)} of this agent's "
+            f"{kept_name(self.study)}, at {level(asked.confidence)} confidence, and what do they save?"
         )
         return join([
             el("p", question),
@@ -146,8 +146,8 @@ class _Page:
         """What the recommended setting keeps and saves: name, number, base."""
         base = f"of {int(row['successes']):,}"
         yield f"{_kept_head(self.study)}, kept on record", span(int(row["kept_lower"]), int(row["kept_upper"])), base
-        rests = f"rests on {count(int(row['tasks']), 'task')}"
-        yield f"kept at least, at {_level(row['confidence'])} confidence", percent(row["retained_low"]), rests
+        rests = f"effective sample size {row['effective']:.0f}" if row["tasks"] < row["successes"] else ""
+        yield f"to be kept, at {level(row['confidence'])} confidence", f"at least {level(row['keep'])}", rests
         if not is_na(row["saved_share"]):
             yield f"{UNITS[self.study.measure]} saved", percent(row["saved_share"]), ""
         if not is_na(row["heldout_kept"]) and row["heldout_saved_share"] != 0:  # 0: too few to choose anything
@@ -162,9 +162,6 @@ class _Page:
             f"in {count(int(row['tasks']), 'task')}",
         )
         yield "more needed, without a loss", f"{int(row['more_needed']):,}", ""
-        if not is_na(row["retained_low"]):
-            yield f"the most that can be shown to be kept, at {_level(row['confidence'])} confidence", percent(
-                row["retained_low"]), f"of {_level(row['keep'])} wanted"  # fmt: skip
 
     # --- The data -----------------------------------------------------------------------------------------------------
 
@@ -290,7 +287,7 @@ class _Page:
         draw: Draw = lambda ax: plot_heatmap(tally, keep=keep, ax=ax)  # noqa: E731 - short
         text = (
             "Two limits at once: a cell is a pair of settings, and the number is what it keeps for certain. The line "
-            f"is drawn around pairs that keep {_level(keep)} on record. That is less than the recommendation asks "
+            f"is drawn around pairs that keep {level(keep)} on record. That is less than the recommendation asks "
             "for, which is to keep them with confidence."
         )
         return join([_heading("together", "A step cap and a tool budget together"), el("p", text),
@@ -368,7 +365,7 @@ class _Page:
 
     def _sure(self) -> Markup:
         asked = self.study.question
-        keep, sure, unsure = (_level(share) for share in (asked.keep, asked.confidence, 1 - asked.confidence))
+        keep, sure, unsure = (level(share) for share in (asked.keep, asked.confidence, 1 - asked.confidence))
         said = [text.format(keep=keep, sure=sure, unsure=unsure) for text in SURE]
         proxy = [PROXY_SAYS.format(noun=self.study.noun)] if self.study.proxy else []
         return join([_heading("sure", "How sure this is, and what it does not say"), items([*proxy, *said])])
@@ -437,10 +434,6 @@ def _heading(to: str, title: str) -> Markup:
 
 def _linked(n: int, to: str | None) -> str:
     return el("a", f"{n:,}", href=f"#{to}") if n and to else f"{n:,}"
-
-
-def _level(share: float) -> str:
-    return f"{100 * share:.10g}%"
 
 
 def _small(notes: Iterable[str]) -> Markup:

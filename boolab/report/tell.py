@@ -194,7 +194,7 @@ def as_data(study: Study) -> dict[str, Any]:
             "title": study.found.title,
             "sentences": list(study.found.sentences),
             "groups": records(study.found.frame),
-            "path": records(study.found.path),
+            "paths": records(study.found.paths),
         },
     }
 

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from boolab.ledger import LABEL, TURN_PROXY, Ledger
-from boolab.stats.choose import Choice, Question, base_of, level_of
-from boolab.stats.finding import count, percent, shorten
-from boolab.stats.intervals import lower_bound, more_needed, runs_needed
+from boolab.stats.choose import Choice, Found, Question, base_of
+from boolab.stats.finding import count, level, percent, shorten
+from boolab.stats.fixed_sequence import JOINT
+from boolab.stats.intervals import runs_needed
 from boolab.types import MICRO
 
 _NAMES: Final = {
@@ -33,6 +34,7 @@ _AXES: Final = {
     "max_cost": "cost budget",
     "max_time": "time budget",
 }
+_ROUNDING: Final = 1e-9
 _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
 _UNKNOWN: Final = np.iinfo(np.int64).max
@@ -57,6 +59,16 @@ class Group:
     choice: Choice
     sums: dict[str, int]
     folds: dict[str, int] | None
+
+    @property
+    def decisive(self) -> Found:
+        """What was found along the path of the recommended setting; along the first, if no limit is recommended."""
+        return self.choice.best or self.choice.paths[0]
+
+    def share_of(self, found: Found, measure: str) -> float | None:
+        """What the best setting of a path saves of what was used."""
+        whole = self.sums[measure] + self.sums[f"saved_{measure}"]
+        return found.saved / whole if whole else None
 
     def saved_share(self, measure: str) -> float | None:
         """What is saved of what was used."""
@@ -106,10 +118,24 @@ class Advice:
             yield f"The source does not tell {missing}: what is saved is counted in {_plural(self._question.measure)}."
         elif (partly := self._unknown()) > 0:
             yield f"{count(partly, self._noun)} do not tell their {self._objective} and are left out of what is saved."
-        if any(group.choice.tasks < int(base_of(group.units).sum()) for group in groups):
-            what = self._noun.capitalize()
-            yield f"{what}s of one task are not independent: bounds rest on tasks, and resample them."
+        if any(group.choice.tasks < group.choice.successes for group in groups):
+            yield self._dependence()
         yield "Valid for limits that the model cannot see: nothing is said about limits that it is told of."
+
+    def _dependence(self) -> str:
+        """What is taken to hold of the runs of one task."""
+        noun, what = self._noun, self._noun.capitalize()
+        if self._question.dependence == "worst":
+            return f"{what}s of one task are taken to be lost or kept together."
+        if self._question.dependence == "same_tasks":
+            return (
+                f"{what}s are taken as independent: what is said is about new {noun}s of these same tasks, and says "
+                "nothing about other tasks."
+            )
+        return (
+            f"{what}s of one task are not independent. How much less they tell is measured; the effective sample size "
+            "is the number of independent successes that would tell as much."
+        )
 
     def _what_a_success_is(self) -> str:
         base = int(base_of(self._units).sum())
@@ -169,40 +195,62 @@ class Advice:
             if tight:
                 yield f"{said}{tight}"
             return
-        yield said + self._setting(group)
-        yield said + self._held_out(group)
-        more = self._more_axes(group)
-        if more:
-            yield said + more
+        for sentence in (self._setting(group), self._singles(group), self._held_out(group), self._not_tested(group)):
+            if sentence:
+                yield said + sentence
 
     def _setting(self, group: Group) -> str:
         question, choice, sums = self._question, group.choice, group.sums
-        limits = [_NAMES[name].format(value) for name, value in choice.setting.items() if value is not None]
-        base = int(base_of(group.units).sum())
-        if not limits:
+        if choice.best is None:
+            tested = [_plain(found) for found in choice.paths if found.tests.error and found.tests.path.name != JOINT]
             return (
-                f"Ship no limit: none of the values that keep {_level(question.keep)} of the successes would have "
-                f"saved anything in {count(group.units.n_runs, self._noun)}."
+                f"Ship no limit: no {_or(tested)} that is shown to keep {level(question.keep)} of the successes, at "
+                f"{level(question.confidence)} confidence, would have saved any {_plural(question.measure)} in "
+                f"{count(group.units.n_runs, self._noun)}."
             )
+        limits = [_NAMES[name].format(value) for name, value in choice.setting.items() if value is not None]
         kept = f"{sums['kept_lower']:,}" + (
             f" to {sums['kept_upper']:,}" if sums["kept_upper"] != sums["kept_lower"] else ""
         )
+        most = choice.best.tests.may_lose
         return (
-            f"Ship {_and(limits)}. On record this leaves {kept} of {_successes(base)} as they were, and saves "
-            f"{self._saved(sums)}. At {_level(question.confidence)} confidence it keeps at least "
-            f"{_floor(choice.low)} of the successes to come, if they come from the same "
-            f"source{self._of_those(group)}; that rests on {self._rests(choice, base)}."
+            f"Ship {_and(limits)}. On record this leaves {kept} of {_successes(choice.successes)} as they were, and "
+            f"saves {self._saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
+            f"{level(question.keep)} of the successes to come, if they come from {self._source()}"
+            f"{self._of_those(group)}: for that it may lose {most or 'none'} of "
+            f"{self._rests(choice, choice.best)}."
         )
 
+    def _source(self) -> str:
+        return "these same tasks" if self._question.dependence == "same_tasks" else "the same source"
+
     def _of_those(self, group: Group) -> str:
-        """Runs that were cut are not among the successes: what they would have needed is not known."""
+        """Where limits of the recording cut runs, it is said under these."""
         return "" if group.units.terminated.all() else " and its own limits stay as they are"
 
-    def _rests(self, choice: Choice, base: int) -> str:
-        if choice.tasks < base:
-            even = "" if choice.effective > choice.tasks - 0.5 else f", worth {choice.effective:.0f} of equal size"
-            return f"{count(choice.tasks, 'task')} with successes{even}"
-        return _successes(base)
+    def _rests(self, choice: Choice, found: Found) -> str:
+        """How many successes, and how many independent ones would tell as much."""
+        successes = _successes(choice.successes)
+        if choice.tasks < choice.successes:
+            successes += f" in {count(choice.tasks, 'task')}"
+            if self._question.dependence != "same_tasks":
+                successes += f" (effective sample size {found.tests.effective:.0f})"
+        return successes
+
+    def _singles(self, group: Group) -> str:
+        """The best limit of each kind by itself."""
+        paths = group.choice.paths
+        single = [found for found in paths if found.setting is not None and found.tests.path.name != JOINT]
+        saving = [found for found in single if found.saved > 0]
+        if len(paths) == 1 or not saving or (len(saving) == 1 and saving[0] is group.choice.best):
+            return ""
+        parts = []
+        for found in saving:
+            name, value = next(iter((found.setting or {}).items()))
+            share = group.share_of(found, self._question.measure)
+            saves = f" saves {percent(share)}" if share is not None else ""
+            parts.append(f"{_NAMES[name].format(value)}{saves} and loses {found.lost or 'none'}")
+        return f"By itself, at the same confidence, {'; '.join(parts)}."
 
     def _saved(self, sums: dict[str, int]) -> str:
         measure = self._question.measure
@@ -227,46 +275,54 @@ class Advice:
             f"settings kept {folds['kept_lower']:,} of {_successes(base)} that had no part in the choice{saved}."
         )
 
-    def _more_axes(self, group: Group) -> str:
-        choice, question = group.choice, self._question
-        left = question.order[choice.axes :]
-        if not left:
+    def _not_tested(self, group: Group) -> str:
+        """Limits that were not looked at, because there are too few successes to share the error."""
+        question, choice = self._question, group.choice
+        names = [_plain(found) for found in choice.paths if not found.tests.error and found.tests.path.name != JOINT]
+        if not names:
             return ""
-        level = level_of(choice.axes + 1, question)
-        more = more_needed(choice.axes, choice.effective, question.keep, level)
+        first, other = choice.paths[0].tests, choice.paths[-1].tests.path
+        enough = runs_needed(question.keep, 1 - (1 - question.confidence) * other.share)
+        more = max(1, int(np.ceil(enough * first.design_effect - choice.successes - _ROUNDING)))
         return (
-            f"The data carry {count(choice.axes, 'limit')}, no more: each further one has to be paid for with "
-            f"successes. To set a {_AXES[left[0]]} too, it takes {more:,} more{self._of_what(choice, more)}."
+            f"There are too few successes to look at more than {_plain(choice.paths[0])}s: with {more:,} more, "
+            f"{_and([f'{name}s' for name in names])} can be tested too."
         )
-
-    def _of_what(self, choice: Choice, n: int) -> str:
-        if choice.tasks < choice.successes:
-            return f" {'task' if n == 1 else 'tasks'} with a success"
-        return " success" if n == 1 else " successes"
 
     def _nothing_qualifies(self, group: Group) -> str:
         choice, question = group.choice, self._question
-        base = int(base_of(group.units).sum())
-        goal = f"{_level(question.keep)} kept at {_level(question.confidence)} confidence"
         whole = runs_needed(question.keep, question.confidence)
-        if not base:
-            return (
-                f"Nothing can be recommended: there is no success on record to keep. {goal.capitalize()} takes "
-                f"{whole:,} successes without a loss."
-            )
-        if choice.tests:
-            return (
-                f"None of the values that were tried qualifies: the best of them loses {choice.lost:,} of "
-                f"{_successes(base)}, and is shown to keep {_floor(choice.low)} of successes to come, less than "
-                f"{_level(question.keep)}; that rests on {self._rests(choice, base)}. Try looser values."
-            )
-        more = more_needed(0, choice.effective, question.keep, question.confidence)
-        best = float(lower_bound(choice.effective, choice.effective, question.confidence))
-        return (
-            f"No setting qualifies yet. Even one that loses none of {_successes(base)} is only shown to keep "
-            f"{_floor(best)} of successes to come, because that rests on {self._rests(choice, base)}. For {goal} it "
-            f"takes {more:,} more{self._of_what(choice, more)}, without a loss ({whole:,} in all)."
+        goal = (
+            f"To show that {level(question.keep)} of the successes are kept, at {level(question.confidence)} confidence"
         )
+        if not choice.successes:
+            return (
+                f"Nothing can be recommended: there is no success on record to keep. {goal}, takes {whole:,} "
+                "independent successes without a loss."
+            )
+        best = min((found for found in choice.paths if found.tests.error), key=lambda found: found.lost)
+        more = f"{choice.missing:,} more"
+        like = ", in tasks like these" if choice.tasks < choice.successes else ""
+        if choice.paths[0].tests.may_lose < 0:
+            return (
+                f"No setting qualifies yet. {goal}, takes {whole:,} independent successes without a loss. On record "
+                f"are {self._rests(choice, choice.paths[0])}: it takes {more}{like}."
+            )
+        most = best.tests.may_lose
+        may = f"it may lose {'no more than ' if most > 0 else ''}{most if most > 0 else 'none'}"
+        return (
+            f"None of the values that were tried qualifies: the best of them, {self._loosest(best)}, loses "
+            f"{best.lost:,} of {self._rests(choice, best)}, and {may}. Try looser values, or record {more}{like}, of "
+            "which it loses none."
+        )
+
+    def _loosest(self, found: Found) -> str:
+        """The loosest value of a path."""
+        name = found.tests.path.name
+        if name == JOINT:
+            return "limits of several kinds together"
+        axis = self._question.settings({name: list((self._question.grid or {})[name])}).axes[0]
+        return _NAMES[name].format(axis.values[-1])  # noqa: PD011 - no pandas
 
     def _loses_nothing(self, group: Group) -> str:
         """The tightest values that lose nothing on record: a description, no promise."""
@@ -301,17 +357,17 @@ class Advice:
         return min(asked, default=None)
 
 
-def _floor(share: float) -> str:
-    """A bound in percent, rounded down."""
-    return f"{np.floor(share * 1000 + 1e-9) / 10:.10g}%"
-
-
-def _level(share: float) -> str:
-    return f"{100 * share:.10g}%"
-
-
 def _successes(n: int) -> str:
     return "1 success" if n == 1 else f"{n:,} successes"
+
+
+def _plain(found: Found) -> str:
+    """What the limit of a path is called."""
+    return _AXES[found.tests.path.name]
+
+
+def _or(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
 
 
 def _and(parts: Sequence[str]) -> str:

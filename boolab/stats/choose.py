@@ -1,45 +1,23 @@
-"""How a setting is chosen: axes tested in a fixed order, each from loose to tight, stopping at the first failure.
+"""Which setting is chosen on runs: paths of settings, tested as `boolab.stats.fixed_sequence` says, and what they save.
 
-The first bad value of an axis is accepted with a probability of at most 1 - level (fixed-sequence testing: Maurer,
-Hothorn and Lehmacher 1995). Each axis is a sequence of its own, so they share the error that is allowed: with A axes
-the level of each test is 1 - (1 - confidence) / A (Bonferroni).
-
-An axis that is set after another starts from a value that the same data chose, which has to be paid for. The tightest
-value that loses k of n successes truly loses a share that is distributed as Beta(k + 1, n - k) (Wilks 1941); a further
-axis, tightened to lose no more of them, makes that Beta(k + 2, n - k - 1), and so on: each axis beyond the first costs
-as much as one more lost success. So every test counts one loss more for each of them, and how many axes can be set at
-all follows from the number of successes alone, before anything is looked at. (Campi and Garatti, SIAM J. Optim. 19
-(2008) 1211-1230, bound the general case in the same way.)
-
-All of this takes it that tasks to come are like those on record: nobody can promise anything for a kind of task that
-is rare and long, and that the record has not seen.
+There is a path for each limit by itself, and one that tightens cap, doom loop and tool budget together. Of all settings
+that are accepted, the answer is the one that saves most on record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from boolab.detectors import Identities
-from boolab.grid import Grid, Settings, settings_of
-from boolab.ledger import Flags, Ledger
-from boolab.stats.intervals import ClusterBootstrap, lower_bound
+from boolab.grid import Axis, Grid, Settings, settings_of
+from boolab.ledger import Flags, Ints, Ledger
+from boolab.stats.fixed_sequence import JOINT, JOINT_AXES, OFF, Dependence, PathResult, accept_values, missing, paths_of
 from boolab.tally import tally_of
-
-
-class Trial(NamedTuple):
-    """One test: that a value of an axis keeps enough, on top of the values that were chosen before."""
-
-    axis: str
-    value: Any
-    lost: int
-    share: float
-    low: float
-    passed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +28,11 @@ class Question:
         keep: The share of successes to keep.
         confidence: One-sided.
         measure: What to save: steps, tool_calls, tokens or cost.
-        order: The axes in the order in which they are set.
+        order: The axes. The first has half of the error.
         grid: The values of each axis; None for all whole numbers.
         identity: What makes two calls the same.
-        seed: Of the bootstrap.
+        seed: Of the split into folds.
+        dependence: How runs of a task depend on each other.
     """
 
     keep: float
@@ -63,43 +42,58 @@ class Question:
     grid: Grid | None
     identity: Identities | None
     seed: int
+    dependence: Dependence = "auto"
 
     def settings(self, values: dict[str, Sequence[Any]]) -> Settings:
         """The settings of a grid; without any axis, the one that limits nothing."""
         return settings_of(values or {self.order[0]: [None]}, identity=self.identity)
 
 
-@dataclass(slots=True)
+class Found(NamedTuple):
+    """What was found along a path.
+
+    Attributes:
+        tests: How it was tested.
+        setting: Of the values that were accepted the one that saves most, by axis, None for off; the loosest of those
+            that save as much. None if no value was accepted.
+        lost: How many successes it loses; if no value was accepted, how many the loosest one loses.
+        saved: What it saves on record.
+    """
+
+    tests: PathResult
+    setting: dict[str, Any] | None
+    lost: int
+    saved: int
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """What was chosen, and on what grounds.
 
     Attributes:
         setting: The value of each axis, None for off.
-        qualifies: Whether there is a setting at all.
-        low: The lower bound of its retained share; where there is none, the bound of losing nothing at all.
-        axes: How many axes could be set.
-        level: The confidence of each test.
+        best: The path that it comes from; None if there is none, or nothing that was accepted saves anything.
+        paths: What was found along each path.
+        missing: How many more successes without a further loss it takes until there is a setting; 0 if there is one.
         successes: How many there are.
-        lost: How many of them it loses; where there is no setting, the best value that was tried.
-        effective: How many independent successes the bound rests on.
-        tasks: In how many clusters the successes are.
-        tests: All tests, in order.
+        tasks: In how many clusters.
     """
 
     setting: dict[str, Any]
-    qualifies: bool
-    low: float
-    axes: int
-    level: float
-    effective: float
+    best: Found | None
+    paths: tuple[Found, ...]
+    missing: int
+    successes: int
     tasks: int
-    successes: int = 0
-    lost: int = 0
-    tests: list[Trial] = field(default_factory=list)
+
+    @property
+    def qualifies(self) -> bool:
+        """Whether any value was accepted: then no limit at all is an answer too."""
+        return any(found.tests.accepted for found in self.paths)
 
 
 def choose(units: Ledger, clusters: Any, question: Question) -> Choice:  # noqa: ANN401 - labels of any type
-    """The setting of least expected use among those that are shown to keep enough.
+    """Of all settings that are shown to keep enough, the one that saves most on record.
 
     Args:
         units: Runs, or turns as runs.
@@ -110,93 +104,28 @@ def choose(units: Ledger, clusters: Any, question: Question) -> Choice:  # noqa:
         The choice.
     """
     good = base_of(units)
-    bootstrap = ClusterBootstrap(pd.Series(clusters).array[good], seed=question.seed)
-    ones = np.ones(int(good.sum()))
-    nothing_lost = bootstrap.retained(ones, ones, question.confidence)
-    n = nothing_lost.effective
-    axes = axes_that_can_be_set(n, question)
-    level = level_of(axes, question)
-    setting: dict[str, Any] = dict.fromkeys(question.order)
-    low = float(lower_bound(max(n - max(axes - 1, 0), 0), n, level)) if n else float("nan")
-    choice = Choice(setting, axes > 0, low, axes, level, n, nothing_lost.clusters, len(ones))
-    alive = np.ones(len(ones), dtype=bool)
-    for name in question.order[:axes]:
-        alive = _set(name, alive, units, good, bootstrap, choice, question)
-    choice.lost = int((~alive).sum())
-    if choice.tests and not any(test.passed for test in choice.tests):
-        best = max(choice.tests, key=lambda test: test.low)
-        choice.qualifies, choice.low, choice.lost = False, best.low, best.lost
-    return choice
-
-
-def level_of(axes: int, question: Question) -> float:
-    """The confidence of each test, so that all axes together keep to the error that is allowed."""
-    return 1 - (1 - question.confidence) / max(axes, 1)
+    codes, tasks = pd.factorize(pd.Series(clusters)[good])
+    axes = {name: question.settings({name: candidates(name, units, question)}).axes[0] for name in question.order}
+    thresholds = {name: _thresholds(axis) for name, axis in axes.items()}
+    # What is not known counts as lost by every limit, but not by none.
+    peaks = {name: np.minimum(units.peak(axis.counter)[good], OFF - 1) for name, axis in axes.items()}
+    paths, rungs = paths_of(thresholds, peaks, whole=question.grid is None)
+    alpha = 1 - question.confidence
+    results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
+    work = _Savings(units, question)
+    found = tuple(
+        work.joint(result, rungs, peaks) if result.path.name == JOINT else work.single(result, axes)
+        for result in results
+    )
+    best = max((one for one in found if one.saved > 0), key=lambda one: one.saved, default=None)
+    setting = dict.fromkeys(question.order) | ({} if best is None else best.setting or {})
+    short = missing(results, len(codes), question.keep, alpha)
+    return Choice(setting, best, found, short, len(codes), len(tasks))
 
 
 def base_of(units: Ledger) -> Flags:
-    """R: which units are successes that ended by themselves: what a setting keeps or loses."""
-    return np.asarray((units.success == 1) & units.ended)
-
-
-def axes_that_can_be_set(effective: float, question: Question) -> int:
-    """How many axes can be set, by the number of independent successes alone."""
-    count = 0
-    while count < len(question.order) and effective > count:
-        if not lower_bound(effective - count, effective, level_of(count + 1, question)) >= question.keep:
-            break
-        count += 1
-    return count
-
-
-def _set(
-    name: str, alive: Flags, units: Ledger, good: Flags, bootstrap: ClusterBootstrap, choice: Choice, question: Question
-) -> Flags:
-    """Set one axis: which successes are still kept."""
-    values = candidates(name, units, question)
-    settings = question.settings({name: values})
-    axis = settings.axes[0]
-    peak = units.peak(axis.counter)[good]
-    accepted: list[Any] = []
-    last: Trial | None = None
-    tight_to_loose = axis.values[: axis.size]  # noqa: PD011 - no pandas
-    for rule, value in zip(reversed(axis.rules), reversed(tight_to_loose), strict=True):
-        kept = alive & (peak < rule.threshold)
-        lost = int((~kept).sum())
-        if last is None or lost != last.lost:
-            share, low = _bound(bootstrap, kept, choice)
-            last = Trial(name, value, lost, share, low, low >= question.keep)
-        else:
-            last = last._replace(value=value)
-        choice.tests.append(last)
-        if not last.passed:
-            break
-        accepted.append(value)
-    if not accepted:
-        return alive
-    chosen = {other: [value] for other, value in choice.setting.items() if value is not None}
-    wanted = question.settings({**chosen, name: [*accepted, None]})
-    place = next(n for n, axis in enumerate(wanted.axes) if axis.name == name)
-    sums = tally_of(units, wanted, only=[question.measure])[question.measure][0]
-    options = wanted.axes[place].values  # noqa: PD011 - no pandas
-    spent = np.moveaxis(sums, place, 0).reshape(len(options), -1)[:, 0]
-    best = int(np.flatnonzero(spent == spent.min())[-1])  # of those that save as much, the loosest; off is the last
-    value = options[best]
-    if value is None:
-        return alive
-    choice.setting[name] = value
-    rule = wanted.axes[place].rules[best]
-    kept = alive & (peak < rule.threshold)
-    choice.low = _bound(bootstrap, kept, choice)[1]
-    return kept
-
-
-def _bound(bootstrap: ClusterBootstrap, kept: Flags, choice: Choice) -> tuple[float, float]:
-    """The share that is kept, and its lower bound, with a loss more for each axis beyond the first."""
-    found = bootstrap.retained(kept.astype(float), np.ones(len(kept)), choice.level)
-    n, extra = choice.effective, choice.axes - 1
-    exact = lower_bound(max(n * float(found.share) - extra, 0), n, choice.level)
-    return float(found.share), min(float(exact), float(found.low) - extra / n)
+    """R: which units are successes: what a setting keeps or loses."""
+    return np.asarray(units.success == 1)
 
 
 def candidates(name: str, units: Ledger, question: Question) -> list[Any]:
@@ -207,6 +136,62 @@ def candidates(name: str, units: Ledger, question: Question) -> list[Any]:
     counter = question.settings({name: [least]}).axes[0].counter
     highest = int(units.peak(counter).max(initial=0))
     return list(range(least, max(least, highest + 1) + 1))  # the last of them never fires
+
+
+def _thresholds(axis: Axis) -> Ints:
+    """The thresholds of an axis from tight to loose; off, if that is asked for, is the last."""
+    rules = [rule.threshold for rule in axis.rules]
+    return np.array([*rules, OFF] if len(axis.values) > axis.size else rules, dtype=np.int64)
+
+
+class _Savings:
+    """What the settings of one record save."""
+
+    def __init__(self, units: Ledger, question: Question) -> None:
+        self._units = units
+        self._question = question
+        self._whole = self._spent({})
+
+    def single(self, result: PathResult, axes: dict[str, Axis]) -> Found:
+        """Along the path of one axis."""
+        name, size = result.path.name, result.path.size
+        if not result.accepted:
+            return _none(result)
+        values = axes[name].values[size - result.accepted :]  # noqa: PD011 - no pandas
+        wanted = self._question.settings({name: [*values, None]})
+        spent = self._tally(wanted)[: len(wanted.axes[0].values)]
+        best = int(np.flatnonzero(spent == spent.min())[-1])  # of those that save as much, the loosest; off is the last
+        value = wanted.axes[0].values[best]  # noqa: PD011
+        place = size - 1 - axes[name].values.index(value) if value is not None else 0  # noqa: PD011
+        lost = 0 if value is None else int(result.path.lost()[place])
+        return Found(result, {name: value}, lost, self._whole - int(spent[best]))
+
+    def joint(self, result: PathResult, rungs: Ints, peaks: Mapping[str, Ints]) -> Found:
+        """Along the joint path: its tightest accepted rung, without the limits that add nothing to it."""
+        if not result.accepted:
+            return _none(result)
+        rung = zip(JOINT_AXES, rungs[result.accepted - 1].tolist(), strict=True)
+        setting = {name: value for name, value in rung if value < OFF}
+        spent = self._spent(setting)
+        for name in reversed(list(setting)):
+            fewer = {other: value for other, value in setting.items() if other != name}
+            if self._spent(fewer) == spent:
+                setting = fewer
+        lost = np.any([peaks[name] >= value for name, value in setting.items()], axis=0).sum() if setting else 0
+        return Found(result, setting, int(lost), self._whole - spent)
+
+    def _spent(self, setting: dict[str, Any]) -> int:
+        wanted = self._question.settings({name: [value] for name, value in setting.items()})
+        return int(self._tally(wanted).flat[0])
+
+    def _tally(self, wanted: Settings) -> Ints:
+        measure = self._question.measure
+        spent: Ints = tally_of(self._units, wanted, only=[measure])[measure][0]
+        return spent
+
+
+def _none(result: PathResult) -> Found:
+    return Found(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
 
 
 def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[str, int]:

@@ -131,6 +131,17 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if whole else f"{share:.1%}"
 
 
+def level(share: float) -> str:
+    """A share that was asked for in percent: one decimal, more only where it would read as nothing or all.
+
+    Example:
+        >>> level(0.95), level(187 / 190), level(0.9995)
+        ('95%', '98.4%', '99.95%')
+    """
+    texts = (f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") for digits in range(1, 17))
+    return next((text for text in texts if share in (0, 1) or text not in ("0", "100")), "100") + "%"
+
+
 def _wrapped(text: str, bullet: str = "") -> str:
     lines = textwrap.wrap(clean(text), WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet))
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Which cap, budget and threshold to ship, and how sure that is.
 
-A setting is recommended if the lower confidence bound of its *retained share* is at least `keep`: of the successes on
-record, the share that it would have left unchanged. `boolab.stats.choose` says how that stays valid although the data
-choose the setting; successes of one task are not independent, so bounds rest on tasks.
+A setting is recommended if it is shown to keep at least `keep` of the successes to come: of those, the one that saves
+most on record. `boolab.stats.fixed_sequence` says how that stays valid although the data choose the setting, and what
+becomes of runs that share a task.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from boolab.frames import FLAG, FLOAT, INT, TEXT, well_formed_cell
 from boolab.grid import Axis, Grid, settings_of
 from boolab.ledger import LABEL, PROXY, Ledger, Scope, one_scope
 from boolab.stats.advice import Advice, Group
-from boolab.stats.choose import Choice, Question, base_of, choose, held_out, sums_of
-from boolab.stats.finding import Finding
-from boolab.stats.intervals import check_confidence, more_needed
+from boolab.stats.choose import Found, Question, base_of, choose, held_out, sums_of
+from boolab.stats.finding import Finding, level
+from boolab.stats.fixed_sequence import DEPENDENCE, Dependence
+from boolab.stats.intervals import check_confidence
 from boolab.types import MICRO
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
@@ -34,7 +35,7 @@ FOLDS: Final = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recommendation(Finding):
-    """What `recommend` found: a row for each group in `frame`, and in `path` every test that was made.
+    """What `recommend` found: a row for each group in `frame`, and in `paths` what was found along each path.
 
     Args:
         title: What it is about, in a few words.
@@ -43,7 +44,11 @@ class Recommendation(Finding):
         notes: The quality of the data and what limits the answer. They are shown first.
         table: What is shown of the numbers, where the whole frame would be too much.
         tests: Comparisons between groups, a row for each; empty where there are none.
-        path: Group, axis, value, lost (successes), share (retained), low (its bound), passed.
+        paths: Group; path ("joint" tightens several limits together); error (its part of what is allowed; 0 if
+            there were too few successes to test it); accepted (whether any value was); the value of each axis that
+            saves most (NA is off); lost (how many successes it loses), may_lose (how many it may lose; NA if even one
+            without a loss is not accepted); saved, saved_share; design_effect; effective (the effective sample size);
+            recommended (whether it is the answer).
 
     Example:
         >>> found = Recommendation("A cap", pd.DataFrame({"step_cap": pd.array([56], dtype="Int64")}))
@@ -51,7 +56,7 @@ class Recommendation(Finding):
         {'steps': 56}
     """
 
-    path: pd.DataFrame = field(default_factory=pd.DataFrame)
+    paths: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def setting(self) -> dict[str, Any]:
@@ -73,9 +78,10 @@ class Recommendation(Finding):
 
 
 _FRAME: Final = (
-    "qualifies", "n_units", "successes", "tasks", "kept_lower", "kept_upper", "retained_low", "keep", "confidence",
-    "objective", "spent", "saved", "saved_share", "heldout_kept", "heldout_successes", "heldout_saved_share",
-    "more_needed", "success_by", "axis", "value", "lost", "share", "low", "passed",
+    "qualifies", "n_units", "successes", "tasks", "kept_lower", "kept_upper", "kept_share", "may_lose", "effective",
+    "keep", "confidence", "dependence", "objective", "spent", "saved", "saved_share", "heldout_kept",
+    "heldout_successes", "heldout_saved_share", "more_needed", "success_by", "path", "error", "accepted", "lost",
+    "design_effect", "recommended",
 )  # fmt: skip
 _ALL_AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
 
@@ -91,13 +97,16 @@ def recommend(
     grid: Grid | None = None,
     scope: Scope = "auto",
     identity: Identities | None = None,
+    dependence: Dependence = "auto",
     seed: int = 0,
 ) -> Recommendation:
-    """The setting that keeps a share of the successes and is as tight as the data can bear, or why there is none.
+    """The setting that saves most of those that are shown to keep a share of the successes, or why there is none.
 
-    One axis is set after the other, in an order that is given before the data are looked at: each to the value of least
-    expected `objective` that is shown to keep enough beside those before it. Another order, or one axis alone
-    (`grid={"doom_loop": range(2, 30)}`), may save more; trying several and taking the best has no such confidence.
+    Four paths from loose to tight are tested: the step cap, the doom-loop threshold and the tool budget, each by
+    itself, and the three tightened together. Half of the error that is allowed is the cap's. Every value that passes
+    keeps at least `keep` of the successes to come, all of them at once with the `confidence` that was asked for; the
+    answer is the one of them that saves most on record. That may be no limit. Nothing more than `keep` is promised:
+    the share that is kept on record is that of a setting which was picked on this record.
 
     Args:
         recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.
@@ -108,21 +117,24 @@ def recommend(
         by: Columns of the runs; each group gets a setting of its own.
         success: What a success is: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended
             by itself. By default labels where there are any. The two are never mixed.
-        grid: The values to choose from, its axes in the order in which they are to be set; by default all whole
-            numbers of `steps`, then `doom_loop`, then `tool_budget`.
+        grid: The values to choose from; its first axis has half of the error. By default all whole numbers of
+            `steps`, `doom_loop` and `tool_budget`.
         scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
         identity: See `counterfactual`.
-        seed: Of the bootstrap and of the split into folds.
+        dependence: How runs of one task depend on each other. "auto": it is measured how much more the number of lost
+            successes varies than if they were independent. "worst": they are lost or kept together. "same_tasks":
+            they are independent, and the promise is about new runs of *these* tasks, not of others.
+        seed: Of the split into folds.
 
     Returns:
         A finding. Its frame has a row for each group: the columns of `by`; one column for each axis (NA is off);
         qualifies; n_units (runs or turns), successes, tasks (clusters that hold them); kept_lower, kept_upper;
-        retained_low (the bound of the setting; without one, the best that could be reached), keep, confidence;
+        kept_share (on record); may_lose (how many successes a setting on this path may lose) and effective (the
+        effective sample size; both of the cap's path where no limit is recommended); keep, confidence, dependence;
         objective, spent and saved (in its unit), saved_share; heldout_kept of heldout_successes and
         heldout_saved_share (chosen on four fifths of the tasks and tried on the other fifth, five times over);
-        more_needed (successes without a further loss until there is a setting; of other tasks, where runs share
-        tasks), success_by. Its `path` has a row for each
-        test that was made.
+        more_needed (successes without a further loss, in tasks like these, until there is a setting), success_by. Its
+        `paths` has a row for each path.
 
     Raises:
         SettingError: if an argument is not one of those above.
@@ -143,6 +155,9 @@ def recommend(
     if success not in (None, "label", "ended"):
         msg = f"success={success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
         raise SettingError(msg)
+    if dependence not in DEPENDENCE:
+        msg = f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}"
+        raise SettingError(msg)
     keys = columns_of(by)
     taken = [name for name in keys if name in _FRAME or name in {Axis(axis, (), ()).column for axis in _ALL_AXES}]
     if taken:
@@ -155,19 +170,19 @@ def recommend(
     runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys)))
     units = units_of_ledger(runs, success)
     measure = next(name for name in (objective, "tokens", "steps") if _told(units, name))
-    question = Question(keep, confidence, measure, order, chosen_from, identity, seed)
+    question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence)
     for _, part in _parts(runs, keys):
         one_scope(_sources(part), scope)
     groups = [_group(values, part, question) for values, part in _parts(units, keys)]
     advice = Advice(runs, units, question, objective, scope)
     frame = _frame(groups, keys, question, units.success_by)
     return Recommendation(
-        title=f"What to ship to keep {100 * keep:.10g}% of the successes, at {100 * confidence:.10g}% confidence",
+        title=f"What to ship to keep {level(keep)} of the successes, at {level(confidence)} confidence",
         frame=frame,
         sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
         notes=tuple(advice.notes(groups)),
         table=_table(frame, keys, question),
-        path=_path(groups, keys),
+        paths=_paths(groups, keys, question),
     )
 
 
@@ -241,9 +256,12 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
         "tasks": (INT, lambda g: g.choice.tasks),
         "kept_lower": (INT, lambda g: g.sums["kept_lower"]),
         "kept_upper": (INT, lambda g: g.sums["kept_upper"]),
-        "retained_low": (FLOAT, lambda g: None if np.isnan(g.choice.low) else g.choice.low),
+        "kept_share": (FLOAT, lambda g: g.sums["kept_lower"] / g.choice.successes if g.choice.successes else None),
+        "may_lose": (INT, lambda g: _may_lose(g.decisive)),
+        "effective": (FLOAT, lambda g: g.decisive.tests.effective),
         "keep": (FLOAT, lambda _: question.keep),
         "confidence": (FLOAT, lambda _: question.confidence),
+        "dependence": (TEXT, lambda _: question.dependence),
         "objective": (TEXT, lambda _: question.measure),
         "spent": (FLOAT, lambda g: _in_units(g.sums[question.measure], question)),
         "saved": (FLOAT, lambda g: _in_units(g.sums[f"saved_{question.measure}"], question)),
@@ -251,18 +269,14 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
         "heldout_kept": (INT, lambda g: None if g.folds is None else g.folds["kept_lower"]),
         "heldout_successes": (INT, lambda g: g.heldout_successes),
         "heldout_saved_share": (FLOAT, lambda g: g.heldout_saved_share(question.measure)),
-        "more_needed": (INT, lambda g: needed(g.choice, question)),
+        "more_needed": (INT, lambda g: g.choice.missing),
     }  # fmt: skip
     data |= {name: array([get(group) for group in groups], dtype=kind) for name, (kind, get) in columns.items()}
     return pd.DataFrame(data).assign(success_by=array([success_by] * len(groups), dtype=TEXT))
 
 
-def needed(choice: Choice, question: Question) -> int:
-    """How many more successes without a loss until there is a setting; 0 where there is one."""
-    if choice.qualifies:
-        return 0
-    lost = choice.lost * (choice.effective / choice.successes if choice.successes else 0)
-    return more_needed(lost + max(choice.axes - 1, 0), choice.effective, question.keep, choice.level)
+def _may_lose(found: Found) -> int | None:
+    return None if found.tests.may_lose < 0 else found.tests.may_lose
 
 
 def _in_units(amount: int, question: Question) -> float:
@@ -279,18 +293,32 @@ def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.D
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
     ]
     shown["kept"] = kept
-    shown["at least"] = [f"{low:.1%}" if low is not pd.NA else "NA" for low in frame["retained_low"]]
+    shown["may lose"] = ["NA" if most is pd.NA else f"{most:,}" for most in frame["may_lose"]]
     shown[f"{question.measure} saved"] = [
         f"{share:.1%}" if share is not pd.NA else "NA" for share in frame["saved_share"]
     ]
     return shown
 
 
-def _path(groups: Sequence[Group], keys: Sequence[str]) -> pd.DataFrame:
-    rows = [
-        {**dict(zip(keys, group.names, strict=True)), **test._asdict()}
-        for group in groups
-        for test in group.choice.tests
-    ]
-    columns = [*keys, "axis", "value", "lost", "share", "low", "passed"]
-    return pd.DataFrame(rows, columns=columns)
+def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> pd.DataFrame:
+    """A row for each path of each group."""
+    rows = [(group, found) for group in groups for found in group.choice.paths]
+    array: Callable[..., Any] = pd.array
+    data: dict[str, Any] = {key: [well_formed_cell(g.names[n]) for g, _ in rows] for n, key in enumerate(keys)}
+    data["path"] = array([found.tests.path.name for _, found in rows], dtype=TEXT)
+    data["error"] = array([found.tests.error for _, found in rows], dtype=FLOAT)
+    data["accepted"] = array([found.tests.accepted > 0 for _, found in rows], dtype=FLAG)
+    for name in question.order:
+        kind = FLOAT if name in ("max_cost", "max_time") else INT
+        data[Axis(name, (), ()).column] = array([(found.setting or {}).get(name) for _, found in rows], dtype=kind)
+    columns: dict[str, tuple[str, Callable[[Group, Found], Any]]] = {
+        "lost": (INT, lambda _, found: found.lost),
+        "may_lose": (INT, lambda _, found: _may_lose(found)),
+        "saved": (FLOAT, lambda _, found: _in_units(found.saved, question)),
+        "saved_share": (FLOAT, lambda group, found: group.share_of(found, question.measure)),
+        "design_effect": (FLOAT, lambda _, found: found.tests.design_effect),
+        "effective": (FLOAT, lambda _, found: found.tests.effective),
+        "recommended": (FLAG, lambda group, found: found is group.choice.best),
+    }
+    data |= {name: array([get(*row) for row in rows], dtype=kind) for name, (kind, get) in columns.items()}
+    return pd.DataFrame(data)

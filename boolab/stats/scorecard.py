@@ -18,7 +18,7 @@ from boolab.errors import SettingError
 from boolab.frames import FLOAT, INT, TEXT
 from boolab.ledger import Ints, Scope, check_scope
 from boolab.stats.alarms import UNTOLD, watches_repeats
-from boolab.stats.finding import Finding, count, percent, shorten
+from boolab.stats.finding import Finding, count, level, percent, shorten
 from boolab.stats.intervals import check_confidence
 from boolab.stats.scores import (
     NOT_ENDED,
@@ -206,7 +206,7 @@ class _Words:
     def __init__(self, truth: Truth, scores: Scores, confidence: float) -> None:
         self.truth = truth
         self.scores = scores
-        self.level = f"{100 * confidence:.10g}%"
+        self.level = level(confidence)
         self.named = "" if truth.name == UNNAMED else f" ({shorten(truth.name)})"
         self.which = (
             "in which the agent did not end by itself"

@@ -21,7 +21,7 @@ from boolab.errors import SettingError
 from boolab.frames import FLOAT, INT, TEXT, as_runs
 from boolab.ledger import Scope
 from boolab.stats.curves import Share, curve, logrank
-from boolab.stats.finding import Finding, count, percent, shorten
+from boolab.stats.finding import Finding, count, level, percent, shorten
 from boolab.stats.intervals import Array, check_confidence
 from boolab.stats.units import INTERRUPTED, Data, clusters_of, keys_of, units_of
 from boolab.types import Run
@@ -293,7 +293,7 @@ class _Words:
         self.noun = noun
         self.thing = thing
         self.alpha = 1 - confidence
-        self.level = f"{100 * confidence:.10g}%"
+        self.level = level(confidence)
 
     def ends(self, groups: list[_Group], n: int) -> Iterator[str]:
         """When runs of each group end, and how."""

@@ -274,7 +274,7 @@ function advice({ base, recommended, searching }) {
     ? base.axes.map(({ key, label }) => h("li", {}, `${label} `, h("b", {}, limitText(recommended.setting[key]))))
     : null;
   const sure = recommended?.setting
-    ? `keeps at least ${percent(recommended.keep, 1)} of the ${base.success}, at ${percent(recommended.confidence, 1)} confidence: lower bound ${percent(recommended.low, 1)}, over ${plural(recommended.tasks, "task")}`
+    ? `keeps at least ${percent(recommended.keep, 1)} of the ${base.success}, at ${percent(recommended.confidence, 1)} confidence`
     : null;
   return h("section", { class: "advice", "aria-live": "polite" },
     h("h4", {}, searching && !recommended ? text[0] : recommended?.setting ? "Recommended" : "Nothing can be recommended"),

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from boolab.errors import SettingError
 from boolab.frames import Runs, as_runs
@@ -106,7 +105,7 @@ class CapTables:
             setting: Its limits do not matter.
 
         Returns:
-            `setting` (by axis; None if nothing qualifies), `sentences`, `notes`, `low`, `tasks`, `keep`, `confidence`
+            `setting` (by axis; None if nothing qualifies), `sentences`, `notes`, `tasks`, `keep`, `confidence`
             and `more_needed`.
         """
         key = _where(setting)
@@ -117,7 +116,7 @@ class CapTables:
     def _recommendation(self, setting: Setting) -> dict[str, Any]:
         asked, table = self.question, self.at(setting)
         runs = self.runs if setting.agent == ALL else [run for run in self.runs if run.agent == setting.agent]
-        said = {"keep": asked.keep, "confidence": asked.confidence, "setting": None, "low": None, "tasks": 0}
+        said = {"keep": asked.keep, "confidence": asked.confidence, "setting": None, "tasks": 0}
         if table.ledger.success_by == LABEL and all(run.success is None for run in runs):
             return {**said, "sentences": ["No run of this agent has a label: nothing is recommended."], "notes": []}
         whole = all(table.whole.values())
@@ -133,7 +132,6 @@ class CapTables:
         return {
             **said,
             "setting": {name: found.setting[name] for name in AXES} if row["qualifies"] else None,
-            "low": _or_none(row["retained_low"], float),
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [clean(sentence) for sentence in found.sentences],
@@ -204,10 +202,6 @@ def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: C
 
 def _where(setting: Setting) -> Hashable:
     return identity_words(setting.identity), setting.scope, setting.agent
-
-
-def _or_none(value: Any, kind: Callable[[Any], _Value]) -> _Value | None:  # noqa: ANN401 - a cell of a frame
-    return None if pd.isna(value) else kind(value)
 
 
 def _peak(ledger: Ledger, counter: str) -> int:
