@@ -21,12 +21,16 @@ raised at all: it is part of the run's record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from boolab.types import Response
+
+
+INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
+"""What other people's code may raise to the caller: nobody's failure, but the wish to end."""
 
 
 class BoolabError(Exception):

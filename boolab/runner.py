@@ -85,7 +85,7 @@ async def run(
         asyncio.CancelledError: if the task is cancelled; its attribute `run` is the record up to then. Where a timeout
             makes a `TimeoutError` of it, it is that one's `__context__`, on every release of Python (`__cause__` is not
             always set). Task groups and cancel scopes of anyio keep it to themselves: there, `start` has the record.
-        KeyboardInterrupt: if a tool or the model raises it.
+        KeyboardInterrupt, SystemExit: if a tool or the model raises it.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel

@@ -23,7 +23,7 @@ from pydantic_core import SchemaValidator, from_json, to_json, to_jsonable_pytho
 from typing_extensions import TypedDict
 
 from boolab.clock import Clock
-from boolab.errors import SettingError, ToolError, describe
+from boolab.errors import INTERRUPTS, SettingError, ToolError, describe
 from boolab.surrogates import whole_result, whole_text
 from boolab.types import Message, ToolCall, ToolResult
 
@@ -254,14 +254,14 @@ async def execute_together(
             result still have None there.
 
     Raises:
-        KeyboardInterrupt: if a tool raised it; the others are cancelled.
+        KeyboardInterrupt, SystemExit: if a tool raised it; the others are cancelled.
         asyncio.CancelledError: if the task was cancelled.
     """
 
     async def one(place: int, clock: Clock) -> None:
         try:
             results[place] = await execute(calls[place], step, place + 1, run, clock)
-        except KeyboardInterrupt as error:
+        except INTERRUPTS as error:
             raise _InterruptedError from error
 
     forks = [run.clock.fork() for _ in places]
@@ -299,7 +299,7 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         clock: The clock of this call; it is moved on by what the call takes.
 
     Raises:
-        KeyboardInterrupt: if the tool raised it.
+        KeyboardInterrupt, SystemExit: if the tool raised it.
         asyncio.CancelledError: if the task was cancelled.
     """
     if run.reply is not None:
@@ -334,7 +334,7 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         if task is not None and task.cancelling():
             raise
         text, failed = "the tool cancelled itself", True
-    except KeyboardInterrupt:
+    except INTERRUPTS:
         raise
     except BaseException as error:
         if isinstance(error, GeneratorExit) and not _is_running(task):
@@ -381,7 +381,7 @@ async def _replied(call: ToolCall, step: int, number: int, run: Execution, clock
     except FailedReply as failed:
         run.failures.append(str(failed))
         return failed.result
-    except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+    except (asyncio.CancelledError, *INTERRUPTS, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - a failure is data
         text = f"The model's own reply failed: {describe(error)}"

@@ -18,7 +18,7 @@ from boolab.agents import Agent
 from boolab.bounds import Bounds
 from boolab.clock import VirtualClock, WallClock
 from boolab.conversation import Conversation, from_user
-from boolab.errors import ModelError, UnknownCounter, describe
+from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, describe
 from boolab.events import TOLD_AT_ONCE, start_event, step_events, stop_event
 from boolab.finish import ends_turn, finishes, is_done
 from boolab.models.base import Emit, Request, partial_of, what_is_wrong
@@ -620,9 +620,9 @@ class Turn:
         """The stop of a failure. In a closing step it is the limit all the same that ends the turn.
 
         Raises:
-            KeyboardInterrupt: if that is what it was: it is the caller's.
+            KeyboardInterrupt, SystemExit: if that is what it was: it is the caller's.
         """
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, INTERRUPTS):
             raise error
         if self.setup.abort is not None and self.setup.abort.fired:
             return self.interrupt(partial_of(error))  # the failure is how the model took the abort
@@ -702,7 +702,7 @@ class Turn:
             return
         try:
             self.on_event(event)
-        except KeyboardInterrupt:
+        except INTERRUPTS:
             raise
         except BaseException as error:
             self.on_event = None
@@ -716,7 +716,7 @@ class Turn:
         if score is not None:
             try:
                 run = replace(run, success=as_success(score(run)))
-            except KeyboardInterrupt:
+            except INTERRUPTS:
                 raise
             except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
                 self.note("fault", what=f"the score failed: {describe(error)}")

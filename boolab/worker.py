@@ -50,8 +50,6 @@ def _outcome(frame: bytes) -> bytes:
     try:
         function, args = pickle.loads(frame)  # noqa: S301 - from the driver
         return dumped((True, function(*args)))
-    except SystemExit:
-        raise
     except BaseException as error:  # noqa: BLE001 - it is raised again where the piece came from
         error.add_note(f"In worker process {os.getpid()}:\n{traceback.format_exc()}")
         try:

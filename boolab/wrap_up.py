@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from boolab.compaction import Context, Summariser
-from boolab.errors import ModelError, describe
+from boolab.errors import INTERRUPTS, ModelError, describe
 from boolab.models.base import Request, partial_of, what_is_wrong
 from boolab.surrogates import whole_response, whole_text
 from boolab.turn import Turn
@@ -60,7 +60,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
             except asyncio.CancelledError as interruption:
                 response, fault, broken = partial_of(interruption), "aborted", True
                 cancelled = None if not was_sent() or is_own(turn) else interruption
-            except (KeyboardInterrupt, GeneratorExit):
+            except (*INTERRUPTS, GeneratorExit):
                 raise
             except BaseException as error:  # noqa: BLE001 - a failure is data
                 response, fault, broken = partial_of(error), describe(error), True
@@ -107,7 +107,7 @@ async def compact(turn: Turn) -> None:
             text, fault = response.text, _summary_fault(response)
         else:
             fault = "the model has no summary"
-    except (KeyboardInterrupt, GeneratorExit):
+    except (*INTERRUPTS, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - a failure is data
         response, fault, failure = partial_of(error), describe(error), error

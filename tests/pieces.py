@@ -50,7 +50,7 @@ def interrupt() -> str:
 
 def leave() -> NoReturn:
     """End the process, as a tool may do by mistake."""
-    sys.exit(3)
+    os._exit(3)
 
 
 def lock() -> object:

@@ -32,7 +32,6 @@ class Panic(BaseException):
 RAISED: dict[str, Callable[[], BaseException]] = {
     "panic": lambda: Panic("index out of bounds"),
     "generator exit": lambda: GeneratorExit("mine"),
-    "exit": lambda: SystemExit(2),
     "group": lambda: BaseExceptionGroup("two", [Panic("a"), ValueError("b")]),
     "stop iteration": lambda: StopIteration("no more"),
     "stop async iteration": lambda: StopAsyncIteration("no more"),
@@ -40,7 +39,7 @@ RAISED: dict[str, Callable[[], BaseException]] = {
 
 
 def raising(what: str) -> None:
-    raise RAISED[what]() if what in RAISED else KeyboardInterrupt
+    raise RAISED[what]() if what in RAISED else SystemExit(2) if what == "exit" else KeyboardInterrupt
 
 
 @bl.tool
@@ -148,12 +147,20 @@ def test_a_policy_that_ends_the_run_at_a_failing_tool_ends_it_at_a_panic(name: s
 # An interrupt.
 
 
+each_interrupt = pytest.mark.parametrize(
+    ("what", "expected"), [("interrupt", KeyboardInterrupt), ("exit", SystemExit)], ids=["interrupt", "exit"]
+)
+
+
+@each_interrupt
 @each_policy
 @each_tool
-def test_an_interrupt_in_a_tool_goes_to_the_caller_and_leaves_later_runs_alone(name: str, execution: Any) -> None:
+def test_an_interrupt_in_a_tool_goes_to_the_caller_and_leaves_later_runs_alone(
+    name: str, execution: Any, what: str, expected: type[BaseException]
+) -> None:
     agent = replace(AGENT, policy=replace(QUIET, execution=execution))
-    batch = [call("waiting", what="panic"), call(name, what="interrupt"), call("look", what="x")]
-    with pytest.raises(KeyboardInterrupt):
+    batch = [call("waiting", what="panic"), call(name, what=what), call("look", what="x")]
+    with pytest.raises(expected):
         bl.run_sync(agent, "go", model=script(*batch))
     again = bl.run_sync(agent, "go", model=script(call("look", what="x")))
     assert again.text == "Done."
@@ -273,12 +280,15 @@ def test_a_panic_in_one_cell_of_a_sweep_is_that_cells_record_in_every_executor(t
     assert [run.run_id for run in swept()] == [run.run_id for run in runs]
 
 
+@each_interrupt
 @pytest.mark.parametrize("where", ["here", "threads", "processes"])
-def test_an_interrupt_in_a_cell_of_a_sweep_goes_to_the_caller_in_every_executor(where: str) -> None:
-    model = script(call("plain", what="interrupt"), call("look", what="x"))
+def test_an_interrupt_in_a_cell_of_a_sweep_goes_to_the_caller_in_every_executor(
+    where: str, what: str, expected: type[BaseException]
+) -> None:
+    model = script(call("plain", what=what), call("look", what="x"))
 
     def swept(executor: Any) -> None:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(expected):
             asyncio.run(bl.sweep(AGENT, "go", model, progress=False, executor=executor))
 
     if where == "threads":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.codec import dumps, encode
-from boolab.errors import ModelError, SettingError, describe
+from boolab.errors import INTERRUPTS, ModelError, SettingError, describe
 from boolab.models.base import Emit, Model, Request, partial_of, what_is_wrong
 from boolab.models.recording_file import LINES, VERSION, Chain, Exchange, Failure, Header, Offer, Offers, Said, offer_of
 from boolab.types import Response
@@ -106,7 +106,7 @@ class _Recorder:
                 exchange = exchange._replace(failure=Failure(what, f"ModelError: {what}"))
             else:
                 exchange = exchange._replace(response=response)
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit) as error:
+        except (asyncio.CancelledError, *INTERRUPTS, GeneratorExit) as error:
             exchange = exchange._replace(cancelled=True, response=partial_of(error))
             raise
         except BaseException as error:
