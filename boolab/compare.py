@@ -13,7 +13,7 @@ import pandas as pd
 from boolab.policy import Policy
 from boolab.policy_words import HEAD, NOT_APPLICABLE, axes
 from boolab.presets import get_policy, policies
-from boolab.stats.finding import clean, count
+from boolab.stats.finding import NO_MATH, clean, count
 
 WIDTH: Final = 100
 """Columns of plain text."""
@@ -106,7 +106,7 @@ class Comparison:
         header = f"<thead><tr>{top}</tr></thead>" if head else ""
         note = f'<p style="opacity:.75;margin:.5em 0">{_escaped(self._note)}</p>' if self._note else ""
         table = f'<table style="border-collapse:collapse;color:inherit">{header}<tbody>{"".join(body)}</tbody></table>'
-        return f'<div style="overflow-x:auto;color:inherit">{table}{note}</div>'
+        return f'<div class="{NO_MATH}" style="overflow-x:auto;color:inherit">{table}{note}</div>'
 
     @property
     def _note(self) -> str:

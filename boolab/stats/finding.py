@@ -15,6 +15,9 @@ from typing import Any
 import pandas as pd
 
 WIDTH = 88  # columns of plain text
+NO_MATH = "tex2jax_ignore mathjax_ignore"
+"""The classes of HTML in which MathJax, 2 and 3, leaves dollars alone: notebooks typeset what they show."""
+
 _ROWS = 20  # rows of a table that is shown
 _NAME_CHARS = 32
 
@@ -81,7 +84,7 @@ class Finding:
             body = "".join(f"<tr>{''.join(f'<td>{_escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
             parts += [f'<p style="opacity:.8">{_escaped(rest)}</p>'] if rest else []
-        return f'<div style="color:inherit;max-width:60em">{"".join(parts)}</div>'
+        return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{"".join(parts)}</div>'
 
     @property
     def _shown(self) -> pd.DataFrame:

@@ -53,6 +53,15 @@ path = Path(shutil.copy(data_path("agents") / "AGENTS.md", "AGENTS.md"))
 editor = bl.AgentEditor(path)
 editor
 """,
+    "dollars": """
+from IPython.display import HTML
+import pandas as pd
+money = "Saves $6.94 of $21.86, $x$"
+display(HTML(f"<p class=control>{money}</p>"))
+table = pd.DataFrame({"said": [money]})
+display(bl.Finding(money, table, (money,), (money,)))
+bl.compare_policies("boocode", replace(bl.policies["opencode_v1"], name="$a$"))
+""",
     "hostile": """
 from tests.browser.hostile import hostile_run
 hostile = bl.Replay(hostile_run())
@@ -82,6 +91,18 @@ def step_shown(replay: Locator) -> int:
     found = re.search(r"step (\d[\d,]*) of", replay.locator(".step-number").first.inner_text())
     assert found
     return int(found[1].replace(",", ""))
+
+
+def test_dollars_stay_dollars(book: Lab) -> None:
+    shown = book.cell([*CELLS].index("dollars"))
+    shown.locator(".control mjx-container").first.wait_for()  # what is not protected is typeset
+    mine = shown.locator(".mathjax_ignore")
+    expect(mine).to_have_count(2)
+    expect(mine.locator("mjx-container")).to_have_count(0)
+    money = "Saves $6.94 of $21.86, $x$"
+    for place in ("strong", "li", "p:not(:first-child)", "td"):
+        expect(mine.first.locator(place)).to_have_text(money)
+    expect(mine.last).to_contain_text("$a$")
 
 
 def test_replay_goes_with_keys_and_python_knows_the_step(book: Lab) -> None:
