@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from boolab.inbox import Inbox
     from boolab.labels import label
     from boolab.ledger import recording_df
+    from boolab.list_prices import priced
     from boolab.models.hosted import AnthropicModel, OpenAIModel
     from boolab.models.patience import Timeouts
     from boolab.models.profile import Profile
@@ -203,6 +204,7 @@ __all__ = [
     "plot_timeline",
     "plot_tools",
     "policies",
+    "priced",
     "reaches",
     "read_logs",
     "read_steps",
@@ -278,6 +280,7 @@ _HOMES = {
     "frames": ("boundaries_df", "calls_df", "events_df", "finish_reasons_df", "runs_df", "steps_df"),
     "ledger": ("recording_df",),
     "labels": ("label",),
+    "list_prices": ("priced",),
     "models.hosted": ("AnthropicModel", "OpenAIModel"),
     "models.patience": ("Timeouts",),
     "models.profile": ("Profile",),

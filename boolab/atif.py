@@ -51,6 +51,7 @@ _STEP_FACTS: Final = frozenset(
         "finish_reason",
         "native_finish_reason",
         "opaque",
+        "model",
         "error",
         "would_stop",
     )
@@ -202,6 +203,7 @@ def _step_row(run: Run, step: Step) -> dict[str, Any]:
         "finish_reason": response.finish_reason,
         "native_finish_reason": response.native_finish_reason,
         "opaque": response.opaque or None,
+        "model": response.model or None,
     }
     own |= {name: fact for name, fact in facts.items() if fact is not None}
     if step.error:
@@ -269,6 +271,10 @@ def _result_rows(step: Step) -> list[dict[str, Any]]:
     return rows
 
 
+_MORE_TOKENS: Final = ("reasoning_tokens", "cache_write_tokens", "cache_write_1h_tokens")
+"""Figures of a usage that ATIF has no name for."""
+
+
 def _metrics(usage: Usage) -> dict[str, Any]:
     figures = {
         "prompt_tokens": usage.input_tokens,
@@ -278,9 +284,8 @@ def _metrics(usage: Usage) -> dict[str, Any]:
     row: dict[str, Any] = {name: figure for name, figure in figures.items() if figure is not None}
     if usage.cost is not None:
         row["cost_usd"] = usage.cost / MICRO
-    if usage.reasoning_tokens is not None:
-        row["extra"] = {"reasoning_tokens": usage.reasoning_tokens}
-    return row
+    more = {name: getattr(usage, name) for name in _MORE_TOKENS if getattr(usage, name) is not None}
+    return row | ({"extra": more} if more else {})
 
 
 def _step(row: Mapping[str, Any], index: int) -> Step:
@@ -300,6 +305,7 @@ def _step(row: Mapping[str, Any], index: int) -> Step:
         _known_int(own, "ttft_ms"),
         _known_str(own, "native_finish_reason"),
         _str(own, "opaque", ""),
+        _str(own, "model", ""),
     )
     turn = _known_int(own, "turn")
     if turn is None:
@@ -353,12 +359,15 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
         raise ValueError(f"cost_usd: {cost!r:.80} is not a number")
     if cost is not None and not abs(cost) * MICRO <= _MOST + 1:
         raise ValueError(f"cost_usd: {cost!r:.80} is more than can be reckoned with")
+    more = mapping(metrics.get("extra"))
     return Usage(
         _known_int(metrics, "prompt_tokens"),
         _known_int(metrics, "completion_tokens"),
         _known_int(metrics, "cached_tokens"),
-        _known_int(mapping(metrics.get("extra")), "reasoning_tokens"),
+        _known_int(more, "reasoning_tokens"),
         None if cost is None else min(round(cost * MICRO), _MOST),  # dollars are floats: they may round up
+        _known_int(more, "cache_write_tokens"),
+        _known_int(more, "cache_write_1h_tokens"),
     )
 
 

@@ -370,6 +370,9 @@ def _add_question(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--by", metavar="COLUMN", action="append", default=[],
                        help="a column of runs_df by which runs are kept apart, such as agent or model; may be repeated "
                        "(default: all together)")  # fmt: skip
+    group.add_argument("--no-prices", dest="prices", action="store_false", help="leave costs unknown that a log does "
+                       "not tell (default: those of Claude Code and Codex are computed from tokens at list prices, "
+                       "where boolab[prices] is installed)")  # fmt: skip
     advice = parser.add_argument_group("what to recommend")
     advice.add_argument("--keep", metavar="SHARE", type=_share, default=0.95, help="the share of successes to keep, "
                         "between 0 and 1 (default: %(default)s)")  # fmt: skip
@@ -415,6 +418,7 @@ def _question(args: argparse.Namespace) -> Question:
         objective=args.objective,
         success=args.success,
         labels=args.labels,
+        prices=args.prices,
     )
 
 

@@ -107,7 +107,7 @@ class Progress(dict[str, int | None]):
         if usage is UNKNOWN_USAGE:
             self.update(_NOTHING_KNOWN)
         else:
-            tokens_in, tokens_out, _, _, cost = usage
+            tokens_in, tokens_out, _, _, cost, _, _ = usage
             both = None if tokens_in is None or tokens_out is None else tokens_in + tokens_out
             amounts = ("input_tokens", tokens_in), ("output_tokens", tokens_out), ("tokens", both), ("cost", cost)
             for name, amount in amounts:

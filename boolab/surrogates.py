@@ -34,8 +34,8 @@ def whole_response(response: Response) -> Response:
         >>> whole_response(Response("a\ud83d")).text == "a\ufffd"
         True
     """
-    text, calls, reason, _, reasoning, _, native, opaque = response
-    if all(map(_is_whole, (text, reasoning, reason or "", native or "", opaque))) and all(
+    text, calls, reason, _, reasoning, _, native, opaque, model = response
+    if all(map(_is_whole, (text, reasoning, reason or "", native or "", opaque, model))) and all(
         _is_whole(part) for call in calls for part in call
     ):
         return response
@@ -46,6 +46,7 @@ def whole_response(response: Response) -> Response:
         reasoning=whole_text(reasoning),
         native_finish_reason=None if native is None else whole_text(native),
         opaque=whole_text(opaque),
+        model=whole_text(model),
     )
 
 

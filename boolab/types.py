@@ -38,6 +38,8 @@ class Usage(NamedTuple):
         cached_tokens: Tokens of the input that the provider took from its cache.
         reasoning_tokens: Tokens of the output that were reasoning.
         cost: Micro-dollars.
+        cache_write_tokens: Tokens of the input that the provider put into its cache.
+        cache_write_1h_tokens: Those of them that it keeps for an hour, which cost more.
 
     Example:
         >>> Usage(input_tokens=1200, output_tokens=80, cost=450).cached_tokens is None
@@ -49,6 +51,8 @@ class Usage(NamedTuple):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
 
 
 UNKNOWN_USAGE = Usage()
@@ -103,6 +107,7 @@ class Response(NamedTuple):
         native_finish_reason: The provider's word for why it ended, as it came.
         opaque: What the provider wants to see again with this response, as JSON text: signatures of its reasoning, of
             use to nobody else.
+        model: Which model answered, where a log says that it is another one than the run's.
 
     Example:
         >>> Response("Done.", finish_reason="stop")
@@ -117,6 +122,7 @@ class Response(NamedTuple):
     ttft_ms: int | None = None
     native_finish_reason: str | None = None
     opaque: str = ""
+    model: str = ""
 
     def __repr__(self) -> str:
         """One short line, whatever was said."""

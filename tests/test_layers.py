@@ -85,6 +85,7 @@ LAYERS = {
         "atif",
         "frames",
         "labels",
+        "list_prices",
         "places",
         "policy",
         "presets",

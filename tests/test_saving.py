@@ -67,13 +67,13 @@ free: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=6,
 )
-usages = st.builds(Usage, count, count, count, count, count)
+usages = st.builds(Usage, count, count, count, count, count, count, count)
 calls = st.builds(ToolCall, text, text, text)
 results = st.builds(ToolResult, text, text, st.none() | st.booleans(), st.booleans(), count)
 sentinels = st.builds(Sentinel, text, text)
 responses = st.builds(
     Response, text, st.lists(calls, max_size=3).map(tuple), st.none() | text, usages, text, count, st.none() | text,
-    text,
+    text, text,
 )  # fmt: skip
 wrap_ups = st.builds(WrapUp, text, st.none() | responses, text, st.booleans())
 compactions = st.builds(

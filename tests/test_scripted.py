@@ -15,7 +15,7 @@ from boolab.models.base import Model, Request
 from boolab.models.scripted import FOREVER, ScriptedModel
 from boolab.runner import run as run_async
 from boolab.runner import run_sync
-from boolab.types import Event, Response, Run
+from boolab.types import Event, Response, Run, Usage
 from tests.helpers import TOOLS, call, letter, look, play, steps
 
 
@@ -57,7 +57,7 @@ def test_a_file_gives_every_field_to_the_record(tmp_path: Path) -> None:
     run = play(model)
     response = run.steps[0].response
     assert (response.text, response.reasoning, response.finish_reason) == ("Let me look.", "I should look.", "length")
-    assert response.usage == (10, 2, 4, 1, 12_300)
+    assert response.usage == Usage(10, 2, 4, 1, 12_300)
     assert response.ttft_ms == 100
     assert [c.id for c in response.tool_calls] == ["call_1_1", "mine"]
     assert response.tool_calls[1].arguments == '{"what": "B"'

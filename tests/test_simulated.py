@@ -37,7 +37,7 @@ from boolab.runner import run as run_async
 from boolab.runner import run_sync
 from boolab.stop import max_steps
 from boolab.tools import ToolContext, open_tool
-from boolab.types import Event, History, Response, Run, Step, ToolCall, ToolResult
+from boolab.types import Event, History, Response, Run, Step, ToolCall, ToolResult, Usage
 from tests.helpers import QUIET
 from tests.project import ROOT
 
@@ -685,7 +685,7 @@ def test_tokens_and_cost_add_up() -> None:
     for run in lively_runs()[:10]:
         before = 0
         for step, after in zip(run.steps, [*run.steps[1:], None], strict=True):
-            inputs, outputs, cached, reasoning, cost = step.response.usage
+            inputs, outputs, cached, reasoning, cost, *_ = step.response.usage
             assert inputs is not None
             assert outputs is not None
             assert (cached, reasoning) == (int(0.9 * before), None)
@@ -701,7 +701,7 @@ def test_what_a_profile_does_not_say_is_unknown() -> None:
     assert set(run.steps[0].response.usage) == {None}
     assert (run.success, run.steps[0].response.ttft_ms) == (None, None)
     priceless = one(simple(tokens={"prompt": 10, "output": 5}), agent=capped(2))
-    assert priceless.steps[0].response.usage == (10, 5, 0, None, None)
+    assert priceless.steps[0].response.usage == Usage(10, 5, 0)
 
 
 # --- Success ----------------------------------------------------------------------------------------------------------

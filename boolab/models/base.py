@@ -97,7 +97,7 @@ def what_is_wrong(response: object) -> str:
     """
     if type(response) is not Response:
         return f"it is a {type(response).__name__}, not a Response"
-    text, calls, finish_reason, usage, reasoning, ttft_ms, native_finish_reason, opaque = response
+    text, calls, finish_reason, usage, reasoning, ttft_ms, native_finish_reason, opaque, model = response
     if type(text) is not str:
         return f"text is {text!r}, not a str"
     if wrong := _what_is_wrong_with_calls(calls):
@@ -110,8 +110,9 @@ def what_is_wrong(response: object) -> str:
         return f"reasoning is {reasoning!r}, not a str"
     if native_finish_reason is not None and type(native_finish_reason) is not str:
         return f"native_finish_reason is {native_finish_reason!r}, not a str or None"
-    if type(opaque) is not str:
-        return f"opaque is {opaque!r}, not a str"
+    if not (type(opaque) is type(model) is str):
+        name, value = ("opaque", opaque) if type(opaque) is not str else ("model", model)
+        return f"{name} is {value!r}, not a str"
     if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= _MOST):
         return f"ttft_ms is {ttft_ms!r}, not an int >= 0 or None"
     return ""

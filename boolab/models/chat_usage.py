@@ -18,8 +18,8 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     xAI: there the total says so (docs.x.ai/docs/key-information/consumption-and-rate-limits).
 
     Example:
-        >>> usage_of({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135, "reasoning_tokens": 94})
-        Usage(input_tokens=32, output_tokens=103, cached_tokens=None, reasoning_tokens=94, cost=None)
+        >>> usage_of({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135, "reasoning_tokens": 94})[:4]
+        (32, 103, None, 94)
     """
     prompt, made = figure(usage.get("prompt_tokens")), figure(usage.get("completion_tokens"))
     read = _first(_details(usage, "prompt_tokens_details").get("cached_tokens"), usage.get("prompt_cache_hit_tokens"))

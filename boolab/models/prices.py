@@ -7,7 +7,9 @@ your own that calls its model `gpt-4o` costs nobody what OpenAI takes.
 from __future__ import annotations
 
 import ipaddress
+from datetime import datetime
 from importlib.util import find_spec
+from typing import Any
 from urllib.parse import urlsplit
 
 from boolab.errors import SettingError
@@ -49,7 +51,33 @@ def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int 
         >>> cost_of(Usage(1000, 100, 0), "gpt-4o", "http://localhost:8000/v1") is None
         True
     """
-    if usage.input_tokens is None or usage.output_tokens is None or cache_write_tokens is None or _is_near(base_url):
+    if cache_write_tokens is None or _is_near(base_url):
+        return None
+    return _cost(usage._replace(cache_write_tokens=cache_write_tokens), model, provider_api_url=base_url)
+
+
+def list_price(usage: Usage, model: str, provider: str, at: datetime | None = None) -> int | None:
+    """What a response on record costs at its provider's list price.
+
+    Args:
+        usage: What it consumed: see `cost_of`. Tokens that were written to the cache are those of `cache_write_tokens`,
+            none where it is None; those of `cache_write_1h_tokens` have a price of their own.
+        model: The provider's name for the model.
+        provider: The provider's id in the price table, such as "anthropic".
+        at: When it was, because prices change; by default now.
+
+    Returns:
+        Integer micro-dollars; None where something is not known that the price depends on.
+
+    Example:
+        >>> list_price(Usage(1000, 100, 0), "a model of my own", "openai") is None
+        True
+    """
+    return _cost(usage, model, provider_id=provider, genai_request_timestamp=at)
+
+
+def _cost(usage: Usage, model: str, **whose: Any) -> int | None:  # noqa: ANN401 - calc_price's own
+    if usage.input_tokens is None or usage.output_tokens is None:
         return None
     try:
         import genai_prices  # noqa: PLC0415 - an extra, and slow to import
@@ -60,12 +88,13 @@ def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int 
             genai_prices.Usage(
                 input_tokens=usage.input_tokens,
                 cache_read_tokens=usage.cached_tokens,
-                cache_write_tokens=cache_write_tokens,
+                cache_write_tokens=usage.cache_write_tokens or 0,
+                cache_write_1h_tokens=usage.cache_write_1h_tokens or 0,
                 output_tokens=usage.output_tokens,
                 output_reasoning_tokens=usage.reasoning_tokens,
             ),
             model,
-            provider_api_url=base_url,
+            **whose,
         )
     except (LookupError, ValueError):  # an unknown provider or model; figures that contradict each other
         return None

@@ -434,10 +434,10 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
     """What a response consumed, as either provider counts it: Anthropic's input leaves out what the cache gave.
 
     Example:
-        >>> usage_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}})
-        Usage(input_tokens=9, output_tokens=4, cached_tokens=5, reasoning_tokens=None, cost=None)
-        >>> usage_of({"input_tokens": 9, "output_tokens": 4, "cache_read_input_tokens": 5})
-        Usage(input_tokens=14, output_tokens=4, cached_tokens=5, reasoning_tokens=None, cost=None)
+        >>> usage_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}})[:3]
+        (9, 4, 5)
+        >>> usage_of({"input_tokens": 9, "output_tokens": 4, "cache_read_input_tokens": 5})[:3]
+        (14, 4, 5)
     """
     cost = micro(usage.get("cost"))
     for entered, left in (("prompt", "completion"), ("input", "output")):

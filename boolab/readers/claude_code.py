@@ -87,6 +87,7 @@ _HARNESS: Final = (
 )
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<command-args>", "<bash-input>", "<task-notification>")
 _FIGURES: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_HOUR: Final = "ephemeral_1h_input_tokens"
 _EVENTS: Final = {
     "compaction": "compaction",
     "fault": "fault",
@@ -164,12 +165,11 @@ def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
 class _Reply(Draft):
     """A response in the making, and where in the session it stands."""
 
-    __slots__ = ("broken", "model", "place", "sums")
+    __slots__ = ("broken", "place", "sums")
 
     def __init__(self, place: int, start: int | None) -> None:
         super().__init__(start=start)
         self.place = place
-        self.model = ""
         self.broken = False
         self.sums: dict[str, int] = {}
 
@@ -179,6 +179,9 @@ class _Reply(Draft):
             figure = whole(usage.get(name))
             if figure is not None and figure >= self.sums.get(name, 0):
                 self.sums[name] = figure
+        hour = whole(mapping(usage.get("cache_creation")).get(_HOUR))
+        if hour is not None and hour >= self.sums.get(_HOUR, 0):
+            self.sums[_HOUR] = hour
 
     def settle(self) -> None:
         """Fill in what is only known when all lines have been read."""
@@ -186,7 +189,13 @@ class _Reply(Draft):
         entered = sums.get("input_tokens")
         if entered is not None:
             entered += sums.get("cache_creation_input_tokens", 0) + sums.get("cache_read_input_tokens", 0)
-        self.usage = Usage(entered, sums.get("output_tokens"), sums.get("cache_read_input_tokens"))
+        self.usage = Usage(
+            entered,
+            sums.get("output_tokens"),
+            sums.get("cache_read_input_tokens"),
+            cache_write_tokens=sums.get("cache_creation_input_tokens"),
+            cache_write_1h_tokens=sums.get(_HOUR),
+        )
         if self.finish_reason is None and not self.broken:
             self.finish_reason = "tool_calls" if self.calls else "stop"
 
@@ -537,6 +546,7 @@ class _Chain:
         if not tale.drafts and not tale.asked:
             return None
         models = Counter(reply.model for reply in tale.drafts if reply.model)
+        model = models.most_common(1)[0][0] if models else ""
         for reply in tale.drafts:
             reply.settle()
         cap = tale.cap if cut is None else cut
@@ -545,11 +555,11 @@ class _Chain:
         return Run(
             run_id=run_id,
             agent=agent,
-            model=models.most_common(1)[0][0] if models else "",
+            model=model,
             policy=NAME,
             task=tale.task,
             stop=stop_at(tale.reason(), tale.drafts) if cap is None else _stop_by(cap, tale.drafts),
-            steps=tuple(draft.step(index, origin) for index, draft in enumerate(tale.drafts, 1)),
+            steps=tuple(draft.step(index, origin, model) for index, draft in enumerate(tale.drafts, 1)),
             prompt=tuple(tale.prompt),
             inputs=tuple(tale.inputs),
             source=NAME,

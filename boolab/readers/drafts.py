@@ -23,6 +23,7 @@ class Draft:
         "calls",
         "error",
         "finish_reason",
+        "model",
         "reasoning",
         "results",
         "said",
@@ -47,6 +48,8 @@ class Draft:
         self.finish_reason: str | None = None
         self.usage: Usage = UNKNOWN_USAGE
         self.error = ""
+        self.model = ""
+        """Which model answers, if it is known."""
 
     @property
     def complete(self) -> bool:
@@ -58,8 +61,8 @@ class Draft:
         if time is not None:
             self.until = time if self.until is None else max(self.until, time)
 
-    def step(self, index: int, origin: int | None) -> Step:
-        """The step, with times from `origin` on."""
+    def step(self, index: int, origin: int | None, model: str = "") -> Step:
+        """The step of a run of this model, with times from `origin` on."""
         start = None if self.start is None or origin is None else max(0, self.start - origin)
         response = Response(
             "\n".join(self.text),
@@ -67,6 +70,7 @@ class Draft:
             self.finish_reason,
             self.usage,
             "\n".join(self.reasoning),
+            model="" if self.model == model else self.model,
         )
         return Step(
             index,

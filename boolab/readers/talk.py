@@ -104,6 +104,7 @@ class Talk:
         turn = self.drafts[-1].turn if self.drafts else 0
         begun = start if start is not None else self._heard if self._heard is not None else time
         draft = Draft(turn + self._opens, begun)
+        draft.model = model
         draft.said = None if begun is None or (start is None and self._heard is None) else time
         draft.lasts_until(time)
         self.at(start)
@@ -241,14 +242,15 @@ class Talk:
                 self._events.append((time, "subagent", {"after_step": places[id(draft)], **facts}))
         if self._started:
             self._events.sort(key=lambda event: event[2]["after_step"])
+        model = model or (self.models.most_common(1)[0][0] if self.models else "")
         return Run(
             run_id=run_id,
             agent=agent,
-            model=model or (self.models.most_common(1)[0][0] if self.models else ""),
+            model=model,
             policy=self.source,
             task=task or self.task,
             stop=reason if isinstance(reason, Stop) else stop_at(reason, self.drafts),
-            steps=tuple(draft.step(index, origin) for index, draft in enumerate(self.drafts, 1)),
+            steps=tuple(draft.step(index, origin, model) for index, draft in enumerate(self.drafts, 1)),
             prompt=tuple(self._prompt),
             inputs=tuple(self._inputs),
             source=self.source,

@@ -108,6 +108,9 @@ class Quality:
         if self.unexecuted:
             yield self.why_unexecuted()
         yield from self.study.found.notes
+        if self.cached is not None:
+            part, whole = self.cached
+            yield f"{whole:,} input tokens, of it {100 * part / whole:.1f}% cached, which cost less."
         yield from self.missing()
 
     def why_skipped(self) -> str:
@@ -126,6 +129,14 @@ class Quality:
             f"{', '.join(shorten(run_id) for run_id in ids[:_IDS])}{more}. bl.finish_reasons_df shows which finish "
             "reasons came with calls."
         )
+
+    @property
+    def cached(self) -> tuple[int, int] | None:
+        """How many of the input tokens the providers' caches gave, out of how many, over the steps that tell both."""
+        usages = [step.response.usage for run in self.study.runs for step in run.steps]
+        told = [(u.cached_tokens, u.input_tokens) for u in usages if None not in (u.cached_tokens, u.input_tokens)]
+        part, whole = sum(cached or 0 for cached, _ in told), sum(entered or 0 for _, entered in told)
+        return (part, whole) if part else None
 
     def missing(self) -> Iterator[str]:
         """What the source lacks."""

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
+from boolab.list_prices import needs_prices
+from boolab.models.prices import installed
 from boolab.report.study import COLUMNS, Study, is_na
 
 _SETTINGS: Final = ("steps", "tool_budget", "doom_loop")
@@ -46,6 +48,8 @@ def python(study: Study, logs: Sequence[str]) -> str:
     lines = ["import boolab as bl", "", f"runs = bl.load_runs({paths})"]
     if asked.labels:
         lines.append(f"# then: runs = bl.label(runs, ...) with the labels of {asked.labels!r}")
+    if asked.prices and installed() and needs_prices(study.reading.runs):
+        lines.append("runs = bl.priced(runs)  # at list prices, where the logs tell no cost")
     lines.append(f"bl.recommend(runs, {', '.join(arguments)})")
     lines.append(f"table = bl.counterfactual(runs, grid={{'steps': range(1, 51)}}, scope={asked.scope!r}, tally=True)")
     lines.append("bl.plot_caps(table)")
@@ -61,4 +65,5 @@ def shell(study: Study, logs: Sequence[str]) -> str:
     words += ["--labels", asked.labels] if asked.labels else []
     words += ["--policy", asked.policy] if asked.policy else []
     words += ["--success", asked.success] if asked.success else []
+    words += [] if asked.prices else ["--no-prices"]
     return shlex.join(words)

@@ -19,6 +19,8 @@ from boolab.frames import runs_df, tools_called, turns_of, well_formed_cell
 from boolab.grid import settings_of
 from boolab.labels import label
 from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, is_final, ledger_of, scopes_of
+from boolab.list_prices import needs_prices, prices_of
+from boolab.models.prices import installed
 from boolab.presets import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
@@ -80,6 +82,7 @@ class Question:
         objective: What to save.
         success: "label", "ended", or None for labels where there are any.
         labels: A file of labels.
+        prices: Whether costs that logs do not tell are filled in at list prices: see `boolab.list_prices`.
     """
 
     grid: Mapping[str, Sequence[Any]] | None = None
@@ -92,6 +95,7 @@ class Question:
     objective: Objective = "cost"
     success: Literal["label", "ended"] | None = None
     labels: str | None = None
+    prices: bool = True
 
     @property
     def same(self) -> Identities | None:
@@ -297,7 +301,19 @@ def study_of(
         runs = label(runs, labels, key=key)
     if question.success == "ended":
         runs = [replace(run, success=None) for run in runs]
-    return study_of_runs(runs, question, reading)
+    notes: tuple[str, ...] = ()
+    if question.prices and needs_prices(runs):
+        runs, notes = _with_prices(runs)
+    study = study_of_runs(runs, question, reading)
+    return replace(study, found=replace(study.found, notes=(*study.found.notes, *notes)))
+
+
+def _with_prices(runs: list[Run]) -> tuple[list[Run], tuple[str, ...]]:
+    """The runs with costs at list prices where the package is there, and what is to be said of it."""
+    if not installed():
+        return runs, ("Dollars need the list prices of the package genai-prices: pip install 'boolab[prices]'.",)
+    found = prices_of(runs)
+    return found.runs, found.notes()
 
 
 def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Study:

@@ -26,7 +26,8 @@ HEAD: Final = (
 
 STEP: Final = (
     "step", "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason",
-    "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost", "error", "would_stop",
+    "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost", "cache_write_tokens",
+    "cache_write_1h_tokens", "answered_by", "error", "would_stop",
 )  # fmt: skip
 CALL: Final = (
     "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
@@ -38,7 +39,7 @@ _N_STEPS: Final = HEAD.index("n_steps")
 _INTEGERS: Final = {
     "seed", "duration_ms", "context_window", "stop_step", "stop_threshold", "stop_value", "n_steps", "success",
     "step", "turn", "start_ms", "model_ms", "ttft_ms", "input_tokens", "output_tokens", "cached_tokens",
-    "reasoning_tokens", "cost", "call", "is_error", "parse_error",
+    "reasoning_tokens", "cost", "cache_write_tokens", "cache_write_1h_tokens", "call", "is_error", "parse_error",
 }  # fmt: skip
 
 
@@ -214,10 +215,10 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     rows: list[Row] = []
     calls: list[Row] = []
     for index, turn, start_ms, duration_ms, model_ms, response, results, error, would_stop in steps:
-        _, asked, finish_reason, usage, _, ttft_ms, native_finish_reason, _ = response
+        _, asked, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model = response
         rows.append((
             index, turn, start_ms, duration_ms, model_ms, ttft_ms, finish_reason, native_finish_reason, *usage,
-            error or None, _json(would_stop),
+            model or None, error or None, _json(would_stop),
         ))  # fmt: skip
         for number, (call, result) in enumerate(zip(asked, results, strict=True), 1):
             if result is None:
@@ -258,11 +259,11 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[Said]) ->
     for place, row in enumerate(rows):
         if not _step_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no step")
-        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, error, would_stop = row
+        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, error, would_stop = row
         words = said[place] if said else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
         usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
-        response = Response(text, tuple(asked[place]), reason, usage, reasoning, ttft_ms, native, opaque)
+        response = Response(text, tuple(asked[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "")
         results = tuple(answered[place])
         steps.append(
             Step(index, turn, start_ms, duration_ms, model_ms, response, results, error or "", _texts(would_stop))
@@ -342,7 +343,7 @@ def _record(run: Run, base: Run | None) -> Record:
         return Record(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
     said = [
         text if not (reasoning or opaque) else (text, reasoning, opaque)
-        for _, _, _, _, _, (text, _, _, _, reasoning, _, _, opaque), _, _, _ in run.steps
+        for _, _, _, _, _, (text, _, _, _, reasoning, _, _, opaque, _), _, _, _ in run.steps
     ]
     if any(said):
         pieces.append(f'"said":{_json(said)}')

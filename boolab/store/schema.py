@@ -89,6 +89,9 @@ CREATE TABLE steps (
     cached_tokens INTEGER,
     reasoning_tokens INTEGER,
     cost INTEGER,                      -- millionths of a dollar
+    cache_write_tokens INTEGER,
+    cache_write_1h_tokens INTEGER,
+    answered_by TEXT,                  -- the model, where it is another one than the run's; NULL else
     error TEXT,                        -- NULL for none
     would_stop TEXT,                   -- JSON; NULL for none
     PRIMARY KEY (run, step)

@@ -129,7 +129,7 @@ def test_lines_of_one_message_are_one_step_also_with_a_result_between_them(tmp_p
     assert [c.name for c in first.response.tool_calls] == ["Bash", "Read"]
     assert [(r.content, r.is_error) for r in first.results if r] == [("found", False), ("ok", True)]
     assert (first.response.reasoning, first.response.text) == ("hm", "I look.")
-    assert first.response.usage == Usage(293, 57, 200)
+    assert first.response.usage == Usage(293, 57, 200, cache_write_tokens=90)
     assert last.response.usage == Usage()
     assert [step.response.finish_reason for step in run.steps] == ["tool_calls", "stop"]
     assert (run.stop.reason, run.stop.step, run.task) == ("finished", 1, "fix the test")
@@ -524,7 +524,7 @@ def test_of_usage_that_shrinks_the_largest_counts(tmp_path: Path) -> None:
     session.user()
     session.say("m1", text(), usage=usage(3, 57))
     session.say("m1", text(), usage=usage(3, 1))
-    assert session.run(tmp_path).steps[0].response.usage == Usage(3, 57, 0)
+    assert session.run(tmp_path).steps[0].response.usage == Usage(3, 57, 0, cache_write_tokens=0)
 
 
 def test_blocks_of_nothing_but_white_space_say_nothing(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_an_archive_gives_the_same_runs_as_the_document() -> None:
 def test_usage_finish_reasons_and_times_are_those_of_the_model_events_and_the_judge_is_no_step() -> None:
     run = read(LOG)[0]
     assert [step.response.finish_reason for step in run.steps] == ["tool_calls", "tool_calls", "stop", "length"]
-    assert [tuple(step.response.usage) for step in run.steps] == [
+    assert [step.response.usage[:5] for step in run.steps] == [
         (110, 20, 70, 5, 1500),  # the total says that cached tokens are counted apart
         (200, 10, 150, None, None),
         (220, 12, None, None, None),

@@ -81,7 +81,7 @@ def test_actions_of_one_response_are_one_step_and_have_the_arguments_that_the_mo
 
 def test_usage_is_the_responses_own_or_the_rows_and_accumulated_costs_become_differences() -> None:
     steps = read(ROWS)[0].steps
-    assert [tuple(step.response.usage) for step in steps] == [
+    assert [step.response.usage[:5] for step in steps] == [
         (100, 20, 30, 4, 10_000),
         (150, 10, 100, 0, 20_000),
         (180, 7, 150, None, 10_000),

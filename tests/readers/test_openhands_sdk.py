@@ -82,7 +82,7 @@ def test_results_are_found_by_their_ids_and_errors_by_what_they_say() -> None:
 
 def test_usage_is_what_the_last_stats_added_and_unknown_where_none_came() -> None:
     (run,) = read(CLERK)
-    assert [tuple(step.response.usage) for step in run.steps] == [
+    assert [step.response.usage[:5] for step in run.steps] == [
         (100, 20, 0, 0, 10_000),
         (150, 10, 90, 0, 20_000),
         (None,) * 5,
