@@ -147,6 +147,7 @@ LAYERS = {
         "plots.fit",
         "plots.heatmap",
         "plots.labels",
+        "plots.panels",
         "plots.scorecard",
         "plots.settings",
         "plots.steps",

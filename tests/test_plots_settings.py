@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from boolab.errors import SettingError
-from boolab.plots import plot_caps, plot_heatmap
+from boolab.plots import plot_caps, plot_heatmap, plot_stop_reasons, plot_survival
 from boolab.plots.labels import _Label
 from boolab.plots.style import GROUP_LOOKS, KEPT, SAVED, STOP_LOOKS, TOOL_COLOURS
 from boolab.plots.words import percent
@@ -385,7 +385,7 @@ def test_pairs_of_which_nothing_is_known_are_no_picture(change: Any, options: An
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"x": "tool_budget"}, "expected two different axes"),
+        ({"x": "tool_budget", "y": "tool_budget"}, "expected two different axes"),
         ({"keep": 95}, "keep=95: expected a share"),
         ({"keep": True}, "keep=True: expected a share"),
         ({"value": "success_by"}, "value='success_by': expected a column of numbers"),
@@ -420,3 +420,53 @@ def test_a_recommendation_marks_the_axes_that_the_table_has() -> None:
                           "kept_upper": 6, "steps": [30, 50], "saved_steps": [25, 5]})  # fmt: skip
     ax = plot_caps(table, recommended=recommended, ax=Figure(figsize=(9, 4)).subplots())
     assert ax.get_title(loc="left") == "Step cap 10 keeps 6 of 6 successes and saves 5 of 55 steps"
+
+
+def many_groups(n: int) -> pd.DataFrame:
+    """A tally of so many groups, each with two caps."""
+    rows = [
+        {"team": f"team {i}", "step_cap": cap, "n_runs": 8, "success_by": "label", "successes": 6, "kept_lower": kept,
+         "kept_upper": 6, "steps": 40, "saved_steps": 10}
+        for i in range(n) for cap, kept in ((5, 3), (9, 6))
+    ]  # fmt: skip
+    return pd.DataFrame(rows).astype({"step_cap": "Int64"})
+
+
+def test_more_than_six_groups_have_a_panel_each_to_one_scale() -> None:
+    first = plot_caps(many_groups(8))
+    panels = [panel for panel in first.figure.axes if panel.get_title(loc="left")]
+    assert [panel.get_title(loc="left") for panel in panels] == [f"team {i}" for i in range(8)]
+    assert len({(panel.get_xlim(), panel.get_ylim()) for panel in panels}) == 1
+    assert [panel.get_ylabel() for panel in panels] == ["share", "", ""] * 2 + ["share", ""]
+    assert {panel.get_xlabel() for panel in panels[5:]} == {"step cap (steps)"}
+    assert first.figure.get_suptitle() == "Step cap 9 keeps all successes of all 8 groups"
+    curves = pd.DataFrame({"team": [f"team {i}" for i in range(7)], "of": "steps", "time": 3, "at_risk": 4, "ended": 4,
+                           "cut": 0, "survival": 0.0, "low": 0.0, "high": 0.5, "confidence": 0.95})  # fmt: skip
+    assert plot_survival(curves).get_title(loc="left") == "team 0 (4)"
+    with pytest.raises(SettingError, match="31 groups by team"):
+        plot_caps(many_groups(31))
+    with pytest.raises(SettingError, match="choose at most 6.*or leave ax out, so that each has a panel of its own"):
+        plot_caps(many_groups(8), ax=Figure().subplots())
+
+
+def test_a_heatmap_draws_the_axes_that_the_table_has() -> None:
+    table = pd.DataFrame({"step_cap": [5, 5, 9, 9], "doom_loop": [2, 3, 2, 3], "n_runs": 8, "success_by": "label",
+                          "successes": 6, "kept_lower": [2, 3, 4, 6]})  # fmt: skip
+    ax = plot_heatmap(table, ax=Figure(figsize=(9, 4)).subplots())
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("step cap (steps)", "doom-loop threshold (identical calls)")
+    turned = plot_heatmap(table, x="doom_loop", ax=Figure(figsize=(9, 4)).subplots())
+    assert turned.get_ylabel() == "step cap (steps)"
+    one = table[table["doom_loop"] == 2].drop(columns="doom_loop")
+    with pytest.raises(SettingError, match=r"two axes, and the table has one axis, step_cap.*bl\.plot_caps\(table\)"):
+        plot_heatmap(one)
+
+
+def test_groups_of_stop_reasons_may_have_several_columns() -> None:
+    frame = pd.DataFrame({"stop_reason": "finished", "agent": ["b", "b", "a", None], "cap": [10, 5, 5, 5]})
+    ax = plot_stop_reasons(frame, by=["agent", "cap"], ax=Figure().subplots())
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["b, 5", "b, 10", "a, 5", "none, 5"]
+    assert ax.get_ylabel() == "agent, cap"
+    with pytest.raises(SettingError, match="by='team': there is no such column"):
+        plot_stop_reasons(frame, by=["agent", "team"], ax=Figure().subplots())
+    with pytest.raises(SettingError, match=r"by=\[\]: expected the name of a column, or several"):
+        plot_stop_reasons(frame, by=[], ax=Figure().subplots())

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from boolab.errors import SettingError
 from boolab.plots import style
 from boolab.plots.labels import Line, label_lines, stairs
+from boolab.plots.panels import MAX_PANELS, draw_panels
 from boolab.plots.settings import (
     AXIS_NAMES,
     AXIS_UNITS,
@@ -63,7 +64,8 @@ def plot_caps(
 
     The line of what is kept counts successes that the setting leaves alone; the band reaches up to those that it might
     have kept besides, because all their tool calls were done. Lines are stairs: a cap is a whole number. Where the
-    table has a row for each of some groups, each group has its own colour, and what it saves is the thin line.
+    table has a row for each of some groups, each group has its own colour, and what it saves is the thin line; more
+    than six groups have a panel each, in a figure of their own.
 
     Args:
         table: The tally that `counterfactual(..., tally=True)` returns.
@@ -76,10 +78,11 @@ def plot_caps(
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
-        The Axes.
+        The Axes; of panels, the first.
 
     Raises:
-        SettingError: if the frame lacks a column, an axis or a value that was asked for, or has too many groups.
+        SettingError: if the frame lacks a column, an axis or a value that was asked for, or has too many groups: more
+            than 30, or more than six for the Axes that were given.
 
     Example:
         >>> import pandas as pd
@@ -100,7 +103,7 @@ def plot_caps(
     grid = grid_of(table, [axis], needed, {**others, **as_columns(at or {})})
     (name,) = grid.axes
     words = words_of(grid.rows)
-    parts = by_group(grid.rows, grid.groups)
+    parts = by_group(grid.rows, grid.groups, len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS)
     curves = [_curve(group, part, name, saved) for group, part in parts]
     kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
     curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
@@ -111,6 +114,19 @@ def plot_caps(
     target = {name: point[name]} if name in point else {}
     marked = [row_at(curve.rows if target and not is_off(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
+    title = _title(name, curves, marked, words, saved)
+    notes = [
+        *sample_of(parts, words),
+        grid.note.strip(),
+        *_notes(curves, words, saved, name),
+    ]
+    if len(curves) > len(style.GROUP_LOOKS):
+
+        def alone(part: pd.DataFrame, panel: Axes) -> Axes:
+            plain = part.drop(columns=grid.groups)
+            return plot_caps(plain, axis=name, saved=saved, recommended=target or None, ax=panel)
+
+        return draw_panels(parts, alone, title=title, notes=notes)
     ax = style.axes_for(ax)
     _scale(ax, curves, name)
     lines = _draw(ax, curves, words, saved)
@@ -118,12 +134,6 @@ def plot_caps(
     if target and not is_off(target[name]):
         mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
     label_lines(ax, lines, mark)
-    title = _title(name, curves, marked, words, saved)
-    notes = [
-        *sample_of(parts, words),
-        grid.note.strip(),
-        *_notes(curves, words, saved, name),
-    ]
     unit = AXIS_UNITS[name]
     return style.finish(
         ax,

@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from boolab.errors import SettingError
 from boolab.plots import style
 from boolab.plots.settings import AXIS_NAMES, AXIS_UNITS, Point, is_off, tick
 from boolab.plots.two_settings import Measure, Square, cell_text, square_of
@@ -43,8 +44,8 @@ class _Side(NamedTuple):
 
 def plot_heatmap(
     table: pd.DataFrame,
-    x: str = "step_cap",
-    y: str = "tool_budget",
+    x: str | None = None,
+    y: str | None = None,
     value: str = "kept_lower",
     *,
     keep: float | None = 0.95,
@@ -56,8 +57,8 @@ def plot_heatmap(
 
     Args:
         table: The tally that `counterfactual(..., tally=True)` returns, of one group.
-        x: The axis to the right.
-        y: The axis upwards.
+        x: The axis to the right; by default the first that the table has several values of, usually `step_cap`.
+        y: The axis upwards; by default the next.
         value: A column: `kept_lower` and `kept_upper` as shares of the successes, `saved_steps` and the like as shares
             of what was recorded, `n_truncated` and other counts as shares of the runs; any other column as it is.
         keep: The share of successes, kept for certain, around which the line is drawn; None for no line.
@@ -70,7 +71,8 @@ def plot_heatmap(
         The Axes.
 
     Raises:
-        SettingError: if the frame lacks a column, an axis or a value that was asked for, or holds several groups.
+        SettingError: if the frame lacks a column, an axis or a value that was asked for, has fewer than two axes, or
+            holds several groups.
 
     Example:
         >>> import pandas as pd
@@ -81,6 +83,7 @@ def plot_heatmap(
         >>> plot_heatmap(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         '1 of 4 settings keeps at least 95% of 6 successes'
     """
+    x, y = _axes_of(table, x, y)
     square = square_of(table, x, y, value, keep=keep, at=at, recommended=recommended)
     if not len(square.rows):
         return style.empty_axes(ax, square.empty)
@@ -110,6 +113,26 @@ def plot_heatmap(
     for spine in ax.spines.values():
         spine.set_visible(False)
     return finished
+
+
+def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
+    """The two axes to draw: those that are named, else the first of the table, those with several values before others.
+
+    Raises:
+        SettingError: if the table has fewer than two.
+    """
+    there = [name for name in AXIS_NAMES if name in table]
+    several = [name for name in there if len(table[name].drop_duplicates()) > 1]
+    free = [name for name in dict.fromkeys([*several, *there]) if name not in (x, y)]
+    if len(free) < (x is None) + (y is None):
+        if not there:
+            return x or "step_cap", y or "tool_budget"  # whoever reads the table says what it lacks
+        msg = (
+            f"a heatmap has two axes, and the table has one axis, {there[0]}: draw it with bl.plot_caps(table), or ask "
+            "for another axis, as in grid={'steps': [10, 20], 'doom_loop': [3, 5]}"
+        )
+        raise SettingError(msg)
+    return x or free.pop(0), y or free.pop(0)
 
 
 def _side(name: str, settings: list[Any]) -> _Side:

@@ -162,6 +162,7 @@ def by_group(
         what, first = " and ".join(groups), ", ".join(repr(_name(key)) for key, _ in parts[:3])
         choose = "choose one" if most == 1 else f"choose at most {most}"
         how = f"{choose}, as in table[table[{groups[0]!r}] == ...]"
+        how += "; or leave ax out, so that each has a panel of its own" if most == len(GROUP_LOOKS) else ""
         msg = f"the frame has {len(parts):,} groups by {what} ({first}, ...): {how}"
         raise SettingError(msg)
     return [(shorten(_name(key), 24), part) for key, part in parts]

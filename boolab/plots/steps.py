@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,23 @@ from boolab.frames import runs_df
 from boolab.plots import style
 from boolab.plots.bins import Bins, bins_of, label_bins
 from boolab.plots.style import STOP_LOOKS
-from boolab.plots.tables import Data, Groups, cross, groups_of, stacked, stop_reasons, table_of, unknown_reasons
+from boolab.plots.tables import (
+    Data,
+    Groups,
+    columns_of,
+    cross,
+    groups_of,
+    stacked,
+    stop_reasons,
+    table_of,
+    unknown_reasons,
+)
 from boolab.plots.words import all_of, count, missing, number, sample, shorten
 
 _FEW_RUNS = 40  # in a group: each is a dot
 
 
-def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> Axes:
+def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
     """How many steps runs take, by stop reason.
 
     Without `by`, a histogram: a bar is as high as it has runs. Its bins hold whole numbers of steps and end at round
@@ -29,7 +40,7 @@ def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> 
 
     Args:
         data: A run, runs, or a frame like `runs_df`.
-        by: A column of that frame, such as "agent", "policy" or a setting that was swept.
+        by: A column of that frame, such as "agent", "policy" or a setting that was swept, or several.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -45,7 +56,8 @@ def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> 
         >>> plot_steps(run, ax=Figure().subplots()).get_title(loc="left")
         'The one run takes 1 step'
     """
-    runs = table_of(data, runs_df, ["n_steps", "stop_reason"], by)
+    keys = [] if by is None else columns_of(by)
+    runs = table_of(data, runs_df, ["n_steps", "stop_reason"], keys)
     known = runs[runs["n_steps"].notna()].reset_index(drop=True)
     if known.empty:
         return style.empty_axes(ax, "no runs" if runs.empty else "no runs with a known number of steps")
@@ -63,7 +75,7 @@ def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> 
         _draw_histogram(ax, steps, reasons, bins)
         title, ylabel, dots = _title(steps), "runs", False
     else:
-        groups = groups_of(known, by)
+        groups, name = groups_of(known, keys), ", ".join(keys)
         dots = max(groups.sizes) <= _FEW_RUNS
         labels = [f"{label} ({size:,})" for label, size in zip(groups.labels, groups.sizes, strict=True)]
         ax = style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
@@ -72,7 +84,7 @@ def plot_steps(data: Data, *, by: str | None = None, ax: Axes | None = None) -> 
         draw(ax, steps, reasons, bins, groups)
         medians = steps.groupby(groups.rows).median()
         _draw_medians(ax, medians, bins)
-        title, ylabel = _title(steps) if len(medians) == 1 else _medians_title(medians, groups.labels, by), by
+        title, ylabel = _title(steps) if len(medians) == 1 else _medians_title(medians, groups.labels, name), name
         notes += ["" if dots else "Heights: shares of a row's runs.", "Triangles: medians; in brackets: runs."]
         notes += [groups.note]
     label_bins(ax, bins)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pandas as pd
@@ -12,7 +12,7 @@ from boolab.frames import runs_df
 from boolab.plots import style
 from boolab.plots.bars import draw_bars, label_ends, label_inside
 from boolab.plots.style import STOP_LOOKS, UNKNOWN
-from boolab.plots.tables import Data, cross, groups_of, stop_reasons, table_of, unknown_reasons
+from boolab.plots.tables import Data, columns_of, cross, groups_of, stop_reasons, table_of, unknown_reasons
 from boolab.plots.words import all_of, sample
 
 _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
@@ -34,13 +34,13 @@ _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
 """How a title says that one run, or several, ended that way."""
 
 
-def plot_stop_reasons(data: Data, *, by: str | None = None, ax: Axes | None = None) -> Axes:
+def plot_stop_reasons(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
     """Why runs end: a bar for each group, divided by stop reason.
 
     Args:
         data: A run, runs, or a frame like `runs_df`.
-        by: A column of that frame, "agent" by default; or "policy", a setting that was swept, ... Runs without a value
-            are the group "none", which comes last.
+        by: A column of that frame, or several, "agent" by default; or "policy", a setting that was swept, ... Runs
+            without a value are the group "none", which comes last.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -56,19 +56,21 @@ def plot_stop_reasons(data: Data, *, by: str | None = None, ax: Axes | None = No
         >>> plot_stop_reasons(run, ax=Figure().subplots()).get_title(loc="left")
         'The one run finishes'
     """
-    by = "agent" if by is None else by
-    runs = table_of(data, runs_df, ["stop_reason"], by)
+    keys = columns_of("agent" if by is None else by)
+    runs = table_of(data, runs_df, ["stop_reason"], keys)
     if runs.empty:
         return style.empty_axes(ax, "no runs")
     reasons = stop_reasons(runs)
-    groups = groups_of(runs, by)
+    groups = groups_of(runs, keys)
     counts = cross(groups.rows, reasons, STOP_LOOKS)
     ax = style.rows_axes(ax, groups.labels, reasons)
     label_inside(ax, draw_bars(ax, counts, STOP_LOOKS), STOP_LOOKS)
     label_ends(ax, counts, [f"{size:,}" for size in groups.sizes])
     notes = [sample(runs), unknown_reasons(reasons), groups.note]
     key = style.key_of(ax, reasons, STOP_LOOKS)
-    return style.finish(ax, title=_title(reasons), xlabel="runs", ylabel=by, grid=ax.xaxis, key=key, notes=notes)
+    return style.finish(
+        ax, title=_title(reasons), xlabel="runs", ylabel=", ".join(keys), grid=ax.xaxis, key=key, notes=notes
+    )
 
 
 def _title(reasons: pd.Series[str]) -> str:

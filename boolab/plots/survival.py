@@ -13,6 +13,7 @@ from boolab.errors import SettingError
 from boolab.frames import Runs
 from boolab.plots import style
 from boolab.plots.labels import Line, label_lines, stairs
+from boolab.plots.panels import MAX_PANELS, draw_panels
 from boolab.plots.settings import UNITS, by_group
 from boolab.plots.tables import frame_of
 from boolab.plots.words import all_of, count, percent, plural, shorten
@@ -40,6 +41,7 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
 
     Lines are stairs with their pointwise intervals. A short upright stroke is where runs were cut: they count as going
     on until then, and nobody knows how long they would have. Under the axis stands how many runs are still observed.
+    More than six groups have a panel each, in a figure of their own.
 
     Args:
         data: What `survival` returns, its frame, or runs.
@@ -47,10 +49,11 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
-        The Axes.
+        The Axes; of panels, the first.
 
     Raises:
-        SettingError: if the frame lacks a column, counts several things, or has too many groups.
+        SettingError: if the frame lacks a column, counts several things, or has too many groups: more than 30, or more
+            than six for the Axes that were given.
 
     Example:
         >>> import pandas as pd
@@ -73,17 +76,26 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
         msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
         raise SettingError(msg)
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
-    parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups)]
+    most = len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS
+    parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, most)]
     if incidence and frame["success"].isna().all():
         return style.empty_axes(ax, f"no labels: nobody knows which {what}s succeeded")
+    one, several = UNITS[units[0]]
+    title = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
+    if len(parts) > len(style.GROUP_LOOKS):
+        named = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
+        notes = _notes(frame, parts, what, incidence=incidence, small=True)
+
+        def alone(part: pd.DataFrame, panel: Axes) -> Axes:
+            return plot_survival(part, incidence=incidence, ax=panel)
+
+        return draw_panels(named, alone, title=title, notes=notes)
     ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
     _frame_axes(ax, end, max(1.0 if not incidence else 0.0, *(_top(curve) for curve in curves)))
     lines = [line for curve in curves for line in _draw(ax, curve, end)]
     label_lines(ax, lines)
-    one, several = UNITS[units[0]]
-    title = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
     style.finish(
         ax,
         title=title,

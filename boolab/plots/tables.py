@@ -19,7 +19,7 @@ _MAX_GROUPS = 200  # rows; more are counted in the note
 
 
 def table_of(
-    data: Data, make: Callable[[Runs], pd.DataFrame], needed: Sequence[str], by: str | None = None
+    data: Data, make: Callable[[Runs], pd.DataFrame], needed: Sequence[str], by: Sequence[str] = ()
 ) -> pd.DataFrame:
     """The frame that was given, or the one that `make` makes of runs; checked, and with an index of its own."""
     frame = data if isinstance(data, pd.DataFrame) else make(data)
@@ -27,10 +27,24 @@ def table_of(
         if name not in frame:
             msg = f"the frame has no column {name!r}: expected one like {make.__name__} makes, or runs"
             raise SettingError(msg)
-    if by is not None and by not in frame and len(frame):
-        msg = f"by={by!r}: there is no such column; columns: {', '.join(map(str, frame.columns))}"
-        raise SettingError(msg)
+    for name in by:
+        if name not in frame and len(frame):
+            msg = f"by={name!r}: there is no such column; columns: {', '.join(map(str, frame.columns))}"
+            raise SettingError(msg)
     return frame.reset_index(drop=True)
+
+
+def columns_of(by: str | Sequence[str]) -> list[str]:
+    """The columns that groups are made by, each once.
+
+    Raises:
+        SettingError: if there is none.
+    """
+    columns = [by] if isinstance(by, str) else list(dict.fromkeys(by))
+    if not columns:
+        msg = "by=[]: expected the name of a column, or several"
+        raise SettingError(msg)
+    return columns
 
 
 def frame_of(data: Any, make: Callable[[Any], Any], needed: Sequence[str], maker: str) -> pd.DataFrame:  # noqa: ANN401 - a finding, a frame or runs
@@ -74,21 +88,41 @@ class Groups(NamedTuple):
     note: str
 
 
-def groups_of(frame: pd.DataFrame, by: str) -> Groups:
+def groups_of(frame: pd.DataFrame, by: Sequence[str]) -> Groups:
     """Numbers ascend, names stand as they first appear, and what has no value comes last, as "none".
 
-    Of more groups than a figure can hold, those with most runs are kept.
+    Groups by several columns stand in the order of the first, then of the next. Of more groups than a figure can hold,
+    those with most runs are kept.
     """
-    values = frame[by]
+    if len(by) != 1:
+        return _pairs(frame, [_codes(frame[name]) for name in by])
+    codes, texts = _codes(frame[by[0]])
+    return _groups(codes, texts)
+
+
+def _pairs(frame: pd.DataFrame, columns: Sequence[tuple[pd.Series[int], list[str]]]) -> Groups:
+    """The groups by several columns."""
+    rows = [*zip(*(codes for codes, _ in columns), strict=True)] if columns else [()] * len(frame)
+    keys = sorted(set(rows))
+    place = {key: number for number, key in enumerate(keys)}
+    texts = [", ".join(column[1][code] for column, code in zip(columns, key, strict=True)) or "all" for key in keys]
+    return _groups(pd.Series([place[row] for row in rows], dtype="int64"), texts)
+
+
+def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
+    """The place of each value among the distinct ones, and what these are called."""
     numeric = pd.api.types.is_numeric_dtype(values)
     if not numeric:
         values = values.map(lambda value: well_formed(str(value)), na_action="ignore").astype("string")
         values = values.mask(values == "")
     codes, names = pd.factorize(values, sort=numeric)
-    code = pd.Series(codes).replace(-1, len(names))
+    texts = [f"{name:g}" if isinstance(name, float) else str(name) for name in names] + ["none"]
+    return pd.Series(codes).replace(-1, len(names)), texts
+
+
+def _groups(code: pd.Series[int], texts: Sequence[str]) -> Groups:
     sizes = code.value_counts()
     kept = sorted(sizes.nlargest(_MAX_GROUPS).index)
-    texts = [f"{name:g}" if isinstance(name, float) else str(name) for name in names] + ["none"]
     rows = code.map({place: row for row, place in enumerate(kept)})
     hidden = count(int(rows.isna().sum()), "run")
     note = missing(len(sizes) - len(kept), "further group", f"not shown, with {hidden}")
