@@ -11,8 +11,9 @@ told in the recording: where they part, a run is not identified. See `boolab.tol
 
 from __future__ import annotations
 
+import difflib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, overload
 
@@ -23,12 +24,15 @@ import pandas as pd
 from boolab.detectors import Detector, Identities, check_tools, named_tools
 from boolab.errors import SettingError
 from boolab.executors import Executor, in_order, open_pool
+from boolab.families import Kin
+from boolab.family_stops import family_stops, hears_results
 from boolab.fires import Places
 from boolab.frames import FLOAT, INT, TEXT, Runs, as_runs, setting_dtype, tools_called
 from boolab.grid import Axis, Grid, Settings, settings_of, settings_of_policy
 from boolab.ledger import (
     CALL_TOOLS,
     RUN_FIELDS,
+    Flags,
     Ints,
     Ledger,
     OwnLimits,
@@ -43,13 +47,13 @@ from boolab.ledger import (
     text,
 )
 from boolab.limits import watched_at_response
-from boolab.outcomes import OUTCOMES, Stops, grid_stops, outcome_columns, rule_stops
+from boolab.outcomes import OUTCOMES, Stops, agents_of, grid_stops, outcome_columns, rule_stops
 from boolab.partitions import Partition, partitions_of
 from boolab.policy import Policy
 from boolab.stop import StopRule
 from boolab.store.opening import begins_as_sqlite
 from boolab.store.stored import StoredRuns, stored_runs
-from boolab.tables import frames_of, has_labels, take_ids
+from boolab.tables import frames_of, has_labels, homes_in, take_ids, together
 from boolab.tally import SPENT, tally_of
 from boolab.told import speaks
 from boolab.types import MICRO, StopReason
@@ -62,6 +66,8 @@ MAX_ROWS: Final = 5_000_000
 _BATCH_ROWS: Final = 500_000
 _PARQUET_ROWS: Final = 200_000
 _STORED_RUNS: Final = 2_000
+_NAMED: Final = 12
+"""How many agents a message names."""
 _MAX_SUMS: Final = 5_000_000
 
 
@@ -119,7 +125,9 @@ def counterfactual(
         rules: Stop rules, each a setting of its own beside those of the grid.
         grid: Values by axis; all combinations are settings. Axes: `steps, tool_budget, doom_loop, error_streak,
             max_tokens, max_cost` (dollars), `max_time` (seconds). None is off, and so is an axis that is left out:
-            neither a policy's default nor its ceiling holds, but its further budgets and its guards do.
+            neither a policy's default nor its ceiling holds, but its further budgets and its guards do. An axis holds
+            for each run on its own counters, a subagent's too; `steps@scout` holds for the runs of the agent `scout`
+            alone, in the place of `steps` (its column: `step_cap@scout`).
         scope: Where counters start anew. `turn`: at each user message, as the limits of interactive harnesses do; each
             turn is limited by itself. `run`: never, as those of benchmarks. `auto`: as the harness of each run's source
             counts (see `boolab.sources`); where both occur, no row mixes them.
@@ -151,7 +159,10 @@ def counterfactual(
         "estimate" (tokens and cost of turns after one that is stopped) or "at most" (where the policy would have
         changed a request, or a limit of the recording is lifted). A stop at the response has paid for that response
         and executed none of its calls: it counts in steps, tokens and cost_usd, and stop_step is the boundary before
-        it. stop_reason is NA where a policy has told the model something. scope is "turn" or "run"; success_by says
+        it. stop_reason is NA where a policy has told the model something. Where runs and those of their subagents are
+        recorded, a run is not identified from the call on whose subagent is stopped, unknown from one whose subagent is
+        not on record, and a subagent that would have been called after its parent's stop is truncated at step 0; the
+        success of a family is its root's (see `boolab.family_stops`). scope is "turn" or "run"; success_by says
         what a success is: a label, or, where no run has one, that the run ended by itself.
 
         With `tally`: the axes, n_runs, the number of runs by outcome and by stop reason, successes (the base of
@@ -188,6 +199,7 @@ def counterfactual(
         parts = _parts(ledgers, asked, tally=tally)
     else:
         parts = _parts_elsewhere(recorded, asked, client, tally=tally, progress=progress)
+    parts = _known_agents(parts, asked)
     return _tally(parts, asked) if tally else _table(parts, asked)
 
 
@@ -273,7 +285,7 @@ class _Question:
             msg = "nothing to ask: expected grid={'steps': [10, 20], ...}, rules=[...], or both, or a policy"
             raise SettingError(msg)
         keys = [name for name in columns_of(by) if name != "scope"]  # which is always kept apart
-        axes = set() if settings is None else {axis.column for axis in settings.axes if axis.name in settings.named}
+        axes = set() if settings is None else {axis.column for axis in settings.axes if axis.key in settings.named}
         taken = [name for name in keys if name in _RESULT_COLUMNS or name in axes]
         if taken:
             msg = f"by={taken[0]!r}: the table has a column of this name: rename yours in the runs or the frame"
@@ -296,11 +308,16 @@ class _Question:
         return None if self.settings is None else self.settings.policy
 
     @property
+    def agents(self) -> bool:
+        """Whether some limits are those of one agent alone."""
+        return self.settings is not None and bool(self.settings.agents)
+
+    @property
     def axes(self) -> list[Axis]:
         """The axes in the order in which the user named them."""
         if self.settings is None:
             return []
-        return [next(axis for axis in self.settings.axes if axis.name == name) for name in self.settings.named]
+        return [next(axis for axis in self.settings.axes if axis.key == name) for name in self.settings.named]
 
 
 def ledgers_of(
@@ -336,7 +353,8 @@ def _ledgers(
     if isinstance(recorded, str | Path):
         ledger = None
         labelled = has_labels(recorded)
-        for frame in frames_of(recorded, _PARQUET_ROWS, frame_columns(detectors, by)):
+        frames = frames_of(recorded, _PARQUET_ROWS, frame_columns(detectors, by))
+        for frame in together(frames, homes_in(recorded)):
             ledger = ledger_of_frame(frame, detectors, scope, labelled=labelled)
             called |= _tools_of_frame(frame) if named else set()
             yield _checked(ledger, by)
@@ -365,7 +383,7 @@ def _ledgers_of_store(
     labelled, settings = runs.labelled(), runs.settings()
     swept = [name for name in by if name not in RUN_FIELDS and any(name in one for one in settings)]
     types = {name: setting_dtype([one.get(name) for one in settings]) for name in swept}
-    for batch in runs.batches(_STORED_RUNS) if len(runs) else [[]]:
+    for batch in runs.families(_STORED_RUNS) if len(runs) else [[]]:
         ledger = ledger_of(batch, detectors, scope, policy, labelled=labelled)
         for name, kind in types.items():
             ledger.runs[name] = cells(ledger.runs[name] if name in ledger.runs else [None] * ledger.n_runs, kind)
@@ -405,15 +423,36 @@ class _Part(NamedTuple):
 
     table: pd.DataFrame
     success_by: str
+    agents: frozenset[str] = frozenset()
 
 
 def _parts(ledgers: Iterator[Ledger], asked: _Question, *, tally: bool) -> Iterator[_Part]:
     for ledger in ledgers:
+        agents = frozenset(agents_of(ledger)) if asked.agents else frozenset()
         if tally:
-            yield _Part(_tally_of_ledger(ledger, asked), ledger.success_by)
+            yield _Part(_tally_of_ledger(ledger, asked), ledger.success_by, agents)
         else:
             _check_size(ledger.n_runs * asked.count, asked)
-            yield _Part(_rows(ledger, asked), ledger.success_by)
+            yield _Part(_rows(ledger, asked), ledger.success_by, agents)
+
+
+def _known_agents(parts: Iterator[_Part], asked: _Question) -> Iterator[_Part]:
+    """The parts; raise `SettingError` after the last of them if the grid names an agent that none of them has."""
+    seen: set[str] = set()
+    for part in parts:
+        seen |= part.agents
+        yield part
+    _check_agents(asked, seen)
+
+
+def _check_agents(asked: _Question, seen: Collection[str]) -> None:
+    for axis in asked.axes:
+        if axis.agent and seen and axis.agent not in seen:
+            close = difflib.get_close_matches(axis.agent, seen, n=1)
+            meant = f"; did you mean {axis.name}@{close[0]}?" if close else ""
+            agents = ", ".join(sorted(agent for agent in seen if agent)[:_NAMED])
+            msg = f"grid: {axis.key}: the runs have no agent {axis.agent!r}{meant} Their agents: {agents or 'none'}"
+            raise SettingError(msg)
 
 
 def _parts_elsewhere(
@@ -436,7 +475,7 @@ def _parts_elsewhere(
     from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
 
     partitions = partitions_of(recorded, _PARQUET_ROWS)
-    load: bytes = cloudpickle.dumps((asked, has_labels(recorded), tally))
+    load: bytes = cloudpickle.dumps((asked, has_labels(recorded), tally, homes_in(recorded)))
     seen: set[Any] = set()
     none = True
     size = sum(partition.size for partition in partitions)
@@ -454,11 +493,12 @@ def _parts_elsewhere(
 
 def _of_partition(load: bytes, partition: Partition) -> tuple[list[Any], _Part | None]:
     """What a worker does: the ids of the runs of a partition, and what they say; None where none begins."""
-    asked, labelled, tally = cloudpickle.loads(load)
+    asked, labelled, tally, homes = cloudpickle.loads(load)
     run_ids: list[Any] = []
 
     def ledgers() -> Iterator[Ledger]:
-        for frame in partition.frames(_PARQUET_ROWS, frame_columns(asked.detectors, asked.by)):
+        frames = partition.frames(_PARQUET_ROWS, frame_columns(asked.detectors, asked.by))
+        for frame in together(frames, homes):
             ledger = ledger_of_frame(frame, asked.detectors, asked.scope, labelled=labelled)
             run_ids.extend(ledger.runs["run_id"])
             yield _checked(ledger.kept() if asked.own_limits == "kept" else ledger, asked.by)
@@ -473,7 +513,15 @@ def _joined(parts: Iterator[_Part], asked: _Question, *, tally: bool) -> _Part |
     if first is None:
         return None
     rest = itertools.chain([first], parts)
-    return _Part(_added_up(rest, asked) if tally else _table(rest, asked), first.success_by)
+    agents: set[str] = set()
+
+    def each() -> Iterator[_Part]:
+        for part in rest:
+            agents.update(part.agents)
+            yield part
+
+    table = _added_up(each(), asked) if tally else _table(each(), asked)
+    return _Part(table, first.success_by, frozenset(agents))
 
 
 def _table(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
@@ -499,20 +547,33 @@ def _check_size(rows: int, asked: _Question) -> None:
 
 
 def _batches(recorded: Recorded, asked: _Question) -> Iterator[pd.DataFrame]:
-    size = max(1, _BATCH_ROWS // asked.count)
+    size, seen = max(1, _BATCH_ROWS // asked.count), set[str]()
     for ledger in ledgers_of(recorded, asked.detectors, asked.scope, asked.by, asked.policy, asked.own_limits):
-        for start in range(0, ledger.n_runs, size):
-            yield _rows(ledger.part(start, min(start + size, ledger.n_runs)), asked)
+        seen.update(agents_of(ledger) if asked.agents else ())
+        for part in _pieces(ledger, ledger.kin(), size) if ledger.n_runs else ():
+            yield _rows(part, asked)
+    _check_agents(asked, seen)
+
+
+def _pieces(ledger: Ledger, kin: Kin | None, size: int) -> Iterator[Ledger]:
+    """A ledger in parts of about so many runs, without a family in two of them; one part if there are no runs."""
+    if kin is not None:
+        yield from ledger.whole_families(kin, size)
+        return
+    for start in range(0, max(ledger.n_runs, 1), size):
+        yield ledger.part(start, min(start + size, ledger.n_runs))
 
 
 def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
-    each = spanned(ledger)
+    each, kin = spanned(ledger), ledger.kin()
     places = Places(ledger)
     of_spans = places if each is ledger else Places(each)
     parts: list[tuple[Stops, Stops, dict[str, Any], str | None]] = []
     if asked.settings is not None:
         stops = grid_stops(ledger, asked.settings, places)
         spans = stops if each is ledger else grid_stops(each, asked.settings, of_spans)
+        if kin is not None:
+            stops, spans = _in_families(ledger, kin, asked.settings, stops, spans)
         shape = [len(axis.values) for axis in asked.settings.axes]
         values = np.indices(shape).reshape(len(shape), -1)
         axes = {
@@ -524,7 +585,11 @@ def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
         off = np.zeros(ledger.n_runs, dtype=np.int64)
         axes = {axis.column: _values(Axis(axis.name, (), (None,)), off) for axis in asked.axes}
         stops = rule_stops(ledger, rule)
-        parts.append((stops, stops if each is ledger else rule_stops(each, rule), axes, str(rule)))
+        spans = stops if each is ledger else rule_stops(each, rule)
+        if kin is not None:
+            heard = [leaf.reason for leaf in rule.leaves() if hears_results(leaf.counter, leaf.detector)]
+            stops, spans = family_stops(ledger, kin, stops, spans, heard, lambda _: np.ones(1, dtype=bool))
+        parts.append((stops, spans, axes, str(rule)))
     frames = []
     for stops, spans, axes, rule_text in parts:
         head = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *asked.by)}
@@ -535,6 +600,24 @@ def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
         data["scope"] = ledger.runs["scope"].array.take(stops.run)
         frames.append(pd.DataFrame(head | data | {"success_by": _all(ledger.success_by, len(stops.run))}))
     return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def _in_families(ledger: Ledger, kin: Kin, settings: Settings, stops: Stops, spans: Stops) -> tuple[Stops, Stops]:
+    """The stops of a grid as they are in families."""
+    shape = [len(axis.values) for axis in settings.axes]
+    values = np.indices(shape).reshape(len(shape), -1)
+
+    def holds_for(agent: str) -> Flags:
+        """For each setting, whether any limit of it holds for an agent."""
+        limited = np.full(settings.count, settings.tells)
+        for axis, at in zip(settings.axes, values, strict=True):
+            if not agent or axis.holds_for([agent])[0]:
+                limited |= at < max(axis.size, len(axis.responses))  # off is the last value
+        return limited
+
+    rules = [rule for axis in settings.axes for rule in (*axis.rules[:1], *axis.responses[:1])]
+    heard = [rule.reason for rule in rules if hears_results(rule.counter, rule.detector)]
+    return family_stops(ledger, kin, stops, spans, heard, holds_for)
 
 
 def _values(axis: Axis, places: Ints) -> Any:  # noqa: ANN401 - a pandas array
@@ -624,8 +707,9 @@ def _grouped_sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def _grid_tally(ledger: Ledger, asked: _Question, settings: Settings) -> pd.DataFrame:
-    if not (settings.plain and settings.silent):
-        return _tally_of_rows(ledger, asked, settings)
+    kin = ledger.kin()
+    if kin is not None or not (settings.plain and settings.silent):
+        return _tally_of_rows(ledger, asked, settings, kin)
     codes, groups = _groups(ledger, asked.by, asked.scope)
     if len(groups) * settings.count > _MAX_SUMS:
         msg = f"{len(groups):,} groups with {settings.count:,} settings each: expected {_MAX_SUMS:,} sums at most"
@@ -655,13 +739,11 @@ def _groups(ledger: Ledger, by: Sequence[str], scope: Scope) -> tuple[Ints | Non
     return codes, grouped.head(1)[keys].reset_index(drop=True)
 
 
-def _tally_of_rows(ledger: Ledger, asked: _Question, settings: Settings) -> pd.DataFrame:
+def _tally_of_rows(ledger: Ledger, asked: _Question, settings: Settings, kin: Kin | None) -> pd.DataFrame:
     """The sums for settings that sums over steps cannot tell, from their rows, a part of the runs at a time."""
     alone = _Question(settings, (), asked.scope, asked.by)
     keys = _keys(alone)
-    size = max(1, _BATCH_ROWS // alone.count)
-    starts = range(0, max(ledger.n_runs, 1), size)
-    parts = [_sums(_rows(ledger.part(i, min(i + size, ledger.n_runs)), alone), keys) for i in starts]
+    parts = [_sums(_rows(part, alone), keys) for part in _pieces(ledger, kin, max(1, _BATCH_ROWS // alone.count))]
     sums = parts[0] if len(parts) == 1 else _added(parts, keys)
     return sums.assign(rule=_all(None, len(sums))) if asked.rules else sums
 
@@ -680,9 +762,9 @@ def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     counted["n_runs"] = 1
     for outcome in OUTCOMES:
         counted[f"n_{outcome}"] = (rows["outcome"] == outcome).astype(INT)
+    known = rows["outcome"] != "unknown"
     for reason in get_args(StopReason):
-        counted[f"n_{reason}"] = (rows["stop_reason"] == reason).fillna(value=False).astype(INT)
-    counted["n_error"] -= counted["n_unknown"]
+        counted[f"n_{reason}"] = ((rows["stop_reason"] == reason) & known).fillna(value=False).astype(INT)
     counted["n_unknown_tokens"] = rows["tokens"].isna().astype(INT)
     counted["n_unknown_cost"] = rows["cost_usd"].isna().astype(INT)
     counted["successes"] = rows["success"].astype(INT).fillna(0)

@@ -8,7 +8,8 @@ first steps it shares, and with these steps it shares the subagents that they st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from boolab.types import Run
@@ -168,3 +169,29 @@ def _following(copies: Sequence[int], row: int) -> int:
 def _before(copies: Sequence[int], row: int) -> int:
     """The last of some rows before this one, else the last of all; -1 if there are none."""
     return next((copy for copy in reversed(copies) if copy < row), copies[-1]) if copies else -1
+
+
+def homes_of(links: Iterable[tuple[str, str | None]], on_record: Collection[str]) -> dict[str, tuple[str, int]]:
+    """The family of each run that has kin: an id that all of them share, and how many they are.
+
+    Args:
+        links: Pairs of runs, of which one started the other.
+        on_record: The ids of all runs; others are left out.
+
+    Example:
+        >>> homes_of([("scout", "lead"), ("clerk", "scout"), ("orphan", "gone")], {"lead", "scout", "clerk", "orphan"})
+        {'lead': ('lead', 3), 'scout': ('lead', 3), 'clerk': ('lead', 3)}
+    """
+    above: dict[str, str] = {}
+
+    def head(run_id: str) -> str:
+        while above.setdefault(run_id, run_id) != run_id:
+            above[run_id] = run_id = above[above[run_id]]
+        return run_id
+
+    for one, other in links:
+        if other is not None and other != one and one in on_record and other in on_record:
+            above[head(one)] = head(other)
+    heads = {run_id: head(run_id) for run_id in sorted(above, key=lambda run_id: head(run_id) != run_id)}
+    sizes = Counter(heads.values())
+    return {run_id: (first, sizes[first]) for run_id, first in heads.items()}

@@ -12,6 +12,9 @@
 
 The column of `steps` is `step_cap`, because `steps` is what a setting has spent. A value of None is *off*, and so is
 an axis that is not in the grid.
+
+An axis holds for every agent, each on its own counters. `steps@scout` holds for the runs of the agent `scout` alone, in
+the place of `steps`; its column is `step_cap@scout`.
 """
 
 from __future__ import annotations
@@ -61,6 +64,8 @@ class Axis:
         goes_on: Whether the turn goes on all the same after such a stop, in a way that a recording says nothing of.
         alone: Whether it is asked after all others at its place, so that it is never true beside one.
         plain_zero: Whether a cap of 0 is one like any other, and the model is never asked.
+        agent: The agent whose runs alone it holds for; "" for all of them.
+        but_for: The agents that have an axis of this name of their own.
     """
 
     name: str
@@ -71,11 +76,23 @@ class Axis:
     goes_on: bool = False
     alone: bool = False
     plain_zero: bool = False
+    agent: str = ""
+    but_for: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What the grid calls it."""
+        return f"{self.name}@{self.agent}" if self.agent else self.name
 
     @property
     def column(self) -> str:
         """Its column in tables."""
-        return _COLUMNS.get(self.name, self.name)
+        column = _COLUMNS.get(self.name, self.name)
+        return f"{column}@{self.agent}" if self.agent else column
+
+    def holds_for(self, agents: Iterable[str]) -> list[bool]:
+        """Whether it holds for the runs of each of these agents."""
+        return [agent == self.agent if self.agent else agent not in self.but_for for agent in agents]
 
     @property
     def reason(self) -> StopReason:
@@ -95,7 +112,9 @@ class Axis:
     @property
     def at_response(self) -> Axis | None:
         """The axis as it is asked at the response; None if it is not."""
-        return Axis(self.name, self.responses, self.values) if self.responses else None
+        if not self.responses:
+            return None
+        return Axis(self.name, self.responses, self.values, agent=self.agent, but_for=self.but_for)
 
     @property
     def text_only(self) -> bool:
@@ -152,8 +171,13 @@ class Settings:
     @property
     def plain(self) -> bool:
         """Whether all limits are evaluated at boundaries, and nothing happens but their stops: what tallies take."""
-        wide = self.tells or self.asks_responses
+        wide = self.tells or self.asks_responses or bool(self.agents)
         return bool(self.axes) and not wide and not any(axis.goes_on for axis in self.axes)
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents that have an axis of their own."""
+        return [*dict.fromkeys(axis.agent for axis in self.axes if axis.agent)]
 
     @property
     def silent(self) -> bool:
@@ -175,7 +199,7 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
     """The settings of a grid.
 
     Args:
-        grid: The values of each axis, by name.
+        grid: The values of each axis, by name; `name@agent` for the runs of one agent alone.
         policy: Whose order of precedence and identity hold. Without one: cap, doom loop, budget, then the others;
             identity canonical.
         identity: What makes two calls the same; wins over the policy's.
@@ -189,23 +213,39 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
     """
     chosen = None if policy is None else get_policy(policy)
     same: Identities = identity if identity is not None else "canonical" if chosen is None else chosen.identity
-    for name in grid:
-        if name not in _ORDER:
-            msg = f"grid: there is no axis {name!r}; accepted: {', '.join(_ORDER)}"
-            raise SettingError(msg)
-    if not grid:
-        msg = f"grid: it has no axes; accepted: {', '.join(_ORDER)}"
-        raise SettingError(msg)
+    agents = _agents_by_axis(grid)
+    named: dict[str, list[Axis]] = {}
+    for name in _ORDER:
+        for agent in agents.get(name, ()):
+            axis = _axis(name, grid[f"{name}@{agent}" if agent else name], same, chosen)
+            others = () if agent else tuple(one for one in agents[name] if one)
+            named.setdefault(name, []).append(replace(axis, agent=agent, but_for=others))
     if chosen is None:
-        axes = [_axis(name, grid[name], same, None) for name in _ORDER if name in grid]
+        axes = [axis for several in named.values() for axis in several]
     else:
-        check_identified(chosen, grid)
-        for value in grid.get("steps", ()):
-            chosen.check({"steps": None if _is_missing(value) else value})
-        own = own_limits(chosen, grid, settings=False)
-        named = {name: _axis(name, grid[name], same, chosen) for name in _ORDER if name in grid}
+        check_identified(chosen, named)
+        for axis in named.get("steps", ()):
+            for value in axis.values:  # noqa: PD011 - no pandas
+                chosen.check({"steps": value})
+        own = own_limits(chosen, named, settings=False)
         axes = _in_order(chosen, named, [_own_axis(chosen, limit) for limit in own])
     return _checked(Settings(tuple(axes), tuple(grid), chosen))
+
+
+def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
+    """The agents that each axis of a grid is named for, "" for all of them."""
+    accepted = f"accepted: {', '.join(_ORDER)}, and each of them as name@agent for the runs of one agent"
+    if not grid:
+        msg = f"grid: it has no axes; {accepted}"
+        raise SettingError(msg)
+    found: dict[str, list[str]] = {}
+    for key in grid:
+        name, at, agent = str(key).partition("@")
+        if name not in _ORDER or (at and not agent):
+            msg = f"grid: there is no axis {key!r}; {accepted}"
+            raise SettingError(msg)
+        found.setdefault(name, []).append(agent)
+    return found
 
 
 def settings_of_policy(policy: str | Policy) -> Settings:
@@ -227,12 +267,12 @@ def settings_of_policy(policy: str | Policy) -> Settings:
     return _checked(Settings(tuple(_in_order(chosen, {}, [_own_axis(chosen, limit) for limit in limits])), (), chosen))
 
 
-def _in_order(policy: Policy, named: Mapping[str, Axis], own: Sequence[Axis]) -> list[Axis]:
+def _in_order(policy: Policy, named: Mapping[str, Sequence[Axis]], own: Sequence[Axis]) -> list[Axis]:
     """Axes in a policy's order of precedence: those that it does not have come after its guards."""
     order = list(policy.order if "guards" in policy.order else (*policy.order, "guards"))
     order = [AXIS_OF.get(name, name) for name in order]
     order += [name for name in _ORDER if name not in order]
-    axes = [axis for name in order for axis in (*([named[name]] if name in named else ()), *_called(own, name))]
+    axes = [axis for name in order for axis in (*named.get(name, ()), *_called(own, name))]
     # What comes before the last step is asked before its request is changed.
     return sorted(axes, key=lambda axis: axis.ahead)
 

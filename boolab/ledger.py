@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ import pandas as pd
 from boolab.detectors import IDENTITIES, Detector, ErrorStreak, Identities, RepeatStreak
 from boolab.endings import proxy_success, terminated, turn_proxy_success
 from boolab.errors import SettingError
+from boolab.families import Kin, Start, kin_of, starts_of
 from boolab.frames import (
     FLAG,
     FLOAT,
@@ -51,25 +52,28 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
+PARENT: Final = "parent_run_id"
 LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
 """What a success is: a label that somebody gave, or, where nobody did, that the record ended by itself and its last
 response came to its end: see `boolab.endings`."""
 
-RUN_FIELDS = ("agent", "model", "policy", "task", "source")
+RUN_FIELDS = ("agent", "model", "policy", "task", "source", PARENT)
 _NO_KEY: Final = 0
 TOLD: Final = "told"
 """The counter of what a policy would have said or done otherwise than the recording: see `boolab.told`."""
+SUBAGENTS: Final = "subagents"
+"""The column of the runs that a step's calls started: their ids, "" for one that the record does not name."""
 FRAME_COLUMNS: Final = (
     "run_id", "turn", "step", "boundary", "final", "answered", "n_tool_calls", "asked", "call_keys", "call_errors",
     "repeat_streak", "error_streak", "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms", "identity",
-    "success", "censored", "stop_reason", "n_steps", *RUN_FIELDS,
+    "success", "censored", "stop_reason", "n_steps", SUBAGENTS, "parent_step", *RUN_FIELDS,
 )  # fmt: skip
 """What is read of a frame with a row per step, beside the columns that groups are made by."""
 CALL_TOOLS: Final = "call_tools"
 """The column of the calls' tools, which is read where detectors tell tools apart."""
 _OF_STEPS: Final = (
     "turn", "step", "boundary", "final", "answered", "n_tool_calls", "asked", "call_keys", "call_errors", CALL_TOOLS,
-    "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms",
+    SUBAGENTS, "input_tokens", "output_tokens", "cost_usd", "start_ms", "duration_ms",
 )  # fmt: skip
 """The columns of `recording_df` that are about a step, so that runs cannot be grouped by them."""
 _OF_RUNS: Final = ("run_id", "identity", "success", "censored", "stop_reason")
@@ -96,6 +100,7 @@ class Ledger:
             the source tells: how many calls its response asked for, -1 if it did not come.
         counters: N each: the counters after the step, by name; -1 where unknown.
         success_by: What `success` is: `LABEL` or `PROXY`.
+        starts: What each run, by its row, says that it has started; see `kin`.
     """
 
     runs: pd.DataFrame
@@ -113,6 +118,39 @@ class Ledger:
     used: Mapping[str, Ints]
     counters: Mapping[str, Ints]
     success_by: str
+    starts: Mapping[int, Sequence[Start]] = field(default_factory=dict)
+
+    def kin(self) -> Kin | None:
+        """Who among the runs started whom, and which subagents are not on record; None if there are none."""
+        parents = self.runs.get(PARENT)
+        if not self.starts and (parents is None or parents.isna().all()):
+            return None
+        ids = self.runs["run_id"].tolist()
+        above = [None] * len(ids) if parents is None else parents.astype(object).where(parents.notna(), None).tolist()
+        found = kin_of(ids, above, self.starts)
+        return found if found.calls or found.missing else None
+
+    def whole_families(self, kin: Kin, runs: int) -> Iterator[Ledger]:
+        """The ledger in parts of about so many runs, each of whole families, those in the order of their first runs."""
+        family = list(range(self.n_runs))  # of each run the first one of its family, or one nearer to it
+
+        def first_of(run: int) -> int:
+            while family[run] != run:
+                family[run] = run = family[family[run]]
+            return run
+
+        for caller, _, child in kin.calls:
+            one, other = sorted((first_of(caller), first_of(child)))
+            family[other] = one
+        order = np.argsort([first_of(run) for run in range(self.n_runs)], kind="stable")
+        heads = np.array([first_of(run) for run in order.tolist()])
+        start = 0
+        while start < len(order):
+            stop = min(start + runs, len(order))
+            while stop < len(order) and heads[stop] == heads[stop - 1]:
+                stop += 1
+            yield self.take(order[start:stop])
+            start = stop
 
     def kept(self) -> Ledger:
         """The same recordings with their own limits in force: what a setting is added to.
@@ -200,17 +238,30 @@ class Ledger:
         """Whether the counters of some runs start anew in each turn, and those of others do not."""
         return len(set(self.runs["scope"])) > 1
 
-    def _sliced(self, runs: slice | Flags, steps: slice | Flags, first: Ints) -> Ledger:
+    def _sliced(self, runs: slice | Flags | Ints, steps: slice | Flags | Ints, first: Ints) -> Ledger:
         """Some of the runs with their steps."""
         return Ledger(
-            self.runs[runs].reset_index(drop=True),
+            self.runs.iloc[runs].reset_index(drop=True),
             first,
             **{name: getattr(self, name)[steps] for name in _STEP_ARRAYS},
             **{name: getattr(self, name)[runs] for name in _RUN_ARRAYS},
             used={name: column[steps] for name, column in self.used.items()},
             counters={name: column[steps] for name, column in self.counters.items()},
             success_by=self.success_by,
+            starts=self._starts_of(runs) if self.starts else {},
         )
+
+    def _starts_of(self, runs: slice | Flags | Ints) -> dict[int, Sequence[Start]]:
+        """What some of the runs have started, by their new rows."""
+        rows = np.arange(self.n_runs)[runs].tolist()
+        return {new: self.starts[old] for new, old in enumerate(rows) if old in self.starts}
+
+    def take(self, runs: Ints) -> Ledger:
+        """These runs, by their rows, in this order."""
+        lengths = np.diff(self.first)[runs]
+        first = np.concatenate(([0], np.cumsum(lengths)))
+        steps = np.arange(first[-1]) + np.repeat(self.first[runs] - first[:-1], lengths)
+        return self._sliced(runs, steps, first)
 
     def part(self, start: int, stop: int) -> Ledger:
         """The runs from `start` up to `stop`."""
@@ -239,6 +290,11 @@ class Ledger:
             used={name: np.concatenate([p.used[name] for p in parts]) for name in _common(p.used for p in parts)},
             counters={name: np.concatenate([part.counters[name] for part in parts]) for name in parts[0].counters},
             success_by=LABEL if labelled else PROXY,
+            starts={
+                row + before: starts
+                for part, before in zip(parts, accumulate((p.n_runs for p in parts), initial=0), strict=False)
+                for row, starts in part.starts.items()
+            },
         )
 
     def by_span(self) -> Ledger:
@@ -263,6 +319,7 @@ class Ledger:
             success=self.answered[last].astype(np.int64),
             reason=np.where(last_of_run, self.reason[run], _finished_if(self.final[last])),
             success_by=TURN_PROXY if several or bool((self.runs["scope"] == "turn").any()) else PROXY,
+            starts={},
         )
 
     def parts(self, steps: int) -> Iterator[Ledger]:
@@ -282,7 +339,9 @@ _RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
 def spanned(ledger: Ledger) -> Ledger:
     """The ledger with each span in the place of a run, to ask where settings stop each of them."""
     first, owner = ledger.spans()
-    return ledger if len(owner) == ledger.n_runs else replace(ledger, first=first)
+    if len(owner) == ledger.n_runs:
+        return ledger
+    return replace(ledger, first=first, runs=ledger.runs.iloc[owner].reset_index(drop=True))
 
 
 def _finished_if(flags: Flags) -> npt.NDArray[np.object_]:
@@ -341,7 +400,8 @@ def ledger_of(
         scopes,
     )
     first = np.concatenate(([0], np.cumsum(counts)))
-    ledger = _ledger(frame, first, raw, ends, watched, labelled=labelled)
+    started = {row: found for row, run in enumerate(rows) if (found := starts_of(run))}
+    ledger = _ledger(frame, first, raw, ends, watched, labelled=labelled, started=started)
     more = {name: raw[name] for name in steps.more}
     return replace(ledger, counters={**ledger.counters, **more}) if more else ledger
 
@@ -530,8 +590,12 @@ def _ledger(
     detectors: Sequence[Detector],
     *,
     labelled: bool | None = None,
+    started: Mapping[int, Sequence[Start]],
 ) -> Ledger:
-    """A ledger from raw columns: adds up what is counted, within the scope."""
+    """A ledger from raw columns: adds up what is counted, within the scope.
+
+    Without labels the success of a family is its root's: that of a subagent whose parent is on record is not known.
+    """
     span = _spans(raw["turn"], first, ends.scopes)
     opens, new_run = _opens(span, first), _opens(np.zeros_like(span), first)
     starts = np.flatnonzero(opens)
@@ -551,7 +615,7 @@ def _ledger(
     last = first[1:][np.diff(first) > 0] - 1
     complete[last] |= (raw["tool_calls"][last] > 0) & ends.terminated[np.diff(first) > 0]
     frame["scope"] = text(list(ends.scopes))
-    return Ledger(
+    ledger = Ledger(
         frame,
         first,
         raw["turn"],
@@ -568,6 +632,11 @@ def _ledger(
         | ({"asked": raw["asked"]} if "asked" in raw else {}),
         counters,
         LABEL if labelled else PROXY,
+        started,
+    )
+    kin = None if labelled else ledger.kin()
+    return (
+        ledger if kin is None else replace(ledger, success=np.where(np.array(kin.parent) < 0, ledger.success, UNKNOWN))
     )
 
 
@@ -673,10 +742,11 @@ def recording_df(runs: Runs, identity: Identities = "canonical") -> pd.DataFrame
         tools); `answered` (whether a turn that ends with it counts as a success where there is no label);
         n_tool_calls; `asked` (how many calls the response asked for, NA if it did not come); `call_keys`,
         `call_errors` and `call_tools`, a tuple each with one value for each call that has a result (a hash, 0 for a
-        call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); input_tokens,
+        call that is the same as no other; 1 failed, 0 did not, -1 unknown; the tool's name); `subagents`, the ids of
+        the runs that its calls started, "" for one that the record does not name, NA for none; input_tokens,
         output_tokens, cost_usd, start_ms, duration_ms; and, the same in all rows of a run, identity, agent, model,
-        policy, task, source, success, censored, stop_reason, and a column for each key of `Run.settings` that is not
-        the name of one of these.
+        policy, task, source, parent_run_id, success, censored, stop_reason, and a column for each key of `Run.settings`
+        that is not the name of one of these.
 
     Raises:
         SettingError: if two runs have the same id, or the identity is not known.
@@ -734,7 +804,18 @@ def recording_table(listed: Sequence[Run], identity: Identities, settings: Seque
     frame.insert(9, "call_errors", pd.Series(errors, dtype=object))
     tools = [tuple(well_formed(call.name) for call, _ in answered) for answered in pairs]
     frame.insert(10, CALL_TOOLS, pd.Series(tools, dtype=object))
+    named = {run.run_id: _named_by_step(run) for run in listed}
+    started = [tuple(map(well_formed, named[run.run_id].get(step.index, ()))) or None for run, step in rows]
+    frame.insert(11, SUBAGENTS, pd.Series(started, dtype=object))
     return frame
+
+
+def _named_by_step(run: Run) -> dict[int, list[str]]:
+    """The subagents that a run has started, by step; those of which it does not tell the step stand at the first."""
+    found: dict[int, list[str]] = {}
+    for step, run_id, _ in starts_of(run):
+        found.setdefault(step or 1, []).append(run_id or "")
+    return found
 
 
 def frame_columns(detectors: Iterable[Detector], by: Iterable[str] = ()) -> list[str]:
@@ -805,7 +886,26 @@ def ledger_of_frame(
     recorded = np.where(reasons.isna(), _finished_if(~cut), reasons.to_numpy(dtype=object))
     ends = _Ends(_column(heads, "success", UNKNOWN), by_proxy, ~cut, recorded, scopes)
     groups = heads.drop(columns=[*_OF_STEPS, "scope"], errors="ignore")
-    return _ledger(groups, first, raw, ends, watched, labelled=labelled)
+    return _ledger(groups, first, raw, ends, watched, labelled=labelled, started=_started(frame, heads, first))
+
+
+def _started(frame: pd.DataFrame, heads: pd.DataFrame, first: Ints) -> dict[int, list[Start]]:
+    """What each run of a frame has started, by its row: by its own word, else by that of the runs which it started."""
+    found: dict[int, list[Start]] = {}
+    if SUBAGENTS in frame:
+        named = frame[SUBAGENTS]
+        some = np.flatnonzero(named.notna())
+        runs = np.searchsorted(first, some, side="right") - 1
+        for run, row in zip(runs.tolist(), some.tolist(), strict=True):
+            step = row - int(first[run]) + 1
+            found.setdefault(run, []).extend(Start(step, run_id or None) for run_id in named.iloc[row])
+    elif "parent_step" in heads and PARENT in heads:
+        rows = {run_id: row for row, run_id in enumerate(heads["run_id"])}
+        steps = _column(heads, "parent_step", 0).tolist()
+        for run_id, parent, step in zip(heads["run_id"], heads[PARENT], steps, strict=True):
+            if parent is not pd.NA and parent in rows and step:
+                found.setdefault(rows[parent], []).append(Start(step, run_id))
+    return found
 
 
 def _answered(frame: pd.DataFrame, final: Ints, first: Ints, cut: Flags) -> Ints:

@@ -7,7 +7,12 @@
 | `not_identified` | is stopped in a turn that others follow, or where the policy would have changed the request, |
 |                  | told the model something, or done something to its calls                                    |
 | `censored`       | was cut by a limit that is lifted, and the setting would have gone further                 |
-| `unknown`        | hangs on a counter that the source does not give: a live run would end with `error` there  |
+| `unknown`        | hangs on a counter that the source does not give (a live run would end with `error` there), |
+|                  | or on a subagent that is not on record                                                     |
+
+In a family each run is limited by itself. What the stop of one does to the others is in `boolab.family_stops`: a run
+whose subagent is stopped is `not_identified` from that call on, and a subagent that would have been called after
+its parent's stop is `truncated` at step 0, for the reason that stopped the parent.
 
 Outcomes are about the first stop of a run. What is spent and saved is about all of it: each turn is limited by itself,
 as a harness does it, and later turns stand as they were recorded. So spent and saved add up to what is on record, for
@@ -24,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.errors import UnknownCounter
+from boolab.errors import SettingError, UnknownCounter
 from boolab.fires import (
     ACTS,
     AT_RESPONSE,
@@ -68,6 +73,7 @@ class Stops:
         open: Whether the turn goes on all the same, and may call what the recording calls later.
         reason: The stop reason, None where there is no stop, or the policy has only told the model something.
         also_true: The reasons of the other rules that are true there.
+        begun: Whether the run is begun at all: a subagent is not, where its parent is stopped before.
     """
 
     run: Ints
@@ -79,6 +85,7 @@ class Stops:
     open: Flags
     reason: Any
     also_true: Any
+    begun: Flags
 
 
 def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys, list[Keys]]:
@@ -98,6 +105,8 @@ def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys,
             dropped = first_fires(here, there, places, AT_RESPONSE + rank, rung=rung, at_response=True)
             table = dropped if table is None else np.minimum(table, dropped)
         assert table is not None  # noqa: S101 - one of the two is asked
+        if axis.agent or axis.but_for:
+            table[~np.array(axis.holds_for(agents_of(ledger)), dtype=bool)] = np.iinfo(table.dtype).max
         tables.append(table)
     if not tables:
         tables.append(never(ledger, rung))
@@ -106,6 +115,18 @@ def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys,
         told = first_told(ledger, ledger.counters[TOLD], places)
         keys = np.minimum(keys, told.reshape(-1, *(1,) * (keys.ndim - 1)))
     return keys, tables
+
+
+def agents_of(ledger: Ledger) -> list[str]:
+    """The agent of each run; "" where it has none.
+
+    Raises:
+        SettingError: if the recordings do not tell.
+    """
+    if "agent" not in ledger.runs:
+        msg = "an axis such as steps@scout needs to know whose runs these are: the frame has no column 'agent'"
+        raise SettingError(msg)
+    return ["" if agent is pd.NA or agent is None else str(agent) for agent in ledger.runs["agent"]]
 
 
 def rung_of(settings: Settings) -> int:
@@ -156,6 +177,7 @@ def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
         goes_on,
         np.where(stopped & ~told, reasons[reason], None),  # type: ignore[call-overload] # its stubs want no None
         np.array(combined, dtype=object)[also],
+        np.ones(len(keys), dtype=bool),
     )
 
 
@@ -191,6 +213,7 @@ def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
         np.zeros(ledger.n_runs, dtype=bool),
         reason,
         np.array(["" if verdict is None else verdict[1] for verdict in verdicts], dtype=object),
+        np.ones(ledger.n_runs, dtype=bool),
     )
 
 
@@ -227,7 +250,7 @@ def outcome_columns(ledger: Ledger, places: Places, stops: Stops, stops_of_spans
     lengths = np.diff(ledger.first)[run]
     # The step that is last under the setting; what stops before the first step belongs to the first turn.
     last = np.where(lengths > 0, ledger.first[run] + np.where(stopped, np.maximum(paid, 1), lengths) - 1, -1)
-    in_last_turn = (paid > places.last_turn[run]) | (places.last_turn[run] == 0)
+    in_last_turn = (paid > places.last_turn[run]) | (places.last_turn[run] == 0) | ~stops.begun
     outcome = np.where(ledger.ended[run], _UNCHANGED, _CENSORED)
     outcome = np.where(stopped, np.where(stops.ahead | ~in_last_turn, _NOT_IDENTIFIED, _TRUNCATED), outcome)
     outcome = np.where(stops.undecided, _UNKNOWN, outcome)
@@ -272,7 +295,7 @@ def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
     paid = np.where(stopped, stops.at + stops.dropped, lengths)
     changed = stopped & (stops.ahead | stops.open)
     follows = np.append(owner[1:] == owner[:-1], False)[: len(owner)]
-    estimated = stopped & follows[span] & (paid < lengths)
+    estimated = stopped & stops.begun & follows[span] & (paid < lengths)
     run = of_runs(owner[span], np.maximum) if len(owner) else np.zeros(0, dtype=np.int64)
     certain = np.where(of_runs(changed, np.logical_or) | cut, 2, np.where(of_runs(estimated, np.logical_or), 1, 0))
     spent: dict[str, Any] = {}

@@ -92,7 +92,8 @@ def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
 
 def _schema(pa: Any, settings: Sequence[Column]) -> Any:  # noqa: ANN401 - pyarrow has no types
     types = {"Int64": pa.int64(), "Float64": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
-    lists = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8()), "call_tools": pa.list_(pa.string())}
+    numbers = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
+    lists = numbers | dict.fromkeys(("call_tools", "subagents"), pa.list_(pa.string()))
     kinds = _table([], settings).dtypes
     return pa.schema([(name, lists.get(str(name)) or types[str(kind)]) for name, kind in kinds.items()])
 

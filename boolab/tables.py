@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 from boolab.errors import RunFormatError, SettingError
+from boolab.families import homes_of
 from boolab.frames import FLAG, FLOAT, INT, RUN_COLUMNS, STEP_COLUMNS, TEXT
-from boolab.ledger import recording_df
+from boolab.ledger import PARENT, SUBAGENTS, recording_df
 from boolab.readers.lines import Damage, json_lines
 
 SUFFIXES: Final = (".parquet", ".jsonl")
@@ -85,6 +86,56 @@ def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[p
         for frame in whole_runs(batches_of(file, rows, columns), file):
             take_ids(seen, frame["run_id"].unique(), file)
             yield frame
+
+
+def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
+    """The families of the runs in a file, or a folder of them: see `boolab.families.homes_of`."""
+    files = files_of(path)
+    if not any(PARENT in frame and frame[PARENT].notna().any() for file in files for frame in _all(file, [PARENT])):
+        return {}
+    links: list[tuple[str, str | None]] = []
+    run_ids: set[str] = set()
+    for file in files:
+        for frame in _all(file, ["run_id", PARENT, SUBAGENTS]):
+            ids = frame["run_id"].astype(str)
+            run_ids.update(ids)
+            for other in (name for name in (PARENT, SUBAGENTS) if name in frame):
+                some = frame[other].notna()
+                pairs = zip(ids[some], frame[other][some], strict=True)
+                links += [(one, named) for one, named in pairs] if other == PARENT else [
+                    (child, one) for one, named in pairs for child in named
+                ]  # fmt: skip
+    return homes_of(dict.fromkeys(links), run_ids)
+
+
+def _all(file: Path, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    return batches_of(file, 1 << 20, columns)
+
+
+def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]]) -> Iterator[pd.DataFrame]:
+    """Frames of whole runs as frames of whole families: those that lack a run are held back until it comes.
+
+    Raises:
+        SettingError: if there are some at the end.
+    """
+    waiting: dict[str, list[pd.DataFrame]] = {}
+    for frame in frames:
+        ids = frame["run_id"].astype(str)
+        kin = ids.isin(homes).to_numpy() if homes else np.zeros(len(frame), dtype=bool)
+        whole = [] if kin.all() else [frame[~kin]]
+        for run_id, rows in frame[kin].groupby("run_id", sort=False) if kin.any() else ():
+            home, size = homes[str(run_id)]
+            waiting.setdefault(home, []).append(rows)
+            if len(waiting[home]) == size:
+                whole += waiting.pop(home)
+        if whole:
+            yield pd.concat(whole, ignore_index=True) if len(whole) > 1 else whole[0].reset_index(drop=True)
+    if waiting:
+        msg = (
+            f"the runs of the family of {next(iter(waiting))!r} are in several parts of the data, and no worker has "
+            "all of them: leave client out"
+        )
+        raise SettingError(msg)
 
 
 def take_ids(seen: set[Any], ids: Iterable[Any], file: Path) -> None:
@@ -230,7 +281,8 @@ def _kinds() -> dict[str, Any]:
     types = {INT: pa.int64(), FLOAT: pa.float64(), FLAG: pa.bool_(), TEXT: pa.string()}
     kinds = {column.name: types[column.dtype] for column in (*RUN_COLUMNS, *STEP_COLUMNS) if column.dtype in types}
     more = {str(name): types.get(str(kind)) for name, kind in recording_df([]).dtypes.items()}
-    lists = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8()), "call_tools": pa.list_(pa.string())}
+    numbers = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
+    lists = numbers | dict.fromkeys(("call_tools", "subagents"), pa.list_(pa.string()))
     return kinds | {name: kind for name, kind in more.items() if kind is not None} | lists
 
 

@@ -115,6 +115,7 @@ LAYERS = {
         "finish",
         "fires",
         "gate",
+        "family_stops",
         "grid",
         "ledger",
         "limits",

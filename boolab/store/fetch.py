@@ -109,6 +109,20 @@ def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Map
         raise StoreError(f"it is damaged: the settings of a run cannot be read ({error})") from error
 
 
+def parents_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tuple[str, str | None]]:
+    """The ids of the runs in these rows, each with that of its parent, None where it has none.
+
+    Raises:
+        StoreError: if they are damaged.
+    """
+    question = f"SELECT run_id, parent_run_id FROM runs WHERE id IN ({_listed(rows)})"  # noqa: S608 - numbers
+    try:
+        found = [restored(row, ("run_id", "parent_run_id")) for row in connection.execute(question)]
+    except ValueError as error:
+        raise StoreError(f"it is damaged: the id of a run cannot be read ({error})") from error
+    return [(str(run_id), None if parent is None else str(parent)) for run_id, parent in found]
+
+
 def any_label_at(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
     """Whether any run in these rows has a label."""
     question = f"SELECT 1 FROM runs WHERE success NOT NULL AND id IN ({_listed(rows)}) LIMIT 1"  # noqa: S608

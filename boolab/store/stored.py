@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, overload
 
 from boolab.errors import SettingError
-from boolab.store.fetch import any_label_at, rows_in_order, runs_at, settings_at
+from boolab.families import homes_of
+from boolab.store.fetch import any_label_at, parents_at, rows_in_order, runs_at, settings_at
 from boolab.store.lock import is_locked
 from boolab.store.opening import path_of, reading
 from boolab.types import Run
@@ -89,6 +90,34 @@ class StoredRuns(Sequence[Run]):
         """
         for some in _parts(self._rows, size):
             yield self._read(some)
+
+    def families(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
+        """The runs some at a time, each family in one lot: one that lacks a run is held back until it comes.
+
+        Args:
+            size: About how many at a time.
+
+        Yields:
+            Some runs.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        with reading(self.path) as connection:
+            links = [link for some in _parts(self._rows, _KEYS_AT_ONCE) for link in parents_at(connection, some)]
+        homes = homes_of(links, {run_id for run_id, _ in links})
+        waiting: dict[str, list[Run]] = {}
+        for batch in self.batches(size):
+            whole: list[Run] = []
+            for run in batch:
+                home, members = homes.get(run.run_id, (run.run_id, 1))
+                waiting.setdefault(home, []).append(run)
+                if len(waiting[home]) == members:
+                    whole += waiting.pop(home)
+            if whole:
+                yield whole
+        if waiting:  # runs that were run again have one id
+            yield [run for some in waiting.values() for run in some]
 
     def settings(self) -> list[Mapping[str, Any]]:
         """The settings that the runs have, each combination once."""
