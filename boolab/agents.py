@@ -10,10 +10,11 @@ file each:
     ---
     You change the structure of code and keep its behaviour.
 
-Keys: `name, description, tools, model, steps, tool_budget, doom_loop, policy, temperature`. `maxSteps`, `max_steps` and
-`maxTurns` are read as `steps`. For the three limits, leaving the key out means the policy's default, `none` means no
-limit up to the policy's ceiling, and `steps: 0` means that the agent may not call tools: it answers once, in text.
-Other keys are kept in `Agent.extra`, with a warning.
+Keys: `name, description, tools, model, steps, tool_budget, doom_loop, identity, exempt, policy, temperature`.
+`maxSteps`, `max_steps` and `maxTurns` are read as `steps`. `identity` says what two calls have to agree in to be the
+same for the doom loop, and `exempt` lists the tools whose repeats are no loop. For the three limits, leaving the key
+out means the policy's default, `none` means no limit up to the policy's ceiling, and `steps: 0` means that the agent
+may not call tools: it answers once, in text. Other keys are kept in `Agent.extra`, with a warning.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ import difflib
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from boolab.detectors import IDENTITIES, exempting
 from boolab.documents import Document, DocumentError, read_yaml
 from boolab.errors import AgentFileError, SettingError
 from boolab.files import read_file
@@ -37,7 +39,7 @@ from boolab.tools import ToolSpec, as_tool
 
 MAX_FILE_BYTES: Final = 1_000_000
 ALIASES: Final = {"maxSteps": "steps", "max_steps": "steps", "maxTurns": "steps"}
-_KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "policy", "temperature")
+_KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "identity", "exempt", "policy", "temperature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Agent:
         steps: The cap on steps; `DEFAULT` is the policy's, None no limit up to its ceiling, 0 text only.
         tool_budget: How many tool calls the agent may make, likewise.
         doom_loop: How many identical calls in a row stop it, likewise.
+        identity: What makes two calls identical there (see `boolab.detectors`); None is the policy's word.
+        exempt: The tools whose repeats are no loop, such as one that polls.
         temperature: Passed to the model.
         extra: Whatever else its file said.
 
@@ -75,6 +79,8 @@ class Agent:
     steps: Setting = field(default=DEFAULT, kw_only=True)
     tool_budget: Setting = field(default=DEFAULT, kw_only=True)
     doom_loop: Setting = field(default=DEFAULT, kw_only=True)
+    identity: str | None = field(default=None, kw_only=True)
+    exempt: tuple[str, ...] = field(default=(), kw_only=True)
     temperature: float | None = field(default=None, kw_only=True)
     extra: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
@@ -87,6 +93,14 @@ class Agent:
             check_setting(name, value)
         policy = get_policy(self.policy)
         policy.check({name: value for name, value in self.settings.items() if name in policy.order})
+        if self.identity is not None and self.identity not in IDENTITIES:
+            msg = f"identity: {self.identity!r} is not accepted; expected one of {', '.join(IDENTITIES)}"
+            raise SettingError(msg)
+        exempt: object = self.exempt
+        if isinstance(exempt, str) or not all(isinstance(name, str) and name for name in self.exempt):
+            msg = f"exempt: {exempt!r} is not accepted; expected a list of names of tools"
+            raise SettingError(msg)
+        object.__setattr__(self, "exempt", tuple(self.exempt))
         given: object = self.tools
         if isinstance(given, str | ToolSpec) or callable(given):
             msg = f"tools: {given!r} is not accepted; expected a list of tools or of their names"
@@ -98,6 +112,26 @@ class Agent:
     def settings(self) -> dict[str, Setting]:
         """The three limits by name, `DEFAULT` where unset."""
         return {name: getattr(self, name) for name in SETTINGS}
+
+
+def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:
+    """The policy that an agent runs under, with what the agent says of identical calls.
+
+    Args:
+        agent: The agent.
+        policy: What it runs under; None for its own.
+
+    Raises:
+        SettingError: if there is no preset of that name.
+
+    Example:
+        >>> policy_of(Agent("builder", exempt=["wait_for_build"])).identity
+        {'*': 'ordered', 'wait_for_build': None}
+    """
+    chosen = get_policy(agent.policy if policy is None else policy)
+    if agent.identity is None and not agent.exempt:
+        return chosen
+    return replace(chosen, identity=exempting(agent.identity or chosen.identity, agent.exempt))
 
 
 class AgentFileWarning(UserWarning):
@@ -247,10 +281,10 @@ def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError]
     """One value of the front matter, checked for its type and put into the agent's terms."""
     if meant in SETTINGS:
         return None if value == "none" else value
-    if meant == "tools":
+    if meant in ("tools", "exempt"):
         tools = [t.strip() for t in value.split(",")] if isinstance(value, str) else value or []
         if not isinstance(tools, list) or not all(isinstance(t, str) and t for t in tools):
-            raise fail(key, f"tools: {value!r} is not accepted; expected a list of tool names")
+            raise fail(key, f"{meant}: {value!r} is not accepted; expected a list of tool names")
         return tuple(tools)
     if meant == "temperature":
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):

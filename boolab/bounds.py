@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from boolab.agents import Agent
-from boolab.detectors import RepeatStreak
+from boolab.detectors import RepeatStreak, identity_of
 from boolab.policy import Guard, Policy
 from boolab.setup import Setup
 from boolab.stop import Progress, StopRule, Threshold, tool_budget
@@ -170,9 +170,9 @@ class Bounds:
 
     @property
     def identity(self) -> str:
-        """What makes two calls the same in the record's own streaks."""
+        """What makes two calls the same in the record's own streaks; exemptions are the rule's alone."""
         repeats = (d.identity for d in self.detectors if isinstance(d, RepeatStreak))
-        return next(repeats, self._policy.identity)
+        return next(repeats, identity_of(self._policy.identity)[0])
 
 
 def _speaks(guard: Guard) -> bool:

@@ -478,6 +478,22 @@ def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:
     return named
 
 
+def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
+    """An identity without some tools: their calls are never the same.
+
+    Args:
+        identity: An identity for all tools, or by tool.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Example:
+        >>> exempting("ordered", ["poll"])
+        {'*': 'ordered', 'poll': None}
+    """
+    others = {"*": identity} if isinstance(identity, str) else {"*": "canonical", **identity}
+    without = dict.fromkeys(exempt)
+    return {**others, **without} if without else identity
+
+
 @dataclass(frozen=True, slots=True)
 class RepeatStreak(ByIdentity):
     """How many calls in a row, up to the latest, were the same: `q := q + 1 if same as the last else 1`.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from boolab.compaction import Compaction
-from boolab.detectors import Detector, check_detector, check_identity
+from boolab.detectors import Detector, Identities, RepeatStreak, check_detector
 from boolab.errors import SettingError
 from boolab.scopes import PerMessage, Rearmed
 from boolab.stop import (
@@ -274,7 +274,7 @@ class Policy:
         spend_after: Whether it is asked after the response as well; what exceeds it is dropped then.
         on_unknown: What tokens and costs that the model does not tell mean: an `error`, or never reached (`ignore`).
         doom_loop: The default threshold of the repeat detector that agents can set.
-        identity: What "the same call" means to that detector.
+        identity: What "the same call" means to that detector, for all tools or by tool; None exempts a tool.
         guards: What else watches for repetition, and what it does.
         finish: The conditions under which a response ends the turn: all of them must hold. `no_calls`: it asked for
             none. `has_text`: it said something. `reason_given`: the provider gave a finish reason.
@@ -360,7 +360,7 @@ class Policy:
     spend_after: Literal["exceeded", "unchecked"] = "unchecked"
     on_unknown: Literal["error", "ignore"] = "ignore"
     doom_loop: int | None = None
-    identity: str = "ordered"
+    identity: Identities = "ordered"
     guards: tuple[Guard, ...] = ()
     finish: tuple[Condition, ...] = ("no_calls",)
     finish_tools: tuple[str, ...] = ()
@@ -410,7 +410,7 @@ class Policy:
         if not self.finish and not self.finish_tools:
             msg = f"policy {self.name}: with finish=() a turn needs finish_tools to end by itself"
             raise SettingError(msg)
-        check_identity(self.identity)
+        RepeatStreak.of(self.identity)  # refuses an identity that is not known
 
     def effective(
         self, asked: Mapping[str, Setting], *, read_only: bool = False, no_agent: bool = False

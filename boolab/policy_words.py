@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
+from boolab.detectors import Identities, RepeatStreak
 from boolab.policy import Guard, Policy
 
 HEAD: Final = ("loop_style", "finish_guard", "weakness")
@@ -50,7 +51,8 @@ class Axis(NamedTuple):
         if not self.matters(policy):
             return NOT_APPLICABLE
         value = getattr(policy, self.field)
-        return self.values[value] if value in self.values else self.form(value)
+        plain = not isinstance(value, Mapping)  # which no table can hold
+        return self.values[value] if plain and value in self.values else self.form(value)
 
 
 def axes() -> tuple[Axis, ...]:
@@ -86,6 +88,10 @@ def _plain(value: object) -> str:
 
 def _names(values: tuple[str, ...]) -> str:
     return ", ".join(values) or "none"
+
+
+def _identity(identity: Identities) -> str:
+    return RepeatStreak.of(identity).identities.replace(",", ", ")
 
 
 def _in_order(values: tuple[str, ...]) -> str:
@@ -302,7 +308,7 @@ _TABLE: Final[Mapping[str, _Said]] = {
         "budgets", "unknown tokens and costs", {"error": "are an error", "ignore": "never reach a limit"}, _spends
     ),
     "doom_loop": _Said("detectors", "doom-loop threshold", {None: "off"}, _has("doom_loop")),
-    "identity": _Said("detectors", "identity of a call there", {}, _has("doom_loop")),
+    "identity": _Said("detectors", "identity of a call there", {}, _has("doom_loop"), _identity),
     "guards": _Said("detectors", "what else is watched", form=_guards),
     "finish": _Said("finish", "a response ends the turn if", form=_conditions),
     "finish_tools": _Said("finish", "tools that end the turn", form=_names),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from boolab.agents import Agent
+from boolab.agents import Agent, policy_of
 from boolab.bounds import Bounds
 from boolab.clock import VirtualClock, WallClock
 from boolab.conversation import Conversation, from_user
@@ -22,7 +22,6 @@ from boolab.errors import INTERRUPTS, ModelError, UnknownCounter, describe
 from boolab.events import TOLD_AT_ONCE, start_event, step_events, stop_event
 from boolab.finish import ends_turn, finishes, is_done
 from boolab.models.base import Emit, Request, partial_of, what_is_wrong
-from boolab.presets import get_policy
 from boolab.setup import Setup, Task, check_setup, model_of, offered_tools, prompt_of
 from boolab.steering import Shadow, Steering, last_words
 from boolab.stop import AnyOf, Progress
@@ -80,7 +79,7 @@ class Turn:
         self.setup = setup
         self.agent = agent
         self.model = model_of(setup, agent)
-        self.policy = get_policy(agent.policy if setup.policy is None else setup.policy)
+        self.policy = policy_of(agent, setup.policy)
         self.tools = offered_tools(setup)
         self.pausing = frozenset(name for name, spec in self.tools.items() if spec.pauses)
         self.parent = parent

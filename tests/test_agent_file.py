@@ -22,6 +22,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "steps": st.integers(0, 99) | st.just("none"),
     "tool_budget": st.integers(0, 99) | st.just("none"),
     "doom_loop": st.integers(2, 99) | st.just("none"),
+    "identity": st.sampled_from(["canonical", "call+result"]),
+    "exempt": st.lists(NAMES, max_size=4),
     "policy": st.sampled_from(["boocode", "opencode_v2"]),
     "temperature": st.floats(0, 2) | st.integers(0, 2),
 }
@@ -32,6 +34,7 @@ FRONTS = {
     "tools": ["tools: [ls,  grep]  # two",
         "tools:\n  - ls   # lists\n  # and\n  - grep", "tools:\n- ls\n- grep",
         "tools: ls, grep", "tools:", "tools: []"],
+    "exempt": ["exempt: [poll]  # waits", "exempt: poll, wait"],
     "steps": ["steps: 5  # enough", "maxSteps: 5", "steps:", "max_steps: none", 'steps:   "5"'],
     "policy": ["policy: boocode", 'policy: "boocode"'],
     "mode": ["mode: {a: [1, 2], b: x}   # kept", "mode:\n  a: 1\n\n  b: 2", "mode: primary"],
@@ -82,7 +85,7 @@ def test_an_edit_of_one_field_changes_only_its_lines_and_loads_as_it_was_edited(
     new = agents_in(changed)
     key = agents[place].key_of(field) or field
     said = new[place].data[key]
-    if field == "tools" and isinstance(said, str):
+    if field in ("tools", "exempt") and isinstance(said, str):
         said = [one.strip() for one in said.split(",")]
     assert (said, type(said)) == (value, type(value))
     if agents[place].key_of(field) is None:

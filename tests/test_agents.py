@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from boolab.agents import MAX_FILE_BYTES, Agent, AgentFileWarning, load_agents
+from boolab.agents import MAX_FILE_BYTES, Agent, AgentFileWarning, load_agents, policy_of
+from boolab.compare import compare_policies
+from boolab.counterfactuals import counterfactual
 from boolab.data import data_path
 from boolab.errors import AgentFileError, SettingError
-from boolab.policy import DEFAULT
-from tests.helpers import look
+from boolab.models.scripted import ScriptedModel
+from boolab.policy import DEFAULT, Policy
+from boolab.presets import policies
+from boolab.runner import run_sync
+from tests.helpers import TOOLS, call, look, play, steps
 
 TWO = """\
 # Our agents
@@ -27,6 +33,8 @@ model: small
 steps: 5
 tool_budget: none
 doom_loop: 4
+identity: canonical
+exempt: [poll, wait]
 policy: naive
 temperature: 0.5
 ---
@@ -60,6 +68,7 @@ def test_a_file_holds_several_agents_and_a_rule_or_a_fence_in_a_prompt_is_no_age
     first = agents["refactorer"]
     assert (first.description, first.tools, first.model) == ("Changes structure.", ("look", "write"), "small")
     assert (first.steps, first.tool_budget, first.doom_loop) == (5, None, 4)
+    assert (first.identity, first.exempt) == ("canonical", ("poll", "wait"))
     assert (first.policy, first.temperature) == ("naive", 0.5)
     assert first.prompt.startswith("You refactor.\n\n---\n\nA rule")
     assert first.prompt.endswith("---\n```")
@@ -104,6 +113,9 @@ def test_none_is_no_limit_and_zero_is_zero(tmp_path: Path, text: str, value: int
         ("name: a\npolicy: booode", 3, "there is no policy 'booode'; presets: ai_sdk, aider, autogen"),
         ("name: a\nsteps: 0\npolicy: opencode_3631", 3, "steps=0 is not valid under opencode_3631"),
         ("name: a\ntools: {look: true}", 3, "tools: {'look': True} is not accepted; expected a list of tool names"),
+        ("name: a\nexempt: [1]", 3, "exempt: [1] is not accepted; expected a list of tool names"),
+        ("name: a\nidentity: same", 3, "identity: 'same' is not accepted; expected one of raw, ordered, canonical"),
+        ("name: a\nidentity: {poll: none}", 3, "identity: {'poll': 'none'} is not accepted; expected a text"),
         ("name: a\ntemperature: hot", 3, "temperature: 'hot' is not accepted; expected a number"),
         ("name: a\nmodel: 3", 3, "model: 3 is not accepted; expected a text"),
         ("name: [a]", 2, "has no name; expected a key 'name' with a text"),
@@ -228,3 +240,48 @@ def test_the_shipped_agents_have_the_limits_of_their_origin() -> None:
     agents = load_agents(data_path("agents") / "AGENTS.md")
     limits = {name: agents[name].steps for name in ("refactorer", "architect", "explorer", "answerer")}
     assert limits == {"refactorer": 5, "architect": 20, "explorer": DEFAULT, "answerer": 0}
+
+
+def exempting(tmp_path: Path, front: str) -> Agent:
+    return load_agents(write(tmp_path / "a.md", f"---\nname: a\ndoom_loop: 3\n{front}\n---\nWait.\n"))["a"]
+
+
+@pytest.mark.parametrize(
+    ("front", "stops_at"),
+    [
+        ("", 6),
+        ("exempt: [look]", None),
+        ("exempt: look, write", None),
+        ("exempt: [write]", 6),
+        ("identity: tool", 3),
+        ("identity: tool\nexempt: [look]", None),
+        ("identity: tool\nexempt: [write]", 3),
+    ],
+)
+@pytest.mark.parametrize("policy", [None, "naive", replace(policies["boocode"], name="own", identity={"*": "raw"})])
+def test_an_agent_file_exempts_tools_and_runs_as_a_recording_is_scored(
+    tmp_path: Path, front: str, stops_at: int | None, policy: Policy | str | None
+) -> None:
+    agent = replace(exempting(tmp_path, front), tools=TOOLS)
+    under, script = policy_of(agent, policy), [*steps("A A B A A A B C", None), {"tool_calls": [call("write")]}, "done"]
+    run = run_sync(agent, "go", model=ScriptedModel(script), policy=policy)
+    free = play(script, policy="naive")
+    (row,) = counterfactual(free, grid={"doom_loop": [3]}, identity=under.identity).to_dict("records")
+    if "doom_loop" not in under.order:
+        assert run.stop_reason == "finished"
+        return
+    assert (run.stop_step if run.stop_reason == "doom_loop" else None) == stops_at
+    assert (None if row["outcome"] == "unchanged" else row["stop_step"]) == stops_at
+
+
+def test_an_agent_that_says_nothing_of_identical_calls_has_its_policys_word() -> None:
+    assert policy_of(Agent("a")) is policies["boocode"]
+    assert policy_of(Agent("a", identity="raw")).identity == "raw"
+    assert policy_of(Agent("a", exempt=("poll",)), "naive").identity == {"*": "ordered", "poll": None}
+    with pytest.raises(SettingError, match="exempt: 'poll' is not accepted; expected a list of names of tools"):
+        Agent("a", exempt="poll")  # type: ignore[arg-type]
+
+
+def test_exempt_tools_are_among_the_words_of_a_policy() -> None:
+    waiting = replace(policies["boocode"], name="waiting", identity={"*": "canonical", "poll": None})
+    assert list(compare_policies("boocode", waiting).frame.T["identity"]) == ["ordered", "canonical, poll=exempt"]

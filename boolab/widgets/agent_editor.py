@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import ipywidgets
 
-from boolab.agents import Agent, AgentFileWarning, agents_of
+from boolab.agents import Agent, AgentFileWarning, agents_of, policy_of
 from boolab.errors import AgentFileError, SettingError
 from boolab.files import replacing
 from boolab.policy import SETTINGS
 from boolab.policy_words import axes
-from boolab.presets import get_policy, policies
+from boolab.presets import policies
 from boolab.stats.finding import clean
 from boolab.widgets.agent_file import FIELDS, AgentText, Value, agents_in, with_field, with_prompt, without_field
 from boolab.widgets.page import Part
@@ -31,6 +31,8 @@ HELP: Final[Mapping[str, str]] = {
     "steps": "The cap on steps: a number, none, or empty for the policy's default.",
     "tool_budget": "How many tool calls it may make: a number, none, or empty for the default.",
     "doom_loop": "How many identical calls in a row stop it: a number from 2, none, or empty for the default.",
+    "identity": "What identical calls agree in: raw, ordered, canonical, ...; empty for the policy's word.",
+    "exempt": "Tools whose repeats are no loop, such as one that polls: names, separated by commas.",
     "policy": "The harness whose rules hold; boocode if nothing is said.",
     "temperature": "Passed to the model; empty for its own.",
 }
@@ -338,7 +340,7 @@ def meant(field: str, said: str) -> Value:
             least = "an integer >= 2" if field == "doom_loop" else "an integer >= 0"
             msg = f"{said!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
             raise SettingError(msg) from None
-    if field == "tools":
+    if field in ("tools", "exempt"):
         return [one.strip() for one in said.split(",") if one.strip()]
     if field == "temperature":
         try:
@@ -359,7 +361,7 @@ def limits_of(agent: Agent) -> list[str]:
         >>> limits_of(Agent("a", steps=0))[0]
         'steps: one response without tools'
     """
-    policy = get_policy(agent.policy)
+    policy = policy_of(agent)
     words = {axis.field: axis.of(policy) for axis in axes()}
     reading = bool(agent.tools) and all(tool in BUILT_IN for tool in agent.tools)
     settings = policy.effective(agent.settings, read_only=reading)
@@ -375,7 +377,8 @@ def limits_of(agent: Agent) -> list[str]:
             told.append(f"{label}: no limit{most}")
         else:
             default = ", the policy's default" if agent.settings[name] is not value else ""
-            said = f"stops at {value} identical calls in a row" if name == "doom_loop" else f"at most {value:,}"
+            alike = f" ({words['identity']})" if agent.identity or agent.exempt else ""
+            said = f"stops at {value} identical calls in a row{alike}" if name == "doom_loop" else f"at most {value:,}"
             told.append(f"{label}: {said}{default}")
     if policy.last_step != "tools" and settings.get("steps"):
         told.append(f"last step under the cap: {words['last_step']}")

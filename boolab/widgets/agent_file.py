@@ -20,7 +20,10 @@ from boolab.errors import AgentFileError
 
 Value: TypeAlias = str | int | float | Sequence[str] | None
 
-FIELDS: Final = ("name", "description", "tools", "model", "steps", "tool_budget", "doom_loop", "policy", "temperature")
+FIELDS: Final = (
+    "name", "description", "tools", "model", "steps", "tool_budget", "doom_loop", "identity", "exempt", "policy",
+    "temperature",
+)  # fmt: skip
 """The keys of an agent file, in the order in which new ones are put in."""
 
 
@@ -97,7 +100,7 @@ def with_field(text: str, place: int, field: str, value: Value) -> str:
         if old == value and type(old) is type(value):
             return text
         changed = front.replaced(key, value)
-        if field == "tools" and isinstance(old, str) and isinstance(value, Sequence):
+        if field in ("tools", "exempt") and isinstance(old, str) and isinstance(value, Sequence):
             value = _as_before(value, old)
     return _checked(text, changed, place, field, {**front.agent.data, key or field: value})
 
