@@ -195,3 +195,20 @@ def homes_of(links: Iterable[tuple[str, str | None]], on_record: Collection[str]
     heads = {run_id: head(run_id) for run_id in sorted(above, key=lambda run_id: head(run_id) != run_id)}
     sizes = Counter(heads.values())
     return {run_id: (first, sizes[first]) for run_id, first in heads.items()}
+
+
+def roots_of(parent: Sequence[int]) -> list[int]:
+    """For each run the row of the run that its family began with: itself, where it has no parent.
+
+    Example:
+        >>> roots_of([-1, 0, 1, -1])
+        [0, 0, 0, 3]
+    """
+    roots: list[int] = []
+    for row in range(len(parent)):
+        at, seen = row, {row}
+        while parent[at] >= 0 and parent[at] not in seen:
+            at = parent[at]
+            seen.add(at)
+        roots.append(at)
+    return roots

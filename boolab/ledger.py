@@ -101,6 +101,7 @@ class Ledger:
         counters: N each: the counters after the step, by name; -1 where unknown.
         success_by: What `success` is: `LABEL` or `PROXY`.
         starts: What each run, by its row, says that it has started; see `kin`.
+        unit: R, or None: which runs are limited as one, because a stop of any of them loses what all of them are for.
     """
 
     runs: pd.DataFrame
@@ -119,6 +120,7 @@ class Ledger:
     counters: Mapping[str, Ints]
     success_by: str
     starts: Mapping[int, Sequence[Start]] = field(default_factory=dict)
+    unit: Ints | None = None
 
     def kin(self) -> Kin | None:
         """Who among the runs started whom, and which subagents are not on record; None if there are none."""
@@ -188,12 +190,19 @@ class Ledger:
         return np.append(at[order], self.n_steps).astype(np.int64), owner[order]
 
     def peak(self, counter: str) -> Ints:
-        """R: the largest value that a counter takes at a boundary; a very large one where it is unknown at one."""
+        """R: the largest value that a counter takes at a boundary; a very large one where it is unknown at one.
+
+        Runs of one `unit` have the largest of all of them.
+        """
         peak = np.zeros(self.n_runs, dtype=np.int64)
         inside = np.flatnonzero(self.boundary)
         counts = self.counters[counter][inside]
         run = np.searchsorted(self.first, inside, side="right") - 1
         np.maximum.at(peak, run, np.where(counts < 0, np.iinfo(np.int64).max, counts))
+        if self.unit is not None:
+            of_units = np.zeros(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
+            np.maximum.at(of_units, self.unit, peak)
+            peak = of_units[self.unit]
         return peak
 
     def at_response(self) -> Ledger:
@@ -249,6 +258,7 @@ class Ledger:
             counters={name: column[steps] for name, column in self.counters.items()},
             success_by=self.success_by,
             starts=self._starts_of(runs) if self.starts else {},
+            unit=None if self.unit is None else self.unit[runs],
         )
 
     def _starts_of(self, runs: slice | Flags | Ints) -> dict[int, Sequence[Start]]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import boolab as bl
 from boolab.families import Call, Kin, Missing, Start, kin_of, parent_steps, starts_of
-from boolab.types import Run
+from boolab.ledger import ledger_of
+from boolab.stats.family_units import agent_units
+from boolab.stats.units import units_of
+from boolab.types import Message, Run, Step
 
 LOOK = {"tool_calls": [{"name": "look", "arguments": {"at": "a"}}]}
 
@@ -99,3 +104,59 @@ def test_events_that_tell_nonsense_tell_nothing() -> None:
     )
     unknown = [Start(None, None)] * 3
     assert starts_of(replace(run, events=odd)) == [*unknown, Start(2, "a")]
+
+
+def test_a_family_is_one_cluster_the_roots_task() -> None:
+    runs = bl.family(lead_with_scouts())
+    assert units_of(runs)["cluster"].tolist() == ["Find it"] * 4
+    assert units_of(bl.runs_df(runs), scope="run")["cluster"].tolist() == ["Find it"] * 4
+    nameless = [replace(run, task="") if run.parent_run_id is None else run for run in runs]
+    assert units_of(nameless)["cluster"].tolist() == [runs[0].run_id] * 4
+    assert units_of(runs[1:])["cluster"].tolist() == [runs[0].run_id] * 3, "siblings without their parent"
+
+
+def test_the_runs_of_an_agent_in_a_family_are_one_unit_with_the_familys_success() -> None:
+    first, second = (lead_with_scouts() for _ in range(2))
+    labelled = bl.label(bl.family([first, second]), {first.run_id: True, second.run_id: False})
+    ledger = ledger_of(labelled, scope="run").kept()
+    kin = ledger.kin()
+    assert kin is not None
+    units = agent_units(ledger, kin, by_turn=False)
+    assert units.success.tolist() == [1, 1, -1, -1, 0, 0, -1, -1]
+    assert units.runs["task"].tolist() == ["Find it"] * 8
+    assert units.runs["run_id"].tolist() == [first.run_id] * 4 + [second.run_id] * 4
+    assert units.peak("steps").tolist() == [3, 2, 2, 2] * 2
+
+
+def test_a_units_peak_is_that_of_its_longest_run() -> None:
+    script = bl.ScriptedModel([ask("short"), ask("long"), "Done."])
+    scout = bl.Agent("scout", tools=(look,), model=bl.ScriptedModel(_as_long_as_asked))
+    run = bl.run_sync(bl.Agent("lead", tools=(bl.task_tool(scout),)), "Find it", model=script)
+    ledger = ledger_of(bl.family(run)).kept()
+    kin = ledger.kin()
+    assert kin is not None
+    units = agent_units(ledger, kin, by_turn=True)
+    assert units.success.tolist() == [1, 1, -1]
+    assert units.peak("steps").tolist() == [2, 4, 4]
+
+
+def test_of_a_session_of_many_turns_a_subagent_belongs_to_the_turn_that_called_it() -> None:
+    run = lead_with_scouts()
+    turns = [replace_turn(step, 1 if step.index <= 2 else 2) for step in run.steps]
+    members = bl.family(replace(run, steps=tuple(turns)))
+    ledger = ledger_of(members, scope="turn").kept()
+    kin = ledger.kin()
+    assert kin is not None
+    units = agent_units(ledger, kin, by_turn=True)
+    assert units.runs["agent"].tolist() == ["lead", "lead", "scout", "scout", "scout"]
+    assert units.success.tolist() == [0, 1, 0, 1, -1], "the first turn ends in a call, as if it had been interrupted"
+
+
+def replace_turn(step: Step, turn: int) -> Step:
+    return step._replace(turn=turn)
+
+
+def _as_long_as_asked(messages: Sequence[Message]) -> dict[str, Any] | str:
+    said = sum(message.role == "assistant" for message in messages)
+    wanted = 1 if any(message.text == "short" for message in messages) else 4
+    return {"tool_calls": [{"name": "look", "arguments": {"at": str(said)}}]} if said < wanted else "Nothing."

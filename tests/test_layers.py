@@ -167,6 +167,7 @@ LAYERS = {
         "stats.choose",
         "stats.curves",
         "stats.estimates",
+        "stats.family_units",
         "stats.fixed_sequence",
         "stats.figures",
         "stats.finding",

@@ -15,6 +15,7 @@ import pandas as pd
 
 from boolab.endings import terminated
 from boolab.errors import SettingError
+from boolab.families import roots_of
 from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, known_sum, runs_df
 from boolab.ledger import Scope, check_scope, is_final, scopes_of
 from boolab.types import MICRO, Run, Step
@@ -60,8 +61,9 @@ def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | Non
         by: A column of `runs_df` (swept settings are among them), or several, to keep apart.
 
     Returns:
-        The columns of `by`, then those of `UNIT_COLUMNS`. `cluster` is the task, or the run where no task is named:
-        units of one cluster are not independent. A label judges the whole run, so `success` is NA in a turn of a
+        The columns of `by`, then those of `UNIT_COLUMNS`. `cluster` is the task, or the run where no task is named,
+        and for a subagent's run that of the run which its family began with: units of one cluster are not
+        independent. A label judges the whole run, so `success` is NA in a turn of a
         session of many. Unknown is NA.
 
     Raises:
@@ -107,7 +109,8 @@ def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -
 
 def _grouped(units: pd.DataFrame, table: pd.DataFrame, by: str | Sequence[str] | None) -> pd.DataFrame:
     """The units with their clusters, and the columns of `by` in front; `table` has a row for each of them."""
-    units.insert([*units].index("task") + 1, "cluster", units["task"].mask(units["task"] == "", units["run_id"]))
+    head = _heads(units, table)
+    units.insert([*units].index("task") + 1, "cluster", head["task"].mask(head["task"] == "", head["run_id"]))
     for place, name in enumerate(keys_of(by)):
         if name not in table:
             msg = f"by={name!r}: there is no such column; columns: {', '.join(map(str, table.columns))}"
@@ -120,6 +123,24 @@ def _grouped(units: pd.DataFrame, table: pd.DataFrame, by: str | Sequence[str] |
         else:
             units.insert(place, name, table[name].array)
     return units
+
+
+def _heads(units: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The task and the id of the run that each unit's family began with; one that is not on record has no task."""
+    head = units[["run_id", "task"]].copy()
+    if "parent_run_id" not in table or table["parent_run_id"].isna().all():
+        return head
+    above = pd.Series(table["parent_run_id"].array, index=units["run_id"]).dropna()
+    above = above[~above.index.duplicated()]
+    tasks = units.drop_duplicates("run_id").set_index("run_id")["task"]
+    ids = units["run_id"].unique().tolist()
+    rows = {run_id: row for row, run_id in enumerate([*ids, *(set(above) - set(ids))])}
+    parent = [rows[above[run_id]] if run_id in above.index else -1 for run_id in rows]
+    names = list(rows)
+    root = dict(zip(names, (names[row] for row in roots_of(parent)), strict=True))
+    head["run_id"] = _array(head["run_id"].map(root), TEXT)
+    head["task"] = _array(head["run_id"].map(tasks), TEXT)
+    return head.fillna({"task": ""})
 
 
 def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[Any], str]:
