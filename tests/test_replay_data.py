@@ -154,6 +154,25 @@ def test_a_policy_that_stops_where_the_run_did_does_not_stop_it_earlier() -> Non
     assert replay_data(run, policies=["boocode"])["finding"] == "3 identical calls in a row"
 
 
+@pytest.mark.parametrize("script", [steps("a a a a a a"), steps("a a b b a b a b a b c d e f"), distinct(60), ["x"]])
+def test_the_finding_counts_what_the_panel_ticks_and_tells_a_stop_from_stepping_in(script: Any) -> None:
+    run = play(script, policy="naive")
+    data = replay_data(run)
+    others = [mark for mark in data["marks"] if not mark["own"]]
+    stops, steps_in = (
+        [mark for mark in others if mark["acts"] == what and mark["step"] < run.n_steps]
+        for what in ("stops", "steps in")
+    )
+    parts = [f"{len(stops)} of {len(others)} policies would have stopped it earlier"] if stops else []
+    if steps_in:
+        of = "" if stops else f" of {len(others)} policies"
+        parts.append(f"{len(steps_in)}{of} would have stepped in")
+    assert data["acting"] == (", ".join(parts) or None)
+    assert (data["acting"] or "") in (data["finding"] or "")
+    assert {mark["label"].endswith(": steps in") for mark in steps_in} <= {True}
+    assert all(mark["reason"] for mark in stops)
+
+
 def test_a_limit_of_cost_is_in_dollars_as_its_values_are() -> None:
     said = Response("Done.", usage=Usage(10, 1, 0, None, 20_000))
     run = made(steps=(Step(1, 1, None, None, None, said, ()),), limits={"cost": 50_000})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -41,7 +42,9 @@ def marks_of(
 
     Returns:
         For each its `label`, `policy`, `rule`, `reason`, `outcome` (see `counterfactual`), `step` (how many steps of
-        the run are complete at the stop; None: never), `own`, and `compacts` (it was asked without its compaction).
+        the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where the model
+        is told something and the rest is open, or "unknown", where a counter is not on record; None: nothing), `own`,
+        and `compacts` (it was asked without its compaction).
 
     Raises:
         SettingError: if there is no such policy, or recordings say nothing about it.
@@ -95,6 +98,7 @@ def real_stop(run: Run) -> dict[str, Any]:
         "reason": run.stop_reason,
         "outcome": None,
         "step": stop_boundary(run),
+        "acts": "stops",
         "own": True,
         "compacts": False,
     }
@@ -134,7 +138,8 @@ def _asked(runs: Sequence[Run], **what: Any) -> list[list[dict[Any, Any]]]:  # n
     """For each run its rows of a counterfactual."""
     rows: dict[str, list[dict[Any, Any]]] = {str(number): [] for number in range(len(runs))}
     named = [replace(nameless(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
-    for row in counterfactual(named, **what).to_dict("records") if named else []:
+    # Each by itself: where a limit of the recording stopped the run, one that comes there too stops it as well.
+    for row in counterfactual(named, own_limits="lifted", **what).to_dict("records") if named else []:
         rows[row["run_id"]].append(row)
     return list(rows.values())
 
@@ -143,21 +148,52 @@ def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
     """What a counterfactual's row says, with the boundary counted through the whole run."""
     stops = row["outcome"] in ("truncated", "not_identified", "unknown")
     if not stops:
-        return {"reason": None, "outcome": row["outcome"], "step": None, "own": False, "compacts": False}
+        return {"reason": None, "outcome": row["outcome"], "step": None, "acts": None, "own": False, "compacts": False}
     before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps}
     reason = row["stop_reason"] if isinstance(row["stop_reason"], str) else None
     step = before.get(row["stop_turn"], 0) + int(row["stop_step"])
-    return {"reason": reason, "outcome": row["outcome"], "step": step, "own": False, "compacts": False}
+    acts = "unknown" if row["outcome"] == "unknown" else "steps in" if reason is None else "stops"
+    return {
+        "reason": reason, "outcome": row["outcome"], "step": step, "acts": acts, "own": False, "compacts": False,
+    }  # fmt: skip
+
+
+def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
+    """How many of the others would have acted before the run ended, and how; None if none would.
+
+    Args:
+        marks: What `marks_of` gives.
+
+    Example:
+        >>> mine = {"own": True, "acts": "stops", "policy": "boocode", "step": 9}
+        >>> others = [{"own": False, "acts": acts, "policy": "p", "step": 3} for acts in ("stops", "steps in", None)]
+        >>> acting([mine, *others])
+        '1 of 3 policies would have stopped it earlier, 1 would have stepped in'
+    """
+    others = [mark for mark in marks if not mark["own"]]
+    ends = next((mark["step"] for mark in marks if mark["own"]), 0)
+    n = Counter(mark["acts"] for mark in others if mark["acts"] and mark["step"] < ends)
+    asked = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
+    parts = [
+        f"{n[acts]:,} {words}"
+        for acts, words in (
+            ("stops", "would have stopped it earlier"),
+            ("steps in", "would have stepped in"),
+            ("unknown", "cannot be told, for lack of what they count"),
+        )
+        if n[acts]
+    ]
+    first, *rest = parts or [""]
+    number, _, words = first.partition(" ")
+    return ", ".join([f"{number} of {len(others):,} {asked} {words}", *rest]) if parts else None
 
 
 def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
     """A stop in two words, such as "doom 3"; where several rules give its reason, in one."""
     if place["step"] is None:
         return "never"
-    if place["outcome"] == "unknown":
-        return "not known"
-    if place["reason"] is None:
-        return "would step in"
+    if place["acts"] != "stops":
+        return "not known" if place["acts"] == "unknown" else "steps in"
     reason: str = place["reason"]
     name = _SHORT.get(reason, reason)
     if len(fired) != 1:

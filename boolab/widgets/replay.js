@@ -157,7 +157,8 @@ function gaugesOf(data) {
   return { element: h("div", { class: "gauges" }, gauges.map((one) => one.element)), show: (n) => gauges.forEach((one) => one.show(n)) };
 }
 
-// Where each rule would have stopped this record, from the first to those that never would.
+// Where each rule would have stopped this record, or stepped in, from the first to those that never would. Only a stop is
+// ticked once it is passed, so that the ticks are as many as the heading counts.
 function wouldOf(data, onStep) {
   const marks = [...(data.marks ?? [])].sort((a, b) => (a.step ?? Infinity) - (b.step ?? Infinity));
   if (!marks.length) return { element: null, show() {} };
@@ -165,7 +166,7 @@ function wouldOf(data, onStep) {
     const never = mark.step === null;
     const words = [
       h("span", { class: "label" }, visible(mark.label).replace(/: never$/, ""), mark.own && h("span", { class: "quiet" }, " this run")),
-      h("span", { class: "at" }, never ? "never" : `step ${count(mark.step)}`),
+      h("span", { class: "at" }, never ? "never" : `${mark.acts === "unknown" ? "from " : ""}step ${count(mark.step)}`),
     ];
     const names = { "data-policy": mark.policy, "data-rule": mark.rule };
     const button = never
@@ -175,14 +176,15 @@ function wouldOf(data, onStep) {
   });
   const show = (n) => {
     for (const { mark, button } of rows) {
-      const state = mark.step === null ? "" : mark.step === n ? "here" : mark.step < n ? "passed" : "";
+      const passed = mark.acts === "stops" ? "passed" : "";
+      const state = mark.step === null ? "" : mark.step === n ? "here" : mark.step < n ? passed : "";
       if (button.dataset.state === state) continue;
       button.dataset.state = state;
       if (state === "here") button.setAttribute("aria-current", "step");
       else button.removeAttribute("aria-current");
     }
   };
-  const heading = h("h4", {}, "would have stopped");
+  const heading = h("h4", {}, data.acting ?? "would have stopped it earlier: none");
   return { element: h("div", { class: "would", role: "group", "aria-label": "Where each rule would have stopped this run" }, heading, rows.map((row) => row.button)), show };
 }
 

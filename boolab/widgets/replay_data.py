@@ -19,7 +19,7 @@ from boolab.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResu
 from boolab.widgets.call_labels import label_of, parsed
 from boolab.widgets.children import Child, children_of
 from boolab.widgets.gauges import gauges_of
-from boolab.widgets.marks import marks_of_each, stop_boundary
+from boolab.widgets.marks import acting, marks_of_each, stop_boundary
 from boolab.widgets.moments import moments_of
 from boolab.widgets.outline import outline_of
 from boolab.widgets.tool_kinds import KINDS, kind_of
@@ -128,7 +128,8 @@ def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> 
         "task": run.task,
         "pills": _pills(run),
         "stop": _stop(run),
-        "finding": _finding(run, streaks, marks),
+        "finding": _finding(streaks, marks),
+        "acting": acting(marks),
         "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children)],
         "kinds": dict(KINDS),
         "timed": is_timed(run),
@@ -334,21 +335,10 @@ def _stop(run: Run) -> dict[str, Any]:
     return {"reason": run.stop_reason, "step": at, "text": text}
 
 
-def _finding(run: Run, streaks: Sequence[list[int]], marks: Sequence[dict[str, Any]]) -> str | None:
+def _finding(streaks: Sequence[list[int]], marks: Sequence[dict[str, Any]]) -> str | None:
     longest = max((count for counts in streaks for count in counts), default=0)
-    others = [mark for mark in marks if not mark["own"]]
-    stopping = [mark for mark in others if mark["reason"] is not None and _is_earlier(mark, run)]
-    said = []
-    if longest >= _REPEATED:
-        said.append(f"{longest:,} identical calls in a row")
-    if stopping:
-        asked = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
-        said.append(f"{len(stopping)} of {len(others)} {asked} would have stopped it earlier")
-    return "; ".join(said) or None
-
-
-def _is_earlier(mark: dict[str, Any], run: Run) -> bool:
-    return mark["step"] is not None and mark["step"] < stop_boundary(run)
+    repeated = f"{longest:,} identical calls in a row" if longest >= _REPEATED else None
+    return "; ".join(filter(None, (repeated, acting(marks)))) or None
 
 
 def _notes(run: Run) -> Iterator[str]:
@@ -378,9 +368,9 @@ def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:
     names = [mark["policy"] for mark in marks if mark["compacts"]]
     if names:
         yield f"Asked as if they never compacted the history: {', '.join(names)}."
-    told = [mark["policy"] for mark in marks if mark["step"] is not None and not mark["own"] and mark["reason"] is None]
+    told = [mark["policy"] for mark in marks if mark["acts"] == "steps in"]
     if told:
-        yield f"Would have told the model something, and nobody knows what would have followed: {', '.join(told)}."
+        yield f"Would have told the model something, and what would have followed is not known: {', '.join(told)}."
 
 
 def _children_notes(children: Sequence[Child]) -> Iterator[str]:
