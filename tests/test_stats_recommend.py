@@ -14,8 +14,11 @@ from scipy.stats import binom  # type: ignore[import-untyped] # scipy has no typ
 
 import boolab as bl
 from boolab.counterfactuals import counterfactual
+from boolab.detectors import RepeatStreak
 from boolab.errors import SettingError
-from boolab.stats.recommend import recommend
+from boolab.ledger import ledger_of
+from boolab.stats.choose import FOLDS, Candidates, Question, sums_of
+from boolab.stats.recommend import ORDER, recommend, units_of_ledger
 from boolab.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
 
 
@@ -163,6 +166,30 @@ def test_what_it_keeps_and_saves_is_what_the_counterfactual_says() -> None:
     assert row["saved_share"] == pytest.approx(tally["saved_steps"] / (tally["steps"] + tally["saved_steps"]))
     assert row["heldout_successes"] == 160
     assert 0 <= row["heldout_kept"] <= 160
+
+
+def test_what_is_chosen_without_a_fold_is_what_is_chosen_on_the_rest() -> None:
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(1, 30, 150)
+    runs = [
+        run_of(i, "abcdefghij" * (n // 10) + "abcdefghij"[: n % 10], task=f"t{i // 2}", success=bool(i % 4))
+        for i, n in enumerate(lengths)
+    ]
+    units = units_of_ledger(ledger_of(runs, [RepeatStreak()]), None)
+    question = Question(0.9, 0.95, "steps", ORDER, None, None, 0)
+    tasks = units.runs["task"].astype(str)
+    total = {"kept_lower": 0, "steps": 0, "saved_steps": 0}
+    codes = pd.factorize(tasks)[0]
+    fold = (np.random.default_rng(0).permutation(codes.max() + 1) % FOLDS)[codes]
+    whole = Candidates(units, tasks, question)
+    for number in range(FOLDS):
+        rest = Candidates(units.where(fold != number), tasks[fold != number], question).choose()
+        assert whole.choose(without=number).setting == rest.setting
+        sums = sums_of(units.where(fold == number), rest.setting, question)
+        total = {name: total[name] + sums[name] for name in total}
+    found = whole.held_out()
+    assert found is not None
+    assert {name: found[name] for name in total} == total
 
 
 def test_runs_that_were_cut_at_one_cap_are_told_as_such_and_say_nothing_for_it() -> None:

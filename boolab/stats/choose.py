@@ -6,9 +6,9 @@ that are accepted, the answer is the one that saves most on record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,8 @@ from boolab.grid import Axis, Grid, Settings, settings_of
 from boolab.ledger import Flags, Ints, Ledger
 from boolab.stats.fixed_sequence import JOINT, JOINT_AXES, OFF, Dependence, PathResult, accept_values, missing, paths_of
 from boolab.tally import tally_of
+
+FOLDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Question:
     seed: int
     dependence: Dependence = "auto"
 
-    def settings(self, values: dict[str, Sequence[Any]]) -> Settings:
+    def settings(self, values: dict[str, Iterable[Any]]) -> Settings:
         """The settings of a grid; without any axis, the one that limits nothing."""
         return settings_of(values or {self.order[0]: [None]}, identity=self.identity)
 
@@ -92,50 +94,135 @@ class Choice:
         return any(found.tests.accepted for found in self.paths)
 
 
-def choose(units: Ledger, clusters: Any, question: Question) -> Choice:  # noqa: ANN401 - labels of any type
-    """Of all settings that are shown to keep enough, the one that saves most on record.
+class Candidates:
+    """The settings that may be chosen for some units: which successes each of them loses, and what it saves.
+
+    All of it is worked out once, and summed up for the units that take part.
 
     Args:
         units: Runs, or turns as runs.
         clusters: R: what makes units dependent, such as their task.
         question: What is asked.
-
-    Returns:
-        The choice.
     """
-    good = base_of(units)
-    codes, tasks = pd.factorize(pd.Series(clusters)[good])
-    axes = {name: question.settings({name: candidates(name, units, question)}).axes[0] for name in question.order}
-    thresholds = {name: _thresholds(axis) for name, axis in axes.items()}
-    # What is not known counts as lost by every limit, but not by none.
-    peaks = {name: np.minimum(units.peak(axis.counter)[good], OFF - 1) for name, axis in axes.items()}
-    paths, rungs = paths_of(thresholds, peaks, whole=question.grid is None)
-    alpha = 1 - question.confidence
-    results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
-    work = _Savings(units, question)
-    found = tuple(
-        work.joint(result, rungs, peaks) if result.path.name == JOINT else work.single(result, axes)
-        for result in results
-    )
-    best = max((one for one in found if one.saved > 0), key=lambda one: one.saved, default=None)
-    setting = dict.fromkeys(question.order) | ({} if best is None else best.setting or {})
-    short = missing(results, len(codes), question.keep, alpha)
-    return Choice(setting, best, found, short, len(codes), len(tasks))
+
+    def __init__(self, units: Ledger, clusters: Any, question: Question) -> None:  # noqa: ANN401 - labels of any type
+        self._units = units
+        self._question = question
+        self._clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
+        self._fold = self._folds()
+        self._axes = {name: self._axis(name) for name in question.order}
+        self._thresholds = {name: _thresholds(axis) for name, axis in self._axes.items()}
+        # What is not known counts as lost by every limit, but not by none.
+        self._peaks = {name: np.minimum(units.peak(axis.counter), OFF - 1) for name, axis in self._axes.items()}
+        self._along = {name: self._spent(Settings((axis,), (name,))) for name, axis in self._axes.items()}
+        self._of_setting: dict[tuple[tuple[str, Any], ...], Ints] = {}
+
+    def choose(self, without: int | None = None) -> Choice:
+        """Of all settings that are shown to keep enough, the one that saves most on record.
+
+        Args:
+            without: A fold that takes no part.
+
+        Returns:
+            The choice.
+        """
+        question, fold = self._question, np.arange(FOLDS)
+        good = base_of(self._units) & (True if without is None else self._fold != without)
+        codes, tasks = pd.factorize(self._clusters[good])
+        peaks = {name: peak[good] for name, peak in self._peaks.items()}
+        paths, rungs = paths_of(self._thresholds, peaks, whole=question.grid is None)
+        alpha = 1 - question.confidence
+        results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
+        found = tuple(
+            (self._joint(result, rungs, fold != without) if result.path.name == JOINT
+             else self._single(result, fold != without))
+            if result.accepted
+            else Found(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
+            for result in results
+        )  # fmt: skip
+        best = max((one for one in found if one.saved > 0), key=lambda one: one.saved, default=None)
+        setting = dict.fromkeys(question.order) | ({} if best is None else best.setting or {})
+        short = missing(results, len(codes), question.keep, alpha)
+        return Choice(setting, best, found, short, len(codes), len(tasks))
+
+    def held_out(self) -> dict[str, int] | None:
+        """How settings do on units that were not used to choose them: sums over folds of whole clusters.
+
+        Returns:
+            The sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, in how many
+            folds there was one; None if there are too few clusters to split.
+        """
+        if self._clusters.max(initial=-1) + 1 < FOLDS:
+            return None
+        total: dict[str, int] = {"chosen": 0}
+        for number in range(FOLDS):
+            rest = self.choose(without=number)
+            total["chosen"] += rest.qualifies
+            out = self._units.where(np.asarray(self._fold == number))
+            for name, value in sums_of(out, rest.setting, self._question).items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+    def _folds(self) -> Ints:
+        """R: in which fold each unit is."""
+        order = np.random.default_rng(self._question.seed).permutation(int(self._clusters.max(initial=-1)) + 1)
+        return np.asarray(order % FOLDS, dtype=np.int64)[self._clusters]
+
+    def _axis(self, name: str) -> Axis:
+        """An axis with all values that it may take."""
+        question = self._question
+        if question.grid is not None:
+            return question.settings({name: list(question.grid[name])}).axes[0]
+        least = 2 if name == "doom_loop" else 1
+        counter = question.settings({name: [least]}).axes[0].counter
+        highest = int(self._units.peak(counter).max(initial=0))
+        # The last of them never fires.
+        return question.settings({name: range(least, max(least, highest + 1) + 1)}).axes[0]
+
+    def _single(self, result: PathResult, inside: Flags) -> Found:
+        """Along the path of one axis."""
+        name, size = result.path.name, result.path.size
+        spent = self._along[name][inside].sum(axis=0)  # the last of them is off
+        first = size - result.accepted
+        best = first + int(np.flatnonzero(spent[first:] == spent[first:].min())[-1])  # the loosest that saves as much
+        off = best == len(spent) - 1
+        value = None if off else self._axes[name].values[best]  # noqa: PD011 - no pandas
+        lost = 0 if off else int(result.path.lost()[size - 1 - best])
+        return Found(result, {name: value}, lost, int(spent[-1] - spent[best]))
+
+    def _joint(self, result: PathResult, rungs: Ints, inside: Flags) -> Found:
+        """Along the joint path: its tightest accepted rung, without the limits that add nothing to it."""
+        rung = zip(JOINT_AXES, rungs[result.accepted - 1].tolist(), strict=True)
+        setting = {name: value for name, value in rung if value < OFF}
+        spent = self._spent_under(setting, inside)
+        for name in reversed(list(setting)):
+            fewer = {other: value for other, value in setting.items() if other != name}
+            if self._spent_under(fewer, inside) == spent:
+                setting = fewer
+        good = base_of(self._units) & inside[self._fold]
+        lost = [self._peaks[name][good] >= value for name, value in setting.items()]
+        return Found(result, setting, int(np.any(lost, axis=0).sum()), self._spent_under({}, inside) - spent)
+
+    def _spent_under(self, setting: dict[str, Any], inside: Flags) -> int:
+        """What is spent under a setting."""
+        if not setting:
+            return int(next(iter(self._along.values()))[inside, -1].sum())
+        key = tuple(setting.items())
+        if key not in self._of_setting:
+            wanted = self._question.settings({name: [value] for name, value in key})
+            self._of_setting[key] = self._spent(wanted).reshape(FOLDS, -1)[:, 0]
+        return int(self._of_setting[key][inside].sum())
+
+    def _spent(self, wanted: Settings) -> Ints:
+        """What is spent under each setting, by fold."""
+        measure = self._question.measure
+        spent: Ints = tally_of(self._units, wanted, groups=self._fold, n_groups=FOLDS, only=[measure])[measure]
+        return spent
 
 
 def base_of(units: Ledger) -> Flags:
     """R: which units are successes: what a setting keeps or loses."""
     return np.asarray(units.success == 1)
-
-
-def candidates(name: str, units: Ledger, question: Question) -> list[Any]:
-    """The values that an axis may take."""
-    if question.grid is not None:
-        return list(question.grid[name])
-    least = 2 if name == "doom_loop" else 1
-    counter = question.settings({name: [least]}).axes[0].counter
-    highest = int(units.peak(counter).max(initial=0))
-    return list(range(least, max(least, highest + 1) + 1))  # the last of them never fires
 
 
 def _thresholds(axis: Axis) -> Ints:
@@ -144,80 +231,8 @@ def _thresholds(axis: Axis) -> Ints:
     return np.array([*rules, OFF] if len(axis.values) > axis.size else rules, dtype=np.int64)
 
 
-class _Savings:
-    """What the settings of one record save."""
-
-    def __init__(self, units: Ledger, question: Question) -> None:
-        self._units = units
-        self._question = question
-        self._whole = self._spent({})
-
-    def single(self, result: PathResult, axes: dict[str, Axis]) -> Found:
-        """Along the path of one axis."""
-        name, size = result.path.name, result.path.size
-        if not result.accepted:
-            return _none(result)
-        values = axes[name].values[size - result.accepted :]  # noqa: PD011 - no pandas
-        wanted = self._question.settings({name: [*values, None]})
-        spent = self._tally(wanted)[: len(wanted.axes[0].values)]
-        best = int(np.flatnonzero(spent == spent.min())[-1])  # of those that save as much, the loosest; off is the last
-        value = wanted.axes[0].values[best]  # noqa: PD011
-        place = size - 1 - axes[name].values.index(value) if value is not None else 0  # noqa: PD011
-        lost = 0 if value is None else int(result.path.lost()[place])
-        return Found(result, {name: value}, lost, self._whole - int(spent[best]))
-
-    def joint(self, result: PathResult, rungs: Ints, peaks: Mapping[str, Ints]) -> Found:
-        """Along the joint path: its tightest accepted rung, without the limits that add nothing to it."""
-        if not result.accepted:
-            return _none(result)
-        rung = zip(JOINT_AXES, rungs[result.accepted - 1].tolist(), strict=True)
-        setting = {name: value for name, value in rung if value < OFF}
-        spent = self._spent(setting)
-        for name in reversed(list(setting)):
-            fewer = {other: value for other, value in setting.items() if other != name}
-            if self._spent(fewer) == spent:
-                setting = fewer
-        lost = np.any([peaks[name] >= value for name, value in setting.items()], axis=0).sum() if setting else 0
-        return Found(result, setting, int(lost), self._whole - spent)
-
-    def _spent(self, setting: dict[str, Any]) -> int:
-        wanted = self._question.settings({name: [value] for name, value in setting.items()})
-        return int(self._tally(wanted).flat[0])
-
-    def _tally(self, wanted: Settings) -> Ints:
-        measure = self._question.measure
-        spent: Ints = tally_of(self._units, wanted, only=[measure])[measure][0]
-        return spent
-
-
-def _none(result: PathResult) -> Found:
-    return Found(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
-
-
 def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[str, int]:
     """The tally of one setting."""
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
     place = (0, *(0 for _ in settings.axes))
     return {name: int(values[place]) for name, values in tally_of(units, settings).items()}
-
-
-def held_out(units: Ledger, clusters: Any, question: Question, folds: int) -> dict[str, int] | None:  # noqa: ANN401
-    """How settings do on units that were not used to choose them: sums over folds of whole clusters.
-
-    Returns:
-        The sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, in how many folds
-        there was one; None if there are too few clusters to split.
-    """
-    codes = pd.factorize(pd.Series(clusters))[0]
-    count = int(codes.max(initial=-1)) + 1
-    if count < folds:
-        return None
-    fold = np.random.default_rng(question.seed).permutation(count) % folds
-    total: dict[str, int] = {"chosen": 0}
-    for number in range(folds):
-        out: Flags = np.asarray(fold[codes] == number)
-        rest = choose(units.where(~out), pd.Series(clusters).array[~out], question)
-        total["chosen"] += rest.qualifies
-        for name, value in sums_of(units.where(out), rest.setting, question).items():
-            total[name] = total.get(name, 0) + value
-    return total

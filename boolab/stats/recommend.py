@@ -21,7 +21,7 @@ from boolab.frames import FLAG, FLOAT, INT, TEXT, well_formed_cell
 from boolab.grid import Axis, Grid, settings_of
 from boolab.ledger import LABEL, PROXY, Ledger, Scope, one_scope
 from boolab.stats.advice import Advice, Group
-from boolab.stats.choose import Found, Question, base_of, choose, held_out, sums_of
+from boolab.stats.choose import Candidates, Found, Question, base_of, sums_of
 from boolab.stats.finding import Finding, level
 from boolab.stats.fixed_sequence import DEPENDENCE, Dependence
 from boolab.stats.intervals import check_confidence
@@ -30,7 +30,6 @@ from boolab.types import MICRO
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
 ORDER: Final = ("steps", "doom_loop", "tool_budget")
-FOLDS: Final = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,8 +237,9 @@ def _parts(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...]
 
 def _group(values: tuple[Any, ...], units: Ledger, question: Question) -> Group:
     clusters = clusters_of_ledger(units)
-    choice = choose(units, clusters, question)
-    folds = held_out(units, clusters, question, FOLDS) if choice.qualifies else None
+    candidates = Candidates(units, clusters, question)
+    choice = candidates.choose()
+    folds = candidates.held_out() if choice.qualifies else None
     return Group(values, units, choice, sums_of(units, choice.setting, question), folds)
 
 
