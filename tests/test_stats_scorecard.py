@@ -583,7 +583,8 @@ def test_a_table_of_the_steps_is_scored_as_the_runs_are(data: Any) -> None:
         for i in range(data.draw(st.integers(1, 6)))
     ]
     labels = {run.run_id: data.draw(st.sampled_from([True, False, None])) for run in runs}
-    called = sorted({call.name for run in runs for step in run.steps for call in step.response.tool_calls})
+    pairs = [pair for run in runs for s in run.steps for pair in zip(s.response.tool_calls, s.results, strict=True)]
+    called = sorted({call.name for call, result in pairs if result is not None})  # a table holds these alone
     by_tool = [{called[0]: None}, {called[-1]: "tool", called[0]: None}] if called else []
     identity = data.draw(st.sampled_from(["canonical", "tool", *by_tool]))
     asked: dict[str, Any] = {
