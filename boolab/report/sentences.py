@@ -49,9 +49,9 @@ WORDS: Final = {
         "neither a success nor a failure."
     ),
     "Proxy": "What stands in for success where no run has a label: that the turn ended by itself.",
-    "Lower bound": (
-        "The least share of successes that is still plausible, given how few were seen: with 20 successes and no loss "
-        "it is 86%, with 59 it is 95%."
+    "Effective sample size": (
+        "How many independent successes would tell as much. Runs of one task resemble each other, so that ten of them "
+        "tell less than ten runs of ten tasks."
     ),
     "Precision, recall": (
         "Of a detector's alarms, the share that was right; of the runs that failed, the share in which it raised one."

@@ -40,7 +40,7 @@ class Estimate(NamedTuple):
     """A value with its interval, one each for each column that was asked; NaN where it is undefined.
 
     `low` and `high` have the shape of `value`. `clusters` is how many clusters had any part in the denominator, and
-    `effective` how many of equal size they are worth.
+    `effective` the effective sample size: how many clusters of equal size would tell as much.
     """
 
     value: Array
@@ -53,7 +53,7 @@ class Estimate(NamedTuple):
 class Retained(NamedTuple):
     """The retained share of successes, with its lower confidence bound; NaN where there are no successes.
 
-    `clusters` is the number of clusters with successes, `effective` how many of equal size they are worth: what the
+    `clusters` is the number of clusters with successes, `effective` the effective sample size that the
     bound rests on.
     """
 
@@ -449,7 +449,7 @@ def retained_bound(
 
 
 def _effective(sizes: Array) -> float:
-    """How many clusters of equal size the clusters are worth: Kish's (sum m)^2 / (sum m^2).
+    """The effective sample size of clusters: Kish's (sum m)^2 / (sum m^2).
 
     If all of a cluster is lost or kept together, independently of its size, this is exactly the n of the binomial
     variance. With the bare number of clusters one large task could hide behind many small ones.
