@@ -105,7 +105,7 @@ def test_a_setting_that_cannot_be_moves_nothing(wanted: Any, said: str) -> None:
 
 def test_under_another_identity_a_threshold_stays_or_the_next_looser_takes_its_place() -> None:
     lab = CapLab(some_runs())
-    lab.setting = {"identity": "tool", "doom_loop": 7}
+    lab.setting = {"identity": "tool", "doom_loop": 6}
     lab.setting = {"identity": "canonical"}
     assert lab.setting["doom_loop"] is None  # no run repeats a call so often
     controls(lab)["boolab-scope"].value = "run"
