@@ -13,7 +13,7 @@ import pytest
 import boolab as bl
 from boolab.families import Call, Kin, Missing, Start, kin_of, parent_steps, starts_of
 from boolab.ledger import ledger_of
-from boolab.stats.family_units import agent_units
+from boolab.stats.family_units import family_units
 from boolab.stats.units import units_of
 from boolab.types import Message, Run, Step
 
@@ -121,7 +121,7 @@ def test_the_runs_of_an_agent_in_a_family_are_one_unit_with_the_familys_success(
     ledger = ledger_of(labelled, scope="run").kept()
     kin = ledger.kin()
     assert kin is not None
-    units = agent_units(ledger, kin, by_turn=False)
+    units = family_units(ledger, kin, ["agent"], by_turn=False)
     assert units.success.tolist() == [1, 1, -1, -1, 0, 0, -1, -1]
     assert units.runs["task"].tolist() == ["Find it"] * 8
     assert units.runs["run_id"].tolist() == [first.run_id] * 4 + [second.run_id] * 4
@@ -135,7 +135,7 @@ def test_a_units_peak_is_that_of_its_longest_run() -> None:
     ledger = ledger_of(bl.family(run)).kept()
     kin = ledger.kin()
     assert kin is not None
-    units = agent_units(ledger, kin, by_turn=True)
+    units = family_units(ledger, kin, ["agent"], by_turn=True)
     assert units.success.tolist() == [1, 1, -1]
     assert units.peak("steps").tolist() == [2, 4, 4]
 
@@ -147,7 +147,7 @@ def test_of_a_session_of_many_turns_a_subagent_belongs_to_the_turn_that_called_i
     ledger = ledger_of(members, scope="turn").kept()
     kin = ledger.kin()
     assert kin is not None
-    units = agent_units(ledger, kin, by_turn=True)
+    units = family_units(ledger, kin, ["agent"], by_turn=True)
     assert units.runs["agent"].tolist() == ["lead", "lead", "scout", "scout", "scout"]
     assert units.success.tolist() == [0, 1, 0, 1, -1], "the first turn ends in a call, as if it had been interrupted"
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from boolab.ledger import LABEL, TURN_PROXY, Ledger
 from boolab.stats.choose import Choice, Found, Question, base_of
+from boolab.stats.family_units import is_root
 from boolab.stats.finding import count, level, percent, shorten
 from boolab.stats.fixed_sequence import JOINT
 from boolab.stats.intervals import runs_needed
@@ -106,12 +107,13 @@ class Advice:
         """The quality of the data, and what limits the answer."""
         runs, units = self._runs, self._units
         calls = int(runs.used["tool_calls"].sum())
-        tasks = runs.runs["task"].replace("", pd.NA).nunique() if "task" in runs.runs else 0
+        tasks = units.runs["task"].replace("", pd.NA).nunique() if "task" in units.runs else 0
         of = f" of {count(tasks, 'task')}" if tasks else ", tasks not named"
         turns = f" ({count(units.n_runs, 'turn')})" if self._noun == "turn" and units.n_runs != runs.n_runs else ""
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
         yield f"Data: {count(runs.n_runs, 'run')}{turns}{of}; {size}."
         yield self._what_a_success_is()
+        yield from self._families(groups)
         yield from self._left_out()
         if self._objective != self._question.measure:
             missing = {"cost": "what a run costs", "tokens": "how many tokens a run uses"}.get(self._objective, "that")
@@ -121,6 +123,30 @@ class Advice:
         if any(group.choice.tasks < group.choice.successes for group in groups):
             yield self._dependence()
         yield "Valid for limits that the model cannot see: nothing is said about limits that it is told of."
+
+    def _families(self, groups: Sequence[Group]) -> Iterator[str]:
+        """That runs are of families, and what a setting for each agent means then."""
+        kin = self._runs.kin()
+        if kin is None:
+            return
+        if kin.missing:
+            verb = "is" if len(kin.missing) == 1 else "are"
+            yield (
+                f"{count(len(kin.missing), 'subagent')} that these runs started {verb} not on record, and not limited "
+                "here: see bl.family, or load their files too."
+            )
+        if not kin.calls:
+            return
+        started = sum(parent >= 0 for parent in kin.parent)
+        yield (
+            f"{count(started, 'run')} of them {'is' if started == 1 else 'are'} of subagents. Success belongs to the "
+            "run at the root; a limit counts as losing it if it stops any run that it holds for."
+        )
+        if len(groups) > 1:
+            yield (
+                "Each setting is for its group alone, the others without limits, and what it saves is what its own "
+                f"runs save. Together they may lose what each may: {percent(1 - self._question.keep)} each."
+            )
 
     def _dependence(self) -> str:
         """What is taken to hold of the runs of one task."""
@@ -138,15 +164,15 @@ class Advice:
         )
 
     def _what_a_success_is(self) -> str:
-        base = int(base_of(self._units).sum())
+        roots = is_root(self._units)
+        base = int((base_of(self._units) & roots).sum())
         if self._units.success_by == LABEL:
-            return (
-                f"A success is a run labelled so: {base:,} of {int((self._units.success >= 0).sum()):,} labelled runs."
-            )
+            labelled = int(((self._units.success >= 0) & roots).sum())
+            return f"A success is a run labelled so: {base:,} of {labelled:,} labelled runs."
         why = "No label is used" if self._runs.success_by == LABEL else "No label says what succeeded"
         return (
             f"{why}: a proxy stands in for success, that the {self._noun} ended by itself. {base:,} of "
-            f"{count(self._units.n_runs, self._noun)} did. Whether the work was any good, the proxy does not know."
+            f"{count(int(roots.sum()), self._noun)} did. Whether the work was any good, the proxy does not know."
         )
 
     def _left_out(self) -> Iterator[str]:
@@ -161,7 +187,7 @@ class Advice:
                 "changes nothing on record."
             )
             yield from self._own_cap()
-        unlabelled = int((units.success < 0).sum())
+        unlabelled = int(((units.success < 0) & is_root(units)).sum())
         if unlabelled:
             yield f"{count(unlabelled, 'run')} without a label count for what is spent, not for what is kept."
 

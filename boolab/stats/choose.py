@@ -16,6 +16,7 @@ import pandas as pd
 from boolab.detectors import Identities
 from boolab.grid import Axis, Grid, Settings, settings_of
 from boolab.ledger import Flags, Ints, Ledger
+from boolab.stats.family_units import is_root
 from boolab.stats.fixed_sequence import JOINT, JOINT_AXES, OFF, Dependence, PathResult, accept_values, missing, paths_of
 from boolab.tally import tally_of
 
@@ -235,4 +236,21 @@ def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[
     """The tally of one setting."""
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
     place = (0, *(0 for _ in settings.axes))
-    return {name: int(values[place]) for name, values in tally_of(units, settings).items()}
+    sums = {name: int(values[place]) for name, values in tally_of(units, settings).items()}
+    return sums if units.unit is None else sums | _kept_in_families(units, settings)
+
+
+def _kept_in_families(units: Ledger, settings: Settings) -> dict[str, int]:
+    """How many families keep their success under one setting: at least, and at most.
+
+    A family whose subagent is stopped may have kept it. One whose root is stopped has not, if calls follow.
+    """
+    good = base_of(units)
+    limits = [(axis.counter, axis.rules[0].threshold) for axis in settings.axes if axis.rules]
+    stopped = np.zeros(units.n_runs, dtype=bool)
+    for counter, threshold in limits:
+        stopped |= units.peak(counter) >= threshold
+    roots = units.where(is_root(units) & good)
+    of_roots = {name: int(values.flat[0]) for name, values in tally_of(roots, settings).items()}
+    certain = of_roots["successes"] - of_roots["kept_upper"]
+    return {"kept_lower": int((good & ~stopped).sum()), "kept_upper": int(good.sum()) - certain}

@@ -22,6 +22,7 @@ from boolab.grid import Axis, Grid, settings_of
 from boolab.ledger import LABEL, PROXY, Ledger, Scope, one_scope
 from boolab.stats.advice import Advice, Group
 from boolab.stats.choose import Candidates, Found, Question, base_of, sums_of
+from boolab.stats.family_units import family_units
 from boolab.stats.finding import Finding, level
 from boolab.stats.fixed_sequence import DEPENDENCE, Dependence
 from boolab.stats.intervals import check_confidence
@@ -113,7 +114,9 @@ def recommend(
         confidence: That this share is kept: one-sided, between 0 and 1.
         objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not tell it,
             tokens or else steps; a note says so.
-        by: Columns of the runs; each group gets a setting of its own.
+        by: Columns of the runs; each group gets a setting of its own. Where there are runs of subagents among them it
+            is the agent by default: a lead and its scouts are never given one setting in silence. The success of a
+            family is its root's, and a limit on an agent counts as losing it if it stops any of that agent's runs.
         success: What a success is: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended
             by itself. By default labels where there are any. The two are never mixed.
         grid: The values to choose from; its first axis has half of the error. By default all whole numbers of
@@ -162,12 +165,19 @@ def recommend(
     if taken:
         msg = f"by={taken[0]!r}: the result has a column of this name: rename yours in the runs or the frame"
         raise SettingError(msg)
+    named = next((name for name in grid or () if "@" in name), None)
+    if named is not None:
+        msg = f"grid: {named!r}: each agent gets a setting of its own by itself: leave {named[named.index('@') :]} out"
+        raise SettingError(msg)
     order = ORDER if grid is None else tuple(grid)
     chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
     asked: Grid = {name: [2] for name in ORDER} if chosen_from is None else chosen_from
     detectors = settings_of(asked, identity=identity).detectors()
     runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys)))
-    units = units_of_ledger(runs, success)
+    kin = runs.kin()
+    if by is None and kin is not None and kin.calls and "agent" in runs.runs:
+        keys = ["agent"]
+    units = units_of_ledger(runs, success, keys)
     measure = next(name for name in (objective, "tokens", "steps") if _told(units, name))
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence)
     for _, part in _parts(runs, keys):
@@ -185,10 +195,11 @@ def recommend(
     )
 
 
-def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None) -> Ledger:
+def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
     """What is a unit, and a success: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
 
-    The limits of the recording stay in force.
+    Families are units, as far as `by` does not keep their runs apart: see `boolab.stats.family_units`. The limits of
+    the recording stay in force.
 
     Raises:
         SettingError: if labels are asked for and there are none.
@@ -197,6 +208,9 @@ def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None) -> 
         msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
         raise SettingError(msg)
     by_proxy = success == "ended" or runs.success_by == PROXY
+    kin = runs.kin()
+    if kin is not None and kin.calls:
+        return family_units(runs, kin, by, by_turn=by_proxy).kept()
     return (runs.by_span() if by_proxy else runs).kept()
 
 
