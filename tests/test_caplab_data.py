@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.agents import policy_of
+from boolab.detectors import RepeatStreak
 from boolab.errors import SettingError
 from boolab.presets import policies
 from boolab.store.records import records_of
@@ -164,9 +166,39 @@ def test_the_recommended_setting_is_that_of_recommend(scope: Any, success: Any) 
     assert [*theirs.sentences] == found["sentences"]
 
 
+def long(n: int) -> list[Run]:
+    """Runs of up to 600 steps: the sliders have not all of that range."""
+    short = [
+        Told((" ".join("ABCDEFGHIJ"[i % 10] for i in range(100 + k)) + " -",), success=True, task=f"t{k}")
+        for k in range(n)
+    ]
+    return runs_of(*short, *(Told(("A B " * 300 + "-",), success=False, task=f"f{k}") for k in range(5)))
+
+
+def test_a_recommended_value_is_on_the_sliders_however_few_they_have() -> None:
+    runs, tables = long(70), CapTables(long(70), Question())
+    before = tables.at(Setting()).options["steps"]
+    wanted = bl.recommend(runs).setting
+    assert wanted["steps"] not in before
+    assert tables.recommended(Setting())["setting"] == wanted
+    table = tables.at(Setting())
+    assert table.options["steps"] == [*sorted({*before[:-1], wanted["steps"]}), None]
+    row = bl.recommend(runs).frame.iloc[0]
+    kept = table.answer(Setting(**wanted))["kept"]
+    assert (kept["lower"], kept["upper"], kept["of"]) == (row["kept_lower"], row["kept_upper"], row["successes"])
+
+
+def test_an_agent_is_asked_without_the_tools_that_others_call() -> None:
+    runs = [replace(run, agent="poller") for run in labelled(90)]
+    runs += [replace(run, agent="other", run_id=f"o{n}", steps=run.steps[-1:]) for n, run in enumerate(labelled(70))]
+    setting = Setting(agent="other", identity={"*": "canonical", "look": None})
+    assert CapTables(runs, Question()).recommended(setting)["sentences"]
+
+
 def test_where_nothing_qualifies_it_says_how_many_more_successes_are_needed() -> None:
     found = CapTables(labelled(20), Question()).recommended(Setting())
     assert found["setting"] is None
+    assert found["reason"] == f"needs {found['more_needed']} more successes"
     assert found["more_needed"] == bl.recommend(labelled(20))["more_needed"][0] > 0
     assert found["sentences"]
 
@@ -189,7 +221,7 @@ def test_without_labels_the_proxy_is_named() -> None:
     assert table.base["proxy"]
     assert table.base["success"] == "runs that ended by themselves"
     assert any("proxy" in note for note in table.base["notes"])
-    assert table.answer(Setting())["kept"] == {"lower": 1, "upper": 1, "of": 1, "censored": 0}
+    assert table.answer(Setting())["kept"] == {"lower": 1, "upper": 1, "of": 1}
 
 
 @given(several(LABELS))
@@ -209,7 +241,7 @@ def test_what_is_assumed_of_later_turns_is_said_where_there_are_some() -> None:
 
 def test_without_runs_there_is_an_answer_too() -> None:
     table = CapTables([], Question()).at(Setting())
-    assert table.answer(Setting())["kept"] == {"lower": 0, "upper": 0, "of": 0, "censored": 0}
+    assert table.answer(Setting())["kept"] == {"lower": 0, "upper": 0, "of": 0}
     assert table.answer(Setting())["saved"][0]["share"] is None
     assert table.base["runs"] == 0
 
@@ -232,7 +264,7 @@ def test_a_store_is_read_like_the_runs_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [None, "boocode", "naive", replace(policies["boocode"], name="mine", steps=7)])
-@pytest.mark.parametrize("identity", ["canonical", {"poll": None, "*": "raw"}])
+@pytest.mark.parametrize("identity", ["canonical", {"poll": None, "*": "raw"}, {"poll": "raw"}])
 @pytest.mark.parametrize("agent", ["all", "coder", 'it\'s "odd": #\n\x1b', "null", "1.0"])
 def test_written_down_a_setting_is_read_back(policy: Any, identity: Any, agent: str, tmp_path: Path) -> None:
     for limits in ((18, None, 3), (None, 12, None), (None, None, None)):
@@ -240,7 +272,7 @@ def test_written_down_a_setting_is_read_back(policy: Any, identity: Any, agent: 
         names: dict[str, Any] = {}
         exec(as_code(setting, policy), names)  # noqa: S102 - that it runs is what is tested
         assert names["agent"].settings == setting.limits
-        assert names["policy"].identity == (identity if isinstance(identity, str) else "ordered")
+        assert RepeatStreak.of(policy_of(names["agent"]).identity) == RepeatStreak.of(identity)
         assert ("rule" in names) == any(limit is not None for limit in limits)
         path = tmp_path / "AGENTS.md"
         path.write_text(as_front_matter(setting, policy) + "\nDo it.\n", "utf-8")
@@ -250,6 +282,8 @@ def test_written_down_a_setting_is_read_back(policy: Any, identity: Any, agent: 
         assert read.settings == setting.limits
         assert read.name == ("agent" if agent == "all" else agent)
         assert read.prompt == "Do it."
+        if "which no agent file can say" not in as_front_matter(setting, policy):
+            assert RepeatStreak.of(policy_of(read).identity) == RepeatStreak.of(identity)
 
 
 def test_the_rule_that_is_written_down_stops_where_the_setting_does() -> None:
@@ -349,14 +383,15 @@ def test_what_is_saved_is_told_in_dollars_with_its_base_and_with_what_is_left_ou
     assert (steps["saved"], steps["of"]) == (8, 16)
 
 
-@pytest.mark.parametrize("identity", ["canonical", "ordered", "raw"])
-def test_front_matter_says_what_its_policy_does_otherwise(identity: Any) -> None:
-    own = policies["boocode"].identity
+@pytest.mark.parametrize("identity", ["canonical", {"*": "raw", "poll": None}, {"poll": "raw"}])
+def test_front_matter_says_what_an_agent_file_cannot(identity: Any) -> None:
+    by_tool = identity == {"poll": "raw"}
     text = as_front_matter(Setting(doom_loop=3, identity=identity, scope="run"))
-    assert ("# Counted with calls compared by" in text) == (identity != own)
-    assert "# Counted over whole runs" in text
+    assert ("which no agent file can say" in text) == by_tool
+    assert "# The numbers count limits through whole runs" in text
+    assert "# Policy boocode ends a run at 200 steps too" in text
     plain = as_front_matter(Setting(steps=3, identity=identity))
-    assert "#" not in plain  # without a threshold nothing is compared, and limits of each turn are an agent's own
+    assert ("#" in plain) == by_tool
 
 
 def test_a_limit_that_a_policy_does_not_have_is_named_where_it_is_written_down() -> None:

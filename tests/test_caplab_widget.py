@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import ipywidgets
 import pytest
 from matplotlib.image import imread
 
@@ -48,12 +49,12 @@ def controls(lab: CapLab) -> dict[str, Any]:
 
 def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
     lab = CapLab(some_runs())
-    assert shown(lab)["answer"]["kept"] == {"lower": 3, "upper": 3, "of": 3, "censored": 0}
+    assert shown(lab)["answer"]["kept"] == {"lower": 3, "upper": 3, "of": 3}
     cap = controls(lab)["boolab-cap"]
     cap.value = 3
     assert lab.setting["steps"] == 3
     assert lab.answer == shown(lab)["answer"]
-    assert shown(lab)["answer"]["kept"] == {"lower": 1, "upper": 1, "of": 3, "censored": 0}
+    assert shown(lab)["answer"]["kept"] == {"lower": 1, "upper": 1, "of": 3}
     assert [row["run"] for row in lab.answer["rows"]] == ["r0", "r1", "r3"]
     cap.value = "off"
     assert lab.setting["steps"] is None
@@ -128,8 +129,13 @@ def test_the_recommended_setting_is_taken_on_a_click() -> None:
 def test_where_nothing_is_recommended_the_button_says_no() -> None:
     lab = CapLab(some_runs())
     button = controls(lab)["boolab-recommend"]
+    assert not button.disabled
     button.click()
     assert button.disabled
+    reason = shown(lab)["recommended"]["reason"]
+    assert reason.startswith("needs ")
+    assert button.tooltip == f"Nothing can be recommended: {reason}"
+    assert [one.value for one in lab._panel.children if isinstance(one, ipywidgets.HTML)] == [f"{button.tooltip}."]
     assert shown(lab)["recommended"]["setting"] is None
     assert lab.setting["steps"] is None
 

@@ -36,7 +36,7 @@ function numbers({ base, answer }) {
       saved.share === null ? "?" : percent(saved.saved, saved.of),
       saved.share === null ? "unknown" : `${amount(saved, saved.saved)} of ${amount(saved, saved.of)}`,
     ]),
-    ["cut", "runs cut", count(cut.n), cut.n ? `of ${count(base.runs)}, ${cutText(base, cut)}` : `of ${count(base.runs)}`],
+    ["cut", "runs stopped", count(cut.n), cut.n ? `of ${count(base.runs)}, ${cutText(base, cut)}` : `of ${count(base.runs)}`],
   ];
   return h("dl", { class: "numbers" }, cells.map(([key, label, value, detail]) =>
     h("div", { "data-key": key }, h("dt", {}, label), h("dd", {}, h("strong", {}, value), " ", h("span", { class: "quiet" }, detail)))));
@@ -144,7 +144,7 @@ function figure(data, width, act) {
   const unit = base.lengths.turns ? "steps, in the longest turn of a run" : "steps";
   put(svg, h("text", { class: "tick", x: width - SIZE.right, y: height - 4, "text-anchor": "end" }, unit),
     h("text", { class: "caption", x: SIZE.left, y: foot - 10 }, "runs by length"),
-    answer.cut.n ? h("text", { class: "caption cut", x: SIZE.left + 88, y: foot - 10 }, "cut by this setting") : null);
+    answer.cut.n ? h("text", { class: "caption cut", x: SIZE.left + 88, y: foot - 10 }, "stopped by this setting") : null);
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
     const at = ((event.clientX - box.left) / box.width) * width;
@@ -181,7 +181,7 @@ function bars({ base, answer }, x, foot) {
     const cut = answer.cut_by_length[bin];
     const range = edges[bin + 1] - edges[bin] > 1 ? `${edges[bin]}\u2013${edges[bin + 1] - 1}` : `${edges[bin]}`;
     const left = sums[bin] - cut;
-    const bar = h("g", {}, h("title", {}, `${range} steps: ${plural(sums[bin], "run")}, ${count(cut)} cut`));
+    const bar = h("g", {}, h("title", {}, `${range} steps: ${plural(sums[bin], "run")}, ${count(cut)} stopped`));
     if (left) put(bar, h("rect", { class: "left", x: from, y: foot + SIZE.bars - up(left), width: wide, height: up(left) }));
     if (cut) put(bar, h("rect", { class: "cut", x: from, y: foot + SIZE.bars - up(sums[bin]), width: wide, height: up(cut) }));
     put(group, bar);
@@ -199,7 +199,7 @@ function told({ base, answer, recommended }) {
   const parts = [
     `Step cap ${limitText(setting.steps)}: keeps ${span(kept.lower, kept.upper)} of ${count(kept.of)} ${base.success}`,
     saved.share === null ? null : `saves ${percent(saved.saved, saved.of)} of the ${saved.label}`,
-    `cuts ${count(cut.n)} of ${plural(base.runs, "run")}`,
+    `stops ${count(cut.n)} of ${plural(base.runs, "run")}`,
   ];
   const advice = recommended?.setting ? ` The recommended step cap is ${limitText(recommended.setting.steps)}.` : "";
   return `${parts.filter(Boolean).join(", ")}.${advice}`;
@@ -216,7 +216,7 @@ function ends({ base, answer }) {
     const edge = known ? `var(--ink-${reason})` : "var(--ink-3)";
     put(bar, h("span", { "data-reason": reason, title: `${reason} ${count(n)}`, style: { "flex-grow": n, background: fill, "--edge": edge } }));
     put(key, h("li", {}, h("i", { style: { background: fill, "--edge": edge }, "aria-hidden": "true" }),
-      reason === "censored" ? "cut in the record (censored)" : reason, " ", h("b", {}, count(n))));
+      reason === "censored" ? "censored: stopped by its own limit" : reason, " ", h("b", {}, count(n))));
   }
   const open = answer.open.not_identified
     ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, "run")} stopped in a turn that others follow: what would have come of the rest is open.`)
@@ -230,10 +230,10 @@ function table(data, act) {
   const { base, answer } = data;
   const several = new Set(answer.rows.map((row) => row.agent)).size > 1;
   if (Object.values(answer.setting).every((value) => value === null || typeof value === "string")) {
-    return h("section", { class: "hint" }, h("h4", {}, "No limit is set: nothing is cut, and nothing saved"),
-      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or use the recommended setting: the runs that it would have cut are listed here, each to be replayed."));
+    return h("section", { class: "hint" }, h("h4", {}, "No limit is set: nothing is stopped, and nothing saved"),
+      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or use the recommended setting: the runs that it would have stopped are listed here, each to be replayed."));
   }
-  if (!answer.cut.n) return h("section", {}, h("h4", {}, "This setting cuts no run"));
+  if (!answer.cut.n) return h("section", {}, h("h4", {}, "This setting stops no run"));
   const head = ["run", "task", several ? "agent" : null, base.proxy ? null : "the run", "stopped by"].filter(Boolean);
   const rows = answer.rows.map((row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
     h("td", { class: "name" }, visible(row.run)),
@@ -249,8 +249,8 @@ function table(data, act) {
       : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "replay"))));
   const more = answer.cut.n - rows.length;
   return h("section", { class: "cut" },
-    h("h4", {}, `The ${plural(answer.cut.n, "run")} that this setting would have cut`),
-    h("div", { class: "scroll" }, h("table", { "aria-label": "Runs that the setting cuts" },
+    h("h4", {}, `The ${plural(answer.cut.n, "run")} that this setting would have stopped`),
+    h("div", { class: "scroll" }, h("table", { "aria-label": "Runs that the setting stops" },
       h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)),
         h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "it took"),
         h("th", { scope: "col" }, h("span", { class: "only-read" }, "replay")))),
@@ -332,10 +332,12 @@ function panel(data, act) {
     return { key, input, output, shown, node: h("label", { class: `slider ${names[key]}` }, h("span", {}, label), output, input) };
   });
   const fixed = `${visible(data.base.counted_by)}. This file holds some settings; a notebook has all.`;
-  const use = data.recommended?.setting
-    ? h("button", { class: "boolab-recommend", type: "button", onclick: () => act.choose(data.recommended.setting) }, "use the recommended setting")
+  const { setting: wanted, reason } = data.recommended ?? {};
+  const why = reason ? `Nothing can be recommended: ${visible(reason)}` : null;
+  const use = data.recommended
+    ? h("button", { class: "boolab-recommend", type: "button", disabled: !wanted, title: why, onclick: () => act.choose(wanted) }, "use the recommended setting")
     : null;
-  const node = h("div", { class: "panel" }, sliders.map((one) => one.node), use, h("p", { class: "quiet" }, fixed));
+  const node = h("div", { class: "panel" }, sliders.map((one) => one.node), use, why && h("p", { class: "quiet boolab-why" }, `${why}.`), h("p", { class: "quiet" }, fixed));
   return {
     node,
     follow(setting) {

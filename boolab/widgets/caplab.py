@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from boolab.widgets.opening import OpensRuns, replay_parts
 from boolab.widgets.page import Part
 from boolab.widgets.shown import View
 
+_USE: Final = "use the recommended setting"
 _IN_PAGE: Final = 20
 """How many of the runs that are cut a page holds to be replayed, and lists."""
 _OFF: Final = ("no limit", "off")
@@ -78,7 +80,7 @@ class CapLab(OpensRuns):
         >>> lab = CapLab([run])
         >>> lab.setting = {"steps": 1}
         >>> lab.answer["kept"], lab.answer["rows"][0]["at"]
-        ({'lower': 0, 'upper': 0, 'of': 1, 'censored': 0}, 1)
+        ({'lower': 0, 'upper': 0, 'of': 1}, 1)
     """
 
     def __init__(
@@ -181,7 +183,9 @@ class CapLab(OpensRuns):
             ),
             "agent": ipywidgets.Dropdown(options=agents, value=ALL, description="agent", layout=wide),
         }  # fmt: skip
-        self._button = ipywidgets.Button(description="use the recommended setting", layout={"width": "auto"})
+        self._button = ipywidgets.Button(description=_USE, layout={"width": "auto"})
+        self._why = ipywidgets.HTML()
+        self._why.add_class("boolab-why")
         self._button.on_click(lambda _: self._take_recommended())
         self._button.add_class("boolab-recommend")
         for name, slider in self._sliders.items():
@@ -189,7 +193,9 @@ class CapLab(OpensRuns):
         for name, choice in self._choices.items():
             choice.add_class(f"boolab-{name}")
         controls = [*self._sliders.values(), *self._choices.values()]
-        self._panel = ipywidgets.VBox([*controls, self._button], layout={"flex": "0 1 290px", "min_width": "240px"})
+        self._panel = ipywidgets.VBox(
+            [*controls, self._button, self._why], layout={"flex": "0 1 290px", "min_width": "240px"}
+        )
         self._panel.add_class("boolab-caplab-panel")
         self._fill_sliders(self._setting)
         for control in controls:
@@ -257,7 +263,7 @@ class CapLab(OpensRuns):
     def _begin_search(self) -> None:
         """Look for the recommended setting beside all else, if there is an event loop to do it beside."""
         found = self._tables.found(self._setting)
-        self._button.disabled = found is not None and found["setting"] is None
+        self._say_why(found)
         if found is not None or self._search is not None:
             return
         try:
@@ -267,21 +273,30 @@ class CapLab(OpensRuns):
         self._search = loop.create_task(self._find(self._setting))
         self._refresh()
 
+    def _say_why(self, found: Mapping[str, Any] | None) -> None:
+        """Whether there is a recommended setting to use, and, where there is none, why."""
+        reason = None if found is None else found["reason"]
+        self._button.disabled = reason is not None
+        self._button.tooltip = "" if reason is None else f"Nothing can be recommended: {reason}"
+        self._why.value = "" if reason is None else f"Nothing can be recommended: {html.escape(reason)}."
+
     async def _find(self, setting: Setting) -> None:
         try:
             await asyncio.to_thread(self._tables.recommended, setting)
         finally:
             self._search = None
+            with self._holding():
+                self._fill_sliders(self._setting)  # which may have got the recommended values
             self._refresh()
         self._begin_search()  # the user may be elsewhere by now
 
     def _take_recommended(self) -> None:
-        found = self.recommended["setting"]
-        self._button.disabled = found is None
-        if found is None:
+        found = self.recommended
+        self._say_why(found)
+        if found["setting"] is None:
             self._refresh()
         else:
-            self.setting = found
+            self.setting = found["setting"]
 
     # --- Without a kernel, and without JavaScript ---------------------------------------------------------------------
 
@@ -308,12 +323,13 @@ class CapLab(OpensRuns):
 
     def _text(self) -> str:
         table, answer = self._tables.at(self._setting), self.answer
+        stopped = answer["cut"]
         found = self._tables.found(self._setting)
         lines = [
             f"Setting: {said(self._setting)}.",
             f"Kept: {kept_said(answer['kept'])} {table.base['success']}.",
             *(f"Saved: {saved_said(saved)}." for saved in answer["saved"]),
-            f"Cut: {count(answer['cut']['n'], 'run')}, {answer['cut']['succeeded']} of them successes.",
+            f"Stopped: {count(stopped['n'], 'run')}, {stopped['succeeded']} of them {table.base['success']}.",
             *([] if found is None else found["sentences"]),
             *table.base["notes"],
         ]

@@ -9,12 +9,13 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from boolab.detectors import Identities
 from boolab.errors import SettingError
-from boolab.frames import Runs, as_runs
+from boolab.frames import Runs, as_runs, tools_called
 from boolab.grid import settings_of
 from boolab.ledger import LABEL, Ledger, check_scope, ledger_of
 from boolab.stats.finding import clean
-from boolab.stats.recommend import ORDER, recommend
+from boolab.stats.recommend import recommend
 from boolab.types import Run
 from boolab.widgets.caplab_setting import ALL, AXES, Limits, Setting, identity_words
 from boolab.widgets.caplab_table import CapTable, Question, values_of
@@ -42,7 +43,7 @@ class CapTables:
         >>> run = run_sync(None, "Look", model=ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."]))
         >>> tables = CapTables(run, Question())
         >>> tables.at(Setting()).answer(Setting(steps=1))["kept"]
-        {'lower': 0, 'upper': 0, 'of': 1, 'censored': 0}
+        {'lower': 0, 'upper': 0, 'of': 1}
     """
 
     def __init__(self, runs: Runs, question: Question) -> None:
@@ -50,6 +51,7 @@ class CapTables:
         if question.success == "label" and listed and all(run.success is None for run in listed):
             msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
             raise SettingError(msg)
+        self._as_given = listed
         if question.success == "ended":
             listed = [dataclasses.replace(run, success=None) for run in listed]
         self.runs: list[Run] = listed
@@ -79,7 +81,11 @@ class CapTables:
 
     def _counted(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
-        values = {name: values_of(name, _peak(of_all, counter)) for name, counter in self._counters(setting).items()}
+        also = (self.found(setting) or {}).get("setting") or {}
+        values = {
+            name: values_of(name, _peak(of_all, counter), also.get(name))
+            for name, counter in self._counters(setting).items()
+        }
         which = np.asarray(of_all.runs["agent"].to_numpy() == setting.agent, dtype=bool)
         ledger = of_all if setting.agent == ALL else of_all.where(which)
         return CapTable(ledger, values, setting, self.question)
@@ -105,33 +111,43 @@ class CapTables:
             setting: Its limits do not matter.
 
         Returns:
-            `setting` (by axis; None if nothing qualifies), `sentences`, `notes`, `tasks`, `keep`, `confidence`
-            and `more_needed`.
+            `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words; None if there
+            is one), `sentences`, `notes`, `tasks`, `keep`, `confidence` and `more_needed`.
         """
         key = _where(setting)
         if key not in self._found:
-            self._found[key] = self._recommendation(setting)
+            found = self._recommendation(setting)
+            self._found[key] = found
+            limits = found["setting"] or {}
+            if any(value not in self.at(setting).options[name] for name, value in limits.items()):
+                self._tables.pop(key, None)  # its sliders get these values too
+                self.at(setting)
         return self._found[key]
 
     def _recommendation(self, setting: Setting) -> dict[str, Any]:
-        asked, table = self.question, self.at(setting)
-        runs = self.runs if setting.agent == ALL else [run for run in self.runs if run.agent == setting.agent]
-        said = {"keep": asked.keep, "confidence": asked.confidence, "setting": None, "tasks": 0}
-        if table.ledger.success_by == LABEL and all(run.success is None for run in runs):
-            return {**said, "sentences": ["No run of this agent has a label: nothing is recommended."], "notes": []}
-        whole = all(table.whole.values())
-        grid = None if whole else {name: table.options[name][:-1] for name in ORDER}
+        """What `recommend` says of the same runs and arguments: what a slider has makes no difference to it."""
+        asked = self.question
+        runs = [run for run in self._as_given if setting.agent in (ALL, run.agent)]
+        said: dict[str, Any] = {
+            "keep": asked.keep, "confidence": asked.confidence, "setting": None, "tasks": 0, "notes": [],
+        }  # fmt: skip
+        if self.ledger(setting).success_by == LABEL and all(run.success is None for run in runs):
+            return {
+                **said,
+                "reason": "no run of this agent has a label",
+                "sentences": ["No run of this agent has a label: nothing is recommended."],
+            }
         found = recommend(
-            runs, asked.keep, asked.confidence, asked.objective, grid=grid, scope=setting.scope,
-            identity=setting.identity,
+            runs, asked.keep, asked.confidence, asked.objective, success=asked.success, scope=setting.scope,
+            identity=_known_to(runs, setting.identity),
         )  # fmt: skip
         row = found.frame.iloc[0]
-        notes = [] if whole else ["Chosen among the values that the sliders have."]
-        if asked.policy is not None:
-            notes.append("It is about the three limits alone, without the further ones of the policy.")
+        alone = "It is about the three limits alone, without the further ones of the policy."
+        notes = [] if asked.policy is None else [alone]
         return {
             **said,
             "setting": {name: found.setting[name] for name in AXES} if row["qualifies"] else None,
+            "reason": None if row["qualifies"] else _why_none(row),
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [clean(sentence) for sentence in found.sentences],
@@ -202,6 +218,20 @@ def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: C
 
 def _where(setting: Setting) -> Hashable:
     return identity_words(setting.identity), setting.scope, setting.agent
+
+
+def _why_none(row: Any) -> str:  # noqa: ANN401 - a row of a frame
+    """Why nothing is recommended, in a few words."""
+    n = int(row["more_needed"])
+    return f"needs {n:,} more success{'' if n == 1 else 'es'}" if n else "no limit qualifies"
+
+
+def _known_to(runs: Iterable[Run], identity: Identities) -> Identities:
+    """An identity without the tools that these runs do not call: another agent does."""
+    if isinstance(identity, str):
+        return identity
+    called = tools_called(runs)
+    return {tool: one for tool, one in identity.items() if tool == "*" or tool in called}
 
 
 def _peak(ledger: Ledger, counter: str) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from boolab.detectors import IDENTITIES, Identities
+from boolab.detectors import IDENTITIES, Identities, identity_of
 from boolab.ledger import Scope
 from boolab.policy import Policy
 from boolab.presets import get_policy, policies
@@ -73,29 +73,23 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
     Example:
         >>> names = {}
         >>> exec(as_code(Setting(steps=18, doom_loop=3)), names)
-        >>> names["agent"].steps, names["agent"].tool_budget, str(names["rule"])
-        (18, None, 'max_steps(18) | doom_loop(3, canonical)')
+        >>> names["agent"].steps, names["agent"].identity, str(names["rule"])
+        (18, 'canonical', 'max_steps(18) | doom_loop(3, canonical)')
     """
-    name = "agent" if setting.agent in (ALL, "") else setting.agent
     base, known = _named(policy)
-    own = get_policy(base).identity == setting.identity or not isinstance(setting.identity, str)
-    lines = [] if own else ["from dataclasses import replace", ""]
+    identity, exempt = _by_agent(setting.identity)
+    changes = ["ceiling=None"] if _beyond_ceiling(setting, base) else []
+    changes += [] if identity is not None else [f"identity={setting.identity!r}"]
+    lines = ["from dataclasses import replace", ""] if changes else []
     lines += ["import boolab as bl", ""]
-    if not known:
-        lines.append("# Put your own policy in place of this preset.")
-    lines.append(
-        f"policy = bl.policies[{base!r}]"
-        if own
-        else f"policy = replace(bl.policies[{base!r}], identity={setting.identity!r})"
-    )
-    if not isinstance(setting.identity, str):
-        counted = identity_words(setting.identity)
-        lines.append(f"# Counted with calls compared by {counted!r}; a policy has one identity for all tools.")
-    if setting.scope == "run":
-        lines.append("# The numbers are for limits on whole runs; those of an agent count anew in each turn.")
-    lines += [f"# {line}" for line in _unheard(setting, base)]
-    limits = [f"    {axis}={value}," for axis, value in setting.limits.items()]
-    lines += ["agent = bl.Agent(", f"    {name!r},", *limits, "    policy=policy,", ")"]
+    lines += [] if known else ["# Put your own policy in place of this preset."]
+    lines += [f"# {line}" for line in (*_unheard(setting, base), *_per_turn(setting))]
+    lines += ["agent = bl.Agent(", f"    {_name(setting)!r},"]
+    lines += [f"    {axis}={value}," for axis, value in setting.limits.items()]
+    lines += [] if identity is None else [f"    identity={identity!r},"]
+    lines += [f"    exempt={exempt!r},"] if exempt and identity is not None else []
+    own = f"replace(bl.policies[{base!r}], {', '.join(changes)})" if changes else repr(base)
+    lines += [f"    policy={own},", ")"]
     rules = {
         "steps": "bl.max_steps({})",
         "doom_loop": "bl.doom_loop({}, " + repr(setting.identity) + ")",
@@ -108,39 +102,78 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_front_matter(setting: Setting, policy: str | Policy | None = None) -> str:
+def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes: Sequence[str] = ()) -> str:
     """A setting as the front matter of an agent file: what `load_agents` reads.
+
+    What an agent file cannot say, so that the numbers of the setting are not reached by it, is in comments.
 
     Args:
         setting: The setting.
         policy: The policy that the agent gets; None for the default.
+        notes: What else is to be said, as comments.
 
     Returns:
         Some lines, from `---` to `---`.
 
     Example:
-        >>> print(as_front_matter(Setting(steps=18, doom_loop=3, agent="coder", identity="ordered")), end="")
+        >>> identity = {"*": "canonical", "wait_for_build": None}
+        >>> print(as_front_matter(Setting(steps=18, doom_loop=3, agent="coder", identity=identity)), end="")
         ---
         name: coder
         steps: 18
         tool_budget: none
         doom_loop: 3
+        identity: canonical
+        exempt: [wait_for_build]
         policy: boocode
         ---
     """
-    name = "agent" if setting.agent in (ALL, "") else setting.agent
     base, known = _named(policy)
-    lines = ["---", f"name: {_yaml(name)}"]
+    identity, exempt = _by_agent(setting.identity)
+    lines = ["---", f"name: {_yaml(_name(setting))}", *(f"# {line}" for line in notes)]
     lines += [f"{axis}: {'none' if value is None else value}" for axis, value in setting.limits.items()]
+    if identity is None:
+        lines.append(
+            f"# Counted with calls compared by {identity_words(setting.identity)}, which no agent file can say."
+        )
+    else:
+        lines.append(f"identity: {identity}")
+        lines += [f"exempt: [{', '.join(map(_yaml, exempt))}]"] if exempt else []
     lines.append(f"policy: {base}" + ("" if known else "  # put your own policy in place of this preset"))
-    same = get_policy(base).identity
-    if same != setting.identity and setting.doom_loop is not None:
-        counted = identity_words(setting.identity)
-        lines.append(f"# Counted with calls compared by {counted}; this policy compares by {identity_words(same)}.")
-    lines += [f"# {line}" for line in _unheard(setting, base)]
-    if setting.scope == "run":
-        lines.append("# Counted over whole runs; an agent's limits count anew in each turn.")
+    lines += [f"# {line}" for line in (*_unheard(setting, base), *_per_turn(setting))]
+    if _beyond_ceiling(setting, base):
+        ceiling = get_policy(base).ceiling
+        lines.append(
+            f"# Policy {base} ends a run at {ceiling:,} steps too; the numbers are those without that ceiling."
+        )
     return "\n".join([*lines, "---"]) + "\n"
+
+
+def _name(setting: Setting) -> str:
+    return "agent" if setting.agent in (ALL, "") else setting.agent
+
+
+def _by_agent(identity: Identities) -> tuple[str | None, list[str]]:
+    """An identity as agents have it: one for all tools, and those that are exempt; None if it is another."""
+    same, by_tool = identity_of(identity)
+    exempt = [tool for tool, one in by_tool if one is None]
+    return (same, exempt) if len(exempt) == sum(one != same for _, one in by_tool) else (None, [])
+
+
+def _beyond_ceiling(setting: Setting, policy: str) -> bool:
+    """Whether the policy's ceiling would stop runs that the setting lets go on."""
+    most = get_policy(policy).ceiling
+    return most is not None and (setting.steps is None or setting.steps > most)
+
+
+def _per_turn(setting: Setting) -> list[str]:
+    """What the numbers count otherwise than an agent does."""
+    if setting.scope != "run":
+        return []
+    return [
+        "The numbers count limits through whole runs; an agent's start anew in each turn, so that runs of several",
+        "turns do not give these numbers.",
+    ]
 
 
 def _named(policy: str | Policy | None) -> tuple[str, bool]:
@@ -156,7 +189,7 @@ def _unheard(setting: Setting, policy: str) -> list[str]:
     """What a policy does not have of what is set."""
     order = get_policy(policy).order
     missing = [axis for axis, value in setting.limits.items() if value is not None and axis not in order]
-    return [f"Policy {policy} knows no {LABELS[axis]}: there it has no effect." for axis in missing]
+    return [f"Policy {policy} knows no {LABELS[axis]}: the numbers are not reached by it." for axis in missing]
 
 
 def _yaml(name: str) -> str:
@@ -207,7 +240,7 @@ def kept_said(kept: Mapping[str, int]) -> str:
     """What is kept, with its base.
 
     Example:
-        >>> kept_said({"lower": 81, "upper": 83, "of": 84, "censored": 0})
+        >>> kept_said({"lower": 81, "upper": 83, "of": 84})
         '81-83 of 84 (96.4% to 98.8%)'
     """
     lower, upper, base = kept["lower"], kept["upper"], kept["of"]

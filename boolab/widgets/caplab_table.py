@@ -149,7 +149,6 @@ class CapTable:
                 "lower": sums["kept_lower"],
                 "upper": sums["kept_upper"],
                 "of": sums["successes"],
-                "censored": sums["successes_censored"],
             },
             "saved": [self._saved(name, sums) for name in dict.fromkeys((self.measure, "steps"))],
             "cut": {
@@ -362,15 +361,22 @@ def _by_axes(sums: Sums, settings: Settings) -> Sums:
     return {name: values[0].transpose(*named, *own)[(..., *(0 for _ in own))].copy() for name, values in sums.items()}
 
 
-def values_of(name: str, peak: int) -> Values:
-    """The values of an axis up to the largest count: all whole numbers, or, where those are many, ever fewer."""
+def values_of(name: str, peak: int, also: int | None = None) -> Values:
+    """The values of an axis up to the largest count: all whole numbers, or, where those are many, ever fewer.
+
+    Args:
+        name: The axis.
+        peak: The largest count.
+        also: A value that must be among them.
+    """
     least, most = _LEAST[name], _MOST[name]
     top = max(peak, least)
     if top - least < most:
-        return Values(list(range(least, top + 1)), whole=True)
+        return Values(list(range(least, max(top, also or 0) + 1)), whole=True)
     head = most // 2
     tail = np.geomspace(least + head, top, most - head).round().astype(int)
-    return Values(sorted({*range(least, least + head), *tail.tolist()}), whole=False)
+    wanted = () if also is None else (also,)
+    return Values(sorted({*range(least, least + head), *tail.tolist(), *wanted}), whole=False)
 
 
 def _extent(ledger: Ledger, places: Places) -> Ints:

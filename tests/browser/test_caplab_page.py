@@ -45,7 +45,7 @@ def test_sliders_change_the_numbers_the_bars_and_the_table(page_of: PageOf, them
     assert kept(page) == "2"
     expect(page.locator('.stops [data-reason="doom_loop"]')).to_have_attribute("title", "doom_loop 2")
     expect(page.locator(".run-row").first.locator(".wrong")).to_have_text("success lost")
-    expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile("cuts 2 of 5 runs"))
+    expect(page.locator(".figure")).to_have_attribute("aria-label", re.compile("stops 2 of 5 runs"))
 
 
 def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: PageOf) -> None:
@@ -98,6 +98,14 @@ def test_nothing_is_wider_than_the_page(page_of: PageOf, width: int, zoom: int) 
     page = page_of(shown, width=width, zoom=zoom)
     expect(page.locator(".run-row").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_a_button_that_does_nothing_says_why(page_of: PageOf) -> None:
+    page = page_of(lab())
+    why = f"Nothing can be recommended: needs {lab().recommended['more_needed']} more successes"
+    expect(page.locator(".boolab-recommend")).to_be_disabled()
+    expect(page.locator(".boolab-recommend")).to_have_attribute("title", why)
+    expect(page.locator(".boolab-why")).to_have_text(f"{why}.")
 
 
 def test_without_javascript_there_are_words_and_a_picture(page_of: PageOf) -> None:
