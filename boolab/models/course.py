@@ -162,10 +162,10 @@ class Rules:
         if not self.known_tokens:
             return UNKNOWN_USAGE
         if self.price is None:
-            return _make(Usage, (inputs, outputs, cached, None, None))
+            return _make(Usage, (inputs, outputs, cached, None, None, None, None))
         new, again, out = self.price
         cost = round((inputs - cached) * new + cached * again + outputs * out)
-        return _make(Usage, (inputs, outputs, cached, None, cost))
+        return _make(Usage, (inputs, outputs, cached, None, cost, None, None))
 
 
 _NO_TOKENS: Final = Tokens(prompt=Distribution(median=0), output=Distribution(median=0))
@@ -316,7 +316,7 @@ class Course:
         if rules.first_tokens is not None:
             first = min(rules.first_tokens[slots >> 3 * _BITS & _SLOT], duration)
         text = rules.texts[slots >> 4 * _BITS & _SLOT]
-        response = _make(Response, (text, calls, "tool_calls", usage, "", first, None, ""))
+        response = _make(Response, (text, calls, "tool_calls", usage, "", first, None, "", None))
         steps.append(_make(Planned, (response, results, hazard, random(), slots >> 5 * _BITS, duration)))
 
     def _after_error(self, start: str) -> tuple[Tool, float, tuple[ToolCall, ...], tuple[ToolResult, ...]]:
