@@ -13,6 +13,9 @@ import boolab as bl
 from boolab.data import data_path
 from boolab.errors import SettingError
 from boolab.types import Run
+from boolab.widgets.caplab_data import CapTables
+from boolab.widgets.caplab_setting import Setting
+from boolab.widgets.caplab_table import Question
 
 FOLDER = data_path("datasets") / "families"
 
@@ -100,3 +103,29 @@ def test_subagents_that_are_not_on_record_are_said(runs: list[Run]) -> None:
 def test_one_family_is_one_cluster_in_survival_and_its_agents_are_told_apart(runs: list[Run]) -> None:
     frame = bl.survival(runs, by="agent").frame
     assert set(frame["agent"]) == {"lead", "scout"}
+
+
+@pytest.mark.parametrize("agent", ["lead", "scout"])
+@pytest.mark.parametrize("cap", [5, 13, 21])
+def test_what_caplab_shows_of_an_agent_is_what_counterfactual_says_of_it(runs: list[Run], agent: str, cap: int) -> None:
+    tables = CapTables(runs, Question())
+    setting = Setting(steps=cap, agent=agent)
+    shown = tables.at(setting).answer(setting)
+    told = bl.counterfactual(runs, grid={f"steps@{agent}": [cap]}, by="agent", tally=True).set_index("agent").loc[agent]
+    assert shown["kept"]["lower"] == told["kept_lower"]
+    assert shown["kept"]["upper"] == told["kept_upper"]
+    assert shown["kept"]["of"] == told["successes"]
+    # Of scouts that a lead would have called after one that is stopped nobody knows whether they are begun.
+    assert shown["saved"][-1]["saved"] == told["saved_steps_lower"] <= told["saved_steps_upper"]
+
+
+def test_caplab_recommends_for_one_agent_at_a_time_and_begins_with_the_root(runs: list[Run]) -> None:
+    lab = bl.CapLab(runs, keep=0.9)
+    assert lab.setting["agent"] == "lead"
+    frame = bl.recommend(runs, keep=0.9).frame.set_index("agent")
+    for agent in ("lead", "scout"):
+        found = CapTables(runs, Question(keep=0.9)).recommended(Setting(agent=agent))
+        assert found["setting"]["steps"] == frame.loc[agent, "step_cap"]
+        assert all(sentence.startswith(f"{agent}: ") for sentence in found["sentences"])
+    with pytest.raises(SettingError, match="one agent has to be chosen: 'lead', 'scout'"):
+        lab.setting = {"agent": "all"}

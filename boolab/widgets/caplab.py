@@ -55,6 +55,10 @@ class CapLab(OpensRuns):
     limits that the model cannot see. The numbers are those of `counterfactual(..., tally=True)`, the recommended
     setting is that of `recommend`.
 
+    Where there are runs of subagents, the limits are those of one agent at a time, at first of the one that families
+    begin with: what it shows is what `counterfactual(..., grid={"steps@lead": ...}, by="agent")` says of its runs, with
+    what is saved for certain.
+
     Args:
         runs: A run, runs, or the path of a store.
         policy: Whose order of precedence, identity and further limits hold; None for the canonical identity and none.
@@ -103,7 +107,8 @@ class CapLab(OpensRuns):
         self._search: asyncio.Task[None] | None = None
         own = "canonical" if policy is None else get_policy(policy).identity
         own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
-        self._setting = Setting(identity=own if identity is None else identity, scope=own_scope)
+        agent = self._tables.roots[0] if self._tables.roots else ALL
+        self._setting = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
         self._make_controls()
         self._figure = _Figure(self._data_of(self._setting))
         super().__init__(self._figure, {run.run_id: run for run in reversed(listed)})
@@ -171,7 +176,9 @@ class CapLab(OpensRuns):
             )
             for name in AXES
         }
-        agents = [("all", ALL), *((clean(name) or "no name", name) for name in self._tables.agents if name != ALL)]
+        agents = [(clean(name) or "no name", name) for name in self._tables.agents if name != ALL]
+        if not self._tables.roots:
+            agents.insert(0, ("all", ALL))
         self._choices = {
             "identity": ipywidgets.Dropdown(
                 options=identity_names(self._setting.identity), value=self._setting.identity, description="same call",
@@ -181,7 +188,7 @@ class CapLab(OpensRuns):
                 options=[("each turn", "turn"), ("whole run", "run")], value=self._setting.scope,
                 description="limits per", layout=wide,
             ),
-            "agent": ipywidgets.Dropdown(options=agents, value=ALL, description="agent", layout=wide),
+            "agent": ipywidgets.Dropdown(options=agents, value=self._setting.agent, description="agent", layout=wide),
         }  # fmt: skip
         self._button = ipywidgets.Button(description=_USE, layout={"width": "auto"})
         self._why = ipywidgets.HTML()

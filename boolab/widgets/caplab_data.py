@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from boolab.detectors import Identities
 from boolab.errors import SettingError
 from boolab.frames import Runs, as_runs, tools_called
-from boolab.grid import settings_of
+from boolab.grid import Axis, settings_of
 from boolab.ledger import LABEL, Ledger, check_scope, ledger_of
-from boolab.stats.finding import clean
+from boolab.stats.finding import clean, shorten
 from boolab.stats.recommend import recommend
 from boolab.types import Run
 from boolab.widgets.caplab_setting import ALL, AXES, Limits, Setting, identity_words
@@ -57,6 +58,8 @@ class CapTables:
         self.runs: list[Run] = listed
         self.question = question
         self.agents = list(dict.fromkeys(run.agent for run in listed))
+        self.roots = _agents_of_roots(listed)
+        """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
         self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
         self._found: dict[Hashable, dict[str, Any]] = {}
@@ -75,6 +78,10 @@ class CapTables:
         """
         if setting.agent != ALL and setting.agent not in self.agents:
             msg = f"agent={setting.agent!r}: no run is of this agent: {', '.join(map(repr, [ALL, *self.agents]))}"
+            raise SettingError(msg)
+        if setting.agent == ALL and self.roots:
+            names = ", ".join(map(repr, self.agents))
+            msg = f"agent={ALL!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
             raise SettingError(msg)
         check_scope(setting.scope)
         return _kept(self._tables, _where(setting), _KEPT_TABLES, lambda: self._counted(setting))
@@ -127,7 +134,7 @@ class CapTables:
     def _recommendation(self, setting: Setting) -> dict[str, Any]:
         """What `recommend` says of the same runs and arguments: what a slider has makes no difference to it."""
         asked = self.question
-        runs = [run for run in self._as_given if setting.agent in (ALL, run.agent)]
+        runs = [run for run in self._as_given if self.roots or setting.agent in (ALL, run.agent)]
         said: dict[str, Any] = {
             "keep": asked.keep, "confidence": asked.confidence, "setting": None, "tasks": 0, "notes": [],
         }  # fmt: skip
@@ -139,18 +146,21 @@ class CapTables:
             }
         found = recommend(
             runs, asked.keep, asked.confidence, asked.objective, success=asked.success, scope=setting.scope,
-            identity=_known_to(runs, setting.identity),
+            identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
         )  # fmt: skip
-        row = found.frame.iloc[0]
+        row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
+        chosen = {name: row[Axis(name, (), ()).column] for name in AXES}
         alone = "It is about the three limits alone, without the further ones of the policy."
         notes = [] if asked.policy is None else [alone]
         return {
             **said,
-            "setting": {name: found.setting[name] for name in AXES} if row["qualifies"] else None,
+            "setting": {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
+            if row["qualifies"]
+            else None,
             "reason": None if row["qualifies"] else _why_none(row),
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
-            "sentences": [clean(sentence) for sentence in found.sentences],
+            "sentences": [clean(said) for said in found.sentences if not self.roots or _is_about(said, setting)],
             "notes": [*notes, *map(clean, found.notes)],
         }
 
@@ -214,6 +224,19 @@ def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: C
             kept.popitem(last=False)
     kept.move_to_end(key)
     return kept[key]
+
+
+def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
+    """The agents of the runs that families began with, if any run was started by another one of these."""
+    ids = {run.run_id for run in runs}
+    if not any(run.parent_run_id in ids for run in runs):
+        return []
+    return [agent for agent, _ in Counter(run.agent for run in runs if run.parent_run_id not in ids).most_common()]
+
+
+def _is_about(sentence: str, setting: Setting) -> bool:
+    """Whether a sentence of a recommendation by agent is about the agent of a setting."""
+    return sentence.startswith(f"{shorten(setting.agent)}: ")
 
 
 def _where(setting: Setting) -> Hashable:
