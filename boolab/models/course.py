@@ -316,7 +316,7 @@ class Course:
         if rules.first_tokens is not None:
             first = min(rules.first_tokens[slots >> 3 * _BITS & _SLOT], duration)
         text = rules.texts[slots >> 4 * _BITS & _SLOT]
-        response = _make(Response, (text, calls, "tool_calls", usage, "", first, None, "", None))
+        response = _make(Response, (text, calls, "tool_calls", usage, "", first, None, "", ""))
         steps.append(_make(Planned, (response, results, hazard, random(), slots >> 5 * _BITS, duration)))
 
     def _after_error(self, start: str) -> tuple[Tool, float, tuple[ToolCall, ...], tuple[ToolResult, ...]]:
