@@ -116,7 +116,9 @@ def test_what_caplab_shows_of_an_agent_is_what_counterfactual_says_of_it(runs: l
     assert shown["kept"]["upper"] == told["kept_upper"]
     assert shown["kept"]["of"] == told["successes"]
     # Of scouts that a lead would have called after one that is stopped nobody knows whether they are begun.
-    assert shown["saved"][-1]["saved"] == told["saved_steps_lower"] <= told["saved_steps_upper"]
+    assert told["saved_steps_lower"] <= shown["saved"][-1]["saved"] <= told["saved_steps_upper"]
+    if agent == "lead":
+        assert told["saved_steps_lower"] == told["saved_steps_upper"]
 
 
 def test_caplab_recommends_for_one_agent_at_a_time_and_begins_with_the_root(runs: list[Run]) -> None:

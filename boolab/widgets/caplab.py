@@ -56,8 +56,8 @@ class CapLab(OpensRuns):
     setting is that of `recommend`.
 
     Where there are runs of subagents, the limits are those of one agent at a time, at first of the one that families
-    begin with: what it shows is what `counterfactual(..., grid={"steps@lead": ...}, by="agent")` says of its runs, with
-    what is saved for certain.
+    begin with. What is kept is what `counterfactual(..., grid={"steps@lead": ...}, by="agent")` says of its runs; what
+    is saved is the part that is cut off these runs, as if each of them were begun.
 
     Args:
         runs: A run, runs, or the path of a store.
