@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -317,3 +318,21 @@ FAMILIES: list[Script] = [
     [["a"]] * 3,
     [[("clerk", [[("scout", [["b"]] * 3)], ["a"]])], ["a"], ["b"]],
 ]
+
+
+def test_workers_read_families_that_are_in_one_part_and_refuse_others_by_name(tmp_path: Path) -> None:
+    runs = [run for script in FAMILIES for run in Family(script).run({})]
+    grid = {"steps": [1, 2, None]}
+    expected = ask(runs, grid=grid, tally=True)
+    bl.save_runs(runs, tmp_path / "runs.parquet")
+    with ThreadPoolExecutor(2) as pool:
+        found = ask(tmp_path / "runs.parquet", grid=grid, tally=True, client=pool, progress=False)
+        pd.testing.assert_frame_equal(found, expected)
+        apart = tmp_path / "apart"
+        apart.mkdir()
+        alone = [replace(run, subagents=()) for run in runs]
+        bl.save_runs([run for run in alone if run.agent == "lead"], apart / "leads.parquet")
+        bl.save_runs([run for run in alone if run.agent != "lead"], apart / "others.parquet")
+        pd.testing.assert_frame_equal(ask(apart, grid=grid, tally=True), expected)
+        with pytest.raises(SettingError, match="are in several parts of the data.*leave client out"):
+            ask(apart, grid=grid, tally=True, client=pool, progress=False)
