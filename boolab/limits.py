@@ -20,7 +20,8 @@ AXIS_OF: Final[Mapping[str, str]] = {
     "time_budget": "max_time",
 }
 """The axis of a grid that stands for a policy's limit, where it has another name."""
-_LIMIT_OF: Final = {axis: limit for limit, axis in AXIS_OF.items()}
+LIMIT_OF: Final[Mapping[str, str]] = {axis: limit for limit, axis in AXIS_OF.items()}
+"""The policy's limit that such an axis stands for."""
 NEVER: Final = 1 << 62
 """A threshold that no counter reaches."""
 
@@ -95,7 +96,7 @@ def thresholds_of(policy: Policy, axis: str, value: Any) -> tuple[Threshold | No
         >>> tuple(map(str, thresholds_of(policy, "steps", 3)))
         ('None', 'max_responses(3)')
     """
-    name = _LIMIT_OF.get(axis, axis)
+    name = LIMIT_OF.get(axis, axis)
     if axis == "steps" and value == 0:
         if policy.zero_steps in ("unlimited", "default"):
             what = "no limit" if policy.zero_steps == "unlimited" else f"the default, {policy.steps}"

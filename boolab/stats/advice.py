@@ -26,6 +26,8 @@ _NAMES: Final = {
     "max_cost": "a cost budget of ${:,}",
     "max_time": "a time budget of {:,} s",
 }
+_EXAMPLE: Final = 20
+"""A value by which it is shown how a policy counts a limit."""
 _AXES: Final = {
     "steps": "step cap",
     "tool_budget": "tool budget",
@@ -122,6 +124,7 @@ class Advice:
             yield f"{count(partly, self._noun)} do not tell their {self._objective} and are left out of what is saved."
         if any(group.choice.tasks < group.choice.successes for group in groups):
             yield self._dependence()
+        yield from self._policy()
         yield "Valid for limits that the model cannot see: nothing is said about limits that it is told of."
 
     def _families(self, groups: Sequence[Group]) -> Iterator[str]:
@@ -147,6 +150,21 @@ class Advice:
                 "Each setting is for its group alone, the others without limits, and what it saves is what its own "
                 f"runs save. Together they may lose what each may: {percent(1 - self._question.keep)} each."
             )
+
+    def _policy(self) -> Iterator[str]:
+        """Which limits were looked at, how they are counted, and what else is in force."""
+        policy = self._question.policy
+        if policy is None:
+            return
+        counted = []
+        for name in self._question.order:
+            axis = self._question.axis(name, [_EXAMPLE])
+            rules = [str(rule) for rule in (*axis.rules, *axis.responses)]
+            counted.append(f"a {_AXES[name]} of {_EXAMPLE} is {' and '.join(rules)}")
+        own = [axis for axis in self._question.settings({}).axes if axis.name not in self._question.order]
+        rules = [str(rule) for axis in own for rule in (*axis.rules, *axis.responses)]
+        also = f" Its further limits are in force too: {', '.join(rules)}." if rules else ""
+        yield f"Under {policy.name}, {'; '.join(counted)}.{also}"
 
     def _dependence(self) -> str:
         """What is taken to hold of the runs of one task."""
@@ -335,6 +353,11 @@ class Advice:
                 f"are {self._rests(choice, choice.paths[0])}: it takes {more}{like}."
             )
         most = best.tests.may_lose
+        if question.policy is not None and question.grid is None:
+            return (
+                f"No setting qualifies under {question.policy.name}: its further limits alone lose {best.lost:,} of "
+                f"{self._rests(choice, best)}, of which it may lose {max(most, 0) or 'none'}."
+            )
         may = f"it may lose {'no more than ' if most > 0 else ''}{most if most > 0 else 'none'}"
         return (
             f"None of the values that were tried qualifies: the best of them, {self._loosest(best)}, loses "
@@ -347,20 +370,20 @@ class Advice:
         name = found.tests.path.name
         if name == JOINT:
             return "limits of several kinds together"
-        axis = self._question.settings({name: list((self._question.grid or {})[name])}).axes[0]
+        axis = self._question.axis(name, list((self._question.grid or {})[name]))
         return _NAMES[name].format(axis.values[-1])  # noqa: PD011 - no pandas
 
     def _loses_nothing(self, group: Group) -> str:
         """The tightest values that lose nothing on record: a description, no promise."""
         good = base_of(group.units)
-        if not good.any():
+        if not good.any() or self._question.policy is not None:
             return ""
         parts = []
         for name in self._question.order:
             least = {"doom_loop": 2}.get(name, 1)
             if name in ("max_cost", "max_time"):
                 continue
-            counter = self._question.settings({name: [least]}).axes[0].counter
+            counter = self._question.axis(name, [least]).counter
             peaks = group.units.peak(counter)
             if (peak := int(peaks[good].max())) == _UNKNOWN:
                 continue

@@ -14,11 +14,15 @@ import numpy as np
 import pandas as pd
 
 from boolab.detectors import Identities
+from boolab.fires import Places
 from boolab.grid import Axis, Grid, Settings, settings_of
-from boolab.ledger import Flags, Ints, Ledger
+from boolab.ledger import Flags, Ints, Ledger, spanned
+from boolab.outcomes import grid_stops, outcome_columns
+from boolab.policy import Policy
 from boolab.stats.family_units import is_root
 from boolab.stats.fixed_sequence import JOINT, JOINT_AXES, OFF, Dependence, PathResult, accept_values, missing, paths_of
-from boolab.tally import tally_of
+from boolab.tally import SPENT, tally_of
+from boolab.types import MICRO
 
 FOLDS: Final = 5
 
@@ -36,6 +40,7 @@ class Question:
         identity: What makes two calls the same.
         seed: Of the split into folds.
         dependence: How runs of a task depend on each other.
+        policy: The harness whose limits are set: where it evaluates them, and its further limits beside them.
     """
 
     keep: float
@@ -46,10 +51,15 @@ class Question:
     identity: Identities | None
     seed: int
     dependence: Dependence = "auto"
+    policy: Policy | None = None
 
     def settings(self, values: dict[str, Iterable[Any]]) -> Settings:
-        """The settings of a grid; without any axis, the one that limits nothing."""
-        return settings_of(values or {self.order[0]: [None]}, identity=self.identity)
+        """The settings of a grid; without any axis, the one that limits nothing but what the policy limits itself."""
+        return settings_of(values or {self.order[0]: [None]}, self.policy, self.identity)
+
+    def axis(self, name: str, values: Iterable[Any]) -> Axis:
+        """One axis with these values."""
+        return next(axis for axis in self.settings({name: values}).axes if axis.name == name)
 
 
 class Found(NamedTuple):
@@ -112,10 +122,15 @@ class Candidates:
         self._clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
         self._fold = self._folds()
         self._axes = {name: self._axis(name) for name in question.order}
-        self._thresholds = {name: _thresholds(axis) for name, axis in self._axes.items()}
-        # What is not known counts as lost by every limit, but not by none.
-        self._peaks = {name: np.minimum(units.peak(axis.counter), OFF - 1) for name, axis in self._axes.items()}
-        self._along = {name: self._spent(Settings((axis,), (name,))) for name, axis in self._axes.items()}
+        if question.policy is None:
+            self._thresholds = {name: _thresholds(axis) for name, axis in self._axes.items()}
+            # What is not known counts as lost by every limit, but not by none.
+            self._peaks = {name: np.minimum(units.peak(axis.counter), OFF - 1) for name, axis in self._axes.items()}
+            self._along = {name: self._spent(Settings((axis,), (name,))) for name, axis in self._axes.items()}
+        else:
+            self._thresholds, self._peaks, self._along = {}, {}, {}
+            for name in question.order:
+                self._ask_policy(name)
         self._of_setting: dict[tuple[tuple[str, Any], ...], Ints] = {}
 
     def choose(self, without: int | None = None) -> Choice:
@@ -131,7 +146,7 @@ class Candidates:
         good = base_of(self._units) & (True if without is None else self._fold != without)
         codes, tasks = pd.factorize(self._clusters[good])
         peaks = {name: peak[good] for name, peak in self._peaks.items()}
-        paths, rungs = paths_of(self._thresholds, peaks, whole=question.grid is None)
+        paths, rungs = paths_of(self._thresholds, peaks, whole=question.grid is None, joint=question.policy is None)
         alpha = 1 - question.confidence
         results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
         found = tuple(
@@ -171,14 +186,31 @@ class Candidates:
 
     def _axis(self, name: str) -> Axis:
         """An axis with all values that it may take."""
-        question = self._question
+        question, units = self._question, self._units
         if question.grid is not None:
-            return question.settings({name: list(question.grid[name])}).axes[0]
+            return question.axis(name, list(question.grid[name]))
         least = 2 if name == "doom_loop" else 1
-        counter = question.settings({name: [least]}).axes[0].counter
-        highest = int(self._units.peak(counter).max(initial=0))
-        # The last of them never fires.
-        return question.settings({name: range(least, max(least, highest + 1) + 1)}).axes[0]
+        tightest = question.axis(name, [least])
+        asked = [(rule, units) for rule in tightest.rules] + [
+            (rule, units.at_response()) for rule in tightest.responses
+        ]
+        # So far beyond the tightest value the counter goes; the last value never fires.
+        beyond = [int(_known(there.peak(rule.counter)).max(initial=0)) - rule.threshold + 1 for rule, there in asked]
+        return question.axis(name, range(least, least + max(0, *beyond) + 1))
+
+    def _ask_policy(self, name: str) -> None:
+        """What the values of an axis lose and spend where the policy evaluates them, beside its further limits.
+
+        A value is told by its place among them: those from the tightest up to a unit's peak stop it.
+        """
+        asked = self._axes[name].values  # noqa: PD011 - no pandas
+        values = [value for value in asked if value is not None]
+        lost, spent = reach_of(self._units, self._question.settings({name: [*values, None]}), self._question.measure)
+        places = np.arange(1, len(values) + 1)
+        self._thresholds[name] = np.append(places, OFF) if None in asked else places
+        self._peaks[name] = np.where(lost[:, -1], OFF, lost[:, :-1].sum(axis=1)).astype(np.int64)
+        self._along[name] = np.zeros((FOLDS, spent.shape[1]), dtype=np.int64)
+        np.add.at(self._along[name], self._fold, spent)
 
     def _single(self, result: PathResult, inside: Flags) -> Found:
         """Along the path of one axis."""
@@ -226,6 +258,31 @@ def base_of(units: Ledger) -> Flags:
     return np.asarray(units.success == 1)
 
 
+def reach_of(units: Ledger, wanted: Settings, measure: str) -> tuple[Flags, Ints]:
+    """R x settings each: whether a setting stops a unit, and what the unit spends; 0 where it does not tell."""
+    columns = _rows_of(units, wanted)
+    lost = np.asarray(columns["outcome"] != "unchanged", dtype=bool)
+    return lost.reshape(units.n_runs, -1), _amount(columns, measure).reshape(units.n_runs, -1)
+
+
+def _rows_of(units: Ledger, wanted: Settings) -> dict[str, Any]:
+    """The columns of a row for each unit and setting."""
+    places, each = Places(units), spanned(units)
+    stops = grid_stops(units, wanted, places)
+    return outcome_columns(units, places, stops, stops if each is units else grid_stops(each, wanted, Places(each)))
+
+
+def _amount(columns: dict[str, Any], name: str) -> Ints:
+    """A column of what is spent or saved, in whole units; 0 where it is not known."""
+    column = columns[f"{name}_usd" if name.endswith("cost") else name]
+    values = np.asarray(column.to_numpy(np.float64, na_value=0)) * (MICRO if name.endswith("cost") else 1)
+    return np.rint(values).astype(np.int64)
+
+
+def _known(peaks: Ints) -> Ints:
+    return peaks[peaks < np.iinfo(np.int64).max]
+
+
 def _thresholds(axis: Axis) -> Ints:
     """The thresholds of an axis from tight to loose; off, if that is asked for, is the last."""
     rules = [rule.threshold for rule in axis.rules]
@@ -235,6 +292,11 @@ def _thresholds(axis: Axis) -> Ints:
 def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[str, int]:
     """The tally of one setting."""
     settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
+    if question.policy is not None:
+        columns = _rows_of(units, settings)
+        names = [f"{prefix}{name}" for prefix in ("", "saved_") for name in SPENT]
+        kept = {name: int(columns[name].fillna(0).sum()) for name in ("kept_lower", "kept_upper")}
+        return {**kept, **{name: int(_amount(columns, name).sum()) for name in names}}
     place = (0, *(0 for _ in settings.axes))
     sums = {name: int(values[place]) for name, values in tally_of(units, settings).items()}
     return sums if units.unit is None else sums | _kept_in_families(units, settings)

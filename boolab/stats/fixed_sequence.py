@@ -291,7 +291,7 @@ def _ratio(sums: npt.NDArray[np.float64], tasks: int) -> npt.NDArray[np.float64]
 
 
 def paths_of(
-    thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool
+    thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool, joint: bool = True
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
     """A path for each axis, and the joint one if there is a cap and a threshold of repeats or a tool budget.
 
@@ -299,6 +299,7 @@ def paths_of(
         thresholds: The values of each axis, as the thresholds of their rules, from tight to loose.
         peaks: For each axis, the largest count that each success reaches where the rule is asked.
         whole: Whether the joint path takes all whole numbers; else those of `thresholds` alone.
+        joint: Whether there is a joint path at all.
 
     Returns:
         The paths, and the rungs of the joint one, from loose to tight: rungs x (steps, doom_loop, tool_budget), `OFF`
@@ -310,7 +311,7 @@ def paths_of(
         >>> [path.lost_at.tolist() for path in paths], len(rungs)
         ([[3, 1, 0]], 0)
     """
-    rungs = _rungs(thresholds, peaks, whole=whole)
+    rungs = _rungs(thresholds if joint else {}, peaks, whole=whole)
     shares = shares_of(len(thresholds) + (len(rungs) > 0))
     paths = [
         Path(name, len(values), len(values) - np.searchsorted(values, peaks[name], side="right"), share)

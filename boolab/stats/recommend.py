@@ -20,6 +20,9 @@ from boolab.errors import SettingError
 from boolab.frames import FLAG, FLOAT, INT, TEXT, well_formed_cell
 from boolab.grid import Axis, Grid, settings_of
 from boolab.ledger import LABEL, PROXY, Ledger, Scope, one_scope
+from boolab.limits import AXIS_OF, LIMIT_OF
+from boolab.policy import Policy
+from boolab.presets import get_policy
 from boolab.stats.advice import Advice, Group
 from boolab.stats.choose import Candidates, Found, Question, base_of, sums_of
 from boolab.stats.family_units import family_units
@@ -96,6 +99,7 @@ def recommend(
     success: Literal["label", "ended"] | None = None,
     grid: Grid | None = None,
     scope: Scope = "auto",
+    policy: str | Policy | None = None,
     identity: Identities | None = None,
     dependence: Dependence = "auto",
     seed: int = 0,
@@ -122,7 +126,9 @@ def recommend(
         grid: The values to choose from; its first axis has half of the error. By default all whole numbers of
             `steps`, `doom_loop` and `tool_budget`.
         scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
-        identity: See `counterfactual`.
+        policy: The harness whose limits are to be set: only those that it has, where it evaluates them, counted as it
+            counts them, with its further limits and guards in force. Without one: at boundaries, each by itself.
+        identity: See `counterfactual`. Under a policy its own by default.
         dependence: How runs of one task depend on each other. "auto": it is measured how much more the number of lost
             successes varies than if they were independent. "worst": they are lost or kept together. "same_tasks":
             they are independent, and the promise is about new runs of *these* tasks, not of others.
@@ -139,7 +145,8 @@ def recommend(
         `paths` has a row for each path.
 
     Raises:
-        SettingError: if an argument is not one of those above.
+        SettingError: if an argument is not one of those above, or a recording does not tell what the policy's limits
+            would do; it names the policy and why.
 
     Example:
         >>> from boolab.models.scripted import ScriptedModel
@@ -169,17 +176,23 @@ def recommend(
     if named is not None:
         msg = f"grid: {named!r}: each agent gets a setting of its own by itself: leave {named[named.index('@') :]} out"
         raise SettingError(msg)
-    order = ORDER if grid is None else tuple(grid)
+    harness = None if policy is None else get_policy(policy)
+    order = tuple(grid) if grid is not None else ORDER if harness is None else axes_of(harness)
     chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
-    asked: Grid = {name: [2] for name in ORDER} if chosen_from is None else chosen_from
-    detectors = settings_of(asked, identity=identity).detectors()
-    runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys)))
+    asked: Grid = {name: [2] for name in order} if chosen_from is None else chosen_from
+    if harness is not None:
+        check_policy(harness, asked)
+    detectors = settings_of(asked, harness, identity).detectors()
+    runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys, harness)))
     kin = runs.kin()
+    if harness is not None and kin is not None and kin.calls:
+        msg = f"policy {harness.name}: what its limits do in families of subagents is not worked out: leave policy out"
+        raise SettingError(msg)
     if by is None and kin is not None and kin.calls and "agent" in runs.runs:
         keys = ["agent"]
     units = units_of_ledger(runs, success, keys)
     measure = next(name for name in (objective, "tokens", "steps") if _told(units, name))
-    question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence)
+    question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in _parts(runs, keys):
         one_scope(_sources(part), scope)
     groups = [_group(values, part, question) for values, part in _parts(units, keys)]
@@ -193,6 +206,36 @@ def recommend(
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
     )
+
+
+def axes_of(policy: Policy) -> tuple[str, ...]:
+    """The axes that a policy has, of those that are looked at, in the order in which they are set.
+
+    Example:
+        >>> from boolab.presets import policies
+        >>> axes_of(policies["boocode"]), axes_of(policies["claude_code"])
+        (('steps', 'doom_loop', 'tool_budget'), ('steps',))
+    """
+    return tuple(name for name in ORDER if name in policy.order)
+
+
+def check_policy(policy: Policy, grid: Grid) -> None:
+    """Raise `SettingError` if a recording does not tell what these limits would do under a policy."""
+    limits = {LIMIT_OF.get(name, name): name for name in grid}
+    lacks = [axis for limit, axis in limits.items() if limit not in (*policy.order, *AXIS_OF)]
+    has = ", ".join(AXIS_OF.get(name, name) for name in policy.order if name != "guards") or "none"
+    if not grid or lacks:
+        what = f"{lacks[0]!r}" if lacks else "a cap, a doom-loop threshold or a tool budget"
+        msg = f"policy {policy.name}: it has no limit such as {what}; its limits: {has}"
+        raise SettingError(msg)
+    settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
+    if not settings.silent:
+        msg = (
+            f"policy {policy.name}: it tells the model something or changes its request before it stops, so that a "
+            "recording does not say what its limits would keep: expected a policy that the model does not notice, or "
+            "none"
+        )
+        raise SettingError(msg)
 
 
 def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
