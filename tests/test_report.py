@@ -158,15 +158,11 @@ def test_markup_escapes_what_is_not_markup() -> None:
     assert isinstance(el("p"), Markup)
 
 
-def test_a_policy_with_limits_that_the_advice_knows_nothing_of_says_so(tmp_path: Path) -> None:
-    logs = write_sessions(tmp_path)
-
-    def notes(policy: str | None) -> list[str]:
-        return [note for note in study(logs, policy=policy).found.notes if "and nothing else" in note]
-
-    assert notes(None) == notes("boocode") == []
-    assert "What openhands has besides (its detectors)" in notes("openhands")[0]
-    assert "its limits on tokens, money and time" in notes("mini_swe_agent")[0]
+def test_a_policy_that_recordings_do_not_answer_for_gets_tables_and_the_reason(tmp_path: Path) -> None:
+    found = study(write_sessions(tmp_path), policy="openhands")
+    assert found.found.sentences[0].startswith("No recommendation. policy openhands: it tells the model something")
+    assert not found.qualifies
+    assert len(found.margins["steps"]) > 1
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from boolab.presets import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
 from boolab.stats.finding import count
-from boolab.stats.recommend import ORDER, Objective, Recommendation, recommend
+from boolab.stats.recommend import ORDER, Objective, Recommendation, axes_of, recommend
 from boolab.types import Run, Step, Stop
 
 AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
@@ -336,40 +336,34 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
         for unit in (_turns(run, of) if split and scopes[of] == "turn" else [Unit(run, of, None)])
     ]
     grid = question.grid or _usual(runs, question)
-    found = recommend(
-        runs,
-        question.keep,
-        question.confidence,
-        question.objective,
-        by=list(question.by) or None,
-        success=question.success,
-        grid=_known_values(question.grid),
-        scope=question.scope,
-        identity=question.same,
-    )
-    found = replace(found, notes=(*found.notes, *_left_out(question.policy)))
+    found = _advice(runs, question)
     margins = {axis: _margin([unit.run for unit in units], axis, grid[axis], question) for axis in AXES if axis in grid}
     return Study(question, reading, runs, homes, units, found, margins)
 
 
-def _left_out(name: str | None) -> tuple[str, ...]:
-    """A note on the limits of a policy that the advice knows nothing of, if it has any."""
-    if name is None:
-        return ()
-    policy = get_policy(name)
-    limits = {
-        "its detectors": any(guard.rule is not None for guard in policy.guards),
-        "its limits on tokens, money and time": any((policy.token_budget, policy.cost_budget, policy.time_budget)),
-        "that it asks a limit only at the response": policy.cap_check == "response" or policy.spend_after == "exceeded",
-    }
-    more = [what for what, holds in limits.items() if holds]
-    if not more:
-        return ()
-    note = (
-        f"The advice compares caps, tool budgets and repeat thresholds, and nothing else. What {name} has besides "
-        f"({', '.join(more)}) counts in the tables of counterfactuals, not in the advice."
-    )
-    return (note,)
+def _advice(runs: list[Run], question: Question) -> Recommendation:
+    """The recommendation; where a policy's limits cannot be answered for, the reason stands in its place."""
+    grid = _known_values(question.grid)
+    if grid is not None and question.policy is not None:
+        has = axes_of(get_policy(question.policy))
+        grid = {axis: values for axis, values in grid.items() if axis in has or axis not in ORDER} or grid
+    try:
+        return recommend(
+            runs,
+            question.keep,
+            question.confidence,
+            question.objective,
+            by=list(question.by) or None,
+            success=question.success,
+            grid=grid,
+            scope=question.scope,
+            policy=question.policy,
+            identity=question.identity,
+        )
+    except SettingError as error:
+        if question.policy is None:
+            raise
+        return Recommendation("No recommendation", pd.DataFrame(), (f"No recommendation. {error}.",))
 
 
 def _nothing(reading: Reading) -> str:

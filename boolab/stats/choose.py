@@ -276,7 +276,8 @@ def _amount(columns: dict[str, Any], name: str) -> Ints:
     """A column of what is spent or saved, in whole units; 0 where it is not known."""
     column = columns[f"{name}_usd" if name.endswith("cost") else name]
     values = np.asarray(column.to_numpy(np.float64, na_value=0)) * (MICRO if name.endswith("cost") else 1)
-    return np.rint(values).astype(np.int64)
+    amounts: Ints = np.rint(values).astype(np.int64)
+    return amounts
 
 
 def _known(peaks: Ints) -> Ints:

@@ -144,14 +144,17 @@ class CapTables:
                 "reason": "no run of this agent has a label",
                 "sentences": ["No run of this agent has a label: nothing is recommended."],
             }
-        found = recommend(
-            runs, asked.keep, asked.confidence, asked.objective, success=asked.success, scope=setting.scope,
-            identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
-        )  # fmt: skip
+        try:
+            found = recommend(
+                runs, asked.keep, asked.confidence, asked.objective, success=asked.success, scope=setting.scope,
+                policy=asked.policy, identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
+            )  # fmt: skip
+        except SettingError as refused:
+            if asked.policy is None:
+                raise
+            return {**said, "reason": "not under this policy", "sentences": [f"No recommendation. {refused}."]}
         row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
-        chosen = {name: row[Axis(name, (), ()).column] for name in AXES}
-        alone = "It is about the three limits alone, without the further ones of the policy."
-        notes = [] if asked.policy is None else [alone]
+        chosen = {name: row.get(Axis(name, (), ()).column, pd.NA) for name in AXES}
         return {
             **said,
             "setting": {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
@@ -161,7 +164,7 @@ class CapTables:
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
             "sentences": [clean(said) for said in found.sentences if not self.roots or _is_about(said, setting)],
-            "notes": [*notes, *map(clean, found.notes)],
+            "notes": [*map(clean, found.notes)],
         }
 
 
