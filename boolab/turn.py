@@ -701,7 +701,7 @@ class Turn:
             return
         try:
             self.on_event(event)
-        except INTERRUPTS:
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
             self.on_event = None
@@ -715,7 +715,7 @@ class Turn:
         if score is not None:
             try:
                 run = replace(run, success=as_success(score(run)))
-            except INTERRUPTS:
+            except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - a score's failure must not lose the run
                 self.note("fault", what=f"the score failed: {describe(error)}")

@@ -215,11 +215,12 @@ def test_a_log_message_is_one_line_whatever_the_run_and_the_tools_are_called(cap
         first = bl.run_sync(
             None, "x", model=bl.ScriptedModel([{"tool_calls": calls, "repeat": 9}]), stop=bl.max_steps(2)
         )
-        paused = replace(first, run_id=EVIL, stop=first.stop._replace(rule=EVIL))
+        paused = replace(first, stop=first.stop._replace(rule=EVIL))
         bl.run_sync(None, "x", model=bl.ScriptedModel([{"error": {"garbage": EVIL}}]))
         asyncio.run(bl.resume(paused, "go on", model=bl.ScriptedModel([{"tool_calls": calls}, "Done."])))
+        bl.run_sync(bl.Agent("a", steps=0), "x", model=bl.ScriptedModel([{"tool_calls": calls}]))
     told = [record.getMessage() for record in caplog.records]
-    assert any("left the loop" in one and "all is well" in one for one in told)
+    assert any("dropped" in one and "all is well" in one for one in told)
     for one in told:
         assert moves(one) == []
         assert "\n" not in one

@@ -47,7 +47,7 @@ def test_names_from_logs_are_neither_markup_nor_control_characters() -> None:
     tags.feed(html)
     assert not tags.open
     assert set(tags.seen) == {"div", "p", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
-    assert tags.attributes == {"style", "scope"}
+    assert tags.attributes == {"style", "scope", "class"}
     for text in (html, str(FINDING), repr(FINDING)):
         assert all(c.isprintable() or c == "\n" for c in text)
     assert "&lt;script&gt;" in html

@@ -19,7 +19,7 @@ from typing import Any, Final
 from boolab.bounds import Bounds
 from boolab.clock import VirtualClock, WallClock
 from boolab.conversation import Conversation
-from boolab.errors import INTERRUPTS, BoolabError, UnknownCounter
+from boolab.errors import BoolabError, UnknownCounter
 from boolab.policy import SETTINGS, Policy
 from boolab.setup import Setup
 from boolab.stop import Progress, Threshold
@@ -185,7 +185,7 @@ class _Path:
             return run
         try:
             return replace(run, success=as_success(score(run)))
-        except INTERRUPTS:
+        except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001 - then it is run, and its record says so
             return None
