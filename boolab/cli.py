@@ -258,7 +258,7 @@ def _add_whatif(commands: Commands) -> None:
           boolab whatif ~/.claude/projects --since 30d
           boolab whatif runs/*.json --scope run --steps 1:200 --doom 2,3,4,5
           boolab whatif runs.jsonl --labels labels.csv --keep 0.9 --by agent
-          boolab whatif logs/ --exempt wait_for_build --json
+          boolab whatif datasets/runs --exempt wait_for_build --json
           boolab whatif logs/ --steps 5:50:5,none --cost 0.1,0.5 -o table.csv
 
         --json prints one object: schema, boolab, made_at, question, data (files, runs, what was skipped and what is
