@@ -317,8 +317,10 @@ def _add_report(commands: Commands) -> None:
 
 def _report(args: argparse.Namespace) -> int:
     from boolab.report.page import page_of  # noqa: PLC0415 - slow to import
+    from boolab.report.recipe import Sources  # noqa: PLC0415
 
-    page = page_of(_study(args), title=args.title, transcripts=not args.no_transcripts, logs=args.logs)
+    sources = Sources(args.logs, args.format, args.since, args.limit)
+    page = page_of(_study(args), title=args.title, transcripts=not args.no_transcripts, sources=sources)
     out = Path(args.out).expanduser()
     _written(out, lambda: out.write_text(page, encoding="utf-8"))
     print(f"Wrote {out} ({len(page.encode()) / 1000:,.0f} kB): open it in a browser")

@@ -11,7 +11,7 @@ import pytest
 from boolab.report.markup import Markup, el, safe
 from boolab.report.page import page_of
 from boolab.report.quality import Quality
-from boolab.report.recipe import front_matter
+from boolab.report.recipe import Sources, front_matter
 from boolab.report.study import Question, Study, study_of
 from boolab.report.tell import as_data
 from boolab.report.tell import text as told_of
@@ -57,7 +57,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("logs")
     write_log(folder / "a'b\"<i>.json", [1, 2, 3, 3, 9], rewards=[1, 1, 1, 0, 1], tool=HOSTILE, said=HOSTILE)
     (folder / "<b>broken.json").write_text("{")
-    return page_of(study(folder, scope="run"), title=HOSTILE, logs=[HOSTILE])
+    return page_of(study(folder, scope="run"), title=HOSTILE, sources=Sources([HOSTILE]))
 
 
 def test_it_needs_nothing_from_elsewhere_and_runs_nothing(hostile: str) -> None:

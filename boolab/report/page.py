@@ -25,7 +25,7 @@ from boolab.plots.words import span
 from boolab.report.figures import Draw, Figures
 from boolab.report.markup import Cells, Markup, code, el, items, join, paragraphs, table
 from boolab.report.quality import Quality
-from boolab.report.recipe import front_matter, python, shell
+from boolab.report.recipe import NOTHING_READ, Sources, front_matter, python, shell
 from boolab.report.runs import MOST_ROWS, MOST_RUNS, RunBook
 from boolab.report.sentences import LISTS, NO_SHIP, PROXY_SAYS, SHIP, SURE, WORDS
 from boolab.report.study import COLUMNS, Cut, Row, Study, is_na
@@ -44,26 +44,28 @@ _GROUPS: Final = 6
 _NEEDS: Final = 2  # settings, to be drawn against one another
 
 
-def page_of(study: Study, *, title: str | None = None, transcripts: bool = True, logs: Sequence[str] = ()) -> str:
+def page_of(
+    study: Study, *, title: str | None = None, transcripts: bool = True, sources: Sources = NOTHING_READ
+) -> str:
     """The page.
 
     Args:
         study: The data, the question and what was found.
         title: What the page is called; by default its answer.
         transcripts: Whether to show excerpts of what was said and done.
-        logs: What was read, for the code on the page.
+        sources: What was read, for the code on the page.
     """
-    return _Page(study, title, transcripts=transcripts, logs=logs).html()
+    return _Page(study, title, transcripts=transcripts, sources=sources).html()
 
 
 class _Page:
     """One page in the making."""
 
-    def __init__(self, study: Study, title: str | None, *, transcripts: bool, logs: Sequence[str]) -> None:
+    def __init__(self, study: Study, title: str | None, *, transcripts: bool, sources: Sources) -> None:
         self.study = study
         self.title = title
         self.transcripts = transcripts
-        self.logs = list(logs)
+        self.sources = sources
         self.quality = Quality(study)
         self.figures = Figures()
         self.book = RunBook(study, transcripts=transcripts)
@@ -375,9 +377,9 @@ class _Page:
             el("p", SHIP if self.study.qualifies else NO_SHIP),
             code(front_matter(self.study)),
             el("p", "The same answer in a notebook:"),
-            code(python(self.study, self.logs)),
+            code(python(self.study, self.sources)),
             el("p", "And in a terminal:"),
-            code(shell(self.study, self.logs)),
+            code(shell(self.study, self.sources)),
         ]
         return join([_heading("use", "Use it"), *parts])
 

@@ -1,33 +1,81 @@
-"""How to use an answer: front matter, Python, a command."""
+"""How to use an answer: front matter, Python, a command. Each gives the numbers beside it, or says why not."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
+from boolab.ledger import scopes_of
 from boolab.list_prices import needs_prices
 from boolab.models.prices import installed
-from boolab.report.study import COLUMNS, Study, is_na
+from boolab.report.study import AXES, COLUMNS, Study, is_na
+from boolab.widgets.caplab_setting import AXES as SETTINGS
+from boolab.widgets.caplab_setting import Setting, as_front_matter
 
-_SETTINGS: Final = ("steps", "tool_budget", "doom_loop")
+OPTIONS: Final = {
+    "steps": "--steps",
+    "tool_budget": "--budget",
+    "doom_loop": "--doom",
+    "error_streak": "--errors",
+    "max_tokens": "--tokens",
+    "max_cost": "--cost",
+    "max_time": "--seconds",
+}
+"""The options of the command line for the axes of a grid."""
+_GROUPS: Final = 6
+
+
+class Sources(NamedTuple):
+    """What was read.
+
+    Attributes:
+        logs: Files, folders, globs.
+        format: The name of their format, if it was not detected.
+        since: Only files changed since then: as it was asked for, and the time.
+        limit: At most so many logs, the newest first.
+    """
+
+    logs: Sequence[str] = ()
+    format: str | None = None
+    since: tuple[str, datetime] | None = None
+    limit: int | None = None
+
+
+NOTHING_READ: Final = Sources()
 
 
 def front_matter(study: Study) -> str:
-    """The front matter of an agent file with the recommended limits, or, without any, with what lost none."""
-    lines = ["---", "name: your-agent"]
-    frame = study.found.frame
-    if len(frame) == 1:
-        row = frame.iloc[0]
-        best = {axis: row.get(COLUMNS.get(axis, axis)) for axis in _SETTINGS} if study.qualifies else {}
-        tight = {} if study.qualifies else {axis: _tight(study, axis) for axis in _SETTINGS if axis in study.margins}
-        for axis in _SETTINGS:
-            value: Any = best.get(axis, tight.get(axis))
-            why = "" if study.qualifies or is_na(value) else "   # lost none on record; not a recommendation"
-            lines.append(f"{axis}: {'none' if is_na(value) else value}{why}")
-    else:
-        lines += [f"{axis}: none   # each group has its own: see above" for axis in _SETTINGS]
-    return "\n".join([*lines, "---"])
+    """The front matter of an agent file with the recommended limits, or, without any, with what lost none.
+
+    Where groups have a setting of their own, there is one for each that has one.
+    """
+    rows = study.found.frame.to_dict("records")
+    if len(rows) == 1 and not study.qualifies:
+        tight = {axis: _tight(study, axis) for axis in SETTINGS if axis in study.margins}
+        return _block(study, rows[0], tight, ["Lost none on record; not a recommendation."])
+    good = [row for row in rows if row["qualifies"]][:_GROUPS]
+    if not good:
+        return "---\nname: your-agent\n# No limit can be recommended: see above why.\n---"
+    by = [name for name in study.question.by if name != "agent"]
+    return "\n\n".join(
+        _block(study, row, {axis: row.get(COLUMNS.get(axis, axis)) for axis in AXES}, [f"{k}: {row[k]}" for k in by])
+        for row in good
+    )
+
+
+def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], notes: list[str]) -> str:
+    asked = study.question
+    agent = str(row["agent"]) if "agent" in asked.by and row.get("agent") else "your-agent"
+    scope = asked.scope if asked.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
+    given = {axis: value for axis, value in values.items() if not is_na(value)}
+    limits = {axis: int(given[axis]) if axis in given else None for axis in SETTINGS}
+    same = asked.same or "canonical"
+    more = [axis for axis in given if axis not in SETTINGS]
+    notes += [f"The numbers are those with {axis} {given[axis]} too, which no agent file can say." for axis in more]
+    setting = Setting(**limits, identity=same, scope="run" if scope == "run" else "turn", agent=agent)
+    return as_front_matter(setting, asked.policy, notes).rstrip("\n")
 
 
 def _tight(study: Study, axis: str) -> Any:  # noqa: ANN401 - a number or None
@@ -36,34 +84,89 @@ def _tight(study: Study, axis: str) -> Any:  # noqa: ANN401 - a number or None
     return None
 
 
-def python(study: Study, logs: Sequence[str]) -> str:
-    """The code that gives the same recommendation."""
+def python(study: Study, sources: Sources) -> str:
+    """The code that gives the same recommendation, and what its setting makes of the runs."""
     asked = study.question
-    paths = repr(list(logs)) if len(logs) != 1 else repr(logs[0])
-    arguments: list[str] = [f"keep={asked.keep}", f"confidence={asked.confidence}", f"objective={asked.objective!r}",
-                            f"scope={asked.scope!r}"]  # fmt: skip
+    paths = repr(list(sources.logs)) if len(sources.logs) != 1 else repr(sources.logs[0])
+    how = f"scope={asked.scope!r}, identity={asked.same or 'canonical'!r}"
+    how += f", policy={asked.policy!r}" if asked.policy else ""
+    arguments = [f"keep={asked.keep}", f"confidence={asked.confidence}", f"objective={asked.objective!r}", how]
     arguments += [f"by={list(asked.by)!r}"] if asked.by else []
     arguments += [f"success={asked.success!r}"] if asked.success else []
-    arguments += [f"identity={asked.same!r}"] if asked.same else []
-    lines = ["import boolab as bl", "", f"runs = bl.load_runs({paths})"]
+    grid = study.searched
+    arguments += [f"grid={_grid(grid)}"] if grid else []
+    lines = ["import boolab as bl"]
+    only = [f"format={sources.format!r}"] if sources.format else []
+    if sources.since or sources.limit:
+        if sources.since:
+            lines.append("from datetime import datetime")
+            only.append(f"since=datetime.fromisoformat({sources.since[1].isoformat()!r})")
+        only += [f"limit={sources.limit}"] if sources.limit else []
+        lines += ["", f"runs = list(bl.read_logs({', '.join([paths, *only])}).runs)"]
+    else:
+        lines += ["", f"runs = bl.load_runs({', '.join([paths, *only])})"]
     if asked.labels:
-        lines.append(f"# then: runs = bl.label(runs, ...) with the labels of {asked.labels!r}")
+        lines[1:1] = ["from boolab.report.options import labels_of"]
+        lines += [f"key, labels = labels_of({asked.labels!r})", "runs = bl.label(runs, labels, key=key)"]
+    if asked.success == "ended":
+        lines.append("runs = bl.label(runs, lambda run: None)  # labels are left out")
     if asked.prices and installed() and needs_prices(study.reading.runs):
         lines.append("runs = bl.priced(runs)  # at list prices, where the logs tell no cost")
-    lines.append(f"bl.recommend(runs, {', '.join(arguments)})")
-    lines.append(f"table = bl.counterfactual(runs, grid={{'steps': range(1, 51)}}, scope={asked.scope!r}, tally=True)")
-    lines.append("bl.plot_caps(table)")
+    if study.found.frame.empty:
+        lines.append("# No limit can be recommended: see above why.")
+    else:
+        lines += [f"found = bl.recommend(runs, {', '.join(arguments)})", "print(found)"]
+    if not asked.by and study.noun == "run":
+        lines += _table(study, how)
     return "\n".join(lines)
 
 
-def shell(study: Study, logs: Sequence[str]) -> str:
-    """The command that gives the same answer."""
+def _table(study: Study, how: str) -> Iterator[str]:
+    """The table that has the setting's numbers, and a figure of the caps around it."""
+    if study.qualifies:
+        yield "grid = {axis: [value] for axis, value in found.setting.items()}"
+        yield f"table = bl.counterfactual(runs, grid=grid, {how}, tally=True)  # what that keeps and saves"
+    yield f"caps = bl.counterfactual(runs, grid={{'steps': range(1, 51)}}, {how}, tally=True)"
+    yield "bl.plot_caps(caps)"
+
+
+def _grid(grid: Mapping[str, Sequence[Any]]) -> str:
+    """A grid as Python writes it, with ranges where values are one."""
+    parts = []
+    for axis, values in grid.items():
+        on = list(values)
+        whole = len(on) > 2 and on == list(range(on[0], on[-1] + 1)) if all(isinstance(v, int) for v in on) else False  # noqa: PLR2004
+        parts.append(f"{axis!r}: {f'range({on[0]}, {on[-1] + 1})' if whole else repr(on)}")
+    return f"{{{', '.join(parts)}}}"
+
+
+def shell(study: Study, sources: Sources) -> str:
+    """The command that gives the same answer; a comment where the command line cannot ask the same."""
     asked = study.question
-    words = ["boolab", "whatif", *logs, "--scope", asked.scope, "--keep", f"{asked.keep:g}"]
-    words += ["--confidence", f"{asked.confidence:g}"] if asked.confidence != 0.95 else []  # noqa: PLR2004 - the default
+    words = ["boolab", "whatif", *sources.logs, "--scope", asked.scope, "--keep", repr(asked.keep)]
+    words += ["--confidence", repr(asked.confidence), "--objective", asked.objective]
+    words += [word for axis, values in (asked.grid or {}).items() for word in (OPTIONS[axis], _values(values))]
     words += [word for column in asked.by for word in ("--by", column)]
     words += ["--labels", asked.labels] if asked.labels else []
     words += ["--policy", asked.policy] if asked.policy else []
     words += ["--success", asked.success] if asked.success else []
     words += [] if asked.prices else ["--no-prices"]
-    return shlex.join(words)
+    words += ["--format", sources.format] if sources.format else []
+    words += ["--since", sources.since[0]] if sources.since else []
+    words += ["--limit", str(sources.limit)] if sources.limit else []
+    same = asked.same or "canonical"
+    if isinstance(same, str):
+        return shlex.join([*words, "--identity", same])
+    words += ["--identity", same.get("*") or "canonical"]
+    words += [word for tool, one in same.items() if one is None for word in ("--exempt", tool)]
+    others = any(one is not None for tool, one in same.items() if tool != "*")
+    said = "\n# The answer compares calls of single tools in other ways too, which the command line cannot."
+    return shlex.join(words) + (said if others else "")
+
+
+def _values(values: Sequence[Any]) -> str:
+    """Values as the command line takes them, with ranges where they are one."""
+    on = [value for value in values if value is not None]
+    whole = len(on) > 2 and all(isinstance(v, int) for v in on) and on == list(range(on[0], on[-1] + 1))  # noqa: PLR2004
+    said = [f"{on[0]}:{on[-1]}"] if whole else [repr(value) for value in on]
+    return ",".join([*said, *(["none"] if None in values else [])])

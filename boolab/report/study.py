@@ -163,6 +163,11 @@ class Study:
         return self.success_by != LABEL
 
     @property
+    def searched(self) -> Mapping[str, Sequence[Any]] | None:
+        """What the recommendation was chosen from; None for all values."""
+        return _searched(self.question)
+
+    @property
     def noun(self) -> str:
         """What a unit is called."""
         return "turn" if any(unit.turn is not None for unit in self.units) else "run"
@@ -337,16 +342,14 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
     ]
     grid = question.grid or _usual(runs, question)
     found = _advice(runs, question)
+    if not question.by and "agent" in found.frame:  # each agent of a family has a setting of its own
+        question = replace(question, by=("agent",))
     margins = {axis: _margin([unit.run for unit in units], axis, grid[axis], question) for axis in AXES if axis in grid}
     return Study(question, reading, runs, homes, units, found, margins)
 
 
 def _advice(runs: list[Run], question: Question) -> Recommendation:
     """The recommendation; where a policy's limits cannot be answered for, the reason stands in its place."""
-    grid = _known_values(question.grid)
-    if grid is not None and question.policy is not None:
-        has = axes_of(get_policy(question.policy))
-        grid = {axis: values for axis, values in grid.items() if axis in has or axis not in ORDER} or grid
     try:
         return recommend(
             runs,
@@ -355,7 +358,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
             question.objective,
             by=list(question.by) or None,
             success=question.success,
-            grid=grid,
+            grid=_searched(question),
             scope=question.scope,
             policy=question.policy,
             identity=question.identity,
@@ -371,6 +374,15 @@ def _nothing(reading: Reading) -> str:
         return "no log was found: docs/formats.md lists the formats that are read (is --since too recent?)"
     why = next((row.skipped for row in reading.files if row.skipped), "they are empty")
     return f"there is no run in {count(len(reading.files), 'file')}: {why}"
+
+
+def _searched(question: Question) -> dict[str, list[Any]] | None:
+    """The grid that a recommendation chooses from: of the usual limits only those that the policy has."""
+    grid = _known_values(question.grid)
+    if grid is None or question.policy is None:
+        return grid
+    has = axes_of(get_policy(question.policy))
+    return {axis: values for axis, values in grid.items() if axis in has or axis not in ORDER} or grid
 
 
 def _known_values(grid: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]] | None:
