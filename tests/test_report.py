@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+import boolab as bl
+from boolab.cli import main
 from boolab.report.markup import Markup, el, safe
 from boolab.report.page import page_of
 from boolab.report.quality import Quality
@@ -190,3 +193,26 @@ def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named
     assert ("never executed" in printed) is bool(told)
     assert as_data(made)["data"]["finished_unexecuted"] == [f"s{n}" for n in range(silent)]
     assert ("never executed" in page_of(made)) is bool(told)
+
+
+def test_a_recording_of_several_agents_says_whose_runs_it_holds_before_all_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [replace(bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."])), agent=name, run_id=f"{name}{n}",
+                    success=name == "a") for name in "ab" for n in range(2 + (name == "a"))]  # fmt: skip
+    logs = tmp_path / "runs.jsonl"
+    bl.save_runs(runs, logs)
+    assert main(["whatif", str(logs), "--steps", "5,none"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Whose runs these are")
+    assert re.search(r"^ +boolab +a +3 +3 +3 of 3$", shown, re.MULTILINE)
+    assert re.search(r"^ +boolab +b +2 +2 +0 of 2$", shown, re.MULTILINE)
+    assert "which one is meant?" in shown
+    assert main(["report", str(logs), "-o", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text()
+    assert page.index("which one is meant?") < page.index("The question")
+    assert "% of the 2 agents" in page
+    bl.save_runs(runs[:3], logs)
+    capsys.readouterr()
+    assert main(["whatif", str(logs), "--steps", "5,none"]) == 0
+    assert capsys.readouterr().out.startswith("The data")

@@ -123,8 +123,9 @@ def test_random_sessions_are_scored_as_a_walk_over_their_steps_does_it(data: Any
     seen = runs
     if way == "proxy":
         runs = [replace(run, success=None) for run in runs]
-        seen = [replace(run, success=not run.censored) for run in runs]
-        positive: list[bool | None] = [run.censored for run in runs]
+        good = [run.stop_reason == "finished" and None not in run.steps[-1].results for run in runs]
+        seen = [replace(run, success=one) for run, one in zip(runs, good, strict=True)]
+        positive: list[bool | None] = [not one for one in good]
     elif way == "labels":
         runs = seen = [*runs[:-1], replace(runs[-1], success=data.draw(st.booleans()))]
         positive = [None if run.success is None else not run.success for run in runs]

@@ -30,7 +30,7 @@ from boolab.report.runs import MOST_ROWS, MOST_RUNS, RunBook
 from boolab.report.sentences import LISTS, NO_SHIP, PROXY_SAYS, SHIP, SURE, WORDS
 from boolab.report.study import COLUMNS, Cut, Row, Study, is_na
 from boolab.report.style import style
-from boolab.report.tell import MEANINGS, UNITS, explained, kept_name, measures, saved
+from boolab.report.tell import MAKER_HEAD, MEANINGS, UNITS, explained, kept_name, maker_rows, measures, saved, which_one
 from boolab.stats.finding import Finding, count, level, percent
 from boolab.stats.scorecard import scorecard
 from boolab.stats.survival import survival
@@ -105,6 +105,8 @@ class _Page:
 
     def _headline(self) -> str:
         frame = self.study.found.frame
+        if not len(frame):
+            return f"No recommendation under {self.study.question.policy}"
         if len(frame) != 1:
             good = int(frame["qualifies"].sum())
             return f"{good} of {len(frame)} groups have enough successes for a recommended limit"
@@ -127,14 +129,26 @@ class _Page:
     def _answer(self) -> Markup:
         asked = self.study.question
         question = (
-            f"The question: which limits on its loop keep at least {level(asked.keep)} of this agent's "
+            f"The question: which limits on its loop keep at least {level(asked.keep)} of {self._whose()} "
             f"{kept_name(self.study)}, at {level(asked.confidence)} confidence, and what do they save?"
         )
         return join([
+            self._makers(),
             el("p", question),
             el("div", paragraphs(self.study.found.sentences), class_="answer"),
             self._facts(),
         ])  # fmt: skip
+
+    def _whose(self) -> str:
+        return "this agent's" if len(self.study.makers) < 2 else f"the {len(self.study.makers):,} agents'"  # noqa: PLR2004
+
+    def _makers(self) -> Markup:
+        """Whose runs these are, where there is more than one agent."""
+        if len(self.study.makers) < 2:  # noqa: PLR2004
+            return Markup()
+        return join(
+            [el("p", which_one(self.study)), table(list(MAKER_HEAD), maker_rows(self.study), numbers=(2, 3, 4))]
+        )
 
     def _facts(self) -> Markup:
         if len(self.study.found.frame) != 1:

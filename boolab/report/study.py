@@ -24,7 +24,7 @@ from boolab.models.prices import installed
 from boolab.presets import get_policy
 from boolab.reading import Reading, read_logs
 from boolab.report.options import labels_of
-from boolab.stats.finding import count
+from boolab.stats.finding import clean, count
 from boolab.stats.recommend import ORDER, Objective, Recommendation, axes_of, recommend
 from boolab.types import Run, Step, Stop
 
@@ -111,6 +111,17 @@ class Unit(NamedTuple):
     turn: int | None
 
 
+class Maker(NamedTuple):
+    """An agent whose runs these are: where its logs come from, how many there are, and how many are labelled so."""
+
+    source: str
+    agent: str
+    runs: int
+    steps: int
+    successes: int
+    labelled: int
+
+
 class Row(NamedTuple):
     """One value of an axis, the others off: what it keeps, stops and saves."""
 
@@ -156,6 +167,17 @@ class Study:
     def success_by(self) -> str:
         """What a success is: "label", or the proxy."""
         return str(next(iter(self.margins.values()))["success_by"].iloc[0])
+
+    @cached_property
+    def makers(self) -> list[Maker]:
+        """The agents whose runs these are, those with most runs first."""
+        counted: dict[tuple[str, str], list[int]] = {}
+        for run in self.runs:
+            sums = counted.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
+            for place, more in enumerate((1, run.n_steps, run.success is True, run.success is not None)):
+                sums[place] += more
+        makers = [Maker(source, agent, *sums) for (source, agent), sums in counted.items()]
+        return sorted(makers, key=lambda maker: -maker.runs)
 
     @property
     def proxy(self) -> bool:

@@ -32,16 +32,53 @@ UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls",
 
 _MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
 _GROUPS: Final = 6  # that have their tables shown
+_MAKERS: Final = 20  # agents that are listed
 
 
 def text(study: Study) -> str:
     """What `boolab whatif` prints: the data's quality, a table for each axis, and what to do."""
-    blocks = [_headed("The data", "\n".join(_bullet(sentence) for sentence in Quality(study).sentences()))]
+    blocks = [_headed("Whose runs these are", _makers(study))] if len(study.makers) > 1 else []
+    blocks.append(_headed("The data", "\n".join(_bullet(sentence) for sentence in Quality(study).sentences())))
     blocks.append(_headed("What each limit would have done, by itself", _explained(study)))
     for axis in study.margins:
         blocks += _axis(study, axis)
     blocks.append(_headed("What to do", "\n\n".join(_wrapped(sentence) for sentence in study.found.sentences)))
     return "\n\n".join(blocks)
+
+
+MAKER_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
+
+
+def maker_rows(study: Study) -> list[list[str]]:
+    """A row for each agent whose runs these are: how many, and how many of them are labelled successes."""
+    return [
+        [m.source, shorten(m.agent) or "no name", f"{m.runs:,}", f"{m.steps:,}", f"{m.successes:,} of {m.labelled:,}"]
+        for m in study.makers[:_MAKERS]
+    ]
+
+
+def which_one(study: Study) -> str:
+    """The question that several agents in one recording raise."""
+    more = f" {len(study.makers) - _MAKERS:,} more are not listed." if len(study.makers) > _MAKERS else ""
+    if study.question.by:
+        return f"{len(study.makers):,} agents, kept apart by {', '.join(study.question.by)}.{more}"
+    return (
+        f"{len(study.makers):,} agents.{more} A limit suits one agent: which one is meant? What follows is about all "
+        "of them together; give its logs alone, or keep them apart with --by agent."
+    )
+
+
+def _makers(study: Study) -> str:
+    rows = [list(MAKER_HEAD), *maker_rows(study)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(MAKER_HEAD))]
+    aligned = [
+        "  ".join(
+            cell.ljust(width) if place < 2 else cell.rjust(width)  # noqa: PLR2004 - names stand left, numbers right
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([_wrapped(which_one(study)), "", *(f"  {line}" for line in aligned)])
 
 
 def _headed(title: str, block: str) -> str:
