@@ -31,7 +31,10 @@ def files_with(canary: str, folders: Iterable[Path]) -> list[Path]:
         folders: Where to look; those that do not exist hold nothing.
     """
     sought = canary.encode()
-    found = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    # A link holds nothing: what it leads to may be a file of the kernel, which has this very environment.
+    found = [
+        path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()
+    ]
     return [path for path in found if canary in path.name or sought in _content(path)]
 
 
