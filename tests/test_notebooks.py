@@ -96,7 +96,7 @@ from tempfile import TemporaryDirectory
 with TemporaryDirectory() as folder:
     (Path(folder) / "AGENTS.md").write_text(front_matter)
     agent = bl.load_agents(Path(folder) / "AGENTS.md")["my-agent"]
-print(shipped, [agent.steps, agent.tool_budget, agent.doom_loop], surprising.run_id, EXEMPT)
+print(shipped, [agent.steps, agent.tool_budget, agent.doom_loop], surprising.run_id, EXEMPT, agent.exempt)
 """
 """The front matter that 03 ends with, read as an agent's file is."""
 
@@ -106,7 +106,7 @@ def test_03_finds_the_stuck_run_and_what_polls_and_ends_with_what_to_ship(monkey
     monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
     notebook = execute(NOTEBOOKS["03"], LAST)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
-    assert printed == "True [56, None, 5] coder-041 {'wait_for_build': None}"
+    assert printed == "True [33, None, None] coder-041 {'wait_for_build': None} ('wait_for_build',)"
     assert images(notebook) == 6
 
 
@@ -220,14 +220,17 @@ def test_06_says_what_to_install_if_there_is_nothing_to_ask(monkeypatch: pytest.
 SWEPT = """
 print(
     500 <= before < len(runs) == len(frame) == 10_000, len(plain), sum(agree) == len(agree) == 16, chosen,
-    bool(result.loc[chosen, "shown"]), -5 < 100 * float(change.low) < 0 < 100 * float(saving.low),
+    bool(result.loc[chosen, "shown"]), -5 < 100 * float(change.low) < 0 < 100 * float(saving.low), found.setting,
 )
 """
 
 
 def test_07_goes_on_where_it_was_interrupted_and_finds_a_setting_that_holds_on_other_tasks() -> None:
     notebook = execute(NOTEBOOKS["07"], SWEPT)
-    assert notebook.cells[-1].outputs[0]["text"].strip() == "True 300 True (48, 6) True True"
+    assert (
+        notebook.cells[-1].outputs[0]["text"].strip()
+        == "True 300 True (48, 6) True True {'steps': 48, 'doom_loop': None}"
+    )
     assert images(notebook) == 3
 
 

@@ -239,6 +239,7 @@ def test_under_a_policy_too_the_code_and_the_command_give_the_answer(policy: str
     agent = agent_in(front_matter(study), tmp_path)
     if study.found.frame.empty:
         assert "found" not in names
+        assert f"No recommendation under {policy}" in page_of(study)
         assert "No limit can be recommended" in front_matter(study)
     else:
         assert names["found"].frame.equals(study.found.frame)

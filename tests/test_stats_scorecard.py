@@ -274,6 +274,13 @@ def test_labels_and_the_proxy_are_never_mixed() -> None:
     assert not any(NOT_ENDED in text for text in (*labelled.notes, *labelled.sentences))
 
 
+def test_where_no_alarm_is_right_by_the_proxy_it_is_said_without_two_negations() -> None:
+    runs = numbered(run_of("a a a b"), run_of("a a a c"), run_of("b", stop=CUT))
+    (said, *_) = scorecard(runs, doom_loop(3)).sentences
+    assert "in all of them the agent ended by itself" in said
+    assert "none of them" not in said
+
+
 def test_the_user_may_look_for_something_else_than_failure() -> None:
     runs = numbered(run_of("a a a", success=True), run_of("a b", success=False), run_of("b b b"))
     told = {"r0": True, "r1": False, "r2": np.True_}

@@ -184,9 +184,11 @@ class _Page:
     def _data(self) -> Markup:
         parts = [_heading("data", "The data, and what they lack"), items(self.quality.sentences())]
         if self.quality.cut:
-            self._list("cut-off", f"{count(len(self.quality.cut), self.study.noun)} whose recording was cut",
-                       self.quality.cut)  # fmt: skip
-            link = el("a", f"{count(len(self.quality.cut), self.study.noun)} cut before the end", href="#cut-off")
+            censored = (
+                f"{count(len(self.quality.cut), self.study.noun)} stopped by a limit of the recording, or broken off"
+            )
+            self._list("cut-off", censored, self.quality.cut)
+            link = el("a", censored, href="#cut-off")
             parts.append(el("p", "Look at the ", link, ".", class_="note"))
         if self.quality.skipped or self.quality.warnings:
             parts.append(self._files())
@@ -252,7 +254,7 @@ class _Page:
     def _axis_table(self, axis: str, rows: Sequence[Row], cuts: Mapping[Any, list[Cut]], group: int) -> Markup:
         column, shown = COLUMNS.get(axis, axis), measures(self.study, rows)
         undecided = any(row.undecided for row in rows)
-        head = [AXIS_UNITS[column], f"{_kept_head(self.study)}: kept", "cut", f"all {self.study.noun}s stopped",
+        head = [AXIS_UNITS[column], f"{_kept_head(self.study)}: kept", "stopped", f"all {self.study.noun}s stopped",
                 *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
         cells = []
         for row in rows:
@@ -414,7 +416,7 @@ class _Page:
         entries = list(self.book.entries())
         if entries:
             n, whole = len(entries), len(self.study.runs)
-            which = "all" if n == whole else f"{n:,} of {whole:,} (at most {MOST_RUNS}: those that a limit cuts first)"
+            which = "all" if n == whole else f"{n:,} of {whole:,} (at most {MOST_RUNS}: those that a limit stops first)"
             what = "Excerpts" if self.transcripts else "Facts"
             said = f"{what} of {which} runs; long ones show their beginning and their end."
             parts += [el("h3", "Runs"), el("p", said, class_="note"), *entries]

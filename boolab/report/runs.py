@@ -91,7 +91,7 @@ class RunBook:
         if cut.success is None:
             return "no label"
         if self._study.proxy:
-            return "ended by itself" if cut.success else "was cut"
+            return "ended by itself" if cut.success else "did not end by itself"
         if not cut.success:
             return "failure"
         return "success (kept?)" if cut.maybe else "success"

@@ -44,9 +44,9 @@ WORDS: Final = {
         "their tool calls were done."
     ),
     "Saved": "Steps (tool calls, tokens, cost) that were recorded after the point where the limit stops.",
-    "Cut, or censored": (
-        "The recording ended before the agent was done. What would have followed is not known, and it counts as "
-        "neither a success nor a failure."
+    "Censored": (
+        "The recording was stopped by the harness's own limit, or broke off, before the agent was done. That limit "
+        "stays in force here: a label counts as it was recorded, and a looser limit changes nothing on record."
     ),
     "Proxy": "What stands in for success where no run has a label: that the turn ended by itself.",
     "Effective sample size": (

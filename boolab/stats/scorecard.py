@@ -220,7 +220,9 @@ class _Words:
         """How many of some runs are positive: "9 of them failed"."""
         who = "it" if alarms == 1 else f"{n:,} of them" if n else "none of them"
         if self.truth.proxy:
-            return f"in {who} the agent {NOT_ENDED}" if n or alarms > 1 else "its agent ended by itself"
+            if not n:
+                return "its agent ended by itself" if alarms == 1 else "in all of them the agent ended by itself"
+            return f"in {who} the agent {NOT_ENDED}"
         if alarms == 1 and not n:
             return f"it is not positive{self.named}" if self.truth.user else "it did not fail"
         if self.truth.user:
