@@ -10,6 +10,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
+# A second process pays for its start only where there are many tests.
+PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist loadgroup)
 
 .PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers wheel compatibility clean help
 
@@ -25,19 +27,21 @@ $(READY): pyproject.toml constraints.txt .ci/bootstrap
 demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figures go to out/demo
 	$(BIN)/boolab demo
 
-test: $(READY) ## run the tests, but for those that take long
-	.ci/chromium
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m "not pages and not slow and not alone"
+test: $(READY) ## run the tests, but for those that take long; make test ARGS=tests/rules runs those of one package
+	$(if $(ARGS),,.ci/chromium)
+	$(PYTEST) -m "not pages and not slow and not alone" $(ARGS)
 
-slow: $(READY) ## run the tests that take long
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup -m slow
-	$(BIN)/python -m pytest --quiet -m alone tests/test_store.py tests/test_soak.py
+slow: $(READY) ## run the tests that take long, and the properties on twice as many random cases as make test
+	.ci/chromium
+	$(PYTEST) -m slow $(ARGS)
+	$(PYTEST) -m "hypothesis and not slow" --hypothesis-profile usual $(ARGS)
+	$(BIN)/python -m pytest --quiet -m alone tests/store/test_store.py tests/soak/test_soak.py
 
 browser: $(READY) ## run all tests of widgets in a real browser: keyboards, contrast, widths, each widget's page
 	.ci/chromium
 	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup tests/browser
 
-properties: $(READY) ## try all properties on eight times as many random cases
+properties: $(READY) ## try all properties on forty times as many random cases
 	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough
 
 fuzz: $(READY) ## try 20,000 inputs on each of all that reads what strangers wrote, half of them led by coverage
@@ -45,33 +49,35 @@ fuzz: $(READY) ## try 20,000 inputs on each of all that reads what strangers wro
 	$(BIN)/python -m tests.fuzz
 
 soak: $(READY) ## 1,000 runs on a server that fails in all ways, cancelling in all ways, 10,000 runs at once, a mixed sweep
-	$(BIN)/python -m pytest --quiet tests/test_faults.py --soak 1000
-	$(BIN)/python -m pytest --quiet tests/test_cancel.py --cancel -o faulthandler_timeout=600
+	$(BIN)/python -m pytest --quiet tests/models/remote/test_faults.py --soak 1000
+	$(BIN)/python -m pytest --quiet tests/engine/test_cancel.py --cancel -o faulthandler_timeout=600
 	$(BIN)/python -m tests.soak --minutes 10
 
 crash: $(READY) ## kill sweeps 400 times at any moment, and run them again
-	$(BIN)/python -m pytest --quiet tests/test_crash.py --crash 400
+	$(BIN)/python -m pytest --quiet tests/sweeps/test_crash.py --crash 400
 
 bombs: $(READY) ## read logs of a gigabyte, of a line or of ten million, and what else there is too much of
-	$(BIN)/python -m pytest --quiet -o faulthandler_timeout=1800 tests/test_limits.py --bombs
+	$(BIN)/python -m pytest --quiet -o faulthandler_timeout=1800 tests/security/test_limits.py --bombs
 
 lab: $(READY) ## open the notebooks in JupyterLab
 	$(BIN)/boolab lab
 
-lint: $(READY) ## check style and types
+lint: $(READY) ## check style, types, words, and which package imports which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python .ci/words
 
 format: $(READY) ## put the code into the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 formats: $(READY) ## put what each log format gives into docs/formats.md
-	$(BIN)/python -m tests.readers.given --write
+	$(BIN)/python -m tests.logs.readers.given --write
 
 harnesses: $(READY) ## put what each preset is into docs/harnesses.md
-	$(BIN)/python -m tests.harness_page --write
+	$(BIN)/python -m tests.docs.harness_page --write
 
 bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, real models' client, sweeps, and widgets
 	$(BIN)/python -m benchmarks.loop

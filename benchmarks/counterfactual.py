@@ -3,11 +3,11 @@
 Each figure is a ratio to a numpy fill that is timed beside it, in the same process. `fill` writes an array of 100 MB
 that is there already; `new fill` makes one. Every time is the median of several rounds in which all take turns.
 
-- `tallies`: from raw columns (calls per step, a key per call, tokens, cost, offsets of runs) to the sums of steps,
+- `aggregates`: from raw columns (calls per step, a key per call, tokens, cost, offsets of runs) to the sums of steps,
   calls, tokens and cost of all 5,000 settings.
-- `tallies of everything`: the same with the counts by outcome and stop reason, successes kept, and what is saved.
+- `aggregates of everything`: the same with the counts by outcome and stop reason, successes kept, and what is saved.
 - `keys`: an array with the stop of each run under each setting.
-- `frame`: `counterfactual(frame, tally=True)` as users call it, from a DataFrame.
+- `frame`: `counterfactual(frame, aggregate=True)` as users call it, from a DataFrame.
 
 All are checked against plain re-simulation, step by step in Python, on 40 settings.
 
@@ -26,14 +26,16 @@ import numpy as np
 import pandas as pd
 
 from boolab import counterfactual
-from boolab.fires import RUNG, Places, fires_of, first_fires, keys_of
-from boolab.grid import settings_of
-from boolab.ledger import Ledger, ledger_of_columns
-from boolab.tally import tally_of
+from boolab.counterfactuals.aggregate import aggregate_of
+from boolab.counterfactuals.call_streaks import repeats_of
+from boolab.counterfactuals.first_crossing import RUNG, Places, fires_of, first_fires, keys_of
+from boolab.counterfactuals.grid import settings_of
+from boolab.counterfactuals.step_table import PROXY, Ledger, finished_if, running_sum
+from boolab.rules.detectors.streaks import RepeatStreak
 
 RUNS = 10_000
 GRID: dict[str, list[int]] = {
-    "steps": list(range(4, 204, 4)),
+    "max_steps": list(range(4, 204, 4)),
     "tool_budget": np.unique(np.round(np.geomspace(5, 300, 20)).astype(int)).tolist(),
     "doom_loop": [2, 3, 4, 6, 10],
 }
@@ -68,8 +70,35 @@ def recordings(runs: int = RUNS, seed: int = 7) -> Raw:
 
 
 def ledger_of_raw(raw: Raw) -> Ledger:
-    """The ledger, with the counters that the grid asks for."""
-    return ledger_of_columns(raw.first, raw.calls, raw.keys, raw.ended, tokens=raw.tokens, cost=raw.cost)
+    """The ledger, with the counters that the grid asks for; each run is one turn."""
+    lengths = np.diff(raw.first)
+    opens = np.zeros(int(raw.first[-1]), dtype=bool)
+    opens[raw.first[:-1][lengths > 0]] = True
+    starts = np.flatnonzero(opens)
+    boundary = np.ones(len(opens), dtype=bool)
+    boundary[raw.first[1:][raw.ended & (lengths > 0)] - 1] = False
+    turn = np.ones(len(opens), dtype=np.int64)
+    return Ledger(
+        runs=pd.DataFrame({"run_id": np.arange(len(lengths)), "scope": pd.array(["turn"] * len(lengths), "string")}),
+        first=raw.first,
+        turn=turn,
+        span=turn,
+        boundary=boundary,
+        complete=boundary,
+        final=~boundary,
+        answered=~boundary,
+        ended=raw.ended,
+        terminated=raw.ended,
+        success=raw.ended.astype(np.int64),
+        reason=finished_if(raw.ended),
+        used={"tool_calls": raw.calls, "tokens": raw.tokens, "cost": raw.cost},
+        counters={
+            "steps": np.arange(1, len(opens) + 1) - np.repeat(raw.first[:-1], lengths),
+            "tool_calls": running_sum(raw.calls, starts, lengths[lengths > 0]),
+            RepeatStreak().name: repeats_of(raw.keys, raw.calls, opens),
+        },
+        success_by=PROXY,
+    )
 
 
 def simulate(raw: Raw, steps: int, budget: int, doom: int) -> tuple[list[int], list[int]]:
@@ -136,13 +165,13 @@ def check(raw: Raw, keys: np.ndarray[Any, Any], sums: dict[str, Any], settings: 
     for _ in range(settings):
         place = {name: int(rng.integers(len(GRID[name]))) for name in names}
         boundaries, reasons = simulate(
-            raw, *(GRID[name][place[name]] for name in ("steps", "tool_budget", "doom_loop"))
+            raw, *(GRID[name][place[name]] for name in ("max_steps", "tool_budget", "doom_loop"))
         )
-        mine = keys[:, place["steps"], place["doom_loop"], place["tool_budget"]].astype(np.int64)
+        mine = keys[:, place["max_steps"], place["doom_loop"], place["tool_budget"]].astype(np.int64)
         found = np.where(mine == never, lengths * RUNG + 3, mine)
         assert (found // RUNG == boundaries).all()
         assert (found % RUNG == reasons).all()
-        cell = (0, place["steps"], place["doom_loop"], place["tool_budget"])
+        cell = (0, place["max_steps"], place["doom_loop"], place["tool_budget"])
         for name, so_far in total.items():
             assert sums[name][cell] == (so_far[raw.first[:-1] + boundaries] - so_far[raw.first[:-1]]).sum()
     return settings
@@ -166,8 +195,8 @@ def main() -> None:
     work: dict[str, Callable[[], Any]] = {
         "fill": lambda: there.fill(7),
         "new fill": lambda: np.full(shape, 7, dtype=np.uint16),
-        "tallies": lambda: tally_of(ledger_of_raw(raw), settings, only=only),
-        "tallies of everything": lambda: tally_of(ledger_of_raw(raw), settings),
+        "aggregates": lambda: aggregate_of(ledger_of_raw(raw), settings, only=only),
+        "aggregates of everything": lambda: aggregate_of(ledger_of_raw(raw), settings),
         "keys": lambda: keys_of(tables, out),
         "new keys": lambda: keys_of(tables),
         "first-fire tables": lambda: [
@@ -183,17 +212,17 @@ def main() -> None:
     median = {name: statistics.median(values) for name, values in times.items()}
     print(f"{RUNS:,} runs, {len(raw.calls):,} steps, {settings.count:,} settings, {RUNS * settings.count:.0e} cells")
     print(f"{'':<24}{'ms':>9}{'times fill':>12}{'times new fill':>16}  target")
-    targets = {"tallies": "at most 17 fills", "keys": "at most 10 fills", "new keys": "at most 10 new fills"}
+    targets = {"aggregates": "at most 17 fills", "keys": "at most 10 fills", "new keys": "at most 10 new fills"}
     for name, value in median.items():
         ratios = f"{value / median['fill']:>12.2f}{value / median['new fill']:>16.2f}"
         print(f"{name:<24}{value * 1000:>9.1f}{ratios}  {targets.get(name, '')}")
-    sums = tally_of(ledger, settings)
+    sums = aggregate_of(ledger, settings)
     compared = check(raw, keys_of(tables), sums, args.check)
     print(f"equal to plain re-simulation, step by step, on {compared} settings: stop, reason and four sums")
     frame = frame_of(raw)
     started = time.perf_counter()
-    table = counterfactual(frame, grid=GRID, tally=True)
-    print(f"counterfactual(frame, tally=True): {time.perf_counter() - started:.2f} s, {len(table):,} rows")
+    table = counterfactual(frame, grid=GRID, aggregate=True)
+    print(f"counterfactual(frame, aggregate=True): {time.perf_counter() - started:.2f} s, {len(table):,} rows")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from tests.stats_cases import CASES, coverage
+from tests.support.stats_cases import CASES, coverage
 
 
 def main() -> None:

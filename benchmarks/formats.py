@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic_core import to_json
 
-from boolab.reading import load_runs
-from boolab.saving import save_runs
+from boolab.logs.load import load_runs
+from boolab.logs.save import save_runs
 
 Json: TypeAlias = dict[str, Any]
 

@@ -24,7 +24,7 @@ from pyarrow import parquet
 
 import boolab as bl
 from benchmarks.formats import FORMATS, Agent, Format
-from boolab.data import data_path
+from boolab.io.resources import data_path
 
 REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "tau-bench" / "gpt-4o-airline.trial0.json"
 
@@ -38,7 +38,7 @@ GROWTH = 1.5
 READ = """
 import json, resource, sys, time
 from pathlib import Path
-from boolab.reading import read_logs
+from boolab.logs.load import read_logs
 
 def peak():
     status = Path("/proc/self/status")
@@ -60,7 +60,7 @@ print(json.dumps([seconds, peak() - before, len(reading.runs), sum(run.n_steps f
 TABLES = """
 import json, sys, time
 import pandas as pd, pyarrow.json, pyarrow.parquet
-from boolab.tables import read_steps
+from boolab.counterfactuals.step_files import read_steps
 
 def timed(read):
     start = time.perf_counter()

@@ -115,7 +115,7 @@ def write(path: Path, seed: int = 0) -> None:
         SystemExit: if the package `gguf` is missing.
     """
     try:
-        import gguf  # noqa: PLC0415 - boolab does without it
+        import gguf
     except ImportError:
         msg = "random_gguf.py needs the package gguf, which boolab does not bring along: pip install gguf"
         raise SystemExit(msg) from None

@@ -2,9 +2,9 @@
 
 A record is drawn from a world, a setting is chosen on it, and judged on the whole world: the promise is broken if it
 truly keeps less than `keep` of the successes. At 95% confidence that may happen in 5% of the records, those without an
-answer included. Beside the procedure of `recommend` (`boolab.stats.fixed_sequence`) stand three others on the same
-records: "worst" (`dependence="worst"`), "ignored" (runs taken as independent: it must fail where they are not), and
-"former" (one axis after the other, bounds by a bootstrap of tasks, which boolab had before).
+answer included. Beside the procedure of `recommend` (`boolab.stats.recommend.fixed_sequence`) stand three others on the
+same records: "worst" (`dependence="worst"`), "ignored" (runs taken as independent: it must fail where they are not),
+and "former" (one axis after the other, bounds by a bootstrap of tasks, which boolab had before).
 
 Worlds are simulated (truth: a population of 400,000 runs or more), or real: the tasks of a set of recordings, drawn
 with replacement (truth: the whole set). Real sets are read from a folder: Parquet files as `bl.recording_df` makes
@@ -30,10 +30,10 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from boolab import load_runs, recording_df
-from boolab.detectors import RepeatStreak
-from boolab.ledger import ledger_of_frame
-from boolab.stats.fixed_sequence import JOINT_AXES, OFF, PathResult, accept_values, paths_of
+from boolab.counterfactuals.from_frame import ledger_of_frame
+from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.stats.intervals import ClusterBootstrap, lower_bound
+from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, PathResult, accept_values, paths_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

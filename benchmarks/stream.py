@@ -26,14 +26,14 @@ from typing import Any
 import httpx
 from httpx_sse import aconnect_sse
 
-from boolab.clock import WallClock
+from boolab.core.clock import WallClock
+from boolab.core.types import Message, Text
+from boolab.engine.runner import start
 from boolab.models.base import Request
-from boolab.models.hosted import AnthropicModel, OpenAIModel
-from boolab.models.remote import RemoteModel
-from boolab.runner import start
-from boolab.stop import max_steps
-from boolab.tools import tool
-from boolab.types import Message, Text
+from boolab.models.remote.model import RemoteModel
+from boolab.models.remote.providers import AnthropicModel, OpenAIModel
+from boolab.rules.catalog import max_steps
+from boolab.tools.tool import tool
 
 QUESTION = [Message("user", (Text("Go."),))]
 WINDOW = 20

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,8 +28,8 @@ import numpy as np
 import boolab as bl
 from benchmarks.loop import cpu_us_per_step
 from benchmarks.peers.adapters.bare import bare
-from boolab.models.profile import Profile
-from boolab.sweeps.sweep import sweep
+from boolab.models.simulated.profile import Profile
+from boolab.sweeps.driver import sweep
 
 MIB: Final = 2**20
 TOOLS: Final = ("list_files", "search_text", "read_file", "edit_file", "run_tests")
@@ -58,8 +57,8 @@ def agent_of(hazard: float, loops: float = 0.01) -> bl.SimulatedModel:
     )
 
 
-AGENT: Final = bl.Agent("worker", steps=1_000_000, tool_budget=1_000_000, doom_loop=1_000)
-UNBOUNDED: Final = replace(bl.policies["boocode"], name="unbounded", ceiling=None)
+AGENT: Final = bl.Agent("worker", max_steps=1_000_000, tool_budget=1_000_000, doom_loop=1_000)
+UNBOUNDED: Final = bl.policies["boocode"].vary(name="unbounded", cap={"ceiling": None})
 
 
 def swept(folder: Path | None, tasks: int, **options: Any) -> Sequence[bl.Run]:  # noqa: ANN401 - those of sweep
@@ -124,7 +123,7 @@ def _runs(model: bl.SimulatedModel, tasks: int) -> list[bl.Run]:
 def measure_resume(folder: Path, *, quick: bool) -> None:
     """How long a sweep takes of which every cell is there already."""
     model, repeats = agent_of(0.5), 10 if quick else 100
-    grid: dict[str, Any] = {"steps": [5, 10, 20, 40, None], "doom_loop": [2, 3], "policy": ["boocode"]}
+    grid: dict[str, Any] = {"max_steps": [5, 10, 20, 40, None], "doom_loop": [2, 3], "policy": ["boocode"]}
     tasks, store = [f"task {n}" for n in range(10)], folder / "resume.db"
 
     def go() -> Sequence[bl.Run]:
@@ -195,11 +194,9 @@ def measure_processes(folder: Path, *, quick: bool) -> None:
 def measure_derive(folder: Path, *, quick: bool) -> None:
     """How much faster a grid of rules is when all but the loosest setting are cut from its run."""
     caps = range(20, 1_020, 100 if quick else 20)
-    policy = bl.Policy(
-        name="plain", source="here", loop_style="", order=("steps", "doom_loop", "tool_budget"), ceiling=None
-    )
+    policy = bl.Policy(name="plain", order=("max_steps", "doom_loop", "tool_budget")).vary(cap={"ceiling": None})
     rules = {"tool_budget": range(110, 1_110, 100), "doom_loop": range(3, 13), "policy": [policy]}
-    grid: dict[str, Any] = {"steps": caps, **rules}
+    grid: dict[str, Any] = {"max_steps": caps, **rules}
     model = agent_of(0.0005, loops=0.002)
 
     def seconds(**options: Any) -> tuple[float, Sequence[bl.Run]]:  # noqa: ANN401 - those of sweep
@@ -211,21 +208,21 @@ def measure_derive(folder: Path, *, quick: bool) -> None:
     slow, ran = seconds()
     fast = []
     for _ in range(3):
-        spent, cut = seconds(derive=True)
+        spent, cut = seconds(reuse_prefixes=True)
         fast.append(spent)
     assert cut == ran
     steps = sum(run.n_steps for run in ran) / len(ran)
     detail = f"{slow:.1f} s against {min(fast):.2f} s; {steps:.0f} steps a run; the runs are equal"
-    show(f"derive=True on {len(ran):,} cells, times faster", f"{slow / min(fast):.0f}", "at least 100", detail)
+    show(f"reuse_prefixes=True on {len(ran):,} cells, times faster", f"{slow / min(fast):.0f}", "at least 100", detail)
     store = folder / "derived.db"
-    spent, _ = seconds(derive=True, store=store)
+    spent, _ = seconds(reuse_prefixes=True, store=store)
     show("the same into a store", f"{spent:.2f} s", "-", f"{store.stat().st_size / MIB:.1f} MiB")
 
 
 def measure_tallies(folder: Path, *, quick: bool) -> None:
-    """How much memory tallies of 5,000 settings take over a large Parquet set."""
-    import pyarrow as pa  # noqa: PLC0415 - needed here only
-    from pyarrow import parquet  # noqa: PLC0415 - as above
+    """How much memory aggregates of 5,000 settings take over a large Parquet set."""
+    import pyarrow as pa
+    from pyarrow import parquet
 
     part = bl.recording_df(swept(None, 300, model=agent_of(0.02), grid={"policy": [UNBOUNDED]}))
     steps, files = 200_000 if quick else 10_000_000, 10
@@ -242,7 +239,7 @@ def measure_tallies(folder: Path, *, quick: bool) -> None:
                 writer.write_table(table.set_column(place, "run_id", renamed))
     total = files * times * len(part)
     for kind in ("here", "processes"):
-        command = [sys.executable, "-m", "benchmarks.sweep", "--child", f"tallies-{kind}", str(where), "0"]
+        command = [sys.executable, "-m", "benchmarks.sweep", "--child", f"aggregates-{kind}", str(where), "0"]
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         own, worker, seconds, digest = int(told[0]) / 1024, int(told[1]) / 1024, float(told[2]), told[3]
         detail = f"{seconds:.0f} s; largest worker {worker:,.0f} MiB; sums {digest}"
@@ -253,10 +250,10 @@ def measure_tallies(folder: Path, *, quick: bool) -> None:
 
 def child_tallies(where: Path, client: str | None) -> None:
     """Tally, and print the peaks of memory in KiB, own and of the largest worker, the seconds, and a digest."""
-    grid = {"steps": range(2, 102, 2), "tool_budget": range(5, 55, 5), "doom_loop": range(2, 12)}
+    grid = {"max_steps": range(2, 102, 2), "tool_budget": range(5, 55, 5), "doom_loop": range(2, 12)}
     before = time.perf_counter()
     more: dict[str, Any] = {} if client is None else {"client": client}
-    table = bl.counterfactual(where, grid=grid, tally=True, **more)
+    table = bl.counterfactual(where, grid=grid, aggregate=True, **more)
     seconds = time.perf_counter() - before
     assert len(table) == 5_000
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
@@ -269,7 +266,7 @@ PARTS: Final[dict[str, Callable[..., None]]] = {
     "memory": measure_memory,
     "processes": measure_processes,
     "derive": measure_derive,
-    "tallies": measure_tallies,
+    "aggregates": measure_tallies,
 }
 
 
@@ -285,7 +282,7 @@ def main() -> None:
         if what == "cells":
             child_cells(Path(folder), int(number))
         else:
-            child_tallies(Path(folder), "processes" if what == "tallies-processes" else None)
+            child_tallies(Path(folder), "processes" if what == "aggregates-processes" else None)
         return
     wrong = [name for name in options.parts if name not in PARTS]
     if wrong:

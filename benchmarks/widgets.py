@@ -26,11 +26,11 @@ from typing import Final
 from playwright.sync_api import Locator, Page
 
 import boolab as bl
-from boolab.codec import run_fields
-from boolab.data import data_path
+from boolab.core.codec import run_fields
+from boolab.core.types import Response, ToolCall, Usage
+from boolab.io.resources import data_path
 from boolab.models.base import Emit, Request
-from boolab.types import Response, ToolCall, Usage
-from boolab.widgets.shown import Shown, View
+from boolab.widgets._base.widget import Shown, View
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
 from tests.browser.lab import lab_in
 
@@ -92,7 +92,7 @@ def long_run(steps: int) -> bl.Run:
             responses.append(Response(said, (call,), "tool_calls", Usage(9_000, 150, 8_000, None, 2_000)))
     model = Prepared([*responses[: steps - 1], Response("Done.", (), "stop", Usage(9_000, 5, 8_000, None, 1_800))])
     tools = tuple(bl.tool(name=name)(look) for name in TOOLS)
-    agent = bl.Agent("worker", tools=tools, policy=bl.Policy(name="free", source="here", loop_style="", ceiling=None))
+    agent = bl.Agent("worker", tools=tools, policy=bl.Policy(name="free").vary(cap={"ceiling": None}))
     run = bl.run_sync(agent, "Move the whole package to asyncio", model=model)
     assert run.n_steps == steps, run.stop
     return run
@@ -244,7 +244,7 @@ CAPS: Final = """
 import boolab as bl
 
 lab = bl.CapLab(bl.load_runs("runs.parquet"), objective="steps")
-lab.setting = {"steps": 40}
+lab.setting = {"max_steps": 40}
 lab
 """
 BARE: Final = """
@@ -259,7 +259,7 @@ VBox([slider, told]).add_class("bare")
 
 def simulated_runs(many: int) -> Sequence[bl.Run]:
     """Runs of a simulated agent without limits, one for each task."""
-    agent = bl.Agent("coder", steps=None, tool_budget=None, doom_loop=None)
+    agent = bl.Agent("coder", max_steps=None, tool_budget=None, doom_loop=None)
     tasks = [f"task {number}" for number in range(many)]
     runs: Sequence[bl.Run] = asyncio.run(bl.sweep(agent, tasks, bl.SimulatedModel.load("coder"), progress=False))
     return runs
@@ -273,12 +273,12 @@ def measure_caplab(folder: Path, *, quick: bool) -> None:
     before = time.process_time()
     lab = bl.CapLab(runs, objective="steps")
     show(f"CapLab of {many:,} runs, to make", f"{time.process_time() - before:.2f} s of CPU", "-", f"{steps:,} steps")
-    lab.setting = {"steps": 40}
+    lab.setting = {"max_steps": 40}
     spent = []
     for slider in (*range(presses), *range(presses, 0, -1)):
-        lab.setting = {"steps": 40 + slider % 2}
+        lab.setting = {"max_steps": 40 + slider % 2}
         before = time.perf_counter()
-        lab.setting = {"steps": 39 - slider % 20}
+        lab.setting = {"max_steps": 39 - slider % 20}
         spent.append(1000 * (time.perf_counter() - before))
     show(
         "a move of its setting, in Python alone",
@@ -320,9 +320,9 @@ def measure_sizes(folder: Path, *, quick: bool) -> None:
     """What each widget keeps: what a notebook sends to its view, and its page."""
     recorded = bl.load_runs(data_path("datasets") / "runs")
     longest = max(recorded, key=lambda run: run.n_steps)
-    grid = {"steps": range(5, 65, 5), "doom_loop": range(2, 11)}
+    grid = {"max_steps": range(5, 65, 5), "doom_loop": range(2, 11)}
     view = bl.SweepView()
-    cells = {"steps": [10, 20, 40, None], "doom_loop": [3, 5, None]}
+    cells = {"max_steps": [10, 20, 40, None], "doom_loop": [3, 5, None]}
     agent, model = bl.Agent("coder", tool_budget=None), bl.SimulatedModel.load("coder")
     asyncio.run(bl.sweep(agent, ["one", "two"], model, grid=cells, repeats=5, progress=view))
     file = folder / "AGENTS.md"
@@ -333,7 +333,7 @@ def measure_sizes(folder: Path, *, quick: bool) -> None:
         f"Replay, {many:,} steps": bl.Replay(long_run(many)),
         f"CapLab, {len(recorded)} runs": bl.CapLab(recorded),
         f"Heatmap, 108 cells, {len(recorded)} runs": bl.Heatmap(
-            bl.counterfactual(recorded, grid=grid, tally=True), recorded
+            bl.counterfactual(recorded, grid=grid, aggregate=True), recorded
         ),
         "Compare, 50 and 11 steps": bl.Compare(*(run for run in recorded if run.run_id in ("coder-021", "coder-099"))),
         "SweepView, 12 settings": view,

@@ -8,10 +8,10 @@ BoolabError
 ├── ProfileError          a profile of a simulated agent cannot be read        (path, line)
 ├── RunFormatError        a log of runs cannot be read                         (path, line)
 ├── StoreError            a store of runs cannot be read or written               (path)
-├── ScriptExhausted       a scripted or recorded model was asked once too often
+├── ScriptExhausted       a scripted or recorded model holds no further response
 ├── ModelError            a model failed to respond                            (status, retryable, partial)
 ├── WorkerDied            a worker vanished before its piece of work was done
-├── ToolError             a tool's own way to say, in one clean sentence, why it failed
+├── ToolError             raised by a tool: why it failed, in one sentence
 └── UnknownCounter        a stop rule hangs on a counter whose value the run does not know
 ```
 
@@ -24,13 +24,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from boolab.types import Response
+    from boolab.core.types import Response
 
 
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
-"""What other people's code may raise to the caller: nobody's failure, but the wish to end."""
+"""What foreign code may raise to the caller: no failure, but a request to end."""
 
 
 class BoolabError(Exception):
@@ -58,10 +59,11 @@ class AgentFileError(_FileError):
     Args:
         message: What is wrong, and what would be right.
         path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where no single one is to blame.
+        line: The line in it, from 1; None where it is no single line.
 
     Example:
-        >>> str(AgentFileError("there is no agent in it", path="AGENTS.md", line=3))
+        >>> import boolab as bl
+        >>> str(bl.errors.AgentFileError("there is no agent in it", path="AGENTS.md", line=3))
         'AGENTS.md:3: there is no agent in it'
     """
 
@@ -72,10 +74,11 @@ class ScriptError(_FileError):
     Args:
         message: What is wrong, and what would be right.
         path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where no single one is to blame.
+        line: The line in it, from 1; None where it is no single line.
 
     Example:
-        >>> str(ScriptError("the key 'tool_call' is not known", path="stuck.yaml", line=2))
+        >>> import boolab as bl
+        >>> str(bl.errors.ScriptError("the key 'tool_call' is not known", path="stuck.yaml", line=2))
         "stuck.yaml:2: the key 'tool_call' is not known"
     """
 
@@ -86,10 +89,11 @@ class ProfileError(_FileError):
     Args:
         message: What is wrong, and what would be right.
         path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where no single one is to blame.
+        line: The line in it, from 1; None where it is no single line.
 
     Example:
-        >>> str(ProfileError("expected a probability", line=7))
+        >>> import boolab as bl
+        >>> str(bl.errors.ProfileError("expected a probability", line=7))
         '7: expected a probability'
     """
 
@@ -100,10 +104,11 @@ class RunFormatError(_FileError):
     Args:
         message: What is wrong, and what would be right.
         path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where no single one is to blame.
+        line: The line in it, from 1; None where it is no single line.
 
     Example:
-        >>> RunFormatError("is no log", path="notes.txt").path
+        >>> import boolab as bl
+        >>> bl.errors.RunFormatError("is no log", path="notes.txt").path
         'notes.txt'
     """
 
@@ -114,10 +119,11 @@ class StoreError(_FileError):
     Args:
         message: What is wrong, and what would be right.
         path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where no single one is to blame.
+        line: The line in it, from 1; None where it is no single line.
 
     Example:
-        >>> str(StoreError("is no store of runs", path="runs.db"))
+        >>> import boolab as bl
+        >>> str(bl.errors.StoreError("is no store of runs", path="runs.db"))
         'runs.db: is no store of runs'
     """
 
@@ -127,7 +133,7 @@ class ReadWarning(UserWarning):
 
 
 class ScriptExhausted(BoolabError):
-    """A scripted or recorded model was asked for more responses than it holds."""
+    """A scripted or recorded model holds no further response."""
 
 
 class ModelError(BoolabError):
@@ -141,7 +147,8 @@ class ModelError(BoolabError):
         recorded: The text under which records keep the failure, if it is not this error's own.
 
     Example:
-        >>> ModelError("the server is busy", status=529, retryable=True).retryable
+        >>> import boolab as bl
+        >>> bl.errors.ModelError("the server is busy", status=529, retryable=True).retryable
         True
     """
 
@@ -171,7 +178,7 @@ def describe(error: BaseException) -> str:
         return error.recorded
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - somebody else's __str__
+    except Exception:  # noqa: BLE001 - foreign code: any error may come from its __str__
         text = "(its text cannot be had)"
     return f"{type(error).__name__}: {text}"
 
@@ -182,3 +189,54 @@ class ToolError(BoolabError):
 
 class UnknownCounter(BoolabError):
     """A stop rule hangs on a counter whose value is not known, so it can be neither true nor false."""
+
+
+def forgot_await(value: object) -> str:
+    """The hint for a coroutine where something else is expected; "" for any other value.
+
+    The coroutine is closed, so that Python does not warn that it was never awaited.
+    """
+    close = getattr(value, "close", None)
+    if not hasattr(value, "cr_frame") or close is None:
+        return ""
+    close()
+    return ": did you forget await?"
+
+
+def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str | None:
+    """The known name nearest to one that is not known; None if none is near.
+
+    Args:
+        name: The name that was given.
+        known: All names.
+        cutoff: How alike they have to be, from 0 to 1.
+
+    Returns:
+        The nearest name.
+    """
+    import difflib  # only when something is wrong: rules start fast
+
+    close = difflib.get_close_matches(str(name), [str(one) for one in known], n=1, cutoff=cutoff)
+    return close[0] if close else None
+
+
+def near(name: object, known: Collection[object], title: str = "") -> str:
+    """The end of a message about a name that is not known: the nearest one, or else all.
+
+    Args:
+        name: The name that was given.
+        known: All names.
+        title: What stands before the list of all; "" for no list.
+
+    Returns:
+        The hint.
+
+    Example:
+        >>> "there is no policy 'boocde'" + near("boocde", ["boocode", "naive"])
+        "there is no policy 'boocde'; did you mean 'boocode'?"
+        >>> near("x", ["boocode", "naive"], "presets")
+        '; presets: boocode, naive'
+    """
+    if close := nearest(name, known):
+        return f"; did you mean {close!r}?"
+    return f"; {title}: {', '.join(map(str, known))}" if title else ""

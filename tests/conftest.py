@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 from collections.abc import Generator, Iterator
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.canary import CANARY, Listening, files_with, sing
-from tests.cases import USUAL
+from tests.support.canary import CANARY, Listening, files_with, sing
+from tests.support.cases import USUAL
 
 OUT = Path(__file__).parent.parent / "out"
 
 # A deadline would be one of the clock, and other tests run beside.
-settings.register_profile("quick", max_examples=2 * USUAL // 5, deadline=None)
+settings.register_profile("quick", max_examples=USUAL // 5, deadline=None)
+settings.register_profile("usual", max_examples=2 * USUAL // 5, deadline=None)
 settings.register_profile("thorough", max_examples=8 * USUAL, deadline=None)
 settings.load_profile("quick")
 sing()  # before any test module is imported: one might look at the environment as it is
@@ -37,6 +39,12 @@ def pytest_configure() -> None:
             signal.signal(number, usual)
 
 
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of the garbage collector's sight: each collection walks all it sees."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """After the last test, no file that a test wrote and no line that was logged holds the key of the environment."""
@@ -52,7 +60,7 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def dask_client() -> Iterator[Any]:
     """A client of a Dask cluster of two processes on this machine."""
-    from tests.cluster import local_cluster  # noqa: PLC0415 - slow to import
+    from tests.support.cluster import local_cluster
 
     with local_cluster() as client:
         yield client

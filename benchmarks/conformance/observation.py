@@ -17,13 +17,13 @@ class Observation(NamedTuple):
     Attributes:
         model_calls: How often the model was asked, wrap-ups included.
         tools_run: How often a tool's own code was entered; finish tools do not count.
-        wrapup_calls: How often the model was asked without being offered a tool.
+        summary_calls: How often the model was asked without being offered a tool.
         end: The harness's own word for the end.
     """
 
     model_calls: int
     tools_run: int
-    wrapup_calls: int
+    summary_calls: int
     end: str
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import boolab as bl
 from benchmarks.conformance.observation import Observation
 from benchmarks.conformance.scenarios import Scenario, Turn
+from boolab.core.types import Response
 from boolab.models.base import Emit, Request
-from boolab.types import Response
 
 PRESETS: Final = {
     "pydantic-ai-slim": "pydantic_ai",
@@ -40,13 +40,13 @@ class Counted:
 
     def __init__(self, script: tuple[Turn, ...]) -> None:
         self.model_calls = 0
-        self.wrapup_calls = 0
+        self.summary_calls = 0
         self._script = bl.ScriptedModel([_item(said) for said in script], summary="Summary.")
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The next turn of the script, or the summary."""
         self.model_calls += 1
-        self.wrapup_calls += not request.tools
+        self.summary_calls += not request.tools
         return await self._script.respond(request, emit)
 
 
@@ -60,22 +60,26 @@ def _item(said: Turn) -> dict[str, Any]:
     }
 
 
-BUDGETS: Final = ("budget_read_only", "budget_writing", "budget_no_agent")
+BUDGETS: Final = ("budgets.read_only", "budgets.writing", "budgets.no_agent")
 """A preset's tool budget depends on the agent; here it is the same for all."""
 
 FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "pydantic-ai-slim": {
-        "request_limit": ("steps",),
+        "request_limit": ("cap.max_steps",),
         "tool_calls_limit": BUDGETS,
-        "total_tokens_limit": ("token_budget",),
-        "cost_limit": ("cost_budget",),
+        "total_tokens_limit": ("budgets.tokens",),
+        "cost_limit": ("budgets.cost",),
     },
-    "inspect-ai": {"turn_limit": ("steps",), "token_limit": ("token_budget",), "cost_limit": ("cost_budget",)},
-    "smolagents": {"max_steps": ("steps",)},
-    "openai-agents": {"max_turns": ("steps",)},
-    "mini-swe-agent": {"step_limit": ("steps",), "cost_limit": ("cost_budget",)},
-    "langgraph": {"recursion_limit": ("steps",)},
-    "autogen-agentchat": {"max_tool_iterations": ("steps",)},
+    "inspect-ai": {
+        "turn_limit": ("cap.max_steps",),
+        "token_limit": ("budgets.tokens",),
+        "cost_limit": ("budgets.cost",),
+    },
+    "smolagents": {"max_steps": ("cap.max_steps",)},
+    "openai-agents": {"max_turns": ("cap.max_steps",)},
+    "mini-swe-agent": {"step_limit": ("cap.max_steps",), "cost_limit": ("budgets.cost",)},
+    "langgraph": {"recursion_limit": ("cap.max_steps",)},
+    "autogen-agentchat": {"max_tool_iterations": ("cap.max_steps",)},
 }
 """What each package calls a setting, and which fields of `Policy` it is."""
 
@@ -93,28 +97,32 @@ def policy_of(package: str, settings: Mapping[str, Any]) -> bl.Policy:
     name = PRESETS[package]
     if name not in bl.policies:
         raise NoSuchSetting(f"no preset {name}")
-    changes: dict[str, Any] = {"steps": None}
+    changes: dict[str, Any] = {"cap.max_steps": None}
     for word, value in settings.items():
         if word in FIELDS[package]:
             changes |= dict.fromkeys(FIELDS[package][word], value)
         elif word == "max_consecutive_format_errors":
-            changes["guards"] = _format_errors(bl.policies[name], value)
+            changes["detectors.guards"] = _format_errors(bl.policies[name], value)
         elif word == "reflect_on_tool_use":
-            changes["summary"] = "model" if value else "static"
+            changes["wrap_up.summary"] = "model" if value else "static"
         elif (word, value) != ("builder", "create_react_agent") and word != "run_max_steps":
             raise NoSuchSetting(f"{name} has no {word}={value}")
     if package == "mini-swe-agent":
-        changes["cost_budget"] = changes["cost_budget"] or None  # 0 is off
-    return replace(bl.policies[name], **changes)
+        changes["budgets.cost"] = changes["budgets.cost"] or None  # 0 is off
+    groups: dict[str, Any] = {}
+    for path, value in changes.items():
+        group, _, field = path.partition(".")
+        groups.setdefault(group, {})[field] = value
+    return bl.policies[name].vary(**groups)
 
 
 def _format_errors(policy: Any, limit: int) -> tuple[Any, ...]:  # noqa: ANN401
-    return tuple(replace(guard, ladder=((limit, "stop"),)) for guard in policy.guards) if limit else ()
+    return tuple(replace(guard, ladder=((limit, "stop"),)) for guard in policy.detectors.guards) if limit else ()
 
 
 def agent_of(settings: Mapping[str, Any]) -> bl.Agent:
     """The agent; what smolagents is given when it is run goes before the cap that it was made with."""
-    return bl.Agent("a", steps=settings["run_max_steps"]) if "run_max_steps" in settings else bl.Agent("a")
+    return bl.Agent("a", max_steps=settings["run_max_steps"]) if "run_max_steps" in settings else bl.Agent("a")
 
 
 def observe(scenario: Scenario) -> Observation:
@@ -147,10 +155,10 @@ def observe(scenario: Scenario) -> Observation:
     model = Counted(scenario.script)
     try:
         policy: Any = policy_of(scenario.package, scenario.settings)
-        finishing = [bl.tool(name=name)(finish) for name in policy.finish_tools]
-        tools = [look, fail, decline, *finishing]
+        finishing = [bl.tool(name=name)(finish) for name in policy.finish.tools]
+        tools: list[Any] = [look, fail, decline, *finishing]
         run = bl.run_sync(agent_of(scenario.settings), "go", model=model, tools=tools, policy=policy)
         end = str(policy.end_of(run))
     except bl.SettingError:
         end = REJECTED
-    return Observation(model.model_calls, len(ran), model.wrapup_calls, end)
+    return Observation(model.model_calls, len(ran), model.summary_calls, end)

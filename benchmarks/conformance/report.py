@@ -107,10 +107,10 @@ def _line(row: Row) -> str:
     seen = row.theirs
     preset = f"{row.verdict}: {row.told}" if row.told else row.verdict
     return (
-        f"| {row.scenario.name} | `{settings}` | {seen.model_calls} | {seen.tools_run} | {seen.wrapup_calls} "
+        f"| {row.scenario.name} | `{settings}` | {seen.model_calls} | {seen.tools_run} | {seen.summary_calls} "
         f"| {seen.end} | {preset} |\n"
     )
 
 
 def _words(seen: Observation) -> str:
-    return f"{seen.model_calls} calls, {seen.tools_run} tools, {seen.wrapup_calls} wrap-ups, {seen.end}"
+    return f"{seen.model_calls} calls, {seen.tools_run} tools, {seen.summary_calls} wrap-ups, {seen.end}"

@@ -123,7 +123,7 @@ NOTES: Final = {
         "a limit on calls: those beyond it are refused in results that say so, and the model is asked on for as "
         "long as it calls. The model here gave up at its 50th request."
     ),
-    ("boolab", "steps"): "exact; the run has its reason, its rule, and every step.",
+    ("boolab", "max_steps"): "exact; the run has its reason, its rule, and every step.",
 }
 """What is to be said of a limit beside its line, by package and limit: as measured, and as installed code has it."""
 

@@ -1,1 +1,10 @@
-"""Models: whatever answers a request. One interface (`base`), one file for each kind."""
+"""Models: whatever answers a request.
+
+It imports `boolab.core`, `boolab.io`, `boolab.tools` and `boolab.errors`. Read `base` first: the interface is one
+function, `respond`. `scripted` answers from a list, `recorded` from a recording, `simulated` at random from a fitted
+profile, `remote` over HTTP.
+"""
+
+from boolab.core.lazy_names import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__)

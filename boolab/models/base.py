@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from boolab.clock import Clock
-from boolab.surrogates import whole_response
-from boolab.tools import ToolSpec
-from boolab.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
+from boolab.core.clock import Clock
+from boolab.core.surrogates import whole_response
+from boolab.core.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
+from boolab.tools.tool import ToolSpec
 
 _MOST = 2**63 - 1  # what a column of integers holds
 
@@ -24,7 +24,7 @@ _MOST = 2**63 - 1  # what a column of integers holds
 class Note(Protocol):
     """Puts something exceptional on a run's record: the kind of event, and facts."""
 
-    def __call__(self, kind: str, **facts: Any) -> None: ...  # noqa: ANN401 - facts of every kind
+    def __call__(self, kind: str, **facts: object) -> None: ...
 
 
 Emit: TypeAlias = Callable[[str, str], Any]
@@ -32,13 +32,29 @@ Emit: TypeAlias = Callable[[str, str], Any]
 
 
 class Request(NamedTuple):
-    """What a model is asked.
+    """What a model gets.
 
-    `messages` is the run's own growing list: read it, do not keep or change it. `tools` is empty when the model must
-    answer in text; with `tool_choice` "none" it sees the tools and must answer in text all the same. `purpose` is
-    `step` inside the loop, `summary` for the wrap-up after it and `compaction` for a summary on the way. `note` puts
-    on the run's record what happened while the model was asked, such as a retry; None where there is no record.
-    `run_id` tells the requests of concurrent runs apart; "" where they belong to none.
+    Attributes:
+        index: The number of the request in its run, from 0.
+        messages: The run's own growing list: read it, do not keep or change it.
+        tools: The tools on offer; empty when the model must answer in text.
+        clock: The run's clock.
+        purpose: `step` inside the loop, `summary` for the wrap-up after it, `compaction` when the history is shortened.
+        temperature: The temperature; None for the model's own.
+        seed: The seed; None for none.
+        tool_choice: `none`: the model sees the tools and must answer in text all the same.
+        note: Records what happens while the model is working, such as a retry; None where there is no record.
+        run_id: The run that the request belongs to; "" for none.
+
+    Example:
+        >>> import boolab as bl
+        >>> class Echo:
+        ...     name = "echo"
+        ...
+        ...     async def respond(self, request: bl.models.Request, emit=None) -> bl.models.Response:
+        ...         return bl.models.Response(f"{request.purpose} {request.index}")
+        >>> bl.run_sync(None, "Hello", model=Echo()).text
+        'step 0'
     """
 
     index: int  # type: ignore[assignment] # the word of the design; nobody needs tuple.index here
@@ -64,7 +80,7 @@ class Model(Protocol):
     - `compacts` (True): whether it can be asked for a summary when its history is compacted.
     - `score` (None): a function from a run to whether it was a success, for runs whose user gave none.
     - `context_window` (None): how many tokens fit into a request.
-    - `reply` (None): a `boolab.tools.Reply` for models that bring the results of their own calls.
+    - `reply` (None): a `boolab.tools.tool.Reply` for models that bring the results of their own calls.
     - `replies_to` (None): whether it holds results for the tool of that name, so that nothing else need provide it.
     - `has_result_of` (`replies_to`): whether it holds one result of that tool at least; if not, the tool is unknown.
     - `own_tools` (()): names of tools whose results it brings, offered to it where neither agent nor run has any tools.
@@ -78,6 +94,14 @@ class Model(Protocol):
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """One complete response.
 
+        Args:
+            request: What the model gets.
+            emit: Receives parts of the response as they arrive: a kind (`text`, `reasoning` or `tool_call`) and a text;
+                None when nobody listens.
+
+        Returns:
+            The response.
+
         Raises:
             ModelError: if it failed; what had arrived goes along as `partial`.
             ScriptExhausted: if it holds no further response.
@@ -85,14 +109,15 @@ class Model(Protocol):
         ...
 
 
-def what_is_wrong(response: object) -> str:
+def validate_response(response: object) -> str:
     """Why a value is no proper `Response`, in words; "" if it is one.
 
     Models are other people's code. What they return is checked once, where it comes in, so that everything behind may
     rely on it.
 
     Example:
-        >>> what_is_wrong(Response("Hi.")), what_is_wrong(Response(text=None))
+        >>> import boolab as bl
+        >>> validate_response(bl.models.Response("Hi.")), validate_response(bl.models.Response(text=None))
         ('', 'text is None, not a str')
     """
     if type(response) is not Response:
@@ -100,7 +125,7 @@ def what_is_wrong(response: object) -> str:
     text, calls, finish_reason, usage, reasoning, ttft_ms, native_finish_reason, opaque, model = response
     if type(text) is not str:
         return f"text is {text!r}, not a str"
-    if wrong := _what_is_wrong_with_calls(calls):
+    if wrong := _validate_calls(calls):
         return wrong
     if usage is not UNKNOWN_USAGE and not _is_usage(usage):
         return f"usage is {usage!r}, not a Usage of integers >= 0 or None"
@@ -118,7 +143,7 @@ def what_is_wrong(response: object) -> str:
     return ""
 
 
-def _what_is_wrong_with_calls(calls: object) -> str:
+def _validate_calls(calls: object) -> str:
     if type(calls) is not tuple:
         return f"tool_calls is a {type(calls).__name__}, not a tuple"
     for call in calls:
@@ -130,7 +155,7 @@ def _what_is_wrong_with_calls(calls: object) -> str:
 def partial_of(error: BaseException) -> Response | None:
     """What had arrived before a model failed, if the error brings it and it is a proper `Response`."""
     partial = getattr(error, "partial", None)
-    return None if partial is None or what_is_wrong(partial) else whole_response(partial)
+    return None if partial is None or validate_response(partial) else whole_response(partial)
 
 
 def _is_usage(usage: object) -> bool:

@@ -16,7 +16,7 @@ garbage, after}, repeat: n or forever, when: {last_result: pattern}`.
   `garbage` that cannot be parsed (and is paid for all the same).
 - `repeat` gives the same response n times.
 - `when` skips the item, its repetitions included, unless the latest tool result matches the regular expression
-  (RE2's syntax: see `boolab.patterns`).
+  (RE2's syntax: see `boolab.io.safe_regex`).
 
 A file may be a list of items, or a mapping with `items`, and beside them `name`, `description`, and:
 
@@ -51,14 +51,14 @@ from pydantic import (
     model_validator,
 )
 
-from boolab.compaction import Context
-from boolab.documents import MAX_BYTES, Document, DocumentError, read_yaml
+from boolab.core.context import Context
+from boolab.core.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
-from boolab.files import read_file
+from boolab.io.files import read_file
+from boolab.io.safe_regex import Pattern, compiled
+from boolab.io.yaml_loader import MAX_BYTES, Document, DocumentError, read_yaml
 from boolab.models.base import Emit, Request
-from boolab.patterns import Pattern, compiled
-from boolab.tools import ToolContext
-from boolab.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
+from boolab.tools.tool import ToolContext
 
 FOREVER: Final = 1 << 62
 _RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
@@ -164,7 +164,7 @@ class _Script(_Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _few_conditions(cls, data: Any) -> Any:  # noqa: ANN401 - before it is known what it is
+    def _few_conditions(cls, data: object) -> object:
         items = data.get("items") if isinstance(data, dict) else None
         n = sum(isinstance(item, dict) and "when" in item for item in items) if isinstance(items, list) else 0
         if n > _CONDITIONS:
@@ -209,7 +209,8 @@ class ScriptedModel:
         ScriptError: if an item is not valid.
 
     Example:
-        >>> model = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 3}, "Done."])
+        >>> import boolab as bl
+        >>> model = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 3}, "Done."])
         >>> model.name, len(model)
         ('scripted', 4)
     """
@@ -302,7 +303,7 @@ class ScriptedModel:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """What the script is made of: see `boolab.fingerprints`."""
+        """What the script is made of: see `boolab.sweeps.fingerprints`."""
         aside = (self._summary, self._compaction, self.context_window, self._results)
         return (self.name, self._next, self._items, *aside)
 
@@ -401,7 +402,7 @@ async def _give(call: ToolCall, result: _Result, context: ToolContext) -> ToolRe
     if result.latency_ms:
         await context.sleep(result.latency_ms / 1000)
     text = result.error if isinstance(result.error, str) else result.text
-    return ToolResult(call.id, text, bool(result.error), False, result.latency_ms)  # noqa: FBT003 - NamedTuple fields
+    return ToolResult(call.id, text, bool(result.error), duration_ms=result.latency_ms)
 
 
 def _count_calls(name: str, context: ToolContext) -> int:
@@ -525,7 +526,7 @@ def _compile(item: _Item) -> _Compiled:
 _script_adapter: TypeAdapter[_Script] = TypeAdapter(_Script)
 
 
-def _validate(data: Any, document: Document | None = None, path: Path | None = None) -> _Script:  # noqa: ANN401
+def _validate(data: object, document: Document | None = None, path: Path | None = None) -> _Script:
     bare = isinstance(data, list)
     if not bare and not isinstance(data, dict):
         msg = "expected a list of items, or a mapping with 'items'"

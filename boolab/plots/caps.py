@@ -10,30 +10,27 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from boolab.core.text import span
+from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, is_off, tick
 from boolab.errors import SettingError
-from boolab.plots import style
-from boolab.plots.labels import Line, label_lines, stairs
-from boolab.plots.panels import MAX_PANELS, draw_panels
-from boolab.plots.settings import (
-    AXIS_NAMES,
-    AXIS_UNITS,
+from boolab.plots import _style
+from boolab.plots._frames import capital, floats, shares
+from boolab.plots._grid import (
     UNITS,
     Point,
     Words,
-    as_columns,
     by_group,
     grid_of,
-    is_off,
     left_out,
     point_of,
     row_at,
     sample_of,
     setting,
     spent_and_saved,
-    tick,
     words_of,
 )
-from boolab.plots.words import span
+from boolab.plots._labels import Line, label_lines, stairs
+from boolab.plots._panels import MAX_PANELS, draw_panels
 
 _FEW_SETTINGS = 25  # on the axis: each has a mark
 _LOG = 0.1  # the lower half of the values takes less of the axis than this: it is logarithmic
@@ -68,7 +65,7 @@ def plot_caps(
     than six groups have a panel each, in a figure of their own.
 
     Args:
-        table: The tally that `counterfactual(..., tally=True)` returns.
+        table: The aggregate that `counterfactual(..., aggregate=True)` returns.
         axis: The axis to draw; by default the first that the table has.
         saved: What is saved: steps, tool calls, tokens or cost.
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
@@ -85,12 +82,13 @@ def plot_caps(
             than 30, or more than six for the Axes that were given.
 
     Example:
+        >>> import boolab as bl
         >>> import pandas as pd
         >>> from matplotlib.figure import Figure
         >>> table = pd.DataFrame({
-        ...     "step_cap": [5, 10], "n_runs": 8, "success_by": "label", "successes": 6, "kept_lower": [4, 6],
+        ...     "max_steps": [5, 10], "n_runs": 8, "success_by": "label", "successes": 6, "kept_lower": [4, 6],
         ...     "kept_upper": 6, "steps": [30, 50], "saved_steps": [25, 5]})
-        >>> plot_caps(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        >>> bl.plots.plot_caps(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'Step cap 10 keeps all 6 successes and saves 5 of 55 steps'
     """
     if saved not in UNITS:
@@ -100,17 +98,17 @@ def plot_caps(
     point = point_of(recommended, [first], table)
     others = {name: value for name, value in point.items() if name != first}
     needed = ["successes", "kept_lower", "kept_upper", saved, f"saved_{saved}"]
-    grid = grid_of(table, [axis], needed, {**others, **as_columns(at or {})})
+    grid = grid_of(table, [axis], needed, {**others, **(at or {})})
     (name,) = grid.axes
     words = words_of(grid.rows)
-    parts = by_group(grid.rows, grid.groups, len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS)
+    parts = by_group(grid.rows, grid.groups, len(_style.GROUP_LOOKS) if ax is not None else MAX_PANELS)
     curves = [_curve(group, part, name, saved) for group, part in parts]
     kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
     curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
     if not curves:
-        return style.empty_axes(ax, f"no settings with a {AXIS_NAMES[name]}")
+        return _style.empty_axes(ax, f"no settings with a {AXIS_NAMES[name]}")
     if all(np.isnan([*curve.lower, *curve.saved]).all() for curve in curves):
-        return style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
+        return _style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
     target = {name: point[name]} if name in point else {}
     marked = [row_at(curve.rows if target and not is_off(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
@@ -120,14 +118,14 @@ def plot_caps(
         grid.note.strip(),
         *_notes(curves, words, saved, name),
     ]
-    if len(curves) > len(style.GROUP_LOOKS):
+    if len(curves) > len(_style.GROUP_LOOKS):
 
         def alone(part: pd.DataFrame, panel: Axes) -> Axes:
             plain = part.drop(columns=grid.groups)
             return plot_caps(plain, axis=name, saved=saved, recommended=target or None, ax=panel)
 
         return draw_panels(parts, alone, title=title, notes=notes)
-    ax = style.axes_for(ax)
+    ax = _style.axes_for(ax)
     _scale(ax, curves, name)
     lines = _draw(ax, curves, words, saved)
     mark = None
@@ -135,7 +133,7 @@ def plot_caps(
         mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
     label_lines(ax, lines, mark)
     unit = AXIS_UNITS[name]
-    return style.finish(
+    return _style.finish(
         ax,
         title=title,
         xlabel=f"{AXIS_NAMES[name]} ({unit})",
@@ -148,13 +146,13 @@ def plot_caps(
 
 def _first_axis(table: pd.DataFrame) -> str:
     present = [name for name in AXIS_NAMES if name in table]
-    return next((name for name in present if table[name].notna().any()), present[0] if present else "step_cap")
+    return next((name for name in present if table[name].notna().any()), present[0] if present else "max_steps")
 
 
 def _ylabel(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> str:
-    """What the shares are of, where there is one base of each and room to say so."""
+    """What the shares are of, where there is one base of each and room for it."""
     total = curves[0].rows["successes"].iloc[0]
-    if style.is_small(ax) or len(curves) > 1 or pd.isna(total) or not total or words.proxy:
+    if _style.is_small(ax) or len(curves) > 1 or pd.isna(total) or not total or words.proxy:
         return "share"
     known = not np.isnan(curves[0].saved).all()
     return f"share of {words.number(int(total))}{f', of {UNITS[saved][1]}' if known else ''}"
@@ -163,16 +161,10 @@ def _ylabel(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> str
 def _curve(group: str, part: pd.DataFrame, name: str, saved: str) -> _Curve:
     on = part[part[name].notna()].sort_values(name)
     off = part[part[name].isna()]
-    lower, upper = (_share(on[column], on["successes"]) for column in ("kept_lower", "kept_upper"))
-    spare = _share(on[f"saved_{saved}"], on[saved] + on[f"saved_{saved}"])
+    lower, upper = (floats(shares(on[column], on["successes"])) for column in ("kept_lower", "kept_upper"))
+    spare = floats(shares(on[f"saved_{saved}"], on[saved] + on[f"saved_{saved}"]))
     last = {str(key): value for key, value in off.iloc[0].items()} if len(off) else None
     return _Curve(group, on, on[name].to_numpy(dtype=float), lower, upper, spare, last)
-
-
-def _share(part: pd.Series[Any], base: pd.Series[Any]) -> Any:  # noqa: ANN401 - an array, NaN where there is no base
-    some = base.astype("Float64").to_numpy(dtype=float, na_value=np.nan)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(some > 0, part.astype("Float64").to_numpy(dtype=float, na_value=np.nan) / some, np.nan)
 
 
 def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
@@ -180,20 +172,20 @@ def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     low, high = float(x[0]), float(x[-1])
     ax.set_ylim(0, 1.03)
-    style.share_ticks(ax, ax.yaxis)
+    _style.share_ticks(ax, ax.yaxis)
     if low > 0 and len(x) > 2 and high > low and (np.median(x) - low) / (high - low) < _LOG:  # noqa: PLR2004
         ax.set_xscale("log")
         ax.set_xlim(low, _end(curves))
-        ax.xaxis.set_tick_params(which="both", labelsize=style.sizes(ax).text)
+        ax.xaxis.set_tick_params(which="both", labelsize=_style.sizes(ax).text)
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         ax.xaxis.set_minor_formatter("")
         return
     ax.set_xlim(low - (0 if high > low else 1), _end(curves))
-    style.count_ticks(ax, ax.xaxis)
-    if 1 < len(x) <= (4 if style.is_small(ax) else 8):
-        ax.set_xticks(x, [tick(name, value) for value in x], **style.PLAIN)
+    _style.count_ticks(ax, ax.xaxis)
+    if 1 < len(x) <= (4 if _style.is_small(ax) else 8):
+        ax.set_xticks(x, [tick(name, value) for value in x], **_style.PLAIN)
     elif name in ("max_cost", "max_time"):
-        ax.xaxis.set_major_locator(MaxNLocator(4 if style.is_small(ax) else 8))
+        ax.xaxis.set_major_locator(MaxNLocator(4 if _style.is_small(ax) else 8))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
@@ -210,8 +202,8 @@ def _draw(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> list[
     end, several = _end(curves), len(curves) > 1
     values = np.unique(np.concatenate([curve.x for curve in curves]))
     sparse = len(values) <= _FEW_SETTINGS and bool((np.diff(values) > 1).any() or len(values) == 1)
-    for curve, (color, dash, marker) in zip(curves, style.GROUP_LOOKS, strict=False):
-        kept, spare = (style.tint(ax, c) for c in ((color, color) if several else (style.KEPT, style.SAVED)))
+    for curve, (color, dash, marker) in zip(curves, _style.GROUP_LOOKS, strict=False):
+        kept, spare = (_style.tint(ax, c) for c in ((color, color) if several else (_style.KEPT, _style.SAVED)))
         marks: dict[str, Any] = (
             {"marker": marker if several else "o", "markersize": 4, "markevery": slice(0, None, 2)} if sparse else {}
         )
@@ -239,15 +231,15 @@ def _mark(
     saved: str,
 ) -> Line:
     """A dashed line at the recommended value, and what it keeps and saves."""
-    ax.axvline(value, color=style.fade(ax, 0.7), linewidth=1.1, linestyle=(0, (4, 3)), zorder=2.5, label="recommended")
+    ax.axvline(value, color=_style.fade(ax, 0.7), linewidth=1.1, linestyle=(0, (4, 3)), zorder=2.5, label="recommended")
     texts = [name]
-    if style.is_small(ax):
-        marked = [None] * len(curves)  # the title says it
+    if _style.is_small(ax):
+        marked = [None] * len(curves)  # the title has it
     for curve, row in zip(curves, marked, strict=True):
         if row is not None:
             said = [f"keeps {_kept(row)}", spent_and_saved(saved, row)]
             texts += [f"{curve.name}: {', '.join(filter(None, said))}"] if curve.name else list(filter(None, said))
-    return Line([value] * 2, [0.04, 0.9], "\n".join(texts), style.fade(ax, 0.9))
+    return Line([value] * 2, [0.04, 0.9], "\n".join(texts), _style.fade(ax, 0.9))
 
 
 def _kept(row: Mapping[str, Any]) -> str:
@@ -267,9 +259,9 @@ def _title(
     if row is not None:
         kept = f"keeps {_kept(row)} {words.several}" if not pd.isna(total) and total else ""
         said = " and ".join(filter(None, [kept, spent_and_saved(saved, row)]))
-        return _capital(f"{setting(name, row[name])} {said or 'is recommended'}")
+        return capital(f"{setting(name, row[name])} {said or 'is recommended'}")
     if pd.isna(total):
-        return f"Nobody knows how many {words.several} a {AXIS_NAMES[name]} keeps"
+        return f"How many {words.several} a {AXIS_NAMES[name]} keeps is not known"
     if not total:
         return f"No {words.one} to keep, whatever the {AXIS_NAMES[name]}"
     tight = _tightest(curves[0])
@@ -277,7 +269,7 @@ def _title(
         last = row_at(curves[0].rows.iloc[-1:], {})
         return f"Even {setting(name, last[name])} keeps only {_kept(last)} {words.several}"
     said = " and ".join(filter(None, [f"keeps {_all(int(total), words)}", spent_and_saved(saved, tight)]))
-    return _capital(f"{setting(name, tight[name])} {said}")
+    return capital(f"{setting(name, tight[name])} {said}")
 
 
 def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
@@ -288,7 +280,7 @@ def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
         return f"In {none} of {len(curves)} groups no {AXIS_NAMES[name]} keeps all {words.several}"
     (low, first), (high, last) = min(tight), max(tight)
     if low == high:
-        return f"{_capital(setting(name, low))} keeps all {words.several} of all {len(curves)} groups"
+        return f"{capital(setting(name, low))} keeps all {words.several} of all {len(curves)} groups"
     return f"All {words.several} are kept from {setting(name, low)} ({first}) to {high:,g} ({last})"
 
 
@@ -313,15 +305,11 @@ def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Ite
     if several:
         yield f"Thick: {words.short}. Thin: {UNITS[saved][1]} saved.".replace("\n", " ")
     if all(np.isnan(curve.saved).all() for curve in curves):
-        yield f"Not drawn: {UNITS[saved][1]} saved, which the source does not tell."
+        yield f"Not drawn: {UNITS[saved][1]} saved, which the source does not report."
     elif not several:
         yield left_out(curves[0].rows, saved)
     off = curves[0].off
     if off is not None and not several and not pd.isna(off["successes"]):
         said = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]
-        yield f"{_capital(setting(name, None))} {', '.join(filter(None, said))}."
+        yield f"{capital(setting(name, None))} {', '.join(filter(None, said))}."
     yield "Counted on these very runs."
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from boolab.core.text import count, shorten, whole_percent
 from boolab.errors import SettingError
-from boolab.plots import style
-from boolab.plots.labels import stairs
-from boolab.plots.words import count, percent, shorten
+from boolab.plots import _style
+from boolab.plots._labels import stairs
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
-    from matplotlib.figure import Figure
+
+    from boolab.stats.profile_fit.result import Fit
 
 Of: TypeAlias = Literal["steps", "tools", "repeat_streak"]
 
@@ -33,7 +33,7 @@ _LABELS: Final = {
 }
 
 
-def plot_fit(fit: Any, of: Of = "steps", *, top: int = 12, ax: Axes | None = None) -> Axes:  # noqa: ANN401 - a Fit
+def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = None) -> Axes:
     """Recorded turns against those of the profile that was fitted to them.
 
     The band is where so many turns of the profile itself would lie: where the record leaves it, the profile does
@@ -53,12 +53,11 @@ def plot_fit(fit: Any, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
         SettingError: if `of` is not one of the three, or `top` is not a number of tools.
 
     Example:
+        >>> import boolab as bl
         >>> from matplotlib.figure import Figure
-        >>> from boolab import SimulatedModel, fit_profile, run_sync
-        >>> from boolab.models.profile import Profile
-        >>> model = SimulatedModel(Profile.of({"tools": {"look": {}}}))
-        >>> fit = fit_profile([run_sync(None, "Go", model=model, seed=i) for i in range(30)], simulated=100)
-        >>> plot_fit(fit, "tools", ax=Figure().subplots()).get_title(loc="left")
+        >>> model = bl.SimulatedModel(bl.models.Profile.of({"tools": {"look": {}}}))
+        >>> fit = bl.fit_profile([bl.run_sync(None, "Go", model=model, seed=i) for i in range(30)], simulated=100)
+        >>> bl.plots.plot_fit(fit, "tools", ax=Figure().subplots()).get_title(loc="left")
         'Tools: no further apart than by chance'
     """
     if of not in _LABELS:
@@ -73,16 +72,16 @@ def plot_fit(fit: Any, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
         rows = rows.sort_values("recorded", ascending=False, kind="stable").reset_index(drop=True)
         hidden = rows.iloc[top:]
         rows = rows.iloc[:top]
-        ax = style.rows_axes(ax, [shorten(str(name)) for name in rows["x"]], pd.Series(["", " "], dtype=str))
+        ax = _style.rows_axes(ax, [shorten(str(name)) for name in rows["x"]], pd.Series(["", " "], dtype=str))
         _draw_rows(ax, rows)
         if len(hidden):
-            share = percent(float(hidden["recorded"].sum()), 1)
+            share = whole_percent(float(hidden["recorded"].sum()), 1)
             notes.append(f"Not shown: {count(len(hidden), 'further tool')} with {share} of the recorded calls.")
     else:
-        ax = style.axes_for(ax)
+        ax = _style.axes_for(ax)
         _draw_lines(ax, rows, stepped=of == "steps")
     xlabel, ylabel = _LABELS[of]
-    return style.finish(
+    return _style.finish(
         ax,
         title=_title(fit.goodness, of),
         xlabel=f"{xlabel} (logarithmic)" if ax.get_xscale() == "log" else xlabel,
@@ -93,21 +92,10 @@ def plot_fit(fit: Any, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
     )
 
 
-def fit_figure(fit: Any) -> Figure:  # noqa: ANN401 - a Fit
-    """The three comparisons side by side, in a new figure."""
-    from matplotlib import pyplot as plt  # noqa: PLC0415 - picks a backend
-
-    figure = plt.figure(figsize=(14.0, 4.6), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
-    every: tuple[Of, ...] = ("steps", "repeat_streak", "tools")
-    for ax, of in zip(figure.subplots(1, len(every)), every, strict=True):
-        plot_fit(fit, of, ax=ax)
-    return figure
-
-
 def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
     """Lines with a band: as stairs where the share changes at each step, as dots where only whole numbers occur."""
-    x, ink = rows["x"].to_numpy(dtype=float), style.tint(ax, style.KEPT)
-    dark = style.fade(ax, 0.9)
+    x, ink = rows["x"].to_numpy(dtype=float), _style.tint(ax, _style.KEPT)
+    dark = _style.fade(ax, 0.9)
     recorded, simulated, low, high = (
         rows[name].to_numpy(dtype=float) for name in ("recorded", "simulated", "low", "high")
     )
@@ -125,31 +113,31 @@ def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
         ax.plot(x, recorded, linestyle="", marker="o", markersize=6, color=dark, label="recorded", zorder=3)
         ax.set_xlim(x[0] - 0.6, x[-1] + 0.6)
     ax.set_ylim(0, 1.03)
-    style.share_ticks(ax, ax.yaxis)
+    _style.share_ticks(ax, ax.yaxis)
     if long:  # of the few that are very long nearly nothing else would be seen
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.0f}")
         ax.xaxis.set_minor_formatter(lambda *_: "")
     else:
-        style.count_ticks(ax, ax.xaxis)
+        _style.count_ticks(ax, ax.xaxis)
 
 
 def _draw_rows(ax: Axes, rows: pd.DataFrame) -> None:
     """A row for each tool: band, simulated share, recorded share."""
-    y, ink = np.arange(len(rows), dtype=float), style.tint(ax, style.KEPT)
+    y, ink = np.arange(len(rows), dtype=float), _style.tint(ax, _style.KEPT)
     low, high = rows["low"].to_numpy(dtype=float), rows["high"].to_numpy(dtype=float)
     simulated = rows["simulated"].to_numpy(dtype=float)
     ax.barh(y, np.maximum(high - low, 0.002), 0.6, low, color=ink, alpha=_BAND, linewidth=0, label="band")
     ax.vlines(simulated, y - 0.3, y + 0.3, color=ink, linewidth=1.8, label="simulated")
-    ax.plot(rows["recorded"], y, linestyle="", marker="o", markersize=6, color=style.fade(ax, 0.9), label="recorded",
+    ax.plot(rows["recorded"], y, linestyle="", marker="o", markersize=6, color=_style.fade(ax, 0.9), label="recorded",
             zorder=3)  # fmt: skip
     ax.set_xlim(0, max(float(rows[["recorded", "high"]].max().max()) * 1.08, 0.05))
-    ax.xaxis.set_tick_params(labelsize=style.sizes(ax).text)
+    ax.xaxis.set_tick_params(labelsize=_style.sizes(ax).text)
     ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
 
 
 def _key(ax: Axes, *, lines: bool) -> Sequence[Artist]:
-    dark, ink = style.fade(ax, 0.9), style.tint(ax, style.KEPT)
+    dark, ink = _style.fade(ax, 0.9), _style.tint(ax, _style.KEPT)
     recorded = (
         Line2D([], [], color=dark, linewidth=2, label="recorded")
         if lines
@@ -165,5 +153,5 @@ def _title(goodness: pd.DataFrame, of: str) -> str:
     what = {"steps": "Steps", "tools": "Tools", "repeat_streak": "Repeated calls"}[of]
     if bool(row["fits"]):
         return f"{what}: no further apart than by chance"
-    apart, chance = (percent(float(row[name]), 1) for name in ("distance", "by_chance"))
+    apart, chance = (whole_percent(float(row[name]), 1) for name in ("distance", "by_chance"))
     return f"{what}: {apart} apart, by chance {chance}"

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -15,10 +16,12 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, is_off, tick
 from boolab.errors import SettingError
-from boolab.plots import style
-from boolab.plots.settings import AXIS_NAMES, AXIS_UNITS, Point, is_off, tick
-from boolab.plots.two_settings import Measure, Square, cell_text, square_of
+from boolab.frames.dtypes import Cell
+from boolab.plots import _style
+from boolab.plots._grid import Point
+from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
 
 COLOURS: Final = "cividis"
 """Even steps in lightness, and the same to colour-blind readers."""
@@ -35,10 +38,10 @@ class _Side(NamedTuple):
     ends: Any
 
     @property
-    def middles(self) -> Any:  # noqa: ANN401 - an array
-        return (self.starts + self.ends) / 2
+    def middles(self) -> npt.NDArray[Any]:
+        return np.asarray((self.starts + self.ends) / 2)
 
-    def place(self, value: Any) -> int:  # noqa: ANN401 - a number, None or NA
+    def place(self, value: Cell) -> int:
         return next(i for i, v in enumerate(self.settings) if (is_off(v) if is_off(value) else v == value))
 
 
@@ -56,8 +59,8 @@ def plot_heatmap(
     """Two settings against a measure: a cell for each pair, and a line around those that keep enough.
 
     Args:
-        table: The tally that `counterfactual(..., tally=True)` returns, of one group.
-        x: The axis to the right; by default the first that the table has several values of, usually `step_cap`.
+        table: The aggregate that `counterfactual(..., aggregate=True)` returns, of one group.
+        x: The axis to the right; by default the first that the table has several values of, usually `max_steps`.
         y: The axis upwards; by default the next.
         value: A column: `kept_lower` and `kept_upper` as shares of the successes, `saved_steps` and the like as shares
             of what was recorded, `n_truncated` and other counts as shares of the runs; any other column as it is.
@@ -75,22 +78,23 @@ def plot_heatmap(
             holds several groups.
 
     Example:
+        >>> import boolab as bl
         >>> import pandas as pd
         >>> from matplotlib.figure import Figure
         >>> table = pd.DataFrame({
-        ...     "step_cap": [5, 5, 9, 9], "tool_budget": [3, 6, 3, 6], "n_runs": 8, "success_by": "label",
+        ...     "max_steps": [5, 5, 9, 9], "tool_budget": [3, 6, 3, 6], "n_runs": 8, "success_by": "label",
         ...     "successes": 6, "kept_lower": [2, 3, 4, 6]})
-        >>> plot_heatmap(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        >>> bl.plots.plot_heatmap(table, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         '1 of 4 settings keeps at least 95% of 6 successes'
     """
     x, y = _axes_of(table, x, y)
     square = square_of(table, x, y, value, keep=keep, at=at, recommended=recommended)
     if not len(square.rows):
-        return style.empty_axes(ax, square.empty)
+        return _style.empty_axes(ax, square.empty)
     across, up = _side(x, square.across), _side(y, square.up)
-    ax = style.axes_for(ax, 4.6)
+    ax = _style.axes_for(ax, 4.6)
     if square.empty:
-        return style.empty_axes(ax, square.empty)
+        return _style.empty_axes(ax, square.empty)
     colours, scale = mpl.colormaps[COLOURS], Normalize(*square.limits)
     _draw(ax, square.cells, across, up, colours, scale)
     _number(ax, square, across, up, colours, scale)
@@ -100,11 +104,11 @@ def plot_heatmap(
         _mark(ax, across, up, square.marked)
     _bar(ax, square.measure, colours, scale)
     _ticks(ax, across, up)
-    finished = style.finish(
+    finished = _style.finish(
         ax,
         title=square.title,
         xlabel=f"{AXIS_NAMES[x]} ({AXIS_UNITS[x]})",
-        ylabel=AXIS_NAMES[y] if style.is_small(ax) else f"{AXIS_NAMES[y]} ({AXIS_UNITS[y]})",
+        ylabel=AXIS_NAMES[y] if _style.is_small(ax) else f"{AXIS_NAMES[y]} ({AXIS_UNITS[y]})",
         grid=ax.yaxis,
         key=[],
         notes=square.notes,
@@ -126,10 +130,10 @@ def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, st
     free = [name for name in dict.fromkeys([*several, *there]) if name not in (x, y)]
     if len(free) < (x is None) + (y is None):
         if not there:
-            return x or "step_cap", y or "tool_budget"  # whoever reads the table says what it lacks
+            return x or "max_steps", y or "tool_budget"  # reading the table reports what it lacks
         msg = (
-            f"a heatmap has two axes, and the table has one axis, {there[0]}: draw it with bl.plot_caps(table), or ask "
-            "for another axis, as in grid={'steps': [10, 20], 'doom_loop': [3, 5]}"
+            f"a heatmap has two axes, and the table has one axis, {there[0]}: draw it with "
+            "bl.plot_caps(table), or ask for another axis, as in grid={'max_steps': [9, 20], 'doom_loop': [3, 5]}"
         )
         raise SettingError(msg)
     return x or free.pop(0), y or free.pop(0)
@@ -147,14 +151,14 @@ def _side(name: str, settings: list[Any]) -> _Side:
     return _Side(name, settings, starts, ends)
 
 
-def _draw(ax: Axes, cells: Any, across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:  # noqa: ANN401
+def _draw(ax: Axes, cells: npt.NDArray[Any], across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
     """Four blocks at most: numbers and off, to the right and upwards; what is unknown is hatched."""
     x_blocks, y_blocks = _blocks(across), _blocks(up)
     ax.set_xlim(0, across.ends[-1])
     ax.set_ylim(0, up.ends[-1])
     if np.isnan(cells).any():
-        look = style.CALL_LOOKS[style.UNKNOWN]
-        ax.add_patch(Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="none", edgecolor=style.edge(ax, look),
+        look = _style.CALL_LOOKS[_style.UNKNOWN]
+        ax.add_patch(Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="none", edgecolor=_style.edge(ax, look),
                                hatch=look.hatch, linewidth=0, zorder=0.5))  # fmt: skip
     for columns in x_blocks:
         for rows in y_blocks:
@@ -166,7 +170,7 @@ def _draw(ax: Axes, cells: Any, across: _Side, up: _Side, colours: Colormap, sca
         if len(blocks) == 2:  # noqa: PLR2004 - the gap before "off" shows the background
             start, wide = side.ends[-2], side.starts[-1] - side.ends[-2]
             corner, size = ((start, 0), (wide, up.ends[-1])) if low == "x" else ((0, start), (across.ends[-1], wide))
-            ax.add_patch(Rectangle(corner, *size, facecolor=style.ground(ax), linewidth=0, zorder=1))
+            ax.add_patch(Rectangle(corner, *size, facecolor=_style.ground(ax), linewidth=0, zorder=1))
 
 
 def _blocks(side: _Side) -> list[slice]:
@@ -177,21 +181,21 @@ def _blocks(side: _Side) -> list[slice]:
 def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
     """The number in each cell, where all of them fit."""
     cells = square.cells
-    size = style.sizes(ax).note
+    size = _style.sizes(ax).note
     texts = [[cell_text(cell, square.measure) for cell in row] for row in cells.tolist()]
-    widest = max(style.text_width(text, size) for row in texts for text in row)
-    wide, high = style.room(ax) * 0.8 / across.ends[-1], style.row_height(ax, 1) / up.ends[-1]
+    widest = max(_style.text_width(text, size) for row in texts for text in row)
+    wide, high = _style.room(ax) * 0.8 / across.ends[-1], _style.row_height(ax, 1) / up.ends[-1]
     if cells.size > _MAX_NUMBERS or widest + 3 > wide or size * 1.2 > high:
         return
     for y, row in zip(up.middles, zip(cells.tolist(), texts, strict=True), strict=True):
         for x, cell, text in zip(across.middles, *row, strict=True):
             if text:
                 fill = colours(scale(cell))[:3]
-                ink = "#ffffff" if style.is_dark(to_rgb(fill)) else "#1c2430"
-                ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
+                ink = "#ffffff" if _style.is_dark(to_rgb(fill)) else "#1c2430"
+                ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **_style.PLAIN)
 
 
-def _outline(ax: Axes, good: Any, across: _Side, up: _Side) -> None:  # noqa: ANN401 - an array
+def _outline(ax: Axes, good: npt.NDArray[Any], across: _Side, up: _Side) -> None:
     """A line between cells that keep enough and cells that do not; along cells' edges, because nothing lies between."""
     segments: list[Any] = []
     for i, j in np.argwhere(good[:, 1:] != good[:, :-1]):
@@ -218,39 +222,39 @@ def _mark(ax: Axes, across: _Side, up: _Side, row: Mapping[str, Any]) -> None:
     x, y = (side.middles[side.place(row[side.name])] for side in (across, up))
     cell = Rectangle((0, 0), 0, 0)
     cells = [float((side.ends - side.starts)[side.place(row[side.name])]) for side in (across, up)]
-    wide, high = style.room(ax) * 0.8 / across.ends[-1] * cells[0], style.row_height(ax, 1) / up.ends[-1] * cells[1]
+    wide, high = _style.room(ax) * 0.8 / across.ends[-1] * cells[0], _style.row_height(ax, 1) / up.ends[-1] * cells[1]
     if min(wide, high) >= 9:  # noqa: PLR2004 - points: an outline leaves the number to be read
         cell = Rectangle((x - cells[0] / 2, y - cells[1] / 2), cells[0], cells[1])
-        cell.set(facecolor="none", edgecolor=style.SAVED, linewidth=2.6, zorder=5, label="recommended",
+        cell.set(facecolor="none", edgecolor=_style.SAVED, linewidth=2.6, zorder=5, label="recommended",
                  path_effects=[withStroke(linewidth=4.6, foreground="#ffffff")])  # fmt: skip
         ax.add_patch(cell)
         return
-    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=style.SAVED,
+    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=_style.SAVED,
             markeredgewidth=2.4, zorder=5, label="recommended",
             path_effects=[withStroke(linewidth=4.4, foreground="#ffffff")])  # fmt: skip
 
 
 def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> None:
     """The colour bar, in the style of the figure."""
-    size = style.sizes(ax)
+    size = _style.sizes(ax)
     bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, fraction=0.05, pad=0.02, aspect=24)
     bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=style.fade(ax, 0.85))
+    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=_style.fade(ax, 0.85))
     bar.locator = MaxNLocator(5)
     if measure.shares:
         bar.formatter = FuncFormatter(lambda value, _: f"{100 * value:g}%")
-    bar.set_label(measure.name, size=size.note, color=style.fade(ax, 0.65), **style.PLAIN)
+    bar.set_label(measure.name, size=size.note, color=_style.fade(ax, 0.65), **_style.PLAIN)
     bar.update_ticks()
 
 
 def _ticks(ax: Axes, across: _Side, up: _Side) -> None:
     """As many as fit, at round values; "off" always."""
-    size = style.sizes(ax).text
-    for axis, side, room in ((ax.xaxis, across, style.room(ax) * 0.8), (ax.yaxis, up, style.row_height(ax, 1))):
+    size = _style.sizes(ax).text
+    for axis, side, room in ((ax.xaxis, across, _style.room(ax) * 0.8), (ax.yaxis, up, _style.row_height(ax, 1))):
         texts = [tick(side.name, value) for value in side.settings]
-        each = size * 1.5 if side is up else max(style.text_width(text, size) for text in texts) + size
+        each = size * 1.5 if side is up else max(_style.text_width(text, size) for text in texts) + size
         shown = _thinned(side.settings, max(1, int(room / each)))
-        axis.set_ticks([side.middles[i] for i in shown], [texts[i] for i in shown], **style.PLAIN)
+        axis.set_ticks([side.middles[i] for i in shown], [texts[i] for i in shown], **_style.PLAIN)
         axis.set_tick_params(labelsize=size, length=0)
 
 

@@ -1,4 +1,4 @@
-"""How well rules tell runs that fail from runs that succeed."""
+"""How well rules separate runs that fail from runs that succeed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from boolab.plots import style
-from boolab.plots.tables import frame_of
-from boolab.plots.words import count, missing, plural, shorten, span
+from boolab.core.text import count, shorten, span
+from boolab.frames.dtypes import Cell
+from boolab.plots import _style
+from boolab.plots._frames import floats, frame_of, missing
+from boolab.stats.finding import Finding
 
 _NEEDED: Final = (
     *("rule", "n_runs", "n_positive", "alarms", "true_alarms", "false_alarms", "missed"),
@@ -25,7 +27,7 @@ _MOST_TEXT: Final = 0.6  # of the Axes: with more, texts are short
 
 
 class _Mark(NamedTuple):
-    """How a ratio is drawn: its colour and marker, how far above the middle of its row; what it says without a base."""
+    """How a ratio is drawn: its colour and marker, how far above the middle of its row; the text without a base."""
 
     color: str
     marker: str
@@ -40,11 +42,11 @@ _MARKS: Final[Mapping[str, _Mark]] = {
 }
 
 
-def plot_scorecard(table: Any, *, ax: Axes | None = None) -> Axes:  # noqa: ANN401 - a frame or a finding
+def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Precision and recall of each rule, with their intervals and the counts behind them.
 
     Precision is the share of alarms that were right, recall the share of what was to be found that raised an alarm. A
-    ratio without a base says so and is not drawn.
+    ratio without a base has a text instead of a mark.
 
     Args:
         table: What `scorecard` returns, or its frame: a row for each rule, and for each group if there are any.
@@ -57,30 +59,31 @@ def plot_scorecard(table: Any, *, ax: Axes | None = None) -> Axes:  # noqa: ANN4
         SettingError: if the frame lacks a column.
 
     Example:
+        >>> import boolab as bl
         >>> import pandas as pd
         >>> from matplotlib.figure import Figure
         >>> frame = pd.DataFrame({
         ...     "rule": ["doom_loop(3)"], "n_runs": 50, "n_positive": 29, "alarms": 12, "true_alarms": 9,
         ...     "false_alarms": 3, "missed": 20, "precision": 0.75, "precision_low": 0.43, "precision_high": 0.95,
         ...     "recall": 0.31, "recall_low": 0.15, "recall_high": 0.51})
-        >>> plot_scorecard(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        >>> bl.plots.plot_scorecard(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'doom_loop(3) is right in 9 of 12 alarms and finds 9 of 29 positives'
     """
     rows = frame_of(table, lambda other: other, _NEEDED, "scorecard")
     if rows.empty:
-        return style.empty_axes(ax, "no rules")
+        return _style.empty_axes(ax, "no rules")
     names = _names(rows)
     none = pd.Series([], dtype="string")
-    ax = style.rows_axes(ax, names, none, _PER_ROW)
-    counts = [_counts(row, small=style.is_small(ax)) for row in _records(rows)]
+    ax = _style.rows_axes(ax, names, none, _PER_ROW)
+    counts = [_counts(row, small=_style.is_small(ax)) for row in _records(rows)]
     if _share(ax, counts) > _MOST_TEXT:
         counts = [_counts(row, small=True) for row in _records(rows)]
     _room_for(ax, counts)
     for name, mark in _MARKS.items():
         _draw(ax, rows, name, mark)
     _write(ax, counts)
-    ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, colors=[style.fade(ax, 0.12)], linewidth=0.8)
-    return style.finish(
+    ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, colors=[_style.fade(ax, 0.12)], linewidth=0.8)
+    return _style.finish(
         ax,
         title=_title(rows, names),
         xlabel="share",
@@ -107,22 +110,18 @@ def _names(rows: pd.DataFrame) -> list[str]:
 
 def _draw(ax: Axes, rows: pd.DataFrame, name: str, mark: _Mark) -> None:
     """A point with its interval on each row; words where the ratio is undefined."""
-    color, height = style.tint(ax, mark.color), style.row_height(ax, len(rows))
-    values, low, high = (_floats(rows[column]) for column in (name, f"{name}_low", f"{name}_high"))
+    color, height = _style.tint(ax, mark.color), _style.row_height(ax, len(rows))
+    values, low, high = (floats(rows[column]) for column in (name, f"{name}_low", f"{name}_high"))
     y = np.arange(len(rows)) - mark.up
     ax.hlines(y, low, high, colors=[color], linewidth=min(1.8, height * 0.1), label=f"{name} interval", zorder=3)
     ax.plot(values, y, linestyle="", marker=mark.marker, color=color, markersize=max(1.5, min(6.5, height * 0.2)),
             markeredgewidth=0, label=name, zorder=4, clip_on=False)  # fmt: skip
-    if height < 2 * style.sizes(ax).note:
+    if height < 2 * _style.sizes(ax).note:
         return
-    base = _floats(rows[mark.base])
+    base = floats(rows[mark.base])
     for at in np.flatnonzero(np.isnan(values)):
         why = mark.undefined if base[at] == 0 else f"{name} unknown"
-        style.annotate(ax, why, (0, float(y[at])), (4, 0), 0.6, va="center", gid="undefined", style="italic")
-
-
-def _floats(column: pd.Series[Any]) -> Any:  # noqa: ANN401 - an array
-    return column.astype("Float64").to_numpy(dtype=float, na_value=np.nan)
+        _style.annotate(ax, why, (0, float(y[at])), (4, 0), 0.6, va="center", gid="undefined", style="italic")
 
 
 def _counts(row: Mapping[str, Any], *, small: bool) -> str:
@@ -151,42 +150,42 @@ def _lost(row: Mapping[str, Any]) -> str:
 
 def _saved(row: Mapping[str, Any]) -> str:
     steps, cost = row.get("saved_steps"), row.get("saved_cost_usd")
-    said = [] if steps is None or pd.isna(steps) else [plural(int(steps), "step", "steps")]
-    said += [] if cost is None or pd.isna(cost) else [f"${cost:,.2f}"]
-    return f"saved {', '.join(said)}" if said else ""
+    parts = [] if steps is None or pd.isna(steps) else [count(int(steps), "step")]
+    parts += [] if cost is None or pd.isna(cost) else [f"${cost:,.2f}"]
+    return f"saved {', '.join(parts)}" if parts else ""
 
 
-def _whole(value: Any) -> int | None:  # noqa: ANN401 - a number, None or NA
+def _whole(value: Cell) -> int | None:
     return None if value is None or pd.isna(value) else int(value)
 
 
 def _share(ax: Axes, texts: list[str]) -> float:
     """Which share of the Axes the texts take."""
-    size = style.sizes(ax).note
-    return (max(style.text_width(text, size) for text in texts) + 14) / style.room(ax)
+    size = _style.sizes(ax).note
+    return (max(_style.text_width(text, size) for text in texts) + 14) / _style.room(ax)
 
 
 def _room_for(ax: Axes, texts: list[str]) -> None:
     """An axis from 0% to 100%, and beyond it the room for the counts."""
     ax.set_xlim(0, 1 / (1 - min(0.7, _share(ax, texts))))
-    style.share_ticks(ax, ax.xaxis)
+    _style.share_ticks(ax, ax.xaxis)
     ax.spines["bottom"].set_bounds(0, 1)
 
 
 def _write(ax: Axes, texts: list[str]) -> None:
-    size = style.sizes(ax).note
-    height = style.row_height(ax, len(texts))
+    size = _style.sizes(ax).note
+    height = _style.row_height(ax, len(texts))
     for row, text in enumerate(texts):
         lines = text.splitlines()[: max(1, int(height / (size * 1.25)))]
         if height >= size:
-            style.annotate(ax, "\n".join(lines), (1, row), (12, 0), va="center", gid="end", linespacing=1.3
+            _style.annotate(ax, "\n".join(lines), (1, row), (12, 0), va="center", gid="end", linespacing=1.3
                            ).set_in_layout(False)  # fmt: skip
 
 
 def _key(ax: Axes) -> list[Artist]:
     what = {"precision": "precision: share of alarms that are right", "recall": "recall: share found"}
-    return [Line2D([], [], color=style.tint(ax, mark.color), marker=mark.marker, markersize=5, linewidth=1.8,
-                   label=name if style.is_small(ax) else what[name]) for name, mark in _MARKS.items()]  # fmt: skip
+    return [Line2D([], [], color=_style.tint(ax, mark.color), marker=mark.marker, markersize=5, linewidth=1.8,
+                   label=name if _style.is_small(ax) else what[name]) for name, mark in _MARKS.items()]  # fmt: skip
 
 
 def _positives(rows: pd.DataFrame) -> str:
@@ -203,19 +202,19 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
     sounding = rows[alarms > 0]
     n = len(rows)
     if rows["alarms"].isna().all():
-        return f"Nobody knows how often {n:,} rules raise an alarm"
+        return f"How often {n:,} rules raise an alarm is not known"
     if sounding.empty:
         return f"None of {n:,} rules raises an alarm"
     clean = sounding[sounding["false_alarms"].fillna(1) == 0]
     if len(clean):
-        best = int(_floats(clean["true_alarms"]).argmax())
+        best = int(floats(clean["true_alarms"]).argmax())
         row = _records(clean.iloc[best : best + 1])[0]
         name = shorten(names[int(clean.index[best])], _MAX_NAME)
         found = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['n_positive']) or 0:,} {what}"
         if len(clean) == 1:
             return f"{name} raises no false alarm and finds {found}"
         return f"{len(clean):,} of {n:,} rules raise alarms and no false one; {name} finds most, {found}"
-    ratio = _floats(sounding["precision"])
+    ratio = floats(sounding["precision"])
     if np.isnan(ratio).all():
         return f"{len(sounding):,} of {n:,} rules raise alarms"
     best = int(np.nanargmax(ratio))
@@ -228,7 +227,7 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
 def _one(row: Mapping[str, Any], name: str, what: str) -> str:
     alarms, true, base = (_whole(row[key]) for key in ("alarms", "true_alarms", "n_positive"))
     if not alarms:
-        return f"{name} raises no alarm" if alarms == 0 else f"Nobody knows what {name} finds"
+        return f"{name} raises no alarm" if alarms == 0 else f"What {name} finds is not known"
     found = f" and finds {true:,} of {base:,} {what}" if base else ""
     return f"{name} is right in {true:,} of {count(alarms, 'alarm')}{found}"
 

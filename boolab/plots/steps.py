@@ -10,22 +10,24 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
-from boolab.frames import runs_df
-from boolab.plots import style
-from boolab.plots.bins import Bins, bins_of, label_bins
-from boolab.plots.style import STOP_LOOKS
-from boolab.plots.tables import (
+from boolab.core.text import all_of, count, number, shorten
+from boolab.frames.tables import runs_df
+from boolab.plots import _style
+from boolab.plots._bins import Bins, bins_of, label_bins
+from boolab.plots._frames import (
     Data,
     Groups,
     columns_of,
     cross,
     groups_of,
+    missing,
+    sample,
     stacked,
     stop_reasons,
     table_of,
     unknown_reasons,
 )
-from boolab.plots.words import all_of, count, missing, number, sample, shorten
+from boolab.plots._style import STOP_LOOKS
 
 _FEW_RUNS = 40  # in a group: each is a dot
 
@@ -50,36 +52,36 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
         SettingError: if the frame lacks a column or holds an unknown stop reason.
 
     Example:
+        >>> import boolab as bl
         >>> from matplotlib.figure import Figure
-        >>> from boolab import ScriptedModel, run_sync
-        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
-        >>> plot_steps(run, ax=Figure().subplots()).get_title(loc="left")
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> bl.plots.plot_steps(run, ax=Figure().subplots()).get_title(loc="left")
         'The one run takes 1 step'
     """
     keys = [] if by is None else columns_of(by)
     runs = table_of(data, runs_df, ["n_steps", "stop_reason"], keys)
     known = runs[runs["n_steps"].notna()].reset_index(drop=True)
     if known.empty:
-        return style.empty_axes(ax, "no runs" if runs.empty else "no runs with a known number of steps")
+        return _style.empty_axes(ax, "no runs" if runs.empty else "no runs with a known number of steps")
     steps, reasons = known["n_steps"].astype("int64"), stop_reasons(known)
     censored = int(known["censored"].astype("boolean").sum()) if "censored" in known else 0
     notes = [
         sample(runs),
         missing(len(runs) - len(known), "run", "not shown: number of steps unknown"),
-        missing(censored, "run", "cut short: full length unknown"),
+        missing(censored, "run", "censored: full length unknown"),
         unknown_reasons(reasons),
     ]
     if by is None:
-        ax = style.axes_for(ax)
-        bins = bins_of(steps, style.room(ax))
+        ax = _style.axes_for(ax)
+        bins = bins_of(steps, _style.room(ax))
         _draw_histogram(ax, steps, reasons, bins)
         title, ylabel, dots = _title(steps), "runs", False
     else:
         groups, name = groups_of(known, keys), ", ".join(keys)
         dots = max(groups.sizes) <= _FEW_RUNS
         labels = [f"{label} ({size:,})" for label, size in zip(groups.labels, groups.sizes, strict=True)]
-        ax = style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
-        bins = bins_of(steps, style.room(ax))
+        ax = _style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
+        bins = bins_of(steps, _style.room(ax))
         draw = _draw_dots if dots else _draw_small_histograms
         draw(ax, steps, reasons, bins, groups)
         medians = steps.groupby(groups.rows).median()
@@ -89,9 +91,9 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
         notes += [groups.note]
     label_bins(ax, bins)
     hint = f" ({bins.hint})" if bins.hint and (bins.names or not dots) else ""
-    key = style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
+    key = _style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
     xlabel, ticks = f"steps per run{hint}", ax.yaxis if by is None else ax.xaxis
-    return style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key, notes=notes)
+    return _style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key, notes=notes)
 
 
 def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins) -> None:
@@ -99,9 +101,9 @@ def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bi
     counts = cross(bins.holding(steps), reasons, STOP_LOOKS)
     left, width = np.array(bins.places)[counts.index], np.diff(bins.places)[counts.index]
     for name, some, low, high in stacked(counts):
-        paint = style.paint(ax, STOP_LOOKS[name])
+        paint = _style.paint(ax, STOP_LOOKS[name])
         ax.bar(left[some], high - low, width[some], low, align="edge", label=name, **paint)
-    style.count_ticks(ax, ax.yaxis)
+    _style.count_ticks(ax, ax.yaxis)
 
 
 def _draw_small_histograms(
@@ -116,10 +118,10 @@ def _draw_small_histograms(
     for name, some, start, end in stacked(counts):
         low, high = (foot[some] - at / sizes[some] * scale for at in (start, end))
         corners: Any = np.array([[left[some], right[some], right[some], left[some]], [low, low, high, high]]).T
-        paint = style.paint(ax, STOP_LOOKS[name], len(groups.labels))
+        paint = _style.paint(ax, STOP_LOOKS[name], len(groups.labels))
         ax.add_collection(PolyCollection(corners, label=name, **paint), autolim=False)
     feet = np.arange(len(groups.labels)) + 0.42
-    ax.hlines(feet, 0, 1, colors=[style.fade(ax, 0.3)], linewidth=0.6, transform=ax.get_yaxis_transform())
+    ax.hlines(feet, 0, 1, colors=[_style.fade(ax, 0.3)], linewidth=0.6, transform=ax.get_yaxis_transform())
 
 
 def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, groups: Groups) -> None:
@@ -129,7 +131,7 @@ def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: B
     dots = dots.dropna().sort_values("order", kind="stable")
     piles = dots.groupby(["row", "steps"])["order"]
     place, height = piles.cumcount(), piles.transform("size")
-    row = style.row_height(ax, len(groups.labels))
+    row = _style.row_height(ax, len(groups.labels))
     across = max(3.0, min(6.5, row * 0.45))
     gap = (0.8 / (height - 1).clip(lower=1)).clip(upper=across / row)
     dots["y"] = dots["row"] + (place - (height - 1) / 2) * gap
@@ -138,7 +140,7 @@ def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: B
         some = dots[dots["reason"] == name]
         if len(some):
             ax.scatter(some["x"], some["y"], s=across**2, marker=look.marker, facecolors=look.fill,
-                       edgecolors=[style.edge(ax, look)], linewidths=0.6, label=name, zorder=3)  # fmt: skip
+                       edgecolors=[_style.edge(ax, look)], linewidths=0.6, label=name, zorder=3)  # fmt: skip
 
 
 def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
@@ -148,9 +150,9 @@ def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
         medians.index + 0.47,
         linestyle="",
         marker=6,  # CARETUP: its tip is at the point
-        markersize=max(2.0, min(5.0, style.row_height(ax, len(medians)) * 0.25)),
+        markersize=max(2.0, min(5.0, _style.row_height(ax, len(medians)) * 0.25)),
         markeredgewidth=0,
-        color=style.fade(ax, 0.85),
+        color=_style.fade(ax, 0.85),
         label="median",
         zorder=4,
         clip_on=False,

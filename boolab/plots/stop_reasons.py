@@ -8,12 +8,12 @@ from typing import Final
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.frames import runs_df
-from boolab.plots import style
-from boolab.plots.bars import draw_bars, label_ends, label_inside
-from boolab.plots.style import STOP_LOOKS, UNKNOWN
-from boolab.plots.tables import Data, columns_of, cross, groups_of, stop_reasons, table_of, unknown_reasons
-from boolab.plots.words import all_of, sample
+from boolab.core.text import all_of
+from boolab.frames.tables import runs_df
+from boolab.plots import _style
+from boolab.plots._bars import draw_bars, label_ends, label_inside
+from boolab.plots._frames import Data, columns_of, cross, groups_of, sample, stop_reasons, table_of, unknown_reasons
+from boolab.plots._style import STOP_LOOKS, UNKNOWN
 
 _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
     "finished": ("finishes", "finish", ""),
@@ -31,7 +31,7 @@ _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
     "error": ("breaks", "break", " with an error"),
     UNKNOWN: ("ends", "end", " for an unknown reason"),
 }
-"""How a title says that one run, or several, ended that way."""
+"""The verb in a title for one run, or several, that ended that way."""
 
 
 def plot_stop_reasons(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
@@ -50,25 +50,25 @@ def plot_stop_reasons(data: Data, *, by: str | Sequence[str] | None = None, ax: 
         SettingError: if the frame lacks a column or holds an unknown stop reason.
 
     Example:
+        >>> import boolab as bl
         >>> from matplotlib.figure import Figure
-        >>> from boolab import ScriptedModel, run_sync
-        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
-        >>> plot_stop_reasons(run, ax=Figure().subplots()).get_title(loc="left")
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> bl.plots.plot_stop_reasons(run, ax=Figure().subplots()).get_title(loc="left")
         'The one run finishes'
     """
     keys = columns_of("agent" if by is None else by)
     runs = table_of(data, runs_df, ["stop_reason"], keys)
     if runs.empty:
-        return style.empty_axes(ax, "no runs")
+        return _style.empty_axes(ax, "no runs")
     reasons = stop_reasons(runs)
     groups = groups_of(runs, keys)
     counts = cross(groups.rows, reasons, STOP_LOOKS)
-    ax = style.rows_axes(ax, groups.labels, reasons)
+    ax = _style.rows_axes(ax, groups.labels, reasons)
     label_inside(ax, draw_bars(ax, counts, STOP_LOOKS), STOP_LOOKS)
     label_ends(ax, counts, [f"{size:,}" for size in groups.sizes])
     notes = [sample(runs), unknown_reasons(reasons), groups.note]
-    key = style.key_of(ax, reasons, STOP_LOOKS)
-    return style.finish(
+    key = _style.key_of(ax, reasons, STOP_LOOKS)
+    return _style.finish(
         ax, title=_title(reasons), xlabel="runs", ylabel=", ".join(keys), grid=ax.xaxis, key=key, notes=notes
     )
 

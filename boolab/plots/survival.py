@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from boolab.core.text import all_of, count, shorten, whole_percent
 from boolab.errors import SettingError
-from boolab.frames import Runs
-from boolab.plots import style
-from boolab.plots.labels import Line, label_lines, stairs
-from boolab.plots.panels import MAX_PANELS, draw_panels
-from boolab.plots.settings import UNITS, by_group
-from boolab.plots.tables import frame_of
-from boolab.plots.words import all_of, count, percent, plural, shorten
+from boolab.frames.runs import Runs
+from boolab.plots import _style
+from boolab.plots._frames import Data, floats, frame_of
+from boolab.plots._grid import UNITS, by_group
+from boolab.plots._labels import Line, label_lines, stairs
+from boolab.plots._panels import MAX_PANELS, draw_panels
+from boolab.stats.finding import Finding
 
-_NEEDED: Final = ("of", "time", "at_risk", "ended", "cut")
+_NEEDED: Final = ("of", "time", "at_risk", "ended", "censored")
 _HALF: Final = 0.5
-_INCIDENCES: Final = {"success": style.KEPT, "failure": style.WRONG}
+_INCIDENCES: Final = {"success": _style.KEPT, "failure": _style.WRONG}
 
 
 class _Curve(NamedTuple):
@@ -36,11 +37,11 @@ class _Curve(NamedTuple):
     text: str
 
 
-def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None) -> Axes:  # noqa: ANN401 - a frame, a finding or runs
+def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | None = None) -> Axes:
     """How many runs are still going after so many steps, tool calls or tokens.
 
-    Lines are stairs with their pointwise intervals. A short upright stroke is where runs were cut: they count as going
-    on until then, and nobody knows how long they would have. Under the axis stands how many runs are still observed.
+    Lines are stairs with their pointwise intervals. A short upright stroke is where runs are censored (stopped by a
+    limit before they ended): they count as going on until then. Under the axis stands how many runs are still observed.
     More than six groups have a panel each, in a figure of their own.
 
     Args:
@@ -56,33 +57,34 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
             than six for the Axes that were given.
 
     Example:
+        >>> import boolab as bl
         >>> import pandas as pd
         >>> from matplotlib.figure import Figure
         >>> frame = pd.DataFrame({
-        ...     "of": "steps", "time": [3, 8], "at_risk": [4, 2], "ended": [2, 1], "cut": [0, 1],
+        ...     "of": "steps", "time": [3, 8], "at_risk": [4, 2], "ended": [2, 1], "censored": [0, 1],
         ...     "survival": [0.5, 0.25], "low": [0.1, 0.0], "high": [0.9, 0.8], "confidence": 0.95})
-        >>> plot_survival(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        >>> bl.plots.plot_survival(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'Half of 4 runs end within 3 steps'
     """
     columns = [name for kind in _INCIDENCES for name in (kind, f"{kind}_low", f"{kind}_high")]
     found = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else _computed(data)
     needed = [*_NEEDED, *(columns if incidence else ["survival", "low", "high"])]
     frame = frame_of(found, lambda other: other, needed, "survival")
-    what = "turn" if f" {getattr(found, 'title', '')} ".find(" turn ") >= 0 else "run"  # only a finding says it
+    what = "turn" if f" {getattr(found, 'title', '')} ".find(" turn ") >= 0 else "run"  # only a finding has it
     if frame.empty:
-        return style.empty_axes(ax, f"no {what}s")
+        return _style.empty_axes(ax, f"no {what}s")
     units = frame["of"].dropna().unique().tolist()
     if len(units) != 1 or units[0] not in UNITS:
         msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
         raise SettingError(msg)
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
-    most = len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS
+    most = len(_style.GROUP_LOOKS) if ax is not None else MAX_PANELS
     parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, most)]
     if incidence and frame["success"].isna().all():
-        return style.empty_axes(ax, f"no labels: nobody knows which {what}s succeeded")
+        return _style.empty_axes(ax, f"no labels: which {what}s succeeded is not known")
     one, several = UNITS[units[0]]
     title = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
-    if len(parts) > len(style.GROUP_LOOKS):
+    if len(parts) > len(_style.GROUP_LOOKS):
         named = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
         notes = _notes(frame, parts, what, incidence=incidence, small=True)
 
@@ -90,34 +92,34 @@ def plot_survival(data: Any, *, incidence: bool = False, ax: Axes | None = None)
             return plot_survival(part, incidence=incidence, ax=panel)
 
         return draw_panels(named, alone, title=title, notes=notes)
-    ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
+    ax = _style.axes_for(ax, 4.2 + 0.17 * len(parts))
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
     _frame_axes(ax, end, max(1.0 if not incidence else 0.0, *(_top(curve) for curve in curves)))
     lines = [line for curve in curves for line in _draw(ax, curve, end)]
     label_lines(ax, lines)
-    style.finish(
+    _style.finish(
         ax,
         title=title,
         xlabel=several,
         ylabel="share ended" if incidence else "share still running",
         grid=ax.yaxis,
         key=[],
-        notes=_notes(frame, parts, what, incidence=incidence, small=style.is_small(ax)),
+        notes=_notes(frame, parts, what, incidence=incidence, small=_style.is_small(ax)),
     )
-    if not style.is_small(ax):
+    if not _style.is_small(ax):
         _at_risk(ax, parts)
     return ax
 
 
-def _computed(runs: Runs) -> Any:  # noqa: ANN401 - a finding
-    from boolab.stats.survival import survival  # noqa: PLC0415 - slow to import
+def _computed(runs: Runs) -> Finding:
+    from boolab.stats.survival import survival
 
     return survival(runs)
 
 
 def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
-    looks = zip(parts, style.GROUP_LOOKS, strict=False)
+    looks = zip(parts, _style.GROUP_LOOKS, strict=False)
     return [
         _Curve(name, part, "survival", ("low", "high"), 1.0, color, dash, f"{name} ({_size(part):,})" if name else "")
         for (name, part), (color, dash, _) in looks
@@ -127,7 +129,7 @@ def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
 def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
     """Success and failure: in the colours of these where there is one group, else by group, failure thin and dotted."""
     curves: list[_Curve] = []
-    for (name, part), (color, dash, _) in zip(parts, style.GROUP_LOOKS, strict=False):
+    for (name, part), (color, dash, _) in zip(parts, _style.GROUP_LOOKS, strict=False):
         for kind, own in _INCIDENCES.items():
             line = dash if kind == "success" and len(parts) > 1 else "-" if kind == "success" else (0, (1, 1))
             look = color if len(parts) > 1 else own
@@ -137,13 +139,13 @@ def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
 
 
 def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
-    """The band, the line, and a stroke where runs were cut; the line, to be labelled."""
-    rows, color = curve.rows, style.tint(ax, curve.color)
+    """The band, the line, and a stroke where runs are censored; the line, to be labelled."""
+    rows, color = curve.rows, _style.tint(ax, curve.color)
     last = float(rows["time"].max())
-    time = np.append(0.0, rows["time"].to_numpy(dtype=float))
+    time = np.append(0.0, floats(rows["time"]))
     reach = last + (0.015 * end if last >= end else 0)
     low, value, high = (
-        stairs(time, np.append(curve.start, rows[name].astype("Float64").to_numpy(dtype=float, na_value=np.nan)), reach)
+        stairs(time, np.append(curve.start, floats(rows[name])), reach)
         for name in (curve.bounds[0], curve.column, curve.bounds[1])
     )
     ax.fill_between(
@@ -156,10 +158,10 @@ def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
         label=f"{curve.text or 'all'} interval",
     )
     ax.plot(*value, color=color, linewidth=2, linestyle=curve.dash, label=curve.text or "all", zorder=3)
-    cut = rows[(rows["cut"] > 0) & rows[curve.column].notna()]
-    ax.plot(cut["time"].to_numpy(dtype=float), cut[curve.column].to_numpy(dtype=float), linestyle="", marker="|",
-            markersize=7 if not style.is_small(ax) else 5, markeredgewidth=1.3, color=color, zorder=4,
-            label=f"{curve.text or 'all'} cut")  # fmt: skip
+    censored = rows[(rows["censored"] > 0) & rows[curve.column].notna()]
+    ax.plot(floats(censored["time"]), floats(censored[curve.column]), linestyle="", marker="|",
+            markersize=7 if not _style.is_small(ax) else 5, markeredgewidth=1.3, color=color, zorder=4,
+            label=f"{curve.text or 'all'} censored")  # fmt: skip
     return [Line(*value, curve.text, color)]
 
 
@@ -170,30 +172,30 @@ def _top(curve: _Curve) -> float:
 def _frame_axes(ax: Axes, end: float, top: float) -> None:
     ax.set_ylim(0, max(0.25, float(np.ceil(top * 4 - 1e-9)) / 4) * 1.03)
     ax.set_xlim(0, 1.015 * end if end else 1)
-    style.share_ticks(ax, ax.yaxis)
-    style.count_ticks(ax, ax.xaxis)
+    _style.share_ticks(ax, ax.yaxis)
+    _style.count_ticks(ax, ax.xaxis)
 
 
 def _size(part: pd.DataFrame) -> int:
-    return int(part["ended"].sum() + part["cut"].sum())
+    return int(part["ended"].sum() + part["censored"].sum())
 
 
 def _at_risk(ax: Axes, parts: Sequence[tuple[str, pd.DataFrame]]) -> None:
     """A row for each group under the ticks: how many runs are still observed there."""
-    size = style.sizes(ax).note
+    size = _style.sizes(ax).note
     first, last = ax.get_xlim()
     ticks = [float(x) for x in ax.xaxis.get_major_locator()() if first <= x <= last]
-    widest = style.text_width(f"{max(_size(part) for _, part in parts):,}", size) + 4
-    ticks = ticks[:: max(1, int(np.ceil(widest * len(ticks) / style.room(ax))))]
+    widest = _style.text_width(f"{max(_size(part) for _, part in parts):,}", size) + 4
+    ticks = ticks[:: max(1, int(np.ceil(widest * len(ticks) / _style.room(ax))))]
     base = ("data", ax.transAxes)
-    for row, ((name, part), (color, _, _)) in enumerate(zip(parts, style.GROUP_LOOKS, strict=False)):
-        down = -(style.sizes(ax).text + 13 + row * size * 1.35)
-        ink = style.tint(ax, color) if name else style.fade(ax, 0.65)
+    for row, ((name, part), (color, _, _)) in enumerate(zip(parts, _style.GROUP_LOOKS, strict=False)):
+        down = -(_style.sizes(ax).text + 13 + row * size * 1.35)
+        ink = _style.tint(ax, color) if name else _style.fade(ax, 0.65)
         time, at_risk = part["time"].to_numpy(dtype=float), part["at_risk"].to_numpy(dtype=float)
         for x in ticks:
             place = int(np.searchsorted(time, x, side="left"))
             left = int(at_risk[place]) if place < len(time) else 0
-            style.annotate(ax, f"{left:,}", (x, 0), (0, down), color=ink, xycoords=base, ha="center", va="center",
+            _style.annotate(ax, f"{left:,}", (x, 0), (0, down), color=ink, xycoords=base, ha="center", va="center",
                            annotation_clip=False, gid="at risk").set_in_layout(False)  # fmt: skip
     ax.xaxis.labelpad = 3 + size * 1.35 * len(parts)
 
@@ -210,22 +212,22 @@ def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str], wha
         median, n = medians[0][0], _size(parts[0][1])
         part = parts[0][1]
         if n == 1:
-            verb = "is cut" if part["cut"].sum() else "ends"
-            return f"The one {what} {verb} after {plural(int(part['time'].iloc[-1]), *noun)}"
+            verb = "is censored" if part["censored"].sum() else "ends"
+            return f"The one {what} {verb} after {count(int(part['time'].iloc[-1]), *noun)}"
         if not part["ended"].sum():
-            return f"{all_of(n, what)} are cut: nobody knows how long they take"
+            return f"{all_of(n, what)} are censored: how long they take is not known"
         if median is None:
-            return f"More than half of {count(n, what)} go beyond {plural(int(part['time'].max()), *noun)}"
-        return f"Half of {count(n, what)} end within {plural(int(median), *noun)}"
+            return f"More than half of {count(n, what)} go beyond {count(int(part['time'].max()), *noun)}"
+        return f"Half of {count(n, what)} end within {count(int(median), *noun)}"
     known = [(median, name) for median, name in medians if median is not None]
     if not known:
         return f"In none of {len(parts)} groups half of the {what}s end"
     (low, first), (high, last) = min(known), max(known)
     if len(known) < len(parts):
-        return f"Half of the {what}s end within {plural(int(low), *noun)} ({first}); in {len(parts) - len(known)} of {len(parts)} groups not half of them end"  # noqa: E501
+        return f"Half of the {what}s end within {count(int(low), *noun)} ({first}); in {len(parts) - len(known)} of {len(parts)} groups not half of them end"  # noqa: E501
     if low == high:
-        return f"In each of {len(parts)} groups half of the {what}s end within {plural(int(low), *noun)}"
-    ends = f"{plural(int(low), *noun)} ({shorten(first, 20)}) to {int(high):,} ({shorten(last, 20)})"
+        return f"In each of {len(parts)} groups half of the {what}s end within {count(int(low), *noun)}"
+    ends = f"{count(int(low), *noun)} ({shorten(first, 20)}) to {int(high):,} ({shorten(last, 20)})"
     return f"Half of the {what}s end within {ends}"
 
 
@@ -239,22 +241,22 @@ def _incidence_title(parts: Sequence[tuple[str, pd.DataFrame]], what: str) -> st
     if len(known) == 1:
         success, failure, name, part = known[0]
         of = f" of {name}" if name else ""
-        cut = ", the rest unknown" if success + failure < 0.995 else ""  # noqa: PLR2004 - what rounds to less than all
+        rest = ", the rest unknown" if success + failure < 0.995 else ""  # noqa: PLR2004 - what rounds to less than all
         runs = f"{count(_size(part), what)}{of}"
-        return f"{percent(success, 1)} of {runs} end in success, {percent(failure, 1)} in failure{cut}"
+        return f"{whole_percent(success, 1)} of {runs} end in success, {whole_percent(failure, 1)} in failure{rest}"
     best, worst = max(known, key=lambda item: item[0]), min(known, key=lambda item: item[0])
-    low, high = (f"{percent(item[0], 1)} ({shorten(item[2], 20)})" for item in (worst, best))
+    low, high = (f"{whole_percent(item[0], 1)} ({shorten(item[2], 20)})" for item in (worst, best))
     return f"{low} to {high} of the {what}s end in success"
 
 
 def _notes(
     frame: pd.DataFrame, parts: Sequence[tuple[str, pd.DataFrame]], what: str, *, incidence: bool, small: bool
 ) -> Iterable[str]:
-    n, cut = sum(_size(part) for _, part in parts), int(frame["cut"].sum())
+    n, censored = sum(_size(part) for _, part in parts), int(frame["censored"].sum())
     yield f"{count(n, what)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}."
-    if cut:
-        counts = "it counts" if cut == 1 else "they count"
-        yield f"{count(cut, what)} cut short (strokes): {counts} as going on until then."
+    if censored:
+        counts = "it counts" if censored == 1 else "they count"
+        yield f"{count(censored, what)} censored (strokes): {counts} as going on until then."
     levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
     if len(levels) == 1:
         yield f"Bands: pointwise {100 * levels[0]:.4g}% intervals."

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from boolab.core.text import count, shorten
+from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
-from boolab.frames import as_runs, boundaries_df, calls_df, steps_df
-from boolab.plots import style
+from boolab.frames.runs import as_runs
+from boolab.frames.tables import boundaries_df, calls_df, steps_df
+from boolab.plots import _style
+from boolab.plots._frames import missing
+from boolab.plots._style import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
 from boolab.plots.stop_reasons import ends
-from boolab.plots.style import CALL_LOOKS, STOP_LOOKS, UNKNOWN
 from boolab.plots.tools import outcomes_of
-from boolab.plots.words import count, missing, plural, shorten
-from boolab.stop import COUNTERS, doom_loop
-from boolab.types import MICRO, Run
+from boolab.rules.catalog import doom_loop
+from boolab.rules.counters import COUNTERS
 
 _TEXT, _REPEATS, _OTHERS = "model text", "same call", "other tools"
 _NAME: Final = 24
@@ -36,7 +40,7 @@ _LIMITS: Final = {
 }
 
 
-class _Axis(NamedTuple):
+class _StepAxis(NamedTuple):
     """Where steps stand: the middle of each step, the boundaries before the first and after each, the unit."""
 
     middles: Any
@@ -49,7 +53,7 @@ class _Axis(NamedTuple):
 def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axes | None = None) -> Axes:
     """What a run did, step by step: a lane for each tool, a mark for each call, and where and why it stopped.
 
-    The lane "model text" has a dot for each step that says something. The lane "same call" is as high as a call was
+    The lane "model text" has a dot for each step with text. The lane "same call" is as high as a call was
     repeated in a row, at the boundary after the step, as the run's own detector counts.
 
     Args:
@@ -64,11 +68,11 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
         SettingError: if there is more or less than one run, or the axis is not one of those above.
 
     Example:
+        >>> import boolab as bl
         >>> from matplotlib.figure import Figure
-        >>> from boolab import ScriptedModel, run_sync
-        >>> script = ScriptedModel([{"tool_calls": [{"name": "ls"}]}, "Done."], tools={"ls": "a.py"})
-        >>> run = run_sync(None, "Look", model=script)
-        >>> plot_timeline(run, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}]}, "Done."], tools={"ls": "a.py"})
+        >>> run = bl.run_sync(None, "Look", model=script)
+        >>> bl.plots.plot_timeline(run, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
         'The run finishes after 2 steps; its one call did not fail'
     """
     if axis not in ("steps", "time"):
@@ -81,21 +85,21 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     (run,) = listed
     steps, calls = steps_df(run), calls_df(run)
     if steps.empty:
-        return style.empty_axes(ax, f"no steps: the run {ends(run.stop_reason, 1)}")
+        return _style.empty_axes(ax, f"no steps: the run {ends(run.stop_reason, 1)}")
     outcomes = outcomes_of(calls)
     place = _axis(run, steps, calls, axis)
     streak = _streak(run, steps)
-    lanes, lane = _lanes(calls, _NAME // 2 if ax is not None and style.is_small(ax) else _NAME)
+    lanes, lane = _lanes(calls, _NAME // 2 if ax is not None and _style.is_small(ax) else _NAME)
     if streak.max() > 1:
         lanes.append(_REPEATS)
-    ax = style.rows_axes(ax, lanes, outcomes, 0.36)
+    ax = _style.rows_axes(ax, lanes, outcomes, 0.36)
     ax.set_ylim(len(lanes) - 0.5, -0.75)
-    style.count_ticks(ax, ax.xaxis)
+    _style.count_ticks(ax, ax.xaxis)
     if place.unit == "steps" and len(steps) <= _FEW:
         ax.set_xticks(range(1, len(steps) + 1))
     first, last = float(place.edges[0]), float(place.edges[-1])
     ax.set_xlim(first - 0.005 * (last - first), last + 0.02 * (last - first))
-    size = min(6.5, style.room(ax) / len(steps) * 0.8, style.row_height(ax, len(lanes)) * 0.45)
+    size = min(6.5, _style.room(ax) / len(steps) * 0.8, _style.row_height(ax, len(lanes)) * 0.45)
     _draw_text(ax, steps, place, size)
     _draw_calls(ax, outcomes, lane, place, size)
     if lanes[-1] == _REPEATS:
@@ -104,13 +108,13 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     _draw_limit(ax, run, place, turns)
     _draw_stop(ax, run, steps, place)
     xlabel = "seconds from the start" if place.unit == "time" else "step"
-    key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), _stop_key(ax, run)]
-    title = _title(run, outcomes, short=style.is_small(ax))
+    key = [*_style.key_of(ax, outcomes, CALL_LOOKS, markers=True), _stop_key(ax, run)]
+    title = _title(run, outcomes, short=_style.is_small(ax))
     notes = _notes(ax, run, calls, outcomes, place, streak, turns)
-    return style.finish(ax, title=title, xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key, notes=notes)
+    return _style.finish(ax, title=title, xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key, notes=notes)
 
 
-def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Axis:
+def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _StepAxis:
     """Steps by number, or by time; a call a little behind the one before it, or after its model's response."""
     at = calls["step"].to_numpy(dtype=int) - 1
     note = ""
@@ -121,7 +125,7 @@ def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Axi
             model = np.array([step.model_ms or 0 for step in run.steps], dtype=float) / 1000
             end = begin[-1] + float(duration.iloc[-1]) / 1000
             edges = np.append(begin, end)
-            return _Axis(begin, edges, (begin + model)[at] if len(at) else at, "time", "")
+            return _StepAxis(begin, edges, (begin + model)[at] if len(at) else at, "time", "")
         note = "Times are not on record: drawn by step."
         if start.notna().all() and duration.notna().all():
             note = "No time passed: drawn by step."
@@ -129,7 +133,7 @@ def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Axi
     middles, edges = np.arange(1, n + 1, dtype=float), np.arange(n + 1) + 0.5
     sizes = calls.groupby("step")["call"].transform("size").to_numpy(dtype=float)
     spread = ((calls["call"].to_numpy(dtype=float) - 0.5) / sizes - 0.5) * 0.7 if len(calls) else np.zeros(0)
-    return _Axis(middles, edges, middles[at] + spread if len(at) else at, "steps", note)
+    return _StepAxis(middles, edges, middles[at] + spread if len(at) else at, "steps", note)
 
 
 def _lanes(calls: pd.DataFrame, most: int) -> tuple[list[str], Any]:
@@ -145,7 +149,7 @@ def _lanes(calls: pd.DataFrame, most: int) -> tuple[list[str], Any]:
     ).to_numpy(dtype=float)
 
 
-def _streak(run: Run, steps: pd.DataFrame) -> Any:  # noqa: ANN401 - an array
+def _streak(run: Run, steps: pd.DataFrame) -> npt.NDArray[Any]:
     """For each step, how often the last call was repeated in a row at the boundary after it."""
     rows = boundaries_df(run, doom_loop(2, run.identity))
     (name,) = [column for column in rows.columns[3:] if column not in COUNTERS]
@@ -157,32 +161,32 @@ def _streak(run: Run, steps: pd.DataFrame) -> Any:  # noqa: ANN401 - an array
     return out
 
 
-def _draw_text(ax: Axes, steps: pd.DataFrame, place: _Axis, size: float) -> None:
-    """A dot for each step that says something."""
-    said = (steps["text_chars"] > 0).to_numpy(dtype=bool)
-    color = style.fade(ax, 0.45)
+def _draw_text(ax: Axes, steps: pd.DataFrame, place: _StepAxis, size: float) -> None:
+    """A dot for each step with text."""
+    some = (steps["text_chars"] > 0).to_numpy(dtype=bool)
+    color = _style.fade(ax, 0.45)
     how = _mark(ax, "o", size * 0.7, color, color, 0.3)
-    ax.plot(place.middles[said], np.zeros(int(said.sum())), linestyle="", label=_TEXT, zorder=3, **how)
+    ax.plot(place.middles[some], np.zeros(int(some.sum())), linestyle="", label=_TEXT, zorder=3, **how)
 
 
-def _mark(ax: Axes, marker: str, size: float, fill: Any, edge: Any, height: float) -> dict[str, Any]:  # noqa: ANN401 - colours
+def _mark(ax: Axes, marker: str, size: float, fill: Ink, edge: Ink, height: float) -> dict[str, Any]:
     """How a mark is drawn: where there is room for a point or so, as a stroke of that part of its lane's height."""
     if size >= _DENSE:
         edges = {"markeredgecolor": edge, "markeredgewidth": min(0.6, size / 6)}
         return {"marker": marker, "markersize": size, "markerfacecolor": fill, **edges}
-    lane = style.row_height(ax, 1) / (ax.get_ylim()[0] - ax.get_ylim()[1])
+    lane = _style.row_height(ax, 1) / (ax.get_ylim()[0] - ax.get_ylim()[1])
     return {"marker": "|", "markersize": lane * height, "markeredgecolor": edge, "markeredgewidth": max(0.5, size)}
 
 
-def _draw_calls(ax: Axes, outcomes: pd.Series[str], lane: Any, place: _Axis, size: float) -> None:  # noqa: ANN401 - an array
+def _draw_calls(ax: Axes, outcomes: pd.Series[str], lane: npt.NDArray[Any], place: _StepAxis, size: float) -> None:
     """A mark for each call: failures last, so that they stand above the others."""
     for name in ("ok", "dropped", UNKNOWN, "failed"):
         look = CALL_LOOKS[name]
         some = (outcomes == name).to_numpy(dtype=bool)
         if some.any():
-            fill = look.ink if name == UNKNOWN else style.ground(ax) if look.fill == "none" else look.fill
+            fill = look.ink if name == UNKNOWN else _style.ground(ax) if look.fill == "none" else look.fill
             dense = size < _DENSE
-            edge = look.fill if dense and look.fill != "none" else style.edge(ax, look)
+            edge = look.fill if dense and look.fill != "none" else _style.edge(ax, look)
             how = _mark(ax, look.marker, size, fill, edge, 0.75 if name == "failed" else 0.4)
             zorder = 5 if name == "failed" else 4
             ax.plot(place.calls[some], lane[some], linestyle="", label=name, zorder=zorder, **how)
@@ -190,101 +194,116 @@ def _draw_calls(ax: Axes, outcomes: pd.Series[str], lane: Any, place: _Axis, siz
 
 def _is_dense(ax: Axes, steps: int) -> bool:
     """Whether there are so many steps that marks are strokes."""
-    return steps * _DENSE > style.room(ax) * 0.8
+    return steps * _DENSE > _style.room(ax) * 0.8
 
 
-def _draw_streak(ax: Axes, streak: Any, place: _Axis, row: int) -> None:  # noqa: ANN401 - an array
+def _draw_streak(ax: Axes, streak: npt.NDArray[Any], place: _StepAxis, row: int) -> None:
     """How high a call was piled up on itself; the highest is labelled."""
-    color = style.tint(ax, STOP_LOOKS["doom_loop"].fill)
+    color = _style.tint(ax, STOP_LOOKS["doom_loop"].fill)
     most = float(streak.max())
     height = np.where(streak > 1, streak / most * 0.8, 0)
     edges = np.repeat(place.edges, 2)[1:-1]
     top = row + 0.4 - np.repeat(height, 2)
     ax.fill_between(edges, row + 0.4, top, top < row + 0.4, color=color, linewidth=0.7, label=_REPEATS, zorder=3)
     if _is_dense(ax, len(streak)):
-        return  # the note says it
+        return  # the note has it
     at = int(streak.argmax())
-    halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
+    halo = [withStroke(linewidth=2.5, foreground=_style.ground(ax))]
     side = {"ha": "right"} if at + 1 > 0.8 * len(streak) else {"ha": "left"}
     x, offset = (float(place.edges[at + 1]), 3) if side["ha"] == "left" else (float(place.edges[at]), -3)
     how: dict[str, Any] = {"va": "center", "gid": "streak", "zorder": 6, "path_effects": halo, **side}
-    style.annotate(ax, f"{most:.0f} in a row", (x, row), (offset, 0), **how)
+    _style.annotate(ax, f"{most:.0f} in a row", (x, row), (offset, 0), **how)
 
 
-def _draw_turns(ax: Axes, steps: pd.DataFrame, place: _Axis) -> int:
+def _draw_turns(ax: Axes, steps: pd.DataFrame, place: _StepAxis) -> int:
     """A thin line before each turn; how many turns there are."""
     turn = steps["turn"].to_numpy(dtype=int)
     starts = [i for i, (a, b) in enumerate(pairwise(turn), 1) if a != b]
     if len(starts) + 1 > _MOST_TURNS:
         return len(starts) + 1
     for i in starts:
-        ax.axvline(float(place.edges[i]), color=style.fade(ax, 0.3), linewidth=0.8, zorder=1.5, label="turn")
-    if starts and style.row_height(ax, len(ax.get_yticks())) > 1.6 * style.sizes(ax).note:
-        gap = style.text_width(f"turn {len(starts) + 1}", style.sizes(ax).note) + 6
-        scale = style.room(ax) / (float(place.edges[-1]) - float(place.edges[0]))
+        ax.axvline(float(place.edges[i]), color=_style.fade(ax, 0.3), linewidth=0.8, zorder=1.5, label="turn")
+    if starts and _style.row_height(ax, len(ax.get_yticks())) > 1.6 * _style.sizes(ax).note:
+        gap = _style.text_width(f"turn {len(starts) + 1}", _style.sizes(ax).note) + 6
+        scale = _style.room(ax) / (float(place.edges[-1]) - float(place.edges[0]))
         free = float("-inf")
         for i in [0, *starts]:
             x = float(place.edges[i])
             if (x - free) * scale >= 0 and (float(place.edges[-1]) - x) * scale >= gap:
-                style.annotate(ax, f"turn {turn[i]}", (x, -0.72), (2, -1), 0.6, va="top", gid="turn")
+                _style.annotate(ax, f"turn {turn[i]}", (x, -0.72), (2, -1), 0.6, va="top", gid="turn")
                 free = x + gap / scale
     return len(starts) + 1
 
 
-def _draw_limit(ax: Axes, run: Run, place: _Axis, turns: int) -> None:
+def _draw_limit(ax: Axes, run: Run, place: _StepAxis, turns: int) -> None:
     """The step cap, where it stands within the figure and did not stop the run."""
     cap = run.limits.get("steps")
     if cap is None or turns > 1 or place.unit != "steps" or run.stop_reason == "step_cap":
         return
     if cap + 0.5 <= ax.get_xlim()[1] * 1.35:
         ax.set_xlim(right=max(ax.get_xlim()[1], cap + 0.8))
-        ax.axvline(cap + 0.5, color=style.fade(ax, 0.6), linewidth=1, linestyle=(0, (4, 3)), zorder=2, label="limit")
-        style.annotate(ax, f"cap {cap:,}", (cap + 0.5, -0.72), (-3, -1), 0.7, va="top", ha="right", gid="limit")
+        ax.axvline(cap + 0.5, color=_style.fade(ax, 0.6), linewidth=1, linestyle=(0, (4, 3)), zorder=2, label="limit")
+        _style.annotate(ax, f"cap {cap:,}", (cap + 0.5, -0.72), (-3, -1), 0.7, va="top", ha="right", gid="limit")
 
 
-def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _Axis) -> None:
+def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _StepAxis) -> None:
     """A line where the run stopped, in the colour of the reason."""
     look = STOP_LOOKS[run.stop_reason]
     last = int((steps["turn"] == steps["turn"].iloc[-1]).sum())
     boundary = len(steps) if not run.censored else len(steps) - last + min(run.stop_step, last)
     x = float(place.edges[boundary])
-    ax.axvline(x, color=style.edge(ax, look), linewidth=3.2, zorder=2.2)
+    ax.axvline(x, color=_style.edge(ax, look), linewidth=3.2, zorder=2.2)
     ax.axvline(x, color=look.fill if look.fill != "none" else look.ink, linewidth=2, zorder=2.3, label="stop")
-    ax.plot([x], [1], transform=ax.get_xaxis_transform(), marker=look.marker, markersize=8, clip_on=False,
-            markerfacecolor=look.fill, markeredgecolor=style.edge(ax, look), markeredgewidth=0.8, zorder=7)  # fmt: skip
+    ax.plot(
+        [x],
+        [1],
+        transform=ax.get_xaxis_transform(),
+        marker=look.marker,
+        markersize=8,
+        clip_on=False,
+        markerfacecolor=look.fill,
+        markeredgecolor=_style.edge(ax, look),
+        markeredgewidth=0.8,
+        zorder=7,
+    )
 
 
 def _stop_key(ax: Axes, run: Run) -> Artist:
     look = STOP_LOOKS[run.stop_reason]
     return Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.fill, markeredgewidth=0.6,
-                  markeredgecolor=style.edge(ax, look), label=f"stop: {run.stop_reason}")  # fmt: skip
+                  markeredgecolor=_style.edge(ax, look), label=f"stop: {run.stop_reason}")  # fmt: skip
 
 
 def _title(run: Run, outcomes: pd.Series[str], *, short: bool) -> str:
     failed, ok = (int((outcomes == name).sum()) for name in ("failed", "ok"))
     known = failed + ok
-    said = ""
+    calls = ""
     if known == 1:
-        said = f"; its one call {'failed' if failed else 'did not fail'}"
+        calls = f"; its one call {'failed' if failed else 'did not fail'}"
     elif known:
-        said = f"; {f'{failed:,}' if failed else 'none'} of {known:,} calls failed"
+        calls = f"; {f'{failed:,}' if failed else 'none'} of {known:,} calls failed"
     elif len(outcomes):
-        said = f"; of {count(len(outcomes), 'call')} nobody knows whether they failed"
-    said = "" if short else said
-    return f"The run {ends(run.stop_reason, 1)} after {plural(run.n_steps, 'step', 'steps')}{said}"
+        calls = f"; whether its {count(len(outcomes), 'call')} failed is not known"
+    return f"The run {ends(run.stop_reason, 1)} after {count(run.n_steps, 'step')}{'' if short else calls}"
 
 
 def _notes(
-    ax: Axes, run: Run, calls: pd.DataFrame, outcomes: pd.Series[str], place: _Axis, streak: Sequence[float], turns: int
+    ax: Axes,
+    run: Run,
+    calls: pd.DataFrame,
+    outcomes: pd.Series[str],
+    place: _StepAxis,
+    streak: npt.NDArray[Any],
+    turns: int,
 ) -> Iterable[str]:
     name = " by ".join(filter(None, [shorten(run.task, 40), shorten(run.agent, 20)]))
-    small = style.is_small(ax)
+    small = _style.is_small(ax)
     yield f"{name}." if name and not small else ""
     yield f"{count(run.n_steps, 'step')}, {count(len(calls), 'call')}{f', {turns:,} turns' if turns > 1 else ''}."
     limits = [_limit(name, value) for name, value in run.limits.items()]
     if not small:
         yield f"Limits: {', '.join(limits)}." if limits else "No limits on record."
-    if not small:  # there the key says it
+    if not small:  # there the key has it
         yield missing(int((outcomes == UNKNOWN).sum()), "call", "of unknown error status")
         yield missing(int((outcomes == "dropped").sum()), "call", "dropped: paid for, never executed")
     if _is_dense(ax, len(run.steps)) and not small:

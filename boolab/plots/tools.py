@@ -1,4 +1,4 @@
-"""What became of the calls of each tool."""
+"""The results of the calls of each tool."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
+from boolab.core.text import all_of, count, shorten
 from boolab.errors import SettingError
-from boolab.frames import TEXT, calls_df
-from boolab.plots import style
-from boolab.plots.bars import draw_bars, label_ends
-from boolab.plots.style import CALL_LOOKS, UNKNOWN
-from boolab.plots.tables import Data, cross, table_of
-from boolab.plots.words import all_of, count, missing, shorten
+from boolab.frames.dtypes import TEXT
+from boolab.frames.tables import calls_df
+from boolab.plots import _style
+from boolab.plots._bars import draw_bars, label_ends
+from boolab.plots._frames import Data, cross, missing, table_of
+from boolab.plots._style import CALL_LOOKS, UNKNOWN
 
 
 def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
-    """Calls by tool: which failed, which did not, of which nobody knows, and which were dropped.
+    """Calls by tool: which failed, which did not, for which that is not known, and which were dropped.
 
     Args:
         data: A run, runs, or a frame like `calls_df`.
@@ -32,10 +33,10 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
         SettingError: if the frame lacks a column, or `top` is not a number of tools.
 
     Example:
+        >>> import boolab as bl
         >>> from matplotlib.figure import Figure
-        >>> from boolab import ScriptedModel, run_sync
-        >>> script = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."], tools={"ls": "a.py"})
-        >>> plot_tools(run_sync(None, "Look", model=script), ax=Figure().subplots()).get_title(loc="left")
+        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."], tools={"ls": "a.py"})
+        >>> bl.plots.plot_tools(bl.run_sync(None, "Look", model=script), ax=Figure().subplots()).get_title(loc="left")
         'None of 2 calls failed'
     """
     if not isinstance(top, int) or isinstance(top, bool) or top < 1:
@@ -43,28 +44,28 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
         raise SettingError(msg)
     calls = table_of(data, calls_df, ["tool", "is_error", "dropped"])
     if calls.empty:
-        return style.empty_axes(ax, "no tool calls")
+        return _style.empty_axes(ax, "no tool calls")
     outcomes = outcomes_of(calls)
     tools = cross(calls["tool"].astype(TEXT).fillna("").replace("", "no name"), outcomes, CALL_LOOKS)
     tools = tools.loc[tools.sum(axis=1).sort_values(ascending=False, kind="stable").index]
     shown = tools.iloc[:top]
-    ax = style.rows_axes(ax, [shorten(str(name)) for name in shown.index], outcomes)
+    ax = _style.rows_axes(ax, [shorten(str(name)) for name in shown.index], outcomes)
     draw_bars(ax, shown, CALL_LOOKS)
     label_ends(ax, shown, [_failures(row) for row in shown.to_dict("records")])
-    key = style.key_of(ax, outcomes, CALL_LOOKS)
+    key = _style.key_of(ax, outcomes, CALL_LOOKS)
     notes = _notes(calls, tools, tools.iloc[top:])
-    return style.finish(ax, title=_title(tools), xlabel="tool calls", ylabel="", grid=ax.xaxis, key=key, notes=notes)
+    return _style.finish(ax, title=_title(tools), xlabel="tool calls", ylabel="", grid=ax.xaxis, key=key, notes=notes)
 
 
 def outcomes_of(calls: pd.DataFrame) -> pd.Series[str]:
-    """What became of each call, as in `CALL_LOOKS`."""
+    """The result of each call, as in `CALL_LOOKS`."""
     failed = calls["is_error"].astype("boolean")
     names = failed.map({True: "failed", False: "ok"}).astype("string").fillna(UNKNOWN)
     return names.mask(calls["dropped"].astype("boolean").fillna(value=False).astype(bool), "dropped")
 
 
 def _failures(row: Mapping[Any, int]) -> str:
-    """What became of the calls of a bar: failures with their base, and what the base leaves out."""
+    """The results of the calls of a bar: failures with their base, and what the base leaves out."""
     known = row["failed"] + row["ok"]
     parts = [f"{row['failed']:,} of {known:,} failed"] if known else []
     parts += [f"{row[name]:,} {name}" for name in (UNKNOWN, "dropped") if row[name]]
@@ -89,7 +90,7 @@ def _title(tools: pd.DataFrame) -> str:
     failed, ok, unknown, dropped = (int(tools[name].sum()) for name in CALL_LOOKS)
     known = failed + ok
     if not known and unknown:
-        return f"Nobody knows how many of {count(unknown, 'call')} failed"
+        return f"How many of {count(unknown, 'call')} failed is not known"
     if not known:
         return f"{all_of(dropped, 'call')} {'was' if dropped == 1 else 'were'} dropped"
     which = " of known outcome" if unknown or dropped else ""

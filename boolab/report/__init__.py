@@ -1,5 +1,5 @@
-"""What `boolab whatif`, `boolab report` and `boolab doctor` do: logs in, an answer in plain words out.
+"""What `boolab whatif` and `boolab report` answer: logs in, limits and what they would have kept and saved out.
 
-`options` reads the command line's values, `study` puts the questions to the data, `tell` says the answers in a
-terminal and as JSON, `page` on one HTML page; `machine` looks for logs.
+It may import everything but `cli` and `widgets`. Read `study` first: it reads the logs and computes the answer as data.
+`text` writes it for a terminal and as JSON, `html_page` as one HTML page from the template in `templates`.
 """

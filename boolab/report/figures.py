@@ -1,7 +1,7 @@
 """Figures for a page without scripts: one inline SVG for light and dark, whose colours are the page's variables.
 
-A figure is drawn twice, in light and in dark. The two differ in nothing but colours, so that they are told as one: a
-colour that differs becomes a variable, and the page's style says what it is in which scheme.
+A figure is drawn twice, in light and in dark. The two differ in nothing but colours, so that they become one: a
+colour that differs becomes a variable, which the page's style sets for each scheme.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import matplotlib as mpl
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from boolab.report.markup import Markup, el
+from boolab.core.text import clean
 
 Draw = Callable[[Axes], Axes]
 
@@ -44,14 +45,13 @@ class Figures:
         self._count = 0
 
     def draw(self, draw: Draw, caption: str, width: float = 7.6, height: float = 3.8) -> Markup:
-        """A figure in inches, as an element that screen readers call by its caption."""
+        """A figure in inches, as an element that screen readers name by its caption."""
         self._count += 1
         places: list[Any] = []
         light, dark = (self._svg(draw, (width, height), colours, places) for colours in (LIGHT, DARK))
         svg = self._together(light, dark)
-        label = el("svg", Markup(), role="img", aria_label=caption)
-        opened = svg.replace("<svg ", label.split("></svg>")[0] + " ", 1)
-        return el("figure", Markup(opened))
+        labelled = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(clean(caption))}" ', 1)
+        return Markup("<figure>{}</figure>").format(Markup(labelled))  # noqa: S704 - Matplotlib escapes its texts
 
     def style(self) -> str:
         """The variables of all figures, for light and for dark."""
@@ -60,7 +60,7 @@ class Figures:
         return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
     def _svg(self, draw: Draw, size: tuple[float, float], colours: tuple[str, str], places: list[Any]) -> str:
-        """One drawing. The first leaves the places of its Axes, so that the second need not look for them again."""
+        """One drawing. The first leaves the places of its Axes, so that the second need not compute them again."""
         file = io.StringIO()
         settings: Any = {**mpl.rcParamsDefault, **_look(*colours)}  # its stubs name every key
         settings.pop("backend")
@@ -84,7 +84,7 @@ class Figures:
         )
 
     def _named(self, svg: str) -> str:
-        """The names in an SVG made the page's own, each given once, and only those that something refers to."""
+        """The names in an SVG made the page's own, each given once, and only those that are referred to."""
         names = {name: f"fig{self._count}-{n}" for n, name in enumerate(dict.fromkeys(_REFERENCE.findall(svg)))}
         given: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""The questions that are put to logs, and their answers as data: nothing is worded here."""
+"""A question about logs, and its answer as data; other modules write it as text."""
 
 from __future__ import annotations
 
@@ -7,82 +7,62 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, SupportsInt
 
 import numpy as np
 import pandas as pd
 
-from boolab.counterfactuals import counterfactual
-from boolab.detectors import Identities, check_tools
+from boolab.core.text import clean, count
+from boolab.core.types import Identities, Run, Scope, Step, Stop
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.grid import settings_of
+from boolab.counterfactuals.scopes import scopes_of
+from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY
 from boolab.errors import ReadWarning, SettingError
-from boolab.frames import runs_df, tools_called, turns_of, well_formed_cell
-from boolab.grid import settings_of
-from boolab.labels import label
-from boolab.ledger import LABEL, PROXY, TURN_PROXY, Scope, is_final, ledger_of, scopes_of
-from boolab.list_prices import needs_prices, prices_of
-from boolab.models.prices import installed
-from boolab.presets import get_policy
-from boolab.reading import Reading, read_logs
-from boolab.report.options import labels_of
-from boolab.stats.finding import clean, count
-from boolab.stats.recommend import ORDER, Objective, Recommendation, axes_of, recommend
-from boolab.types import Run, Step, Stop
+from boolab.frames.dtypes import well_formed_cell
+from boolab.frames.labels import label, labels_of
+from boolab.frames.recording import is_final
+from boolab.frames.runs import turns_of
+from boolab.frames.tables import runs_df, tools_called
+from boolab.harness.presets import get_policy
+from boolab.logs.list_prices import needs_prices, prices_of
+from boolab.logs.load import Reading, read_logs
+from boolab.models.remote.pricing import installed
+from boolab.rules.call_identity import check_tools
+from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
 
-AXES: Final = ("steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
-COLUMNS: Final = {"steps": "step_cap"}
+AXES: Final = ("max_steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
 MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
 
-_LONGEST: Final = 1000  # the largest cap or budget that is looked at, unless asked for
-_DOOM: Final = 10  # so far the thresholds of repeats go at least
-_SHOWN: Final = 12  # rows of a table
-_FEW: Final = 5  # so many values are all shown, however little they do
-_ROUND: Final = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    10,
-    12,
-    15,
-    20,
-    25,
-    30,
-    40,
-    50,
-    60,
-    75,
-    100,
-    125,
-    150,
-    200,
-    250,
-    300,
-    400,
-    500,
-    750,
-)
+MAX_USUAL: Final = 1000
+"""The largest cap or budget that is evaluated, unless values are given."""
+MIN_DOOM: Final = 10
+"""The doom-loop thresholds reach at least this value."""
+MAX_ROWS: Final = 12
+"""Rows of a table."""
+_FEW: Final = 5
+"""So many values are all shown, even if most change nothing."""
+_ROUND: Final = (*range(1, 7), 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 400, 500, 750)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked.
+    """What is computed.
 
     Attributes:
         grid: Values by axis; None for all that make a difference, on the three usual axes.
         scope: Whether counters start anew at each user message ("turn"), never ("run"), or as the harness of each
             source counts ("auto"); in a study "auto" stands only where both occur, and sources are kept apart.
         identity: What makes two calls the same.
-        policy: The harness whose limits are asked: its order of precedence, its identity, and what else stops it.
+        policy: The harness whose limits are evaluated: its order of precedence, its identity, and what else stops it.
         by: Columns that keep groups apart.
         keep: The share of successes to keep.
         confidence: That it is kept.
         objective: What to save.
         success: "label", "ended", or None for labels where there are any.
         labels: A file of labels.
-        prices: Whether costs that logs do not tell are filled in at list prices: see `boolab.list_prices`.
+        prices: Whether costs that logs lack are filled in at list prices: see `boolab.logs.list_prices`.
     """
 
     grid: Mapping[str, Sequence[Any]] | None = None
@@ -99,8 +79,12 @@ class Question:
 
     @property
     def same(self) -> Identities | None:
-        """What makes two calls the same, the policy's word included."""
-        return self.identity if self.identity is not None or self.policy is None else get_policy(self.policy).identity
+        """What makes two calls the same; the policy's own where none is given."""
+        return (
+            self.identity
+            if self.identity is not None or self.policy is None
+            else get_policy(self.policy).detectors.identity
+        )
 
 
 class Unit(NamedTuple):
@@ -112,7 +96,7 @@ class Unit(NamedTuple):
 
 
 class Maker(NamedTuple):
-    """An agent whose runs these are: where its logs come from, how many there are, and how many are labelled so."""
+    """An agent of these runs: where its logs come from, how many runs there are, and how many are labelled."""
 
     source: str
     agent: str
@@ -141,7 +125,7 @@ class Row(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A unit that a setting stops: where, and the least value that would leave it alone (None: not known)."""
+    """A unit that a setting stops: where, and the smallest value that would not stop it (None: not known)."""
 
     unit: int
     turn: int | None
@@ -153,7 +137,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """The data, the question, and what was found."""
+    """The data, the question, and the results."""
 
     question: Question
     reading: Reading
@@ -170,7 +154,7 @@ class Study:
 
     @cached_property
     def makers(self) -> list[Maker]:
-        """The agents whose runs these are, those with most runs first."""
+        """The agents of these runs, those with most runs first."""
         counted: dict[tuple[str, str], list[int]] = {}
         for run in self.runs:
             sums = counted.setdefault((clean(run.source), clean(run.agent)), [0, 0, 0, 0])
@@ -201,20 +185,20 @@ class Study:
 
     @cached_property
     def measure(self) -> str:
-        """The column of what is to be saved: what was asked for, or what the source tells."""
-        told = str(self.found.frame["objective"].iloc[0]) if len(self.found.frame) else "steps"
-        return "cost_usd" if told == "cost" else told
+        """The column of what is to be saved: the objective, or else what the source records."""
+        objective = str(self.found.frame["objective"].iloc[0]) if len(self.found.frame) else "steps"
+        return "cost_usd" if objective == "cost" else objective
 
     def table(self) -> pd.DataFrame:
         """All combinations of the settings, a row for each and each group."""
         grid = {axis: [None if is_na(v) else v for v in self._values(axis)] for axis in self.margins}
         table = _tally([unit.run for unit in self.units], grid, self.question)
-        for name in self.question.by:  # neither CSV nor Parquet has room for half of a surrogate pair
+        for name in self.question.by:  # neither CSV nor Parquet can hold a lone surrogate
             table[name] = table[name].map(well_formed_cell)
         return table
 
     def _values(self, axis: str) -> list[Any]:
-        return list(dict.fromkeys(self.margins[axis][COLUMNS.get(axis, axis)].tolist()))
+        return list(dict.fromkeys(self.margins[axis][axis].tolist()))
 
     def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any]]]:
         """Of each group: its name, the rows of an axis, and what is recommended to it."""
@@ -236,15 +220,14 @@ class Study:
         return [names[unit.of] for unit in self.units]
 
     def shown(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[Row]:
-        """A dozen telling rows of an axis: from tight to loose, off last."""
-        column = COLUMNS.get(axis, axis)
-        ordered = part.assign(_off=part[column].isna()).sort_values(["_off", column], kind="stable")
-        rows = [_row(entry, column) for entry in ordered.to_dict("records")]
-        best = advice.get(column) if advice.get("qualifies") is True else None
+        """A dozen informative rows of an axis: from tight to loose, off last."""
+        ordered = part.assign(_off=part[axis].isna()).sort_values(["_off", axis], kind="stable")
+        rows = [_row(entry, axis) for entry in ordered.to_dict("records")]
+        best = advice.get(axis) if advice.get("qualifies") is True else None
         best = None if is_na(best) else best
         on = [row for row in rows if row.value is not None]
         tight = _tightest(on)
-        chosen = _telling([row.value for row in on if row.value is not None], on, [best, tight])
+        chosen = _informative([row.value for row in on if row.value is not None], on, [best, tight])
         out = [row._replace(mark=_mark(row.value, best, tight)) for row in on if row.value in chosen]
         return [*out, *(row for row in rows if row.value is None)]
 
@@ -263,20 +246,19 @@ class Study:
         )
         needed = self._needed(axis)
         out: dict[Any, list[Cut]] = {value: [] for value in given}
-        column = COLUMNS.get(axis, axis)
         table["_unit"] = np.repeat(np.arange(len(self.units)), len(given))
         for row in table[table["outcome"].isin(("truncated", "not_identified"))].to_dict("records"):
             unit = int(row["_unit"])
             turn = self.units[unit].turn or _known(row["stop_turn"])
             success = None if is_na(row["success"]) else bool(row["success"])
             maybe = not is_na(row["kept_upper"]) and bool(row["kept_upper"] == 1)
-            out[row[column]].append(Cut(unit, turn, _known(row["stop_step"]), success, maybe, needed[unit]))
+            out[row[axis]].append(Cut(unit, turn, _known(row["stop_step"]), success, maybe, needed[unit]))
         for cuts in out.values():
             cuts.sort(key=lambda cut: (cut.success is not True, -(cut.needed or 0)))
         return out
 
     def _needed(self, axis: str) -> list[int | None]:
-        """Of each unit, the least value of an axis that leaves it alone; None where it is not known."""
+        """Of each unit, the smallest value of an axis that does not stop it; None where it is not known."""
         asked = self.question
         plain = settings_of({axis: [2]}, identity=asked.same).axes[0].rules[0]
         under = settings_of({axis: [2]}, asked.policy, asked.identity)
@@ -285,7 +267,7 @@ class Study:
         ledger = ledger_of([unit.run for unit in self.units], watched, asked.scope).kept()
         rules = [(rule, ledger) for rule in limit.rules] + [(rule, ledger.at_response()) for rule in limit.responses]
         most = np.iinfo(np.int64).max
-        # A value is let through while the counter stays below its threshold, which may lie beyond the value itself.
+        # A run goes past a value while the counter stays below its threshold, which may lie beyond the value itself.
         needed = np.zeros(ledger.n_runs, dtype=np.int64)
         for rule, there in rules:
             peak = there.peak(rule.counter)
@@ -298,12 +280,12 @@ def study_of(
     logs: Sequence[str],
     question: Question,
     *,
-    format: str | None = None,  # noqa: A002 - the design's name
+    format: str | None = None,  # noqa: A002 - as in load_runs
     since: datetime | None = None,
     limit: int | None = None,
     progress: bool = False,
 ) -> Study:
-    """Read logs and put the question to them.
+    """Read logs, and answer the question.
 
     Args:
         logs: Files, folders, globs.
@@ -311,14 +293,14 @@ def study_of(
         format: The name of the logs' format, if it is not to be detected.
         since: Only files that were changed at this time or later.
         limit: At most so many logs, the newest first.
-        progress: Show a progress bar, if somebody can see it.
+        progress: Show a progress bar, if stderr is a terminal.
 
     Raises:
         RunFormatError: if nothing can be read.
         SettingError: if there is no run, or the question has something that is not accepted.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReadWarning)  # the account of the files says it all
+        warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
         reading = read_logs(list(logs), format=format, since=since, limit=limit, progress=progress)
     if not reading.runs:
         raise SettingError(_nothing(reading))
@@ -336,7 +318,7 @@ def study_of(
 
 
 def _with_prices(runs: list[Run]) -> tuple[list[Run], tuple[str, ...]]:
-    """The runs with costs at list prices where the package is there, and what is to be said of it."""
+    """The runs with costs at list prices where the package is there, and the notes on it."""
     if not installed():
         return runs, ("Dollars need the list prices of the package genai-prices: pip install 'boolab[prices]'.",)
     found = prices_of(runs)
@@ -344,13 +326,13 @@ def _with_prices(runs: list[Run]) -> tuple[list[Run], tuple[str, ...]]:
 
 
 def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Study:
-    """Put the question to runs that were read."""
+    """Answer the question for runs that were read."""
     check_tools(question.identity, tools_called(runs))
     homes = [row.path for row in reading.files for _ in range(row.runs)]
     scopes = scopes_of([run.source for run in runs], question.scope)
     if len(set(scopes)) == 1:
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
-    elif "source" not in question.by:  # two meanings of a limit are never blended
+    elif "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
     proxy = all(run.success is None for run in runs)
     several = [
@@ -371,7 +353,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
 
 
 def _advice(runs: list[Run], question: Question) -> Recommendation:
-    """The recommendation; where a policy's limits cannot be answered for, the reason stands in its place."""
+    """The recommendation; if a policy cannot be evaluated, the reason stands in its place."""
     try:
         return recommend(
             runs,
@@ -427,14 +409,14 @@ def _usual(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:
     steps = max((len(part) for part in parts), default=0)
     calls = max((sum(r is not None for step in part for r in step.results) for part in parts), default=0)
     return {
-        "steps": [*range(1, min(max(steps, 1), _LONGEST) + 1)],
-        "tool_budget": [*range(1, min(calls + 1, _LONGEST) + 1)],
-        "doom_loop": [*range(2, min(max(_longest_repeat(runs, question) + 1, _DOOM), _LONGEST) + 1)],
+        "max_steps": [*range(1, min(max(steps, 1), MAX_USUAL) + 1)],
+        "tool_budget": [*range(1, min(calls + 1, MAX_USUAL) + 1)],
+        "doom_loop": [*range(2, min(max(_longest_repeat(runs, question) + 1, MIN_DOOM), MAX_USUAL) + 1)],
     }
 
 
 def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
-    """How often the same call comes in a row at most, as far as the source tells."""
+    """How often the same call comes in a row at most, as far as the source records it."""
     rule = settings_of({"doom_loop": [2]}, identity=question.same).axes[0].rules[0]
     assert rule.detector is not None  # noqa: S101 - repeats are what a detector counts
     peaks = ledger_of(runs, [rule.detector], question.scope).peak(rule.counter)
@@ -454,7 +436,7 @@ def _tally(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Questio
         policy=question.policy,
         identity=question.identity,
         by=list(question.by) or None,
-        tally=True,
+        aggregate=True,
     )
     by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
     return table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))
@@ -477,7 +459,7 @@ def _moved(step: Step, number: int, start: int) -> Step:
 
 
 def _end(steps: Sequence[Step]) -> Stop:
-    """How a turn ended that another follows: by itself, if its last step asked for nothing."""
+    """How a turn ended that another follows: by itself, if its last step called no tool."""
     last = steps[-1]
     if is_final(last):
         return Stop("finished", len(steps) - 1)
@@ -485,7 +467,7 @@ def _end(steps: Sequence[Step]) -> Stop:
 
 
 def is_na(value: object) -> bool:
-    """Whether a value of a frame says that it is not known.
+    """Whether a value of a frame is missing.
 
     Example:
         >>> is_na(pd.NA), is_na(None), is_na(0)
@@ -526,11 +508,11 @@ def _tightest(rows: Sequence[Row]) -> float | None:
     return found
 
 
-def _mark(value: float | None, best: Any, tight: Any) -> Literal["recommended", "tightest", ""]:  # noqa: ANN401
+def _mark(value: float | None, best: object, tight: object) -> Literal["recommended", "tightest", ""]:
     return "" if value is None else "recommended" if value == best else "tightest" if value == tight else ""
 
 
-def _telling(values: Sequence[float], rows: Sequence[Row], always: Sequence[Any]) -> set[float]:
+def _informative(values: Sequence[float], rows: Sequence[Row], always: Sequence[Any]) -> set[float]:
     """The values to show: all of a few; else those marked, the first that changes nothing, and round ones."""
     if len(values) <= _FEW:
         return set(values)
@@ -538,10 +520,10 @@ def _telling(values: Sequence[float], rows: Sequence[Row], always: Sequence[Any]
     end = values[-1] if idle is None else idle
     must = {value for value in (*always, values[0], end) if value is not None and value in values}
     below = [value for value in values if value < end and value not in must]
-    if len(below) + len(must) <= _SHOWN:
+    if len(below) + len(must) <= MAX_ROWS:
         return must | set(below)
     nice = [value for value in below if value in _ROUND] or below
-    room = max(_SHOWN - len(must), 0)
+    room = max(MAX_ROWS - len(must), 0)
     picked: Any = np.unique(np.linspace(0, len(nice) - 1, room).round().astype(int)) if nice and room else []
     return must | {nice[place] for place in picked}
 
@@ -550,9 +532,9 @@ def _named(values: Sequence[Any]) -> str:
     return ", ".join("none" if is_na(value) or value == "" else str(value) for value in values)
 
 
-def _known(value: Any) -> int | None:  # noqa: ANN401 - a number or NA
+def _known(value: SupportsInt) -> int | None:
     return None if is_na(value) else int(value)
 
 
-def _alike(one: Any, two: Any) -> bool:  # noqa: ANN401 - values of any column
+def _alike(one: object, two: object) -> bool:
     return is_na(one) and is_na(two) if is_na(one) or is_na(two) else bool(one == two)

@@ -1,6 +1,6 @@
-"""What recorded runs say about runs to come: intervals, survival, and how a finding is told.
+"""Statistics: what recorded runs show about future runs, with intervals.
 
-Nothing is defined here. Each function of users' is in a module of its own name, and returns a
-`boolab.stats.finding.Finding`: a frame, sentences, and the quality of the data first. `boolab.stats.profiles` alone
-gives a `boolab.stats.fit.Fit`: a profile with its intervals, and how well it fits.
+It imports `boolab.counterfactuals`, `boolab.engine` and what is below them. Read `finding` first: what each function
+returns, a frame with its sentences and the quality of its data. `survival`, `recommend`, `scorecard` and `profile_fit`
+are the questions, `intervals` and `units` the methods.
 """

@@ -1,8 +1,8 @@
 """Estimates from observations in clusters: shares, means and spreads, each with an interval.
 
-The steps of a run resemble each other more than the steps of different runs may, so that ten steps of one run can tell
-less than ten steps of ten runs. The variance of an estimate is therefore that between clusters, by linearisation, and
-never less than independent observations would have: a handful of clusters can look alike by chance.
+The steps of a run resemble each other more than the steps of different runs may, so ten steps of one run can hold
+less information than ten steps of ten runs. The variance of an estimate is therefore that between clusters, by
+linearisation, and never less than independent observations would have: a handful of clusters can look alike by chance.
 
 Sources: Korn and Graubard, Survey Methodology 24 (1998) 193-201 (the Clopper-Pearson interval of a share on the
 effective number of observations, with its correction for few clusters); Woodruff, JASA 66 (1971) 411-414 (the variance
@@ -43,8 +43,8 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
         confidence: Of the interval.
 
     Returns:
-        The share with its Korn-Graubard interval. A single cluster tells nothing of how clusters differ: its
-        observations are taken as independent then.
+        The share with its Korn-Graubard interval. A single cluster does not show how clusters differ: then
+        its observations count as independent.
 
     Raises:
         SettingError: if confidence is not between 0 and 1, or a part is more than its whole.
@@ -110,7 +110,7 @@ def spread(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0
 
     Returns:
         The standard deviation (n - 1) with an interval that is symmetric on the logarithm of the variance; where
-        clusters do not tell otherwise it is as wide as that of normal observations. Zero has the interval zero to zero.
+        clusters do not widen it, it is as wide as that of normal observations. Zero has the interval zero to zero.
 
     Raises:
         SettingError: if confidence is not between 0 and 1.
@@ -150,9 +150,9 @@ def _between(away: Array) -> float:
 def _half(alone: float, away: Array, n: int, confidence: float) -> float:
     """Half an interval, from the variance of independent observations and what each cluster adds beyond the mean."""
     clusters = len(away)
-    if n < 2:  # noqa: PLR2004 - nothing to tell a variance from
+    if n < 2:  # noqa: PLR2004 - one observation has no variance
         return math.nan
-    if clusters < 2:  # noqa: PLR2004 - nothing to tell how clusters differ from
+    if clusters < 2:  # noqa: PLR2004 - one cluster shows no difference
         return _t(confidence, n) * math.sqrt(alone)
     return _t(confidence, clusters) * math.sqrt(max(alone, _between(away) / n**2))
 

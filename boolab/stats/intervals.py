@@ -11,7 +11,7 @@ too small in small samples).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +22,8 @@ from scipy import special  # type: ignore[import-untyped] # scipy has no types
 from boolab.errors import SettingError
 
 Array: TypeAlias = npt.NDArray[np.float64]
+Labels: TypeAlias = "npt.ArrayLike | pd.Series[Any] | Iterable[object]"
+"""The cluster of each observation, of any type."""
 
 REPETITIONS = 2000
 _CELLS = 4_000_000  # weights drawn at a time: 32 MB as float64
@@ -40,7 +42,7 @@ class Estimate(NamedTuple):
     """A value with its interval, one each for each column that was asked; NaN where it is undefined.
 
     `low` and `high` have the shape of `value`. `clusters` is how many clusters had any part in the denominator, and
-    `effective` the effective sample size: how many clusters of equal size would tell as much.
+    `effective` the effective sample size: the number of clusters of equal size with the same information.
     """
 
     value: Array
@@ -249,7 +251,7 @@ class ClusterBootstrap:
         array(0.8)
     """
 
-    def __init__(self, clusters: Any, *, repetitions: int = REPETITIONS, seed: int = 0) -> None:  # noqa: ANN401 - labels
+    def __init__(self, clusters: Labels, *, repetitions: int = REPETITIONS, seed: int = 0) -> None:
         codes, labels = pd.factorize(pd.Series(clusters))
         if repetitions < 1:
             raise SettingError(f"repetitions={repetitions}: expected at least 1")
@@ -356,8 +358,8 @@ class ClusterBootstrap:
             confidence: That an interval holds its true ratio.
             proportion: Whether the numerator is a part of the denominator, as in precision and recall. Then the
                 interval is at least as wide as the Clopper-Pearson interval with the effective number of clusters as n:
-                where all or none are counted, every sample of a bootstrap says the same, and nothing of how little
-                there was to see. Where no cluster adds more than 1 to the denominator, it is that interval alone.
+                where all or none are counted, every sample of a bootstrap is the same, whatever the sample size. Where
+                no cluster adds more than 1 to the denominator, it is that interval alone.
 
         Returns:
             Values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is NaN
@@ -414,7 +416,7 @@ class ClusterBootstrap:
 def retained_bound(
     kept: npt.ArrayLike,
     successes: npt.ArrayLike,
-    clusters: Any,  # noqa: ANN401 - labels of any type
+    clusters: Labels,
     confidence: float = 0.95,
     *,
     repetitions: int = REPETITIONS,
@@ -422,7 +424,7 @@ def retained_bound(
 ) -> float:
     """The lower confidence bound of the retained share of successes, sum of kept over sum of successes.
 
-    For many settings over the same runs build a `ClusterBootstrap` once; its `retained` says how the bound is made.
+    For many settings over the same runs build a `ClusterBootstrap` once; its `retained` describes the bound.
 
     Args:
         kept: How much of each run's success is kept; shape (runs,).
@@ -463,7 +465,7 @@ def _columns(array: Array) -> Array:
     return array.reshape(len(array), int(np.prod(array.shape[1:])))
 
 
-def _divide(above: Any, below: Any) -> Array:  # noqa: ANN401 - arrays
+def _divide(above: npt.ArrayLike, below: npt.ArrayLike) -> Array:
     a, b = np.broadcast_arrays(np.asarray(above, float), np.asarray(below, float))
     return np.asarray(np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0), dtype=float)
 

@@ -1,8 +1,8 @@
-"""How long runs take, with success and failure as competing ends.
+"""How long runs take, with success and failure as competing events.
 
-A run that was cut is not a run that ended: it counts as lasting longer than it was seen. A run that failed is not one
-that was cut: it can no longer succeed, so the share of success is a cumulative incidence; one minus a survival curve
-with failures as cut would overstate it. The mathematics stands in `boolab.stats.curves`.
+A *censored* run was stopped by a limit before it ended: it counts as lasting longer than it was observed. A run that
+failed is not censored: it can no longer succeed. So the share of success is a cumulative incidence; one minus a
+survival curve that censors failures would overstate it. The formulas are in `boolab.stats.survival_curves`.
 
 Sources: Brookmeyer and Crowley, Biometrics 38 (1982) 29-41 (the median's interval); Holm, Scand. J. Stat. 6 (1979)
 65-70 (many comparisons).
@@ -17,14 +17,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
+from boolab.core.text import all_of, count, level, percent, shorten
+from boolab.core.types import Run, Scope
 from boolab.errors import SettingError
-from boolab.frames import FLOAT, INT, TEXT, as_runs
-from boolab.ledger import Scope
-from boolab.stats.curves import Share, curve, logrank
-from boolab.stats.finding import Finding, count, level, percent, shorten
+from boolab.frames.dtypes import FLOAT, INT, TEXT, cells, is_missing
+from boolab.frames.runs import as_runs, by_columns
+from boolab.stats.finding import Finding
 from boolab.stats.intervals import Array, check_confidence
-from boolab.stats.units import INTERRUPTED, Data, clusters_of, keys_of, units_of
-from boolab.types import Run
+from boolab.stats.survival_curves import Share, curve, logrank
+from boolab.stats.units import INTERRUPTED, Data, clusters_of, grouped, units_of
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
 
@@ -36,18 +37,18 @@ OF: dict[str, tuple[str, str]] = {
 """What can be counted: the column of the units, and its noun."""
 
 _HALF = 0.5 + 1e-9  # a product of fractions that should be one half may be a little above
-_MOST_TOLD = 6  # groups, or comparisons, that get a sentence
-_MOST_COMPARED = 20  # groups: 190 pairs
+_MAX_SENTENCES = 6  # groups, or comparisons, that get a sentence
+_MAX_COMPARED = 20  # groups: 190 pairs
 _FEW_CLUSTERS = 10
-_TELLING = ("doom_loop", "error_streak", "stuck", "error", "aborted", "paused", INTERRUPTED)
-"""Why a run was cut, where that may go with how long it would have taken."""
+_INFORMATIVE = ("doom_loop", "error_streak", "stuck", "error", "aborted", "paused", INTERRUPTED)
+"""Stop reasons of censored runs that may depend on how long the run would have taken."""
 
 _COLUMNS: dict[str, str] = {
     "of": TEXT,
     "time": INT,
     "at_risk": INT,
     "ended": INT,
-    "cut": INT,
+    "censored": INT,
     "survival": FLOAT,
     "low": FLOAT,
     "high": FLOAT,
@@ -63,7 +64,7 @@ _COLUMNS: dict[str, str] = {
 _TABLE: dict[str, str] = {
     "n": INT,
     "ended": INT,
-    "cut": INT,
+    "censored": INT,
     "median": INT,
     "median_low": INT,
     "median_high": INT,
@@ -101,33 +102,32 @@ def survival(
         confidence: Of the pointwise intervals.
 
     Returns:
-        A finding whose frame has one row for each group and each time at which something happened: the columns of `by`,
-        `of`, `time` (in units of `of`), `at_risk` (not ended or cut before), `ended`, `cut`, `survival` (the share that
-        goes on beyond it), `success` and `failure` (the share that was labelled so by then under the limits of the
-        recording, however the run ended; NA without labels), each with
-        `_low` and `_high` (`low` and `high` for survival), `confidence`, and `success_by` ("label", or NA). Its table
-        has a row for each group, with the median number; its `tests` have one for each pair of groups.
+        A finding whose frame has one row for each group and each time at which a unit ended or was censored: the
+        columns of `by`, `of`, `time` (in units of `of`), `at_risk` (neither ended nor censored before), `ended`,
+        `censored`, `survival` (the share that goes on beyond it), `success` and `failure` (the share with such a label
+        by then, under the limits of the recording, however the run ended; NA without labels), each with `_low` and
+        `_high` (`low` and `high` for survival), `confidence`, and `success_by` ("label", or NA). Its table has a row
+        for each group, with the median number; its `tests` have a row for each pair of groups.
 
         Intervals are log-log (Kaplan-Meier by scipy, Aalen-Johansen by the delta method). Where several runs share a
-        task they are percentiles of a bootstrap that resamples tasks, widened for small numbers of them, and a note
-        says so. Where nothing or everything has happened, both say nothing, and a Clopper-Pearson bound on the
-        effective number stands instead. Groups are compared by the logrank test, corrected by Holm.
+        task they are percentiles of a bootstrap that resamples tasks, widened for few tasks, and a note reports it.
+        Where no unit has ended, or all have, neither gives an interval: then it is Clopper-Pearson on the effective
+        sample size. Groups are compared by the logrank test, corrected by Holm.
 
     Raises:
         SettingError: if an argument is not one of those above.
 
     Example:
-        >>> from boolab.models.scripted import ScriptedModel
-        >>> from boolab.runner import run_sync
-        >>> runs = [run_sync(None, f"Task {i}", model=ScriptedModel(["Hi."])) for i in range(20)]
-        >>> survival(runs).sentences[0]
+        >>> import boolab as bl
+        >>> runs = [bl.run_sync(None, f"Task {i}", model=bl.ScriptedModel(["Hi."])) for i in range(20)]
+        >>> bl.survival(runs).sentences[0]
         'Half of 20 runs had ended after 1 step (95% interval 1 to 1).'
     """
     check_confidence(confidence)
     if of not in OF:
         msg = f"of={of!r}: expected one of {', '.join(OF)}"
         raise SettingError(msg)
-    keys = keys_of(by)
+    keys = by_columns(by)
     for key in keys:
         if key in (*_COLUMNS, *_TABLE):
             msg = f"by={key!r}: the result has a column of this name; rename yours"
@@ -136,7 +136,7 @@ def survival(
     units = units_of(data, scope=scope, by=by)
     column, thing = OF[of]
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
-    groups = [_Group(values, rows, keys, column, confidence) for values, rows in _grouped(known, keys)]
+    groups = [_Group(values, rows, keys, column, confidence) for values, rows in grouped(known, keys) if len(rows)]
     tests = _compared(groups, known, keys, column)
     words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", thing, confidence)
     return Finding(
@@ -154,7 +154,7 @@ def survival(
 
 
 class _Group:
-    """The units of one group, and what their curve says."""
+    """The units of one group, and their curve."""
 
     def __init__(
         self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], column: str, confidence: float
@@ -167,7 +167,7 @@ class _Group:
         success = units["success"]
         self.labelled = bool(success.notna().any())
         times, clusters = units[column].to_numpy(np.int64), self.clusters if self.word else None
-        # A label tells how a run ended under the limits of the recording, which may be what cut it.
+        # A label holds for a censored run too: it judges the run under the limits of the recording.
         judged = self.over | success.notna().to_numpy(bool)
         kinds = {"success": success.fillna(value=False), "failure": ~success.fillna(value=True)}
         flags = {name: values.to_numpy(bool) for name, values in kinds.items()} if self.labelled else None
@@ -181,7 +181,7 @@ class _Group:
         return len(self.over)
 
     @property
-    def cut(self) -> int:
+    def censored(self) -> int:
         return int((~self.over).sum())
 
     @property
@@ -200,7 +200,7 @@ class _Group:
 
     def rows(self, of: str, confidence: float) -> dict[str, Any]:
         out: dict[str, Any] = {"of": of, "time": self.curve.time, "at_risk": self.curve.at_risk}
-        out |= {"ended": self.curve.ended, "cut": self.curve.cut}
+        out |= {"ended": self.curve.ended, "censored": self.curve.censored}
         out |= dict(zip(("survival", "low", "high"), self.curve.survival, strict=True))
         for kind in ("success", "failure"):
             out |= dict(zip((kind, f"{kind}_low", f"{kind}_high"), self.share(kind), strict=True))
@@ -208,28 +208,15 @@ class _Group:
 
     def summary(self) -> dict[str, Any]:
         medians = [self.half(part) for part in self.curve.survival]
-        out: dict[str, Any] = {"n": self.n, "ended": self.n - self.cut, "cut": self.cut}
+        out: dict[str, Any] = {"n": self.n, "ended": self.n - self.censored, "censored": self.censored}
         out |= dict(zip(("median", "median_low", "median_high"), medians, strict=True))
         return out | {kind: self.share(kind).value[-1] for kind in ("success", "failure")}
-
-
-def _grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Groups of units; numbers ascend, names stand as they first appear, what has no value is a group of its own."""
-    if not keys:
-        if len(units):
-            yield (), units
-        return
-    numeric = [key for key in keys if pd.api.types.is_numeric_dtype(units[key])]
-    ordered = units.sort_values(numeric, kind="stable") if numeric else units
-    for values, rows in ordered.groupby(keys, sort=False, dropna=False):
-        yield values if isinstance(values, tuple) else (values,), rows
 
 
 def _rows(
     columns: dict[str, str], keys: list[str], groups: list[_Group], make: Callable[[_Group], dict[str, Any]]
 ) -> pd.DataFrame:
-    """The frame with what `make` says of each group below one another."""
-    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
+    """The frame with the rows that `make` gives for each group."""
     made = [make(group) for group in groups]
     sizes = [max(np.size(value) for value in part.values()) for part in made]
     data: dict[str, Any] = {}
@@ -240,14 +227,14 @@ def _rows(
         for part, size in zip(made, sizes, strict=True):
             value = part[name]
             values += value.tolist() if isinstance(value, np.ndarray) else [value] * size
-        data[name] = array([None if value != value else value for value in values], dtype=dtype)  # noqa: PLR0124 - NaN
+        data[name] = cells(values, dtype)
     return pd.DataFrame(data)
 
 
 def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
     """The logrank test of each pair of groups, with Holm's correction over all that could be tested."""
     rows: list[dict[str, Any]] = []
-    for one, two in combinations(groups, 2) if len(groups) <= _MOST_COMPARED else ():
+    for one, two in combinations(groups, 2) if len(groups) <= _MAX_COMPARED else ():
         both = units.loc[one.index.union(two.index)]
         clusters, word = clusters_of(both, keys)
         statistic, p = logrank(
@@ -262,9 +249,8 @@ def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column
     found = np.array([row["p"] for row in rows], dtype=float)
     for row, p in zip(rows, holm(found), strict=True):
         row["p_holm"] = p
-    array: Callable[..., Any] = pd.array  # as above
-    values = {name: [_known(row[name]) for row in rows] for name in _TESTS}
-    return pd.DataFrame({name: array(values[name], dtype=dtype) for name, dtype in _TESTS.items()})
+    values = {name: [row[name] for row in rows] for name in _TESTS}
+    return pd.DataFrame({name: cells(values[name], dtype) for name, dtype in _TESTS.items()})
 
 
 def holm(p: Array) -> Array:
@@ -304,60 +290,64 @@ class _Words:
                 else f"How many {self.thing}s it took is not known of any of {count(n, self.noun)}."
             )
             yield none
-        for group in groups[:_MOST_TOLD]:
-            said = f"{group.name}: " if group.name else ""
-            yield said + self._end(group)
+        for group in groups[:_MAX_SENTENCES]:
+            prefix = f"{group.name}: " if group.name else ""
+            yield prefix + self._end(group)
             if group.labelled and group.n > 1:
-                yield said + self._success(group)
-        if len(groups) > _MOST_TOLD:
-            yield f"{count(len(groups) - _MOST_TOLD, 'further group')} in the table."
+                yield prefix + self._success(group)
+        if len(groups) > _MAX_SENTENCES:
+            yield f"{count(len(groups) - _MAX_SENTENCES, 'further group')} in the table."
 
     def _end(self, group: _Group) -> str:
         n, longest = count(group.n, self.noun), count(group.longest, self.thing)
-        all_ = f"Both {self.noun}s" if group.n == 2 else f"All {n}"  # noqa: PLR2004
         if group.n == 1:
-            how = "was cut" if group.cut else "ended"
-            return f"One {self.noun} is too few to say how long {self.noun}s take; it {how} after {longest}."
-        if group.cut == group.n:
-            return f"{all_} were cut, the longest after {longest}: when they would have ended is not known."
-        cut = ""
-        if group.cut:
-            verb = "was cut and counts" if group.cut == 1 else "were cut and count"
-            cut = f"; {group.cut:,} {verb} as lasting longer than seen"
+            how = "is censored" if group.censored else "ended"
+            return f"One {self.noun} is not enough to estimate how long {self.noun}s take; it {how} after {longest}."
+        if group.censored == group.n:
+            every = all_of(group.n, self.noun)
+            return f"{every} are censored, the longest after {longest}: when they would have ended is not known."
+        censored = ""
+        if group.censored:
+            verb = "is censored: it counts" if group.censored == 1 else "are censored: they count"
+            censored = f"; {group.censored:,} {verb} as lasting longer than observed"
         median, low, high = (group.half(part) for part in group.curve.survival)
         if median is None:
             share = self._interval(*(part[-1] for part in group.curve.survival))
             return (
-                f"The median is not reached: {share} of {n} go on beyond {longest}, the longest that one was seen{cut}."
+                f"The median is not reached: {share} of {n} go on beyond {longest}, the longest that was "
+                f"observed{censored}."
             )
         interval = f"{low:,} to {high:,}" if high is not None else f"{low:,} or more"
-        return f"Half of {n} had ended after {count(median, self.thing)} ({self.level} interval {interval}){cut}."
+        return f"Half of {n} had ended after {count(median, self.thing)} ({self.level} interval {interval}){censored}."
 
     def _success(self, group: _Group) -> str:
         won, lost = (self._interval(*(part[-1] for part in group.share(kind))) for kind in ("success", "failure"))
-        limits = ", under the recorded limits" if group.cut else ""
+        limits = ", under the recorded limits" if group.censored else ""
         return f"Within {count(group.longest, self.thing)}{limits}, {won} had succeeded and {lost} failed, by label."
 
     def _interval(self, value: float, low: float, high: float) -> str:
         return f"{percent(value)} ({self.level} interval {percent(low)} to {percent(high)})"
 
     def differences(self, tests: pd.DataFrame) -> Iterator[str]:
-        """What the tests show, and that they show no equality."""
+        """What the tests show; a test without a difference does not show equality."""
         tested = tests[tests["p_holm"].notna()]
         if not len(tested):
             return
         found = tested[tested["p_holm"] <= self.alpha]
         after = "" if len(tested) == 1 else f" after Holm's correction for {len(tested)} comparisons"
-        for row in found.head(_MOST_TOLD).to_dict("records"):
+        for row in found.head(_MAX_SENTENCES).to_dict("records"):
             sooner, later = (row["first"], row["second"]) if row["statistic"] > 0 else (row["second"], row["first"])
             noun, p = self.noun.capitalize(), _p(row["p_holm"])
             yield f"{noun}s of {sooner} end sooner than those of {later} (logrank p{p}{after})."
-        if len(found) > _MOST_TOLD:
-            yield f"So do {count(len(found) - _MOST_TOLD, 'further pair')}: see tests."
+        if len(found) > _MAX_SENTENCES:
+            yield f"The same holds for {count(len(found) - _MAX_SENTENCES, 'further pair')}: see .tests."
         if not len(found):
             what = "these two groups" if len(tested) == 1 else f"any of {len(tested)} pairs of groups"
             least = float(tested["p_holm"].min())
-            yield f"No difference is shown between {what} (logrank p{_p(least)}{after}), nor that they are alike."
+            yield (
+                f"The test shows no difference between {what} (logrank p{_p(least)}{after}). "
+                "That does not show that they are equal."
+            )
 
     def left_out(self, known: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
         """What is not known, and of how many."""
@@ -382,12 +372,12 @@ class _Words:
 
     def limits(self, groups: list[_Group], known: pd.DataFrame) -> Iterator[str]:
         """What limits the intervals and the curve."""
-        telling = known.loc[~known["ended"].astype(bool) & known["stop_reason"].isin(_TELLING), "stop_reason"]
-        if len(telling):
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in telling.value_counts().items())
+        suspect = known.loc[~known["ended"].astype(bool) & known["stop_reason"].isin(_INFORMATIVE), "stop_reason"]
+        if len(suspect):
+            reasons = ", ".join(f"{reason} {n:,}" for reason, n in suspect.value_counts().items())
             yield (
-                f"{count(len(telling), self.noun)} cut for reasons that may go with how long they would have taken "
-                f"({reasons}): the curve takes it that they would have gone on like others that came as far."
+                f"{count(len(suspect), self.noun)} censored for reasons that may depend on how long they would have "
+                f"taken ({reasons}): the curve assumes that they would have gone on like others that came as far."
             )
         for word in ("task", "run"):
             sizes = [group.clusters.nunique() for group in groups if group.word == word]
@@ -396,27 +386,22 @@ class _Words:
                 what = "runs of a task" if word == "task" else "turns of a run"
                 yield f"Intervals resample {size} {word}s, because {what} are not independent."
                 if min(sizes) < _FEW_CLUSTERS:
-                    yield f"So few {word}s make rough intervals."
+                    yield f"With so few {word}s the intervals are rough."
         tasks = set(known["task"])
         if len(known) > 1 and len(tasks) == 1 and tasks != {""}:
-            yield f"All {self.noun}s are of one task: intervals are about this task and say nothing of others."
-        if len(groups) > _MOST_COMPARED:
-            yield f"{len(groups):,} groups are too many to compare in pairs: expected {_MOST_COMPARED} at most."
+            yield f"All {self.noun}s are of one task: the intervals hold for this task only."
+        if len(groups) > _MAX_COMPARED:
+            yield f"{len(groups):,} groups are too many to compare in pairs: expected {_MAX_COMPARED} at most."
 
 
 def _labelled_sessions(data: pd.DataFrame | list[Run], units: pd.DataFrame) -> bool:
-    """Whether labels were left out, because a session's label says nothing of its turns."""
+    """Whether labels were left out, because a session's label does not judge its turns."""
     several = set(units.loc[units["turn"] > 1, "run_id"])
     return not isinstance(data, pd.DataFrame) and any(run.success is not None and run.run_id in several for run in data)
 
 
-def _known(value: Any) -> Any:  # noqa: ANN401 - a value of any column
-    return None if isinstance(value, float) and np.isnan(value) else value
-
-
 def _named(value: object) -> str:
-    nothing = value is None or value is pd.NA or value == "" or value != value  # noqa: PLR0124 - NaN
-    return "none" if nothing else f"{value:g}" if isinstance(value, float) else shorten(value)
+    return "none" if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
 
 
 def _p(value: float) -> str:

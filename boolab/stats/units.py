@@ -2,28 +2,31 @@
 
 Under `scope="turn"` each turn of a session is a unit: a harness's cap starts anew at every user message. A turn ended
 by itself if its last step asked for no tools; the last turn of a run if the run `finished` (or ended in a synthesis).
-Every other turn was cut, and nobody knows how long it would have gone on.
+Every other turn is censored: how long it would have gone on is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from boolab.endings import terminated
-from boolab.errors import SettingError
-from boolab.families import roots_of
-from boolab.frames import FLAG, FLOAT, INT, TEXT, Runs, as_runs, known_sum, runs_df
-from boolab.ledger import Scope, check_scope, is_final, scopes_of
-from boolab.types import MICRO, Run, Step
+from boolab.core.endings import terminated
+from boolab.core.run_tree import roots_of
+from boolab.core.types import MICRO, Run, Scope
+from boolab.counterfactuals.scopes import check_scope, scopes_of
+from boolab.errors import SettingError, near
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells
+from boolab.frames.recording import is_final
+from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, turns_of
+from boolab.frames.tables import runs_df
 
 Data: TypeAlias = Runs | pd.DataFrame
 
 INTERRUPTED = "interrupted"
-"""Stands as the stop reason of a turn that was cut before the last one."""
+"""The stop reason of a turn that is censored and is not the last one."""
 
 UNIT_COLUMNS = {
     "run_id": TEXT,
@@ -41,15 +44,10 @@ UNIT_COLUMNS = {
 """The columns of a unit and their dtypes.
 
 `n_tokens` is input and output, without what was asked outside the steps. So is `cost_usd` of runs; that of a table of
-runs includes it, as there is no column to tell it apart.
+runs includes it, as there is no column for it.
 """
 
 _SAME = ("run_id", "task")  # mean the same in a unit as in a run
-
-
-def keys_of(by: str | Sequence[str] | None) -> list[str]:
-    """The columns to keep apart, as a list."""
-    return [] if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))
 
 
 def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -76,7 +74,7 @@ def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | Non
     check_scope(scope)
     if isinstance(runs, pd.DataFrame):
         table = runs.reset_index(drop=True)
-        units = _units_of_frame(table, scopes_of(_sources(table), scope))
+        units = _units_of_frame(table, scopes_of(sources_of(table), scope))
         rows = list(range(len(table)))
     else:
         listed = as_runs(runs)
@@ -102,7 +100,7 @@ def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -
         SettingError: if there is no such column as one of `by`, or it is known only after a run.
     """
     task = table["task"] if "task" in table else [""] * len(table)
-    units = pd.DataFrame({"run_id": _array(table["run_id"], TEXT), "task": _array(task, TEXT)}).fillna("")
+    units = pd.DataFrame({"run_id": cells(table["run_id"], TEXT), "task": cells(task, TEXT)}).fillna("")
     named = table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})
     return _grouped(units, named, by)
 
@@ -111,9 +109,9 @@ def _grouped(units: pd.DataFrame, table: pd.DataFrame, by: str | Sequence[str] |
     """The units with their clusters, and the columns of `by` in front; `table` has a row for each of them."""
     head = _heads(units, table)
     units.insert([*units].index("task") + 1, "cluster", head["task"].mask(head["task"] == "", head["run_id"]))
-    for place, name in enumerate(keys_of(by)):
+    for place, name in enumerate(by_columns(by)):
         if name not in table:
-            msg = f"by={name!r}: there is no such column; columns: {', '.join(map(str, table.columns))}"
+            msg = f"by={name!r}: there is no such column{near(name, [*table.columns], 'columns')}"
             raise SettingError(msg)
         if name in UNIT_COLUMNS and name not in _SAME:
             msg = f"by={name!r}: this is known only after a run, so runs cannot be kept apart by it"
@@ -138,9 +136,20 @@ def _heads(units: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     parent = [rows[above[run_id]] if run_id in above.index else -1 for run_id in rows]
     names = list(rows)
     root = dict(zip(names, (names[row] for row in roots_of(parent)), strict=True))
-    head["run_id"] = _array(head["run_id"].map(root), TEXT)
-    head["task"] = _array(head["run_id"].map(tasks), TEXT)
+    head["run_id"] = cells(head["run_id"].map(root), TEXT)
+    head["task"] = cells(head["run_id"].map(tasks), TEXT)
     return head.fillna({"task": ""})
+
+
+def grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Groups of units; numbers ascend, names stand as they first appear, what has no value is a group of its own."""
+    if not keys:
+        yield (), units
+        return
+    numeric = [key for key in keys if pd.api.types.is_numeric_dtype(units[key])]
+    ordered = units.sort_values(numeric, kind="stable") if numeric else units
+    for values, part in ordered.groupby(keys, sort=False, dropna=False):
+        yield values if isinstance(values, tuple) else (values,), part
 
 
 def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[Any], str]:
@@ -170,18 +179,15 @@ def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[
     return pd.Series(range(len(units)), index=units.index), ""
 
 
-def _sources(table: pd.DataFrame) -> list[str | None]:
-    """The source of each row, None where the frame does not tell it."""
+def sources_of(table: pd.DataFrame) -> list[str | None]:
+    """The source of each row, None where the frame does not have it."""
     if "source" not in table:
         return [None] * len(table)
     return [None if pd.isna(source) else str(source) for source in table["source"]]
 
 
 def _units_of_run(run: Run, scope: str) -> Iterable[dict[str, Any]]:
-    turns: dict[int, list[Step]] = {}
-    for step in run.steps:
-        turns.setdefault(1 if scope == "run" else step.turn, []).append(step)
-    pieces = list((turns or {1: []}).items())
+    pieces = [(1, list(run.steps))] if scope == "run" else list(turns_of(run))
     for place, (turn, steps) in enumerate(pieces, 1):
         last = place == len(pieces)
         ended = terminated(run) if last else is_final(steps[-1])
@@ -211,23 +217,23 @@ def _units_of_frame(table: pd.DataFrame, scopes: Sequence[str]) -> pd.DataFrame:
             raise SettingError(msg)
     by_turn = np.array([scope == "turn" for scope in scopes], dtype=bool)
     if "n_turns" in table and bool((table["n_turns"] > 1).fillna(value=False)[by_turn].any()):
-        msg = 'rows of the frame hold several turns, which it cannot tell apart: pass runs, or scope="run"'
+        msg = 'rows of the frame hold several turns, which it cannot separate: pass runs, or scope="run"'
         raise SettingError(msg)
 
     def column(name: str, dtype: str, default: object = None) -> pd.Series[Any]:
-        return pd.Series(_array(table[name] if name in table else [default] * len(table), dtype))
+        return pd.Series(cells(table[name] if name in table else [default] * len(table), dtype))
 
     reasons = column("stop_reason", TEXT)
     tokens = column("input_tokens", INT) + column("output_tokens", INT)
     return _typed(
         {
-            "run_id": column("run_id", TEXT).fillna(pd.Series(_array(map(str, range(len(table))), TEXT))),
+            "run_id": column("run_id", TEXT).fillna(pd.Series(cells(map(str, range(len(table))), TEXT))),
             "turn": [1] * len(table),
             "task": column("task", TEXT, "").fillna(""),
             "n_steps": table["n_steps"],
             "n_tool_calls": column("n_tool_calls", INT),
             # A frame's totals hold the wrap-up, which is outside of the loop.
-            "n_tokens": tokens - column("wrapup_tokens", INT, 0).fillna(0),
+            "n_tokens": tokens - column("summary_tokens", INT, 0).fillna(0),
             "cost_usd": column("cost_usd", FLOAT),
             "ended": reasons.isin(["finished", "synthesis"]).mask(reasons.isna()),
             "stop_reason": reasons,
@@ -237,9 +243,4 @@ def _units_of_frame(table: pd.DataFrame, scopes: Sequence[str]) -> pd.DataFrame:
 
 
 def _typed(values: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame({name: _array(values[name], UNIT_COLUMNS[name]) for name in values})
-
-
-def _array(values: Any, dtype: str) -> Any:  # noqa: ANN401 - a pandas array
-    array: Callable[..., Any] = pd.array  # its stubs know no dtype that is only known at run time
-    return array(values if isinstance(values, pd.Series) else list(values), dtype=dtype)
+    return pd.DataFrame({name: cells(values[name], UNIT_COLUMNS[name]) for name in values})

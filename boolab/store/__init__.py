@@ -1,4 +1,5 @@
-"""A store of runs: one SQLite file that survives being killed, with one writer and any number of readers.
+"""Store: runs in one SQLite file that survives a crash, with one writer and any number of readers.
 
-Nothing is defined here. `writer` has `Store`, `stored` has `stored_runs`; docs/store.md shows the tables.
+It imports `boolab.core` and `boolab.errors`. Read `writer` first: `Store`. `stored_runs` reads, `schema` has the tables
+that docs/store.md explains, `rows` turns runs into rows and back.
 """

@@ -1,4 +1,4 @@
-"""The one writer of a store: who holds the lock file beside it. The system lets go of it when a process ends."""
+"""The lock of a store's one writer: a lock file beside it, which the system releases when the process ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from boolab.errors import StoreError
 WAIT_S: Final = 2.0
 """How long a writer waits for another one to be done, in seconds."""
 POLL_S: Final = 0.05
-"""How long until it looks again."""
+"""How long to wait between two tries, in seconds."""
 
 
 def lock_path(path: Path) -> Path:
@@ -46,16 +46,16 @@ def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
     except OSError as error:
         msg = f"it cannot be written: no lock file {place.name} can be made beside it ({error.strerror})"
         raise StoreError(msg, path=path) from error
-    with suppress(OSError):  # it is only told to others
+    with suppress(OSError):  # others use it only for a message
         place.write_text(f"{os.getpid()}\n", encoding="utf-8")
     return held
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a store has a writer now. Nothing is made or changed to find out."""
+    """Whether a store has a writer now. Nothing is made or changed."""
     place = lock_path(path)
     try:
-        import fcntl  # noqa: PLC0415 - not everywhere
+        import fcntl
     except ModuleNotFoundError:
         return _cannot_be_locked(place)
     try:
@@ -82,7 +82,7 @@ def _cannot_be_locked(place: Path) -> bool:
 
 
 def _holder(place: Path) -> str:
-    """Who says in the lock file that he holds it."""
+    """The holder of the lock, by the process id in the lock file."""
     try:
         pid = place.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

@@ -10,9 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from boolab.codec import decode, dumps, encode
-from boolab.store.records import Row
-from boolab.types import (
+from boolab.core.codec import decode, dumps, encode
+from boolab.core.types import (
     Input,
     Message,
     Part,
@@ -26,9 +25,13 @@ from boolab.types import (
     response_message,
     results_message,
 )
+from boolab.store.rows import CALL, STEP, Row
 
 MESSAGE: Final = ("seq", "role", "origin", "step")
 PART: Final = ("message", "seq", "kind", "text", "about", "call", "record")
+
+TABLES: Final = {"steps": STEP, "calls": CALL, "messages": MESSAGE, "parts": PART}
+"""The columns of the tables of a run's parts, besides `run`, the row of the run."""
 
 
 class MessageRows:

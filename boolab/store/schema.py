@@ -58,7 +58,7 @@ CREATE TABLE runs (
     stop_rule TEXT,
     stop_threshold INTEGER,
     stop_value INTEGER,
-    also_true TEXT,                    -- JSON; NULL for none
+    also_fired TEXT,                    -- JSON; NULL for none
     n_steps INTEGER NOT NULL,
     success INTEGER,                   -- 0, 1, or NULL for unknown
     error TEXT,
@@ -93,7 +93,7 @@ CREATE TABLE steps (
     cache_write_1h_tokens INTEGER,
     answered_by TEXT,                  -- the model, where it is another one than the run's; NULL else
     error TEXT,                        -- NULL for none
-    would_stop TEXT,                   -- JSON; NULL for none
+    shadow_stops TEXT,                   -- JSON; NULL for none
     PRIMARY KEY (run, step)
 ) WITHOUT ROWID;
 CREATE TABLE calls (

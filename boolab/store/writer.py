@@ -11,17 +11,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Self
 
+from boolab.core.run_tree import descendants, each_with_subagents
+from boolab.core.types import Run, Step
 from boolab.errors import StoreError
-from boolab.families import descendants, with_subagents
-from boolab.store import plans
-from boolab.store.fetch import INTERRUPTED, row_of_finished, runs_at
+from boolab.store import sweep_plans
+from boolab.store.connection import check_place, explained, open_to_write, path_of
+from boolab.store.delete import Prunable, Unwanted, prunable, prune
+from boolab.store.insert import End, Held, News, Placed, first_row, put_child, put_finished, put_news, settle
 from boolab.store.lock import WAIT_S, lock
 from boolab.store.message_rows import MessageRows
-from boolab.store.opening import check_place, explained, open_to_write, path_of
-from boolab.store.prune import Prunable, Unwanted, prunable, prune
-from boolab.store.records import CALL, Record, as_json, head_of, holdable, records_of, step_rows
-from boolab.store.tables import End, Held, News, Placed, first_row, put_child, put_finished, put_news, settle
-from boolab.types import Run, Step
+from boolab.store.rows import CALL, Record, as_json, head_of, holdable, records_of, step_rows
+from boolab.store.select import INTERRUPTED, row_of_finished, runs_at
 
 _BATCH_RUNS: Final = 500
 _BATCH_STEPS: Final = 20_000
@@ -62,15 +62,13 @@ class Store:
             commit tells.
 
     Example:
+        >>> import boolab as bl
         >>> import tempfile
-        >>> from boolab.models.scripted import ScriptedModel
-        >>> from boolab.runner import run_sync
-        >>> from boolab.store.stored import stored_runs
-        >>> run = run_sync(None, "Hello", model=ScriptedModel(["Hi."]))
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with Store(f"{folder}/runs.db") as store:
+        ...     with bl.Store(f"{folder}/runs.db") as store:
         ...         store.add(run)
-        ...     list(stored_runs(f"{folder}/runs.db")) == [run]
+        ...     list(bl.stored_runs(f"{folder}/runs.db")) == [run]
         True
     """
 
@@ -108,7 +106,7 @@ class Store:
     # --- Sweeps -------------------------------------------------------------------------------------------------------
 
     def begin_sweep(self, cells: Iterable[tuple[str, str]], about: Mapping[str, Any]) -> int:
-        """Put a sweep's plan into the store, or take it up again.
+        """Put a sweep's plan into the store, or resume it.
 
         Args:
             cells: For each place of the plan the cell and the id of the run that it is to have. It is consumed as it
@@ -124,7 +122,7 @@ class Store:
         told = as_json(about, "what is known of the sweep")
         self.flush()
         with self._transaction("NORMAL"):
-            return plans.begin(self._connection, cells, told)
+            return sweep_plans.begin(self._connection, cells, told)
 
     def finished(self, sweep: int, again: Collection[str] = ()) -> Iterator[tuple[int, str]]:
         """The places of the cells whose run, by the id that it has now, is finished, and how it ended.
@@ -140,7 +138,7 @@ class Store:
         last = -1
         while True:
             with explained(self.path):
-                found = plans.finished_after(self._connection, sweep, last, again)
+                found = sweep_plans.finished_after(self._connection, sweep, last, again)
             if not found:
                 return
             yield from found
@@ -166,7 +164,7 @@ class Store:
             return runs_at(self._connection, [row])[0]
 
     def end_sweep(self, sweep: int) -> None:
-        """Take down that all of a sweep's cells have their runs.
+        """Record that all cells of a sweep have their runs.
 
         Args:
             sweep: The number that `begin_sweep` gave.
@@ -176,12 +174,12 @@ class Store:
         """
         self.flush()
         with self._transaction("NORMAL"):
-            plans.end(self._connection, sweep)
+            sweep_plans.end(self._connection, sweep)
 
     # --- Finished runs, in batches ------------------------------------------------------------------------------------
 
     def put(self, records: Sequence[Record], cell: str | None = None) -> None:
-        """Take a finished run: its record, then those of its subagents. It is committed with others in a while.
+        """Add a finished run, and its subagents' runs, to the current batch.
 
         A batch is committed when it has 500 runs, 20,000 steps or 32 MiB of texts, when the first of it has waited for
         a second and another comes, and by `flush` and `close`. A run takes the place of an earlier attempt at it, and
@@ -223,7 +221,7 @@ class Store:
             SettingError: if a setting or an event holds what JSON cannot.
             StoreError: if they could not be committed.
         """
-        for run in with_subagents([runs] if isinstance(runs, Run) else runs):
+        for run in each_with_subagents([runs] if isinstance(runs, Run) else runs):
             self.put(records_of(replace(run, subagents=())))
         self.flush()
 
@@ -241,7 +239,7 @@ class Store:
             lost = len(self._waiting)
             self._forget_waiting()
             raise StoreError(f"{error.message}. {lost} runs that waited were not written", path=self.path) from error
-        except Exception:  # an interrupt from the keyboard is none: what waits then goes on waiting
+        except Exception:  # not a keyboard interrupt: then the runs stay in the batch
             self._forget_waiting()
             raise
         self._forget_waiting()
@@ -382,12 +380,12 @@ class Store:
                 execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
-                    with suppress(sqlite3.Error):  # what went wrong first is what is told
+                    with suppress(sqlite3.Error):  # the first error is the one to report
                         execute("ROLLBACK")
                 raise
 
     def _check_file(self) -> None:
-        """See that the file is still where it was: else what is written goes into one that nobody finds."""
+        """Raise `StoreError` if the file was moved: rows would go into a file without a name."""
         if _file_at(self._place) != self._file:
             with suppress(sqlite3.Error):  # what is still in the log goes into the file, wherever it is now
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -398,7 +396,7 @@ class Store:
             raise StoreError(msg)
 
     def _take_rows(self, n: int) -> int:
-        """The first of n rows of runs that are nobody's yet."""
+        """Reserve n rows of runs. Returns the first."""
         first = self._next_row
         self._next_row += n
         return first

@@ -1,8 +1,5 @@
-"""Sweeps: agents x tasks x models x settings x repeats, in one event loop or on many workers, with or without a store.
+"""Sweeps: agents x tasks x models x settings x repeats, in one event loop or on many workers.
 
-- `cells`: the plan, and what each cell of it is called
-- `job`: what is done for one piece of the plan, wherever it is done
-- `derive`: cells that follow from another one's run
-- `progress`: what one sees meanwhile
-- `sweep`: the driver, which alone writes
+It imports `boolab.engine`, `boolab.parallel`, `boolab.store` and what is below them. Read `driver` first: `sweep()`.
+`cells` is the plan, `task` what is done for a part of it, `reuse` takes results from other cells, `progress` shows it.
 """

@@ -1,8 +1,8 @@
 """The cells of a sweep, what they are called, and what they are made of.
 
 A cell has two names. Its `key` is a digest of what one calls it by: agent, task, model, policy, settings, repeat. The
-id of its run is a digest of what it is made of as well, as far as `boolab.fingerprints` sees it: so a run that is there
-under that id need not be made again, and a cell that was changed since has another one.
+id of its run is a digest of what it is made of as well, as far as `boolab.sweeps.fingerprints` sees it: so a run that
+is there under that id need not be made again, and a cell that was changed since has another one.
 
 The seed depends on the agent, the task, the model and the repeat alone: all settings see the same randomness, so that
 what two of them differ in is due to them ("common random numbers", Law, Simulation Modeling and Analysis, 11.2).
@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from boolab.agents import Agent
-from boolab.errors import SettingError
-from boolab.fingerprints import digest, fingerprint
+from boolab.agents.agent import Agent
+from boolab.core.types import Run
+from boolab.errors import SettingError, near
+from boolab.harness.policy import DEFAULT, SETTINGS, Policy
+from boolab.harness.presets import get_policy
+from boolab.io.checks import is_whole
 from boolab.models.base import Model
-from boolab.policy import DEFAULT, SETTINGS, Policy
-from boolab.presets import get_policy
-from boolab.stop import is_whole
-from boolab.types import Run
+from boolab.sweeps.fingerprints import digest, fingerprint
 
 AXES: Final = (*SETTINGS, "policy", "temperature")
 
@@ -98,7 +98,7 @@ class Planned(NamedTuple):
     run_id: str
 
 
-class Piece(NamedTuple):
+class Task(NamedTuple):
     """The first cell is run, unless `base` is its run already; the others follow from it, as far as they do."""
 
     cells: tuple[Planned, ...]
@@ -119,8 +119,9 @@ class Plan:
         SettingError: if one of them is not accepted.
 
     Example:
-        >>> plan = Plan(Agent("a"), ["one", "two"], None, {"steps": [5, 10]}, 3)
-        >>> len(plan), [cell.settings["steps"] for cell in plan][:4]
+        >>> import boolab as bl
+        >>> plan = Plan(bl.Agent("a"), ["one", "two"], None, {"max_steps": [5, 10]}, 3)
+        >>> len(plan), [cell.settings["max_steps"] for cell in plan][:4]
         (12, [5, 5, 5, 10])
     """
 
@@ -251,7 +252,7 @@ def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> lis
             if named.setdefault(policy.name, policy) != policy:
                 msg = (
                     f"policy: two different ones are called {policy.name!r}, and no table could tell their runs apart: "
-                    "rename one with dataclasses.replace(policy, name=...)"
+                    "rename one with policy.vary(name=...)"
                 )
                 raise SettingError(msg)
             settings = {
@@ -294,7 +295,7 @@ def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     axes: dict[str, list[Any]] = {}
     for name, given in grid.items():
         if name not in AXES:
-            msg = f"grid: there is no axis {name!r}; axes: {', '.join(AXES)}"
+            msg = f"grid: there is no axis {name!r}{near(name, AXES, 'axes')}"
             raise SettingError(msg)
         if isinstance(given, str) or not isinstance(given, Iterable):
             msg = f"grid: {name}={given!r} is no list of values"
@@ -309,7 +310,7 @@ def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
     return axes
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever is in a grid
+def _plain(value: object) -> object:
     return int(value) if is_whole(value) else value
 
 

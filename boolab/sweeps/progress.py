@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
+from boolab.core.types import Run, StopReason
 from boolab.errors import SettingError, StoreError
-from boolab.frames import RUN_COLUMNS
-from boolab.types import Run, StopReason
+from boolab.frames.tables import RUN_COLUMNS
 
 _SHOWN = 4
 _COST: Final = next(column.get for column in RUN_COLUMNS if column.name == "cost_usd")
@@ -54,9 +54,8 @@ def result_of(run: Run) -> CellResult:
         run: The run.
 
     Example:
-        >>> from boolab.models.scripted import ScriptedModel
-        >>> from boolab.runner import run_sync
-        >>> result = result_of(run_sync(None, "Hello", model=ScriptedModel(["Hi."])))
+        >>> import boolab as bl
+        >>> result = result_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
         >>> result.reason, result.n_steps, result.success
         ('finished', 1, None)
     """
@@ -192,7 +191,7 @@ class Bar:
     """A progress bar, in a notebook or in a terminal: cells done, the rate, the time left, and why runs stopped."""
 
     def begin(self, begun: Begun) -> None:
-        from tqdm.auto import tqdm  # noqa: PLC0415 - slow to import
+        from tqdm.auto import tqdm
 
         self._begun = begun
         self._reasons = Counter(begun.reasons)

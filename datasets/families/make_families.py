@@ -16,16 +16,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from boolab import Agent, Run, ScriptedModel, family, run_sync, save_runs, task_tool, tool
-from boolab.policy import Policy
-from boolab.types import Message
+from boolab import Agent, Run, ScriptedModel, run_sync, save_runs, task_tool, tool, with_subagents
+from boolab.core.types import Message
+from boolab.harness.policy import Policy
 
 SEED = 11
 MONDAY = datetime(2026, 11, 2, 8, tzinfo=UTC)
 ISSUES = 100
 AREAS = ("cart", "login", "search", "export", "invoices", "avatars", "webhooks", "sitemap", "quotas", "imports")
 NAMES = ("parse", "load", "render", "total", "retry", "flush", "encode", "check", "split", "merge", "bind", "close")
-FREE = Policy(name="free", source="made up", loop_style="while")
+FREE = Policy(name="free")
 
 Item = dict[str, Any]
 
@@ -142,7 +142,7 @@ def played(task: str, scripts: dict[str, list[Item]]) -> list[Run]:
     model = ScriptedModel(answer, name="simulated")
     scouts = Agent("scout", description="finds things, changes nothing", tools=(grep, read_file), policy=FREE)
     tools = (read_file, edit_file, run_tests, task_tool(scouts))
-    return family(run_sync(Agent("lead", tools=tools, policy=FREE), task, model=model))
+    return with_subagents(run_sync(Agent("lead", tools=tools, policy=FREE), task, model=model))
 
 
 def named(members: Sequence[Run], name: str, random: Random, *, success: bool) -> Iterator[Run]:

@@ -18,10 +18,11 @@ from typing import Any, Final
 
 import yaml
 
-from boolab import Profile, fit_profile, load_runs
-from boolab.frames import runs_df
-from boolab.stats.fit import play
-from boolab.types import Run, Step, ToolCall, ToolResult
+from boolab import fit_profile, load_runs
+from boolab.core.types import Run, Step, ToolCall, ToolResult
+from boolab.frames.tables import runs_df
+from boolab.models import Profile
+from boolab.stats.profile_fit.result import play
 
 HERE: Final = Path(__file__).parent
 DIGITS: Final = 4

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from boolab import Agent, Run, ScriptedModel, max_cost, max_steps, run_sync, save_runs
-from boolab.types import Input, Message, Step, Text
+from boolab.core.types import Input, Message, Step, Text
 
 SEED = 7
 MONDAY = datetime(2026, 11, 2, 8, tzinfo=UTC)
@@ -47,7 +47,7 @@ AGENT = Agent(
     "coder",
     prompt="You mend one issue of this repository. Run the tests before you say that you are done.",
     tools=TOOLS,
-    steps=None,
+    max_steps=None,
     tool_budget=None,
     doom_loop=None,
 )

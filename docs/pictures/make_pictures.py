@@ -18,11 +18,11 @@ from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page
 
 import boolab as bl
-from boolab.data import data_path
-from boolab.widgets.shown import Shown
+from boolab.io.resources import data_path
+from boolab.widgets._base.widget import Shown
 from tests.browser.chromium import HOW_TO_GET_IT, program, started
 
-POLLS: Final = {"wait_for_build": None}
+POLLS: Final = ("wait_for_build",)
 WIDTH: Final = 1080
 SCALE: Final = 2
 COLOURS: Final = 256
@@ -42,13 +42,13 @@ class Picture(NamedTuple):
 
 def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
     """Draw the plots."""
-    found = bl.recommend(runs, keep=0.9, identity=POLLS)
-    table = bl.counterfactual(runs, grid={"steps": range(1, 81)}, identity=POLLS, tally=True)
+    found = bl.recommend(runs, keep=0.9, exempt=POLLS)
+    table = bl.counterfactual(runs, grid={"max_steps": range(1, 81)}, exempt=POLLS, aggregate=True)
     figure = Figure(figsize=(9, 4), layout="constrained")
-    bl.plot_caps(table, recommended=int(found.setting["steps"]), ax=figure.add_subplot())
+    bl.plots.plot_caps(table, recommended=int(found.setting["max_steps"]), ax=figure.add_subplot())
     figure.savefig(folder / "caps.png", dpi=150)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    bl.plot_timeline(max(runs, key=lambda run: run.n_steps), ax=figure.add_subplot())
+    bl.plots.plot_timeline(max(runs, key=lambda run: run.n_steps), ax=figure.add_subplot())
     figure.savefig(folder / "stuck_run.png", dpi=150)
 
 
@@ -56,9 +56,9 @@ def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
     """The widgets, each with something to tell."""
     by_id = {run.run_id: run for run in runs}
     replay = bl.Replay(by_id["coder-044"], step=38, policies=["boocode", "openhands", "gemini_cli", "claude_code"])
-    lab = bl.CapLab(runs, keep=0.9, identity={"*": "canonical", **POLLS})
-    lab.setting = {"steps": 18, "doom_loop": 5}
-    table = bl.counterfactual(runs, grid={"steps": range(8, 65, 8), "doom_loop": range(2, 9)}, tally=True)
+    lab = bl.CapLab(runs, keep=0.9, exempt=POLLS)
+    lab.setting = {"max_steps": 18, "doom_loop": 5}
+    table = bl.counterfactual(runs, grid={"max_steps": range(8, 65, 8), "doom_loop": range(2, 9)}, aggregate=True)
     script = data_path("datasets") / "scripts" / "polling.yaml"
     view = bl.SweepView()
     asyncio.run(sweep(view))
@@ -75,7 +75,7 @@ def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
 async def sweep(view: bl.SweepView) -> None:
     """Let the view see a sweep."""
     agent, model = bl.Agent("coder", tool_budget=None), bl.SimulatedModel.load("coder")
-    grid = {"steps": [10, 20, 40, None], "doom_loop": [3, None]}
+    grid = {"max_steps": [10, 20, 40, None], "doom_loop": [3, None]}
     await bl.sweep(agent, [f"task {number}" for number in range(20)], model, grid=grid, repeats=3, progress=view)
 
 

@@ -20,7 +20,7 @@ include_patterns = [
     "docs/reference/*.rst",
     "notebooks/*.ipynb",
     "datasets/runs/README.md",
-    "tests/sse/README.md",
+    "tests/models/remote/sse/README.md",
 ]
 exclude_patterns = ["**/.*", "**/.ipynb_checkpoints", "out", "build", "dist", "runs"]
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import inspect
 import re
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-import boolab
-from boolab.cli import help_pages
+from boolab.cli.main import help_pages
+from boolab.core.lazy_names import public_names
 
 if TYPE_CHECKING:
     from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-HOMES = {f"boolab.{home}.{name}": f"boolab.{name}" for home, names in boolab._HOMES.items() for name in names}  # noqa: SLF001
+PUBLIC = public_names()
+HOMES = {home: f"boolab.{name}" for name, home in PUBLIC.items()}
 """Where a public name is defined, and where it is documented."""
 _WORDS = {"run", "doom_loop", "error_streak", "tool_budget"}
 """Names that stand alone for a scope, a reason or a setting more often than for the function of that name."""
@@ -43,9 +45,7 @@ class Members(SphinxDirective):
 
 def _documented(name: str) -> str:
     """Where a name's text is to be found: for data, whose docstrings only their own module's source has, at home."""
-    value = getattr(boolab, name, None)
-    homes = {public: home for home, public in HOMES.items()}
-    return f"boolab.{name}" if callable(value) or value is None else homes[f"boolab.{name}"]
+    return PUBLIC[name] if name in PUBLIC and not callable(resolve_name(PUBLIC[name])) else f"boolab.{name}"
 
 
 _OPTIONS = {
@@ -56,8 +56,7 @@ _OPTIONS = {
 
 
 def _directive(name: str) -> str:
-    module, _, last = name.rpartition(".")
-    value = getattr(__import__(module, fromlist=[last]), last)
+    value = resolve_name(name)
     if inspect.isclass(value):
         return "autoexception" if issubclass(value, BaseException) else "autoclass"
     return "autofunction" if inspect.isroutine(value) else "autodata"
@@ -85,7 +84,7 @@ def as_restructured_text(app: Sphinx, what: str, name: str, obj: object, options
 def _as_role(found: re.Match[str]) -> str:
     code = " ".join(found[1].split())
     public = code.removeprefix("boolab.").removesuffix("()")
-    named = public in boolab.__all__ and (public not in _WORDS or code != public)
+    named = public in PUBLIC and (public not in _WORDS or code != public)
     role = f":py:obj:`{code} <boolab.{public}>`" if named else f"``{code}``"
     letter_follows = found.string[found.end() : found.end() + 1].isalnum()  # as in `Step`s
     return f"{role}\\ " if letter_follows else role

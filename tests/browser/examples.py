@@ -9,9 +9,9 @@ from functools import cache
 from typing import Final
 
 import boolab as bl
-from boolab.data import data_path
-from boolab.widgets.shown import Shown
-from tests.project import ROOT
+from boolab.io.resources import data_path
+from boolab.widgets._base.widget import Shown
+from tests.support.project import ROOT
 
 
 @cache
@@ -29,15 +29,15 @@ def failing() -> bl.Run:
 def caplab() -> Shown:
     """At a cap that cuts some."""
     lab = bl.CapLab(runs())
-    lab.setting = {"steps": 6}
+    lab.setting = {"max_steps": 6}
     return lab
 
 
 def heatmap() -> Shown:
     """Caps and budgets."""
-    grid = {"steps": [4, 8, 12, 16, None], "tool_budget": [6, 12, None]}
+    grid = {"max_steps": [4, 8, 12, 16, None], "tool_budget": [6, 12, None]}
     some = runs()[:12]  # as many as a page holds
-    return bl.Heatmap(bl.counterfactual(some, grid=grid, tally=True, progress=False), some)
+    return bl.Heatmap(bl.counterfactual(some, grid=grid, aggregate=True, progress=False), some)
 
 
 def compare() -> Shown:
@@ -51,7 +51,7 @@ def sweep_view() -> Shown:
     """A sweep that has ended; in a thread of its own, since a browser keeps this one's event loop: see `started`."""
     view = bl.SweepView()
     stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
-    grid: dict[str, list[int | None]] = {"steps": [3, 5], "doom_loop": [None, 2]}
+    grid: dict[str, list[int | None]] = {"max_steps": [3, 5], "doom_loop": [None, 2]}
     swept = bl.sweep(bl.Agent("walker"), "go", stuck, grid=grid, progress=view)
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, swept).result()

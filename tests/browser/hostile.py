@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from boolab.types import (
+from boolab.core.types import (
     Compacted,
     Event,
     Input,
@@ -125,7 +125,7 @@ def _steps() -> Iterator[Step]:
             None,
         )
         response = Response(text, calls, text or None, Usage(10, 2), text, native_finish_reason=text, opaque=text)
-        yield Step(number, 1, 10 * number, 10, 5, response, results, error=text[:1000], would_stop=(text[:1000],))
+        yield Step(number, 1, 10 * number, 10, 5, response, results, error=text[:1000], shadow_stops=(text[:1000],))
 
 
 def hostile_runs(n: int = 4) -> list[Run]:

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import nbformat
 from playwright.sync_api import Browser, Locator, Page
 
 from tests.browser.chromium import INSIDE, PATIENCE_MS, Watch
+from tests.support.notebooks import code_cell, notebook
 
 FOLDERS: Final = (
     "JUPYTER_CONFIG_DIR",
@@ -76,10 +76,8 @@ class Lab:
 
     def write(self, name: str, cells: Sequence[str]) -> Path:
         """A notebook in the folder, with these cells."""
-        notebook = nbformat.v4.new_notebook()
-        notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
         path = self.folder / name
-        nbformat.write(notebook, path)
+        path.write_text(notebook(*map(code_cell, cells)), encoding="utf-8")
         return path
 
     def open(self, notebook: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from boolab.widgets.agent_editor import AgentEditor
+from boolab.widgets.agent_editor.widget import AgentEditor
 from tests.browser.conftest import PageOf
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser agent editor")]
@@ -31,8 +31,8 @@ def test_it_shows_the_fields_what_is_wrong_and_the_limits_that_follow(
     editor = AgentEditor(path)
     editor.fields["doom_loop"].value = "many"
     page = page_of(editor, theme, width=500)
-    page.locator("[data-field=steps]").wait_for()
-    assert page.locator("[data-field=steps]").inner_text() == "5"
+    page.locator("[data-field=max_steps]").wait_for()
+    assert page.locator("[data-field=max_steps]").inner_text() == "5"
     assert "'many' is not accepted" in page.locator("[data-field=doom_loop] [role=alert]").inner_text()
     assert page.locator(".limits li").all_inner_texts() == editor.effective
     assert page.locator(".extra li").all_inner_texts() == [f"mode: {HOSTILE!r}"]

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from boolab.widgets.caplab import CapLab
+from boolab.widgets.caplab.widget import CapLab
 from tests.browser.conftest import PageOf
-from tests.caplab_cases import Told, runs_of
+from tests.support.caplab_cases import Told, runs_of
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser caplab")]
 
@@ -61,11 +61,11 @@ def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: 
 def test_code_and_front_matter_follow_the_setting(page_of: PageOf) -> None:
     page = page_of(lab())
     page.locator(".as-code").click()
-    expect(page.locator(".written")).to_have_value(re.compile("steps=None"))
+    expect(page.locator(".written")).to_have_value(re.compile("max_steps=None"))
     page.locator(".boolab-cap input").press("Home")
-    expect(page.locator(".written")).to_have_value(re.compile("steps=1,"))
+    expect(page.locator(".written")).to_have_value(re.compile("max_steps=1,"))
     page.locator(".as-front-matter").click()
-    expect(page.locator(".written")).to_have_value(re.compile("steps: 1\n"))
+    expect(page.locator(".written")).to_have_value(re.compile("max_steps: 1\n"))
     expect(page.locator(".as-code")).to_have_attribute("aria-pressed", "false")
 
 
@@ -94,7 +94,7 @@ def test_words_from_logs_stay_words(page_of: PageOf) -> None:
 @pytest.mark.parametrize(("width", "zoom"), [(500, 1), (1080, 2), (1600, 1)])
 def test_nothing_is_wider_than_the_page(page_of: PageOf, width: int, zoom: int) -> None:
     shown = lab()
-    shown.setting = {"steps": 2}
+    shown.setting = {"max_steps": 2}
     page = page_of(shown, width=width, zoom=zoom)
     expect(page.locator(".run-row").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

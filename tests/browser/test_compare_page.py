@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from boolab.types import Run
-from boolab.widgets.compare import Compare
+from boolab.core.types import Run
+from boolab.widgets.compare.widget import Compare
 from tests.browser.conftest import PageOf
-from tests.test_compare_widget import long_run, run_of
+from tests.widgets.test_compare_widget import long_run, run_of
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser compare")]
 
@@ -27,7 +27,7 @@ def test_the_first_difference_is_in_view_and_equal_steps_are_folded(page_of: Pag
     for theme, width, zoom in (("light", 1080, 1), ("dark", 500, 1), ("dark", 1080, 2)):
         page = page_of(shown, theme, width=width, zoom=zoom)
         expect(page.locator(".divergence")).to_be_in_viewport()
-        expect(page.locator(".divergence")).to_contain_text("They part at step 61: the model answers something else.")
+        expect(page.locator(".divergence")).to_contain_text("They diverge at step 61: the model gives another answer.")
         expect(page.locator(".row.different")).to_have_count(3)
         folds = page.locator("button.fold")
         expect(folds.first).to_contain_text("58 equal steps steps 1–58")  # noqa: RUF001

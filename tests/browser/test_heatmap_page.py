@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
-from boolab.counterfactuals import counterfactual
-from boolab.widgets.heatmap import Heatmap
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.widgets.heatmap.widget import Heatmap
 from tests.browser.conftest import PageOf
-from tests.test_heatmap_widget import GRID, RUNS, TALLY
+from tests.widgets.test_heatmap_widget import GRID, RUNS, TALLY
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser heatmap")]
 
@@ -69,8 +69,8 @@ def test_the_grid_is_worked_by_keys_alone(page_of: PageOf) -> None:
 
 
 def test_each_cell_says_its_number_and_what_it_is_of(page_of: PageOf) -> None:
-    page = page_of(Heatmap(TALLY, RUNS, recommended={"steps": 6, "tool_budget": None}))
-    row = TALLY[(TALLY["step_cap"] == 4) & TALLY["tool_budget"].isna()].iloc[0]
+    page = page_of(Heatmap(TALLY, RUNS, recommended={"max_steps": 6, "tool_budget": None}))
+    row = TALLY[(TALLY["max_steps"] == 4) & TALLY["tool_budget"].isna()].iloc[0]
     name = page.locator(cell(page, "4", "off")).get_attribute("aria-label") or ""
     assert name.startswith("step cap 4, no tool budget")
     assert f"of {row['successes']} successes" in name
@@ -89,7 +89,7 @@ def test_it_fits_narrow_and_zoomed_windows(page_of: PageOf) -> None:
 
 def test_hostile_names_are_shown_as_text(page_of: PageOf) -> None:
     runs = [replace(run, run_id=f"{HOSTILE}{n}", task=HOSTILE) for n, run in enumerate(RUNS[:3])]
-    page = page_of(Heatmap(counterfactual(runs, grid=GRID, tally=True), runs))
+    page = page_of(Heatmap(counterfactual(runs, grid=GRID, aggregate=True), runs))
     page.click(cell(page, "2", "off"))
     expect(page.locator(".run-row .task").first).to_contain_text("<svg onload=alert(1)>")
     assert page.locator("svg[onload]").count() == 0

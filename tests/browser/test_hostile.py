@@ -10,17 +10,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import nbformat
 import pytest
-from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, Frame, Page, expect
 
 import boolab as bl
 from boolab.sweeps.progress import Begun, CellResult
-from boolab.widgets.shown import Shown
+from boolab.widgets._base.widget import Shown
 from tests.browser.chromium import PATIENCE_MS, Watch
 from tests.browser.conftest import PageOf
 from tests.browser.hostile import ACTIVE, MARKUP, NAME, SONG, TEXTS, control, hostile_run, hostile_runs
+from tests.support.notebooks import code_cell, exported, notebook
 
 pytestmark = pytest.mark.xdist_group("browser hostile")
 UNSEEN: Final = (
@@ -40,8 +39,8 @@ def sweep_view() -> Shown:
 def heatmap() -> Shown:
     """Caps and budgets of hostile runs."""
     runs = hostile_runs()
-    grid = {"steps": [3, None], "tool_budget": [6, None]}
-    return bl.Heatmap(bl.counterfactual(runs, grid=grid, tally=True, progress=False), runs)
+    grid = {"max_steps": [3, None], "tool_budget": [6, None]}
+    return bl.Heatmap(bl.counterfactual(runs, grid=grid, aggregate=True, progress=False), runs)
 
 
 def agent_editor() -> Shown:
@@ -107,6 +106,7 @@ def stepped(page: Page) -> list[str]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ACTIVE.values(), ids=ACTIVE)
 def test_the_canary_sings_where_text_is_taken_for_markup(text: str, chromium: Browser, tmp_path: Path) -> None:
     (tmp_path / "control.html").write_text(control(text))
@@ -125,6 +125,7 @@ def test_the_canary_sings_where_text_is_taken_for_markup(text: str, chromium: Br
     assert any(SONG in one for one in watch.seen)
 
 
+@pytest.mark.slow
 def test_replay_says_each_text_as_it_is_in_every_field_of_a_step(page_of: PageOf) -> None:
     page = page_of(page_with("Replay"))
     seen = stepped(page)
@@ -148,6 +149,7 @@ def test_nothing_in_a_page_is_taken_for_markup(name: str, theme: str, page_of: P
     innocent(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_nothing_in_other_pages_is_taken_for_markup(name: str, page_of: PageOf) -> None:
     page = page_of(OTHERS[name]().to_html())
@@ -163,6 +165,7 @@ def test_nothing_in_other_pages_is_taken_for_markup(name: str, page_of: PageOf) 
     innocent(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
 def test_where_no_script_runs_a_text_is_a_text(name: str, page_of: PageOf) -> None:
     page = page_of(page_with(name), javascript=False)
@@ -170,9 +173,10 @@ def test_where_no_script_runs_a_text_is_a_text(name: str, page_of: PageOf) -> No
     assert page.locator("noscript iframe, noscript a, noscript svg, body > script ~ *").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
 def test_an_exported_notebook_shows_the_widget_and_takes_no_text_for_markup(name: str, page_of: PageOf) -> None:
-    page = page_of(exported(SHOWN[name]()))
+    page = page_of(exported_with(SHOWN[name]()))
     frame = page.locator("iframe[srcdoc]").content_frame
     expect(frame.locator(".boolab").first).to_contain_text("<img src=x onerror=")
     inside = page.frames[1]
@@ -182,12 +186,9 @@ def test_an_exported_notebook_shows_the_widget_and_takes_no_text_for_markup(name
     assert page.evaluate("() => document.title") == "exported"
 
 
-def exported(widget: Any) -> str:
-    """A notebook that shows a widget, as nbconvert writes it to a page; what its template loads is left out."""
-    bundle = widget._repr_mimebundle_()
-    notebook = nbformat.v4.new_notebook()
-    output = nbformat.v4.new_output("display_data", data={k: v for k, v in bundle.items() if "widget" not in k})
-    notebook.cells = [nbformat.v4.new_code_cell("widget", outputs=[output])]
-    exporter = HTMLExporter(template_name="basic")  # type: ignore[no-untyped-call] # it has no types
-    text, _ = exporter.from_notebook_node(notebook)
+def exported_with(widget: Any) -> str:
+    """A notebook that shows a widget, as nbconvert writes it to a page."""
+    data = {kind: text for kind, text in widget._repr_mimebundle_().items() if "widget" not in kind}
+    output = {"output_type": "display_data", "data": data, "metadata": {}}
+    text = exported(notebook(code_cell("widget", [output])))
     return f'<!doctype html><meta charset="utf-8"><title>exported</title>{text}'

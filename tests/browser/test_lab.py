@@ -11,9 +11,9 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.hostile import MARKUP
 from tests.browser.lab import Lab
-from tests.project import ROOT
+from tests.support.project import ROOT
 
-pytestmark = pytest.mark.xdist_group("browser lab")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser lab")]
 CELLS: Final = {
     "runs": f"""
 import sys
@@ -27,8 +27,8 @@ longest = max(runs, key=lambda run: run.n_steps)
     "Replay": "replay = bl.Replay(longest)\nreplay",
     "CapLab": "lab = bl.CapLab(runs)\nlab",
     "Heatmap": """
-grid = {"steps": [4, 8, 12, 16, None], "tool_budget": [6, 12, None]}
-heatmap = bl.Heatmap(bl.counterfactual(runs, grid=grid, tally=True, progress=False), runs)
+grid = {"max_steps": [4, 8, 12, 16, None], "tool_budget": [6, 12, None]}
+heatmap = bl.Heatmap(bl.counterfactual(runs, grid=grid, aggregate=True, progress=False), runs)
 heatmap
 """,
     "SweepView": "view = bl.SweepView()\nview",
@@ -39,7 +39,7 @@ async def ls():
     await gates.get()
     return "a.py"
 stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
-grid = {"steps": [1, 2, 3, 4], "doom_loop": [None]}
+grid = {"max_steps": [1, 2, 3, 4], "doom_loop": [None]}
 sweeping = asyncio.ensure_future(
     bl.sweep(bl.Agent("walker"), "go", stuck, grid=grid, tools=[ls], concurrency=1, progress=view)
 )
@@ -48,7 +48,7 @@ sweeping = asyncio.ensure_future(
     "AgentEditor": """
 import shutil
 from pathlib import Path
-from boolab.data import data_path
+from boolab.io.resources import data_path
 path = Path(shutil.copy(data_path("agents") / "AGENTS.md", "AGENTS.md"))
 editor = bl.AgentEditor(path)
 editor
@@ -59,8 +59,10 @@ import pandas as pd
 money = "Saves $6.94 of $21.86, $x$"
 display(HTML(f"<p class=control>{money}</p>"))
 table = pd.DataFrame({"said": [money]})
-display(bl.Finding(money, table, (money,), (money,)))
-bl.compare_policies("boocode", replace(bl.policies["opencode_v1"], name="$a$"))
+from boolab.stats.finding import Finding
+
+display(Finding(money, table, (money,), (money,)))
+bl.compare_policies("boocode", bl.policies["opencode_v1"].vary(name="$a$"))
 """,
     "hostile": """
 from tests.browser.hostile import hostile_run
@@ -191,24 +193,24 @@ def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: 
     handle = lab.locator(".boolab-cap .noUi-handle")
     handle.focus()
     handle.press("Home")
-    book.becomes("lab.setting['steps'] is not None", True)
+    book.becomes("lab.setting['max_steps'] is not None", True)
     expect(figure).not_to_have_text(shown, use_inner_text=True)
-    steps = book.ask("lab.setting['steps']")
-    assert before["steps"] is None
+    steps = book.ask("lab.setting['max_steps']")
+    assert before["max_steps"] is None
     assert lab.locator(".boolab-cap .widget-readout").inner_text() == str(steps)
-    table = f"bl.counterfactual(runs, grid={{'steps': [{steps}]}}, tally=True, progress=False)"
+    table = f"bl.counterfactual(runs, grid={{'max_steps': [{steps}]}}, aggregate=True, progress=False)"
     lower, upper = book.ask(f"{table}[['kept_lower', 'kept_upper']].iloc[0].astype(int).tolist()")
     now = book.ask("lab.answer['kept']")
     assert (now["lower"], now["upper"]) == (lower, upper) != (kept["lower"], kept["upper"])
     expect(figure).to_contain_text(f"of {now['of']}")
-    book.ask("[setattr(lab, 'setting', {'steps': None})]")
+    book.ask("[setattr(lab, 'setting', {'max_steps': None})]")
     expect(lab.locator(".boolab-cap .widget-readout")).to_have_text("no limit")
     expect(figure).to_have_text(shown, use_inner_text=True)
 
 
 def test_a_run_that_caplab_would_cut_opens_where_it_is_cut(book: Lab) -> None:
     lab = cell(book, "CapLab")
-    book.ask("[setattr(lab, 'setting', {'steps': 5})]")
+    book.ask("[setattr(lab, 'setting', {'max_steps': 5})]")
     lab.locator(".boolab-caplab .run-row button.open").first.click()
     book.becomes("lab.opened is not None", True)
     opened = book.ask("lab.opened")
@@ -221,12 +223,12 @@ def test_a_run_that_caplab_would_cut_opens_where_it_is_cut(book: Lab) -> None:
 def test_a_click_on_the_heat_map_and_on_a_run_ends_in_replay_where_it_stopped(book: Lab) -> None:
     heatmap = cell(book, "Heatmap")
     heatmap.locator(".cell[data-x='8'][data-y='12']").click()
-    book.becomes("heatmap.selected", {"step_cap": 8, "tool_budget": 12})
+    book.becomes("heatmap.selected", {"max_steps": 8, "tool_budget": 12})
     heatmap.locator(".run-row button.open").first.click()
     book.becomes("heatmap.opened is not None", True)
     opened = book.ask("heatmap.opened")
     run = f"[run for run in runs if run.run_id == {opened['run']!r}]"
-    limited = f"bl.counterfactual({run}, grid={{'steps': [8], 'tool_budget': [12]}}, progress=False).iloc[0]"
+    limited = f"bl.counterfactual({run}, grid={{'max_steps': [8], 'tool_budget': [12]}}, progress=False).iloc[0]"
     assert book.ask(f"int({limited}['stop_step'])") == opened["step"]
     replay = heatmap.locator(".boolab-replay")
     expect(replay.locator(".step-number").first).to_contain_text(f"step {opened['step']} of")
@@ -251,27 +253,27 @@ def test_a_step_of_a_comparison_opens_below_it(book: Lab) -> None:
     compared.locator(".head[data-side='b'] .open").click()
     book.becomes("compared.opened is not None", True)
     opened = book.ask("compared.opened")
-    assert opened["step"] == book.ask("compared.parting.step")
+    assert opened["step"] == book.ask("compared.divergence.step")
     expect(compared.locator(".boolab-replay .step-number").first).to_contain_text(f"step {opened['step']} of")
 
 
 def test_an_agents_file_is_edited_in_its_form_and_changes_in_that_line_only(book: Lab) -> None:
     form, path = cell(book, "AgentEditor"), book.folder / "AGENTS.md"
     before = path.read_bytes().splitlines(keepends=True)
-    field, save = form.locator(".boolab-field-steps input"), form.locator("button.boolab-save")
+    field, save = form.locator(".boolab-field-max_steps input"), form.locator("button.boolab-save")
     field.fill("many")
     field.press("Tab")
     expect(form.locator("[role=alert]", has_text="'many' is not accepted")).to_be_visible()
     expect(save).to_be_disabled()
     field.fill("57")
     field.press("Tab")
-    expect(form.locator(".limits li").first).to_have_text("steps: at most 57")
+    expect(form.locator(".limits li").first).to_have_text("step cap: at most 57")
     save.click()
     expect(form.get_by_role("status")).to_have_text("saved")
     after = path.read_bytes().splitlines(keepends=True)
     changed = [new for old, new in zip(before, after, strict=True) if old != new]
-    assert changed == [b"steps: 57\n"]
-    assert book.ask("bl.load_agents(path)[editor.fields['name'].value].steps") == 57
+    assert changed == [b"max_steps: 57\n"]
+    assert book.ask("bl.load_agents(path)[editor.fields['name'].value].max_steps") == 57
 
 
 def test_hostile_text_stays_text_in_the_notebook(book: Lab) -> None:

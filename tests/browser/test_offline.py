@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import nbformat
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
@@ -15,7 +14,8 @@ import boolab as bl
 from tests.browser.chromium import PATIENCE_MS, Watch
 from tests.browser.conftest import PageOf
 from tests.browser.examples import EXAMPLES, example, failing, page_with, runs
-from tests.project import ROOT
+from tests.support.notebooks import code_cell, notebook
+from tests.support.project import ROOT
 
 pytestmark = [
     pytest.mark.xdist_group("browser offline"),
@@ -72,7 +72,7 @@ def test_a_click_on_the_heat_map_and_on_a_run_opens_its_replay(page_of: PageOf) 
     row = page.locator(".run-row").first
     (run,) = [run for run in runs() if run.run_id == row.get_attribute("data-run")]
     row.locator("button.open").click()
-    stop = bl.counterfactual(run, grid={"steps": [8], "tool_budget": [12]}, progress=False)["stop_step"][0]
+    stop = bl.counterfactual(run, grid={"max_steps": [8], "tool_budget": [12]}, progress=False)["stop_step"][0]
     expect(page.locator(".opened .boolab-replay .step-number")).to_contain_text(f"step {stop} of {run.n_steps}")
 
 
@@ -102,6 +102,7 @@ def test_a_sweep_that_ended_stays_as_it_ended(page_of: PageOf) -> None:
     expect(view.locator(".key li")).to_have_text(["step cap 2", "doom loop 2"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_where_no_script_runs_text_and_picture_stand(name: str, page_of: PageOf) -> None:
     page = page_of(page_with(name), javascript=False)
@@ -118,14 +119,12 @@ def test_what_a_notebook_keeps_is_a_short_text_and_a_page(name: str) -> None:
     assert "<iframe" in bundle["text/html"]
 
 
+@pytest.mark.slow
 def test_an_executed_notebook_exported_by_nbconvert_shows_the_widget(chromium: Browser, tmp_path: Path) -> None:
-    notebook = nbformat.v4.new_notebook()
     logs = ROOT / "datasets/runs"
-    notebook.cells = [
-        nbformat.v4.new_code_cell(f"import boolab as bl\nbl.Replay(bl.load_runs({str(logs)!r})[0])"),
-    ]
     path = tmp_path / "shown.ipynb"
-    nbformat.write(notebook, path)
+    cell = code_cell(f"import boolab as bl\nbl.Replay(bl.load_runs({str(logs)!r})[0])")
+    path.write_text(notebook(cell), encoding="utf-8")
     convert = [
         sys.executable,
         "-m",

@@ -8,13 +8,13 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
-from boolab.counterfactuals import counterfactual
-from boolab.widgets.heatmap import Heatmap
-from boolab.widgets.opening import replay_parts
-from boolab.widgets.page import page
-from boolab.widgets.replay import Replay
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.widgets._base.standalone_html import page
+from boolab.widgets.heatmap.widget import Heatmap
+from boolab.widgets.replay.drilldown import replay_parts
+from boolab.widgets.replay.widget import Replay
 from tests.browser.conftest import PageOf
-from tests.helpers import distinct, play
+from tests.support.helpers import distinct, play
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser opening")]
 
@@ -34,7 +34,9 @@ globalThis.clearTimeout = (id) => { pending.delete(id); ended(id); };
 def test_a_run_that_plays_ends_when_another_one_is_opened(page_of: PageOf) -> None:
     run = play(distinct(60), policy="naive")
     runs = [replace(run, run_id=name) for name in ("long", "next", "constructor")]
-    heatmap = Heatmap(counterfactual(runs, grid={"steps": [2, None], "tool_budget": [2, None]}, tally=True), runs)
+    heatmap = Heatmap(
+        counterfactual(runs, grid={"max_steps": [2, None], "tool_budget": [2, None]}, aggregate=True), runs
+    )
     shown = page_of(page("Heatmap", heatmap._parts(), runs=replay_parts(runs[:2])))
     shown.evaluate(NOTED)
     shown.click('.boolab-heatmap .cell[data-x="off"][data-y="off"]')

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import boolab as bl
-from boolab.widgets.packing import packed
-from boolab.widgets.page import Part, module_of, page, styles_of
-from boolab.widgets.replay_data import replay_data
+from boolab.widgets._base.compress import packed
+from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
+from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser replay")]
@@ -48,7 +48,7 @@ def played() -> bl.Run:
         tools={"grep": LISTING, "read_file": "import sys", "bash": {"error": "1 failed in 3.41s"}},
     )
     task = bl.task_tool([bl.Agent("scout", description="looks", model=scout)])
-    agent = bl.Agent("refactorer", policy="opencode_v1", steps=40)
+    agent = bl.Agent("refactorer", policy="opencode_v1", max_steps=40)
     return bl.run_sync(agent, "Rename old_name", model=model, tools=[task])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from boolab.sweeps.progress import Begun, CellResult
-from boolab.widgets.sweep_view import SweepView
+from boolab.widgets.sweep_view.widget import SweepView
 from tests.browser.conftest import PageOf
 
 pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser sweep view")]
@@ -15,12 +15,12 @@ HOSTILE = "<img src=x onerror='document.title=1'>\u202egnp.exe \x1b[31m"
 
 def a_view() -> SweepView:
     view = SweepView()
-    view.begin(Begun(8, {"agents": ["a"], "tasks": ["t", "u"], "grid": {"steps": [5, None]}, "repeats": 2}))
-    done = CellResult("r" * 16, HOSTILE, "m", "boocode", HOSTILE, {"steps": 5}, "step_cap", 5, 0.25, False, None)
+    view.begin(Begun(8, {"agents": ["a"], "tasks": ["t", "u"], "grid": {"max_steps": [5, None]}, "repeats": 2}))
+    done = CellResult("r" * 16, HOSTILE, "m", "boocode", HOSTILE, {"max_steps": 5}, "step_cap", 5, 0.25, False, None)
     for one in (
         done,
         done._replace(task="u", success=True, reason="finished"),
-        done._replace(settings={"steps": None}, reason="error", error=HOSTILE, success=None, cost_usd=None),
+        done._replace(settings={"max_steps": None}, reason="error", error=HOSTILE, success=None, cost_usd=None),
     ):
         view._board.add(one)
     view._draw()

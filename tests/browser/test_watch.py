@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from tests.browser import chromium as finding
 from tests.browser.chromium import PATIENCE_MS, Watch, needed_program
-from tests.project import ROOT
+from tests.support.project import ROOT
 
 pytestmark = pytest.mark.xdist_group("browser watch")
 BAD = {
@@ -31,6 +31,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "complaint"), BAD.values(), ids=BAD)
 def test_a_watch_sees(body: str, complaint: str, chromium: Browser, tmp_path: Path) -> None:
     (tmp_path / "bad.html").write_text(f"<!doctype html><title>bad</title>{body}")

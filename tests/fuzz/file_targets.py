@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 import boolab as bl
-from boolab.data import data_path
 from boolab.errors import BoolabError
+from boolab.io.resources import data_path
 from boolab.models.base import Model
 from tests.fuzz.contract import BrokenError
 from tests.fuzz.mutation import YAML_WORDS, agents_text, json_or_lines, yaml_value
 from tests.fuzz.target import Act, Target
-from tests.helpers import QUIET, TOOLS, call, distinct
+from tests.support.helpers import QUIET, TOOLS, call, distinct
 
 _MOST_SEED: Final = 4_000
 """The longest seed of YAML, in bytes: reading it takes a millisecond for each hundred."""
@@ -80,7 +80,7 @@ def _played(model: Model) -> None:
     """Play some steps: a model may fail, which is part of the record, but the run is made."""
 
     async def play() -> bl.Run:
-        return await bl.run(bl.Agent("tester", tools=TOOLS, policy=QUIET, steps=3), "go", model=model)
+        return await bl.run(bl.Agent("tester", tools=TOOLS, policy=QUIET, max_steps=3), "go", model=model)
 
     try:
         run = asyncio.run(play())

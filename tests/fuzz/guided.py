@@ -77,10 +77,10 @@ def missing() -> str:
 
 
 def _fuzz(name: str, runs: int, number: int, folder: Path) -> None:
-    import atheris  # noqa: PLC0415 - an extra, and not for every system
+    import atheris
 
     with atheris.instrument_imports(include=["boolab"]):
-        from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - instrumented, and so is what it imports
+        from tests.fuzz.targets import TARGETS
 
         target = TARGETS[name]
         place = folder / "place"

@@ -13,15 +13,15 @@ from typing import Final
 
 import boolab as bl
 from boolab.errors import ReadWarning, RunFormatError
-from boolab.reading import readers
+from boolab.logs.load import readers
 from tests.fuzz.contract import BrokenError
 from tests.fuzz.mutation import Grammar, json_or_lines, parquet_table, zip_archive
 from tests.fuzz.target import Act, Target
 from tests.fuzz.usable import use
-from tests.helpers import call, distinct, play
-from tests.readers.claude import Session, text, usage
-from tests.readers.claude import call as claude_call
-from tests.readers.samples import OWN
+from tests.support.claude_logs import Session, text, usage
+from tests.support.claude_logs import call as claude_call
+from tests.support.helpers import call, distinct, play
+from tests.support.samples import OWN
 
 NAMED, FOLDER = 1, 2
 """What the first byte of an input chooses: that the format is named, and that the whole folder is read. The second
@@ -91,7 +91,7 @@ def own_runs() -> tuple[bl.Run, ...]:
     runs = [
         play([*items, *distinct(2)], seed=3),
         replace(play(distinct(2, end=None)), settings={"a": (1, {"b": None})}, success=True),
-        play(distinct(4), steps=2),
+        play(distinct(4), max_steps=2),
     ]
     return tuple(replace(run, run_id=f"run-{number}", started_at=None) for number, run in enumerate(runs))
 

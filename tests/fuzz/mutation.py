@@ -172,7 +172,7 @@ def yaml_value(data: bytes, chance: Random) -> bytes:
 @lru_cache(maxsize=256)
 def _yaml_as_json(data: bytes) -> str:
     """The same value: YAML takes milliseconds to read, and most inputs are made from few."""
-    import yaml  # noqa: PLC0415 - for these targets alone
+    import yaml
 
     try:
         return json.dumps(yaml.safe_load(_decoded(data)))
@@ -276,8 +276,8 @@ def zip_archive(data: bytes, chance: Random) -> bytes:
 
 def parquet_table(data: bytes, chance: Random) -> bytes:
     """Change one value, column or row of a Parquet file; of columns that hold JSON, often something inside."""
-    import pyarrow as pa  # noqa: PLC0415 - for this target alone
-    from pyarrow import parquet  # noqa: PLC0415 - as above
+    import pyarrow as pa
+    from pyarrow import parquet
 
     try:
         columns = parquet.read_table(pa.BufferReader(data)).to_pydict()

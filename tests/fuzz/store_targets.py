@@ -18,7 +18,7 @@ from tests.fuzz.log_targets import own_runs
 from tests.fuzz.mutation import sqlite_file
 from tests.fuzz.target import Act, Target
 from tests.fuzz.usable import use
-from tests.helpers import TOOLS, distinct
+from tests.support.helpers import TOOLS, distinct
 
 _PAGE: Final = 512
 """Small pages make small files, of which more of the bytes mean something."""
@@ -42,8 +42,10 @@ def _stores() -> list[bytes]:
                 store.add(run)
         agent = bl.Agent("a", tools=TOOLS, policy="boocode")
         model = bl.ScriptedModel(distinct(2), name="m")
-        grid = {"steps": [1, 3]}
-        asyncio.run(bl.sweep(agent, "go", model, grid=grid, store=folder / "sweep.db", derive=True, progress=False))
+        grid = {"max_steps": [1, 3]}
+        asyncio.run(
+            bl.sweep(agent, "go", model, grid=grid, store=folder / "sweep.db", reuse_prefixes=True, progress=False)
+        )
         for path in (folder / "runs.db", folder / "sweep.db"):
             with closing(sqlite3.connect(path, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode = DELETE")

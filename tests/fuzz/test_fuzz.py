@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 from boolab.errors import ReadWarning, RunFormatError
-from boolab.reading import readers
+from boolab.logs.load import readers
 from tests.fuzz import contract
 from tests.fuzz.contract import SECONDS, hold
 from tests.fuzz.drawn import DRAWING, inputs
@@ -116,7 +116,7 @@ def test_an_input_that_takes_much_memory_is_a_fault() -> None:
 
 
 def test_a_fault_is_kept_with_the_command_that_shows_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.fuzz import log as module  # noqa: PLC0415 - to put its files elsewhere
+    from tests.fuzz import log as module
 
     monkeypatch.setattr(module, "OUT", tmp_path / "out" / "fuzz")
 
@@ -137,7 +137,7 @@ def test_a_fault_is_kept_with_the_command_that_shows_it_again(tmp_path: Path, mo
 
 
 def test_an_input_that_ends_the_process_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.fuzz import log as module  # noqa: PLC0415 - as above
+    from tests.fuzz import log as module
 
     monkeypatch.setattr(module, "OUT", tmp_path / "out" / "fuzz")
     log = module.Log("broken", "drawn")

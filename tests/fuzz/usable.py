@@ -9,8 +9,8 @@ from typing import Final
 from zlib import crc32
 
 import boolab as bl
+from boolab.core.types import Run
 from boolab.errors import BoolabError, ReadWarning
-from boolab.types import Run
 from tests.fuzz.contract import BrokenError
 
 FRAMES: Final = (bl.runs_df, bl.steps_df, bl.calls_df, bl.events_df, bl.recording_df)
@@ -57,8 +57,8 @@ def _framed(runs: Sequence[Run], _folder: Path) -> None:
 
 
 def _asked(runs: Sequence[Run], _folder: Path) -> None:
-    bl.counterfactual(runs, grid={"steps": [1, 2], "tool_budget": [1, None], "doom_loop": [2]})
-    bl.counterfactual(runs, grid={"steps": [1]}, scope="run", tally=True)
+    bl.counterfactual(runs, grid={"max_steps": [1, 2], "tool_budget": [1, None], "doom_loop": [2]})
+    bl.counterfactual(runs, grid={"max_steps": [1]}, scope="run", aggregate=True)
 
 
 def _saved_as(suffix: str) -> Callable[[Sequence[Run], Path], None]:

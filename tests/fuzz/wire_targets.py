@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import Final
 
 import boolab as bl
-from boolab.clock import VirtualClock
-from boolab.models.anthropic import Messages
-from boolab.models.base import Request, what_is_wrong
-from boolab.models.http import _listen
-from boolab.models.openai import ChatCompletions
-from boolab.models.remote import RemoteModel
-from boolab.models.wire import Fault, Wire
-from boolab.types import Message, Response, Text, response_message
+from boolab.core.clock import VirtualClock
+from boolab.core.types import Message, Response, Text, response_message
+from boolab.models.base import Request, validate_response
+from boolab.models.remote.anthropic_request import Messages
+from boolab.models.remote.model import RemoteModel
+from boolab.models.remote.openai_request import ChatCompletions
+from boolab.models.remote.protocol import Fault, Wire
+from boolab.models.remote.transport import _listen
 from tests.fuzz.contract import BrokenError
 from tests.fuzz.mutation import events, http_answer
 from tests.fuzz.target import Act, Target
-from tests.model_server import CLOSE, Asked, ModelServer
+from tests.support.model_server import CLOSE, Asked, ModelServer
+from tests.support.project import ROOT
 
-BODIES: Final = Path(__file__).resolve().parents[1] / "sse"
+BODIES: Final = ROOT / "tests" / "models" / "remote" / "sse"
 _HELLO: Final = Message("user", (Text("Hello."),))
-_WAIT: Final = bl.Timeouts(connect=5, first_token=5, between=5, whole=5)
+_WAIT: Final = bl.models.Timeouts(connect=5, first_token=5, between=5, whole=5)
 
 
 def wire_targets() -> Iterator[Target]:
@@ -86,7 +87,7 @@ async def _decoded(wire: Wire, head: bytes, body: bytes) -> None:
 
 
 def _check(wire: Wire, closed: Response | Fault, partial: Response) -> None:
-    if wrong := what_is_wrong(partial):
+    if wrong := validate_response(partial):
         raise BrokenError(f"no proper response: {wrong}")
     if isinstance(closed, Response) and closed != partial:
         raise BrokenError("the response is not what had come")
@@ -108,7 +109,7 @@ def _asking(_folder: Path) -> Iterator[Act]:
         return [answer, CLOSE]
 
     with ModelServer(reply=reply) as server, asyncio.Runner() as runner:  # type: ignore[arg-type] # acts of two kinds
-        common = {"base_url": server.url, "retry": bl.Retry(attempts=1), "timeouts": _WAIT, "prices": False}
+        common = {"base_url": server.url, "retry": bl.models.Retry(attempts=1), "timeouts": _WAIT, "prices": False}
         models = [
             bl.OpenAIModel("m", **common),  # type: ignore[arg-type] # each of its own type
             bl.AnthropicModel("m", **common),  # type: ignore[arg-type] # as above
@@ -120,7 +121,7 @@ def _asking(_folder: Path) -> Iterator[Act]:
             server.asked.clear()
             model = models[(data or b"\0")[0] % 2]
             response = runner.run(model.respond(Request(0, [_HELLO], (), VirtualClock())))
-            if wrong := what_is_wrong(response):
+            if wrong := validate_response(response):
                 raise BrokenError(f"no proper response: {wrong}")
 
         try:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import boolab as bl
-from boolab.cli import main
-from boolab.data import checkout, data_path, is_installed
+from boolab.cli.main import main
 from boolab.errors import BoolabError
+from boolab.io.resources import checkout, data_path, is_installed
 
 PACKAGE = Path(str(files("boolab")))
 COMMANDS = ("doctor", "import", "whatif", "report", "run", "store", "demo", "lab")
@@ -50,7 +50,7 @@ def its_data_can_be_loaded() -> None:
 def every_widget_has_its_files() -> None:
     run, *more = bl.load_runs(data_path("datasets") / "runs")[:10]
     runs = [run, *more]
-    table = bl.counterfactual(runs, grid={"steps": [4, 8], "tool_budget": [6, 12]}, tally=True)
+    table = bl.counterfactual(runs, grid={"max_steps": [4, 8], "tool_budget": [6, 12]}, aggregate=True)
     editor = Path("AGENTS.md")
     editor.write_bytes((data_path("agents") / "AGENTS.md").read_bytes())
     widgets = {
@@ -102,7 +102,7 @@ def it_says_which_extra_is_missing() -> None:
         "parquet": [
             lambda: bl.save_runs(bl.load_runs(runs)[:1], "new.parquet"),
             lambda: bl.load_runs("some.parquet"),
-            lambda: bl.counterfactual("some.parquet", grid={"steps": [1]}),
+            lambda: bl.counterfactual("some.parquet", grid={"max_steps": [1]}),
             lambda: command("import", runs, "-o", "new.parquet"),
             lambda: command("whatif", runs, "-o", "new.parquet"),
             lambda: command("store", "export", "some.db", "new.parquet"),

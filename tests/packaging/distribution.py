@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from tests.packaging.environments import Environment, run
-from tests.project import ROOT
+from tests.support.project import ROOT
 
 DIST: Final = ROOT / "dist"
 DATA: Final = ("agents", "datasets", "notebooks")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
-from tests.project import ROOT
+from tests.support.project import ROOT
 
 PLACE: Final = ROOT / ".venv-pythons"
 """Where the environments and what they are made from are kept."""

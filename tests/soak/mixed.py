@@ -22,16 +22,16 @@ from typing import Any, Final
 
 import boolab as bl
 from boolab.models.base import Model
-from boolab.models.recorded import RecordedModel
+from boolab.models.recorded.model import RecordedModel
 from boolab.models.scripted import ScriptedModel
-from boolab.models.simulated import SimulatedModel
-from boolab.store.overview import overview
-from boolab.store.stored import State, stored_runs
-from tests.helpers import QUIET, call, distinct, fail, look, write
-from tests.model_protocols import CHAT, MESSAGES
+from boolab.models.simulated.model import SimulatedModel
+from boolab.store.stored_runs import State, stored_runs
+from boolab.store.summary import overview
 from tests.soak.reader import check, reading
 from tests.soak.server import STEPS, serving
 from tests.soak.vitals import Vitals, settled, vitals
+from tests.support.helpers import QUIET, call, distinct, fail, look, write
+from tests.support.model_protocols import CHAT, MESSAGES
 
 POLICIES: Final = ("boocode", "opencode_v1", "claude_code", "aider", "inspect_react")
 FINISHED: Final[tuple[State, ...]] = ("finished",)
@@ -78,13 +78,13 @@ def models(url: str) -> dict[str, Model]:
     recorded = bl.run_sync(bl.Agent("a", tools=TOOLS, policy=QUIET), "go", model=ScriptedModel(distinct(8)))
     profile = resources.files("boolab") / "datasets/profiles/coder.yaml"
     place = Path(str(profile)) if profile.is_file() else Path(__file__).parents[2] / "datasets/profiles/coder.yaml"
-    retry = bl.Retry(attempts=4, first=0.01)
-    timeouts = bl.Timeouts(connect=5, first_token=5, between=5, whole=10)
+    retry = bl.models.Retry(attempts=4, first=0.01)
+    timeouts = bl.models.Timeouts(connect=5, first_token=5, between=5, whole=10)
     return {
         "scripted": scripted,
         "simulated": SimulatedModel.load(place),
         "recorded": RecordedModel(recorded),
-        "chat": CHAT.model(url, retry=retry, timeouts=timeouts, throttle=bl.Throttle(12)),
+        "chat": CHAT.model(url, retry=retry, timeouts=timeouts, rate_limit=bl.models.RateLimit(12)),
         "messages": MESSAGES.model(url, retry=retry, timeouts=timeouts),
     }
 
@@ -151,7 +151,7 @@ class Mixed:
         await asyncio.wait([sampling])
 
     def _sweep(self, asked: Mapping[str, Model], task: str) -> Any:
-        grid = {"policy": POLICIES, "steps": [3, STEPS + 1]}
+        grid = {"policy": POLICIES, "max_steps": [3, STEPS + 1]}
         store = self._store
         return bl.sweep(AGENT, task, asked, grid=grid, repeats=self._repeats, store=store, progress=False)
 
@@ -159,7 +159,7 @@ class Mixed:
         """A sweep that is cancelled after a while, with a run beside it that is aborted; whether it was sooner done."""
         abort = bl.Abort()
         endless = ScriptedModel([{"tool_calls": [call("wait")], "repeat": "forever"}])
-        agent = bl.Agent("endless", tools=TOOLS, policy=QUIET, steps=None, tool_budget=None, doom_loop=None)
+        agent = bl.Agent("endless", tools=TOOLS, policy=QUIET, max_steps=None, tool_budget=None, doom_loop=None)
         aborted = asyncio.create_task(bl.run(agent, "go", model=endless, abort=abort))
         task = asyncio.create_task(sweep())
         await asyncio.wait([task], timeout=calm_s)

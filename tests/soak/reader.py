@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import boolab as bl
+from boolab.core.types import Run
 from boolab.errors import BoolabError
-from boolab.store.overview import overview
-from boolab.store.stored import stored_runs
-from boolab.types import Run
+from boolab.store.stored_runs import stored_runs
+from boolab.store.summary import overview
 
 
 def check(run: Run) -> None:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.model_protocols import CHAT, MESSAGES, Said
-from tests.model_server import CLOSE, RESET, Act, Asked, Latency, ModelServer, stream, whole
+from tests.support.model_protocols import CHAT, MESSAGES, Said
+from tests.support.model_server import CLOSE, RESET, Act, Asked, Latency, ModelServer, stream, whole
 
 STEPS: Final = 4
 FAULTY: Final = 0.15

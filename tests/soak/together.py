@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import boolab as bl
 from boolab.models.scripted import ScriptedModel
-from tests.helpers import QUIET, call, distinct, look
 from tests.soak.vitals import Vitals, settled, vitals
+from tests.support.helpers import QUIET, call, distinct, look
 
 STEPS: Final = 4
 

@@ -23,21 +23,21 @@ class Script:
 
     Attributes:
         model_calls: How often the model was asked.
-        wrapup_calls: How often it was asked without being offered a tool.
+        summary_calls: How often it was asked without being offered a tool.
         tools_run: How often a tool's own code was entered, the finish tools' not counted.
     """
 
     def __init__(self, turns: list[dict[str, Any]]) -> None:
         self._turns = iter(turns)
         self.model_calls = 0
-        self.wrapup_calls = 0
+        self.summary_calls = 0
         self.tools_run = 0
 
     def say(self, *, offered: bool) -> dict[str, Any]:
         """The next turn; a text of its own where no tool was `offered`."""
         self.model_calls += 1
         if not offered:
-            self.wrapup_calls += 1
+            self.summary_calls += 1
             return {"text": "Summary.", "calls": [], "tokens": [60, 40], "cost": 1.0, "finish_reason": "stop"}
         said = next(self._turns, None)
         if said is None:
@@ -78,7 +78,7 @@ def serve(package: str, play: Callable[[Script, dict[str, Any]], str]) -> None:
                 {
                     "model_calls": script.model_calls,
                     "tools_run": script.tools_run,
-                    "wrapup_calls": script.wrapup_calls,
+                    "summary_calls": script.summary_calls,
                     "end": end,
                 }
             )

@@ -50,7 +50,7 @@ def prepare(variant: str, runs: int, steps: int, add: Callable[[int, int], int])
 
         return go
 
-    import pandas as pd  # noqa: PLC0415 - only this variant pays for it
+    import pandas as pd
 
     async def with_rows() -> list[str]:
         kept: list[dict[str, Any]] = []

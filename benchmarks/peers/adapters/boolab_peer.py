@@ -8,14 +8,14 @@ from dataclasses import replace
 from work import End, Turns
 
 import boolab as bl
+from boolab.core.types import Response, ToolCall
+from boolab.engine.runner import run
 from boolab.models.base import Emit, Request
-from boolab.runner import run
-from boolab.types import Response, ToolCall
 
 VARIANTS = ("limits", "no limits", "boocode", "scripted", "frame")
 DONE = Response("done", (), "stop")
-BOOCODE = replace(bl.policies["boocode"], ceiling=None)
-PLAIN = bl.Policy(name="plain", source="", loop_style="", order=("steps", "doom_loop", "tool_budget"), ceiling=None)
+BOOCODE = bl.policies["boocode"].vary(cap={"ceiling": None})
+PLAIN = bl.Policy(name="plain", order=("max_steps", "doom_loop", "tool_budget")).vary(cap={"ceiling": None})
 
 
 class Fresh:
@@ -40,8 +40,8 @@ def agent_of(variant: str, add: Callable[[int, int], int]) -> bl.Agent:
     """An agent with limits that the work does not meet, or with none."""
     agent = bl.Agent("adder", prompt="Add.", tools=(bl.tool(name="add")(add),))
     if variant == "no limits":
-        return replace(agent, policy=PLAIN, steps=None, tool_budget=None, doom_loop=None)
-    limits = replace(agent, steps=1_000, tool_budget=1_000, doom_loop=3)
+        return replace(agent, policy=PLAIN, max_steps=None, tool_budget=None, doom_loop=None)
+    limits = replace(agent, max_steps=1_000, tool_budget=1_000, doom_loop=3)
     return replace(limits, policy=BOOCODE if variant == "boocode" else PLAIN)
 
 
@@ -62,11 +62,11 @@ def prepare(variant: str, runs: int, steps: int, add: Callable[[int, int], int])
     return go
 
 
-LIMITS = {"steps": f"none, up to {bl.policies['boocode'].ceiling}"}
+LIMITS = {"max_steps": f"none, up to {bl.policies['boocode'].cap.ceiling}"}
 
 
 async def limited(name: str, limit: int, turns: Turns, add: Callable[[int, int], int]) -> End:
-    """`Agent(steps=...)` under the default policy; its tool budget, which this tool would meet at 10, is off."""
+    """`Agent(max_steps=...)` under the default policy; its tool budget, which this tool would meet at 10, is off."""
     agent = bl.Agent("adder", prompt="Add.", tools=(bl.tool(name="add")(add),), tool_budget=None, **{name: limit})
     done = await run(agent, "go", model=Fresh(turns))
     results = sum(result is not None for step in done.steps for result in step.results)

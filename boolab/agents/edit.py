@@ -1,0 +1,366 @@
+"""Edits of an agent file's text: one field of one agent changes, and no other byte.
+
+The place of a value comes from the YAML parser that reads the file; what stands there is replaced. So comments, the
+order of keys, quotes, line ends, a byte-order mark and all other agents stay as they are, whatever a dumper would make
+of them. Each edit is read again before it counts: if anything else would have changed with it, it is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import yaml
+
+from boolab.agents.agent import ALIASES, front_matter_starts
+from boolab.errors import AgentFileError
+from boolab.io.yaml_loader import DocumentError, read_yaml
+
+Value: TypeAlias = str | int | float | Sequence[str] | None
+
+FIELDS: Final = (
+    "name", "description", "tools", "model", "max_steps", "tool_budget", "doom_loop", "identity", "exempt", "policy",
+    "temperature",
+)  # fmt: skip
+"""The keys of an agent file, in the order in which new ones are put in."""
+
+
+class AgentText(NamedTuple):
+    """One agent in a file.
+
+    Attributes:
+        data: Its front matter.
+        prompt: Its prompt, without the blank lines around it.
+        lines: For each key the line where it stands, from 1.
+        first: The line of the `---` that opens it, from 1.
+    """
+
+    data: Mapping[Any, Any]
+    prompt: str
+    lines: Mapping[str, int]
+    first: int
+
+    def key_of(self, field: str) -> str | None:
+        """The key of a field in the file, which may be an alias; None if it has none."""
+        return next((key for key in self.data if isinstance(key, str) and ALIASES.get(key, key) == field), None)
+
+
+class _Part(NamedTuple):
+    """Where one agent stands among the lines of a file: `---`, the closing `---`, and the first line after its body."""
+
+    start: int
+    end: int
+    after: int
+
+
+def agents_in(text: str) -> list[AgentText]:
+    r"""The agents in a file's text.
+
+    Args:
+        text: The text, with its line ends as they are.
+
+    Raises:
+        AgentFileError: If it holds none, or their YAML cannot be read, with the line.
+
+    Example:
+        >>> agents_in("---\nname: a\nmax_steps: 5\n---\nYou look.\n")[0].data
+        {'name': 'a', 'max_steps': 5}
+    """
+    lines = _lines(text)
+    return [_agent(lines, part) for part in _parts(lines)]
+
+
+def with_field(text: str, place: int, field: str, value: Value) -> str:
+    r"""The text with another value for one field of one agent.
+
+    Args:
+        text: The text, with its line ends as they are.
+        place: Which of its agents, from 0.
+        field: One of `FIELDS`. A key that is another word for it (`maxSteps`) keeps its name.
+        value: The value; "none" is no limit. For `tools` a list of names.
+
+    Returns:
+        The text.
+
+    Raises:
+        AgentFileError: If it cannot be changed without changing more.
+
+    Example:
+        >>> with_field("---\nname: a\nmax_steps: 5  # enough\n---\nYou look.\n", 0, "max_steps", 7)
+        '---\nname: a\nmax_steps: 7  # enough\n---\nYou look.\n'
+    """
+    front = _Front(text, place)
+    key = front.agent.key_of(field)
+    if key is None:
+        changed = front.inserted(field, value)
+    else:
+        old = front.agent.data[key]
+        if old == value and type(old) is type(value):
+            return text
+        changed = front.replaced(key, value)
+        if field in ("tools", "exempt") and isinstance(old, str) and isinstance(value, Sequence):
+            value = _as_before(value, old)
+    return _checked(text, changed, place, field, {**front.agent.data, key or field: value})
+
+
+def without_field(text: str, place: int, field: str) -> str:
+    r"""The text without one field of one agent.
+
+    Args:
+        text: The text, with its line ends as they are.
+        place: Which of its agents, from 0.
+        field: One of `FIELDS`.
+
+    Returns:
+        The text; the same if the field is not there.
+
+    Raises:
+        AgentFileError: If it cannot be taken out without changing more.
+
+    Example:
+        >>> without_field("---\nname: a\nmax_steps: 5  # enough\n---\nYou look.\n", 0, "max_steps")
+        '---\nname: a\n---\nYou look.\n'
+    """
+    front = _Front(text, place)
+    key = front.agent.key_of(field)
+    if key is None:
+        return text
+    rest = {name: one for name, one in front.agent.data.items() if name != key}
+    return _checked(text, front.removed(key), place, field, rest)
+
+
+def with_prompt(text: str, place: int, prompt: str) -> str:
+    r"""The text with another prompt for one agent; the blank lines around it stay.
+
+    Args:
+        text: The text, with its line ends as they are.
+        place: Which of its agents, from 0.
+        prompt: The prompt.
+
+    Returns:
+        The text.
+
+    Raises:
+        AgentFileError: If the prompt would be read as something else, such as another agent.
+
+    Example:
+        >>> with_prompt("---\nname: a\n---\n\nYou look.\n", 0, "You listen.")
+        '---\nname: a\n---\n\nYou listen.\n'
+    """
+    lines = _lines(text)
+    part = _parts(lines)[place]
+    body = "".join(lines[part.end + 1 : part.after])
+    core = body.strip()
+    written = _ends(text).join(prompt.strip().splitlines())
+    lead = body[: len(body) - len(body.lstrip())] if core else ""
+    tail = body[len(body.rstrip()) :] if core else body or (_ends(text) if written else "")
+    head = "".join(lines[: part.end + 1])
+    if written and not core and not head.endswith(("\n", "\r")):
+        head += _ends(text)
+    changed = head + lead + written + tail + "".join(lines[part.after :])
+    agent = agents_in(text)[place]
+    return _checked(text, changed, place, "prompt", agent.data, "\n".join(prompt.strip().splitlines()).strip())
+
+
+# --- Where things stand -----------------------------------------------------------------------------------------------
+
+
+class _Front:
+    """The front matter of one agent: its text with plain line ends, as the parser sees it, and what stands where."""
+
+    def __init__(self, text: str, place: int) -> None:
+        self._ends = _ends(text)
+        self._lines = _lines(text)
+        self._part = _parts(self._lines)[place]
+        self.agent = _agent(self._lines, self._part)
+        self._yaml = _yaml_of(self._lines, self._part)
+        root = yaml.compose(self._yaml, Loader=yaml.SafeLoader)
+        self._root = root if isinstance(root, yaml.MappingNode) else None
+
+    def replaced(self, key: str, value: Value) -> str | None:
+        """The file with another value for a key."""
+        pair = self._pair(key)
+        if pair is None:
+            return None
+        name, node = pair
+        start, end = _span(node)
+        if start < name.end_mark.index:  # an alias: the node stands elsewhere
+            alias = re.compile(r"\s*:\s*(\*[^\s,\]}]+)").match(self._yaml, name.end_mark.index)
+            if alias is None:
+                return None
+            start, end = alias.span(1)
+            node = yaml.ScalarNode("", "")
+        if isinstance(node, yaml.SequenceNode) and not node.flow_style and not value:
+            start = self._yaml.index(":", name.end_mark.index) + 1  # "[]" may not stand at the margin, as "-" may
+        written = _written(value, node, " " * (node.start_mark.column if node.start_mark else 0))
+        space = " " if self._yaml[:start].endswith(":") else ""
+        return self._with(self._yaml[:start] + space + written + self._yaml[end:])
+
+    def inserted(self, key: str, value: Value) -> str | None:
+        """The file with one key more: after those that usually stand before it, else before all others."""
+        pairs = [] if self._root is None else self._root.value
+        if self._root is not None and self._root.flow_style:
+            return None
+        wanted = FIELDS[: FIELDS.index(key)]
+        before = [(name, node) for name, node in pairs if ALIASES.get(name.value, name.value) in wanted]
+        indent = " " * (pairs[0][0].start_mark.column if pairs else 0)
+        line = f"{indent}{key}: {_written(value, None, indent)}"
+        if before:
+            name, node = before[-1]
+            at = self._yaml[: max(_span(node)[1], name.end_mark.index)].count("\n") + 1
+        else:
+            at = pairs[0][0].start_mark.line if pairs else 0
+        lines = self._yaml.split("\n") if self._yaml else []
+        return self._with("\n".join([*lines[:at], line, *lines[at:]]))
+
+    def removed(self, key: str) -> str | None:
+        """The file without a key, and without what stands on its lines."""
+        pair = self._pair(key)
+        if pair is None or self._root is None or self._root.flow_style or _span(pair[1])[0] < pair[0].start_mark.index:
+            return None
+        name, node = pair
+        first, last = name.start_mark.line, self._yaml[: _span(node)[1]].count("\n")
+        lines = self._yaml.split("\n")
+        return self._with(
+            "\n".join([*lines[:first], *lines[max(first, last) + 1 :]]), empty=len(lines) == last - first + 1
+        )
+
+    def _pair(self, key: str) -> tuple[yaml.Node, yaml.Node] | None:
+        """A key and its value; None for one that is merged from elsewhere."""
+        pairs: list[tuple[yaml.Node, yaml.Node]] = [] if self._root is None else self._root.value
+        return next(((name, node) for name, node in pairs if name.value == key), None)
+
+    def _with(self, front: str, *, empty: bool = False) -> str:
+        """The file with another front matter: lines that are the same keep their own ends."""
+        start, end, _ = self._part
+        old = self._lines[start + 1 : end]
+        new = [] if empty or not front else front.split("\n")
+        bare = [line.splitlines()[0] if line.splitlines() else "" for line in old]
+        head = 0
+        while head < min(len(bare), len(new)) and bare[head] == new[head]:
+            head += 1
+        tail = 0
+        while tail < min(len(bare), len(new)) - head and bare[-1 - tail] == new[-1 - tail]:
+            tail += 1
+        middle = [line + self._ends for line in new[head : len(new) - tail]]
+        lines = [*self._lines[: start + 1], *old[:head], *middle, *old[len(old) - tail :], *self._lines[end:]]
+        return "".join(lines)
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def _ends(text: str) -> str:
+    """How the lines of a text end: as the first of them does."""
+    first = next(io.StringIO(text, newline=""), "\n")
+    return "\r\n" if first.endswith("\r\n") else "\n"
+
+
+def _parts(lines: Sequence[str]) -> list[_Part]:
+    """Where the agents of a file stand."""
+    bare = ["".join(line.splitlines()) for line in lines]
+    if bare:
+        bare[0] = bare[0].removeprefix("\ufeff")
+    starts = list(front_matter_starts(bare))
+    if not starts:
+        msg = "holds no agent: expected a line '---', YAML such as 'name: explorer', '---', and the prompt"
+        raise AgentFileError(msg, line=1)
+    parts = []
+    for start, after in zip(starts, [*starts[1:], len(bare)], strict=True):
+        end = next((i for i in range(start + 1, after) if bare[i].rstrip() == "---"), None)
+        if end is None:
+            msg = "the front matter that begins here has no closing '---'"
+            raise AgentFileError(msg, line=start + 1)
+        parts.append(_Part(start, end, after))
+    return parts
+
+
+def _yaml_of(lines: Sequence[str], part: _Part) -> str:
+    return "\n".join("".join(line.splitlines()) for line in lines[part.start + 1 : part.end])
+
+
+def _agent(lines: Sequence[str], part: _Part) -> AgentText:
+    try:
+        document = read_yaml(_yaml_of(lines, part), first_line=part.start + 2)
+    except DocumentError as error:
+        raise AgentFileError(error.message, line=error.line) from error
+    data = {} if document.data is None else document.data
+    if not isinstance(data, dict):
+        msg = "expected YAML keys such as 'name: explorer'"
+        raise AgentFileError(msg, line=document.line())
+    body = "\n".join("".join(line.splitlines()) for line in lines[part.end + 1 : part.after])
+    return AgentText(data, body.strip(), {str(key): document.line([key]) for key in data}, part.start + 1)
+
+
+def _span(node: yaml.Node) -> tuple[int, int]:
+    """Where a value begins and ends, without the comments and blank lines that follow it."""
+    start, end = node.start_mark.index, node.end_mark.index
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        end = max(start, _span(last[1] if isinstance(last, tuple) else last)[1])
+    elif isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
+        end = start + len(node.start_mark.buffer[start:end].rstrip()) if node.start_mark.buffer else end
+    return start, end
+
+
+def _written(value: Value, node: yaml.Node | None, indent: str) -> str:
+    """A value as YAML that can stand anywhere: quoted as what stood there was, a list in the same form."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if isinstance(node, yaml.SequenceNode) and not node.flow_style and value:
+            return f"\n{indent}".join(f"- {_scalar(one, None)}" for one in value)
+        if (
+            isinstance(node, yaml.ScalarNode)
+            and node.value
+            and isinstance(written := _as_before(value, node.value), str)
+        ):
+            return _scalar(written, node)
+        return f"[{', '.join(_scalar(one, None) for one in value)}]"
+    return _scalar(value, node)
+
+
+def _as_before(names: Sequence[str], before: str) -> str | Sequence[str]:
+    """Names as one text with commas, where one stood before and they can be."""
+    plain = before and names and not any(re.search(r"[,\s]", one) for one in names)
+    return ", ".join(names) if plain else names
+
+
+def _scalar(value: str | float | None, node: yaml.Node | None) -> str:
+    quotes = node.style if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"') else None
+    style = quotes
+    if isinstance(value, str) and not value.isprintable():
+        style = '"'  # with escapes it stays on its line
+    elif not isinstance(value, str):
+        style = None
+    listed = yaml.safe_dump(
+        [value], default_flow_style=True, default_style=style, width=float("inf"), allow_unicode=True
+    )
+    return listed.strip()[1:-1]
+
+
+def _checked(
+    text: str, changed: str | None, place: int, field: str, data: Mapping[Any, Any], prompt: str | None = None
+) -> str:
+    """An edited text, if it has the new values and nothing else has changed.
+
+    Raises:
+        AgentFileError: If not.
+    """
+    old = agents_in(text)
+    line = old[place].lines.get(old[place].key_of(field) or "", old[place].first)
+    msg = f"{field} cannot be changed here without changing more of the file: edit it by hand"
+    if changed is None:
+        raise AgentFileError(msg, line=line)
+    try:
+        new = agents_in(changed)
+    except AgentFileError as error:
+        raise AgentFileError(msg, line=line) from error
+    expected = [(repr(sorted(map(repr, one.data.items()))), one.prompt) for one in old]
+    written = old[place].prompt if prompt is None else prompt
+    listed = {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}
+    expected[place] = (repr(sorted(map(repr, listed.items()))), written)
+    if [(repr(sorted(map(repr, one.data.items()))), one.prompt) for one in new] != expected:
+        raise AgentFileError(msg, line=line)
+    return changed

@@ -1,0 +1,278 @@
+"""A setting of three limits: what it is, in words, as code and as the front matter of an agent file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from boolab.core.text import clean, percent, span
+from boolab.core.types import IDENTITIES, Identities, Scope
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy, policies
+from boolab.rules.call_identity import identity_of
+
+Limits: TypeAlias = Mapping[str, int | None]
+"""A cap, a budget and a threshold, by `AXES`; None is off."""
+
+AXES: Final = ("max_steps", "tool_budget", "doom_loop")
+LABELS: Final = {"max_steps": "step cap", "tool_budget": "tool budget", "doom_loop": "doom loop"}
+ALL: Final = "all"
+"""What stands for all agents."""
+
+
+class Setting(NamedTuple):
+    """All that can be set: the limits, and what they are counted by."""
+
+    max_steps: int | None = None
+    tool_budget: int | None = None
+    doom_loop: int | None = None
+    identity: Identities = "canonical"
+    scope: Scope = "turn"
+    agent: str = ALL
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """The limits alone."""
+        return {name: getattr(self, name) for name in AXES}
+
+
+def identity_names(identity: Identities) -> list[tuple[str, Identities]]:
+    """What can be chosen as identity: the ones that have a name, and the given one.
+
+    Args:
+        identity: The one to begin with.
+
+    Returns:
+        Label and value of each.
+    """
+    named: list[tuple[str, Identities]] = [(name, name) for name in IDENTITIES]
+    return named if identity in IDENTITIES else [*named, (identity_words(identity), identity)]
+
+
+def identity_words(identity: Identities) -> str:
+    """An identity in one line."""
+    return (
+        identity
+        if isinstance(identity, str)
+        else ", ".join(f"{tool}: {one or 'exempt'}" for tool, one in identity.items())
+    )
+
+
+def identity_arguments(identity: Identities) -> str:
+    """An identity as arguments of `doom_loop` and the like: the identity, and the tools that are exempt.
+
+    Example:
+        >>> print(identity_arguments({"*": "ordered", "poll": None}))
+        'ordered', exempt=['poll']
+    """
+    same, by_tool = identity_of(identity)
+    exempt = [tool for tool, one in by_tool if one is None]
+    others = {tool: one for tool, one in by_tool if one is not None and one != same}
+    shown = repr({"*": same, **others} if others else same)
+    return f"{shown}, exempt={exempt!r}" if exempt else shown
+
+
+def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
+    """A setting as Python code that runs: an agent with these limits, and the same as a stop rule.
+
+    Args:
+        setting: The setting.
+        policy: The policy that the agent gets; None for the default.
+
+    Returns:
+        Some lines.
+
+    Example:
+        >>> names = {}
+        >>> exec(as_code(Setting(max_steps=18, doom_loop=3)), names)
+        >>> names["agent"].max_steps, names["agent"].identity, str(names["rule"])
+        (18, 'canonical', 'max_steps(18) | doom_loop(3, canonical)')
+    """
+    base, known = _named(policy)
+    identity, exempt = _by_agent(setting.identity)
+    changes = ["cap={'ceiling': None}"] if _beyond_ceiling(setting, base) else []
+    changes += [] if identity is not None else [f"detectors={{'identity': {setting.identity!r}}}"]
+    lines = ["import boolab as bl", ""]
+    lines += [] if known else ["# Put your own policy in place of this preset."]
+    lines += [f"# {line}" for line in (*_unheard(setting, base), *_per_turn(setting))]
+    lines += ["agent = bl.Agent(", f"    {_name(setting)!r},"]
+    lines += [f"    {axis}={value}," for axis, value in setting.limits.items()]
+    lines += [] if identity is None else [f"    identity={identity!r},"]
+    lines += [f"    exempt={exempt!r},"] if exempt and identity is not None else []
+    own = f"bl.policies[{base!r}].vary({', '.join(changes)})" if changes else repr(base)
+    lines += [f"    policy={own},", ")"]
+    rules = {
+        "max_steps": "bl.max_steps({})",
+        "doom_loop": f"bl.doom_loop({{}}, {identity_arguments(setting.identity)})",
+        "tool_budget": "bl.tool_budget({})",
+    }
+    parts = [rules[axis].replace("{}", str(setting.limits[axis])) for axis in rules if setting.limits[axis] is not None]
+    if parts:
+        lines += ["", f"# The same for bl.counterfactual(runs, rules=rule, scope={setting.scope!r}):"]
+        lines.append(f"rule = {' | '.join(parts)}")
+    return "\n".join(lines) + "\n"
+
+
+def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes: Sequence[str] = ()) -> str:
+    """A setting as the front matter of an agent file: what `load_agents` reads.
+
+    What an agent file cannot express, so that its runs differ from the numbers of the setting, is in comments.
+
+    Args:
+        setting: The setting.
+        policy: The policy that the agent gets; None for the default.
+        notes: Further comments.
+
+    Returns:
+        Some lines, from `---` to `---`.
+
+    Example:
+        >>> identity = {"*": "canonical", "wait_for_build": None}
+        >>> print(as_front_matter(Setting(max_steps=18, doom_loop=3, agent="coder", identity=identity)), end="")
+        ---
+        name: coder
+        max_steps: 18
+        tool_budget: none
+        doom_loop: 3
+        identity: canonical
+        exempt: [wait_for_build]
+        policy: boocode
+        ---
+    """
+    base, known = _named(policy)
+    identity, exempt = _by_agent(setting.identity)
+    lines = ["---", f"name: {_yaml(_name(setting))}", *(f"# {line}" for line in notes)]
+    lines += [f"{axis}: {'none' if value is None else value}" for axis, value in setting.limits.items()]
+    if identity is None:
+        lines.append(
+            f"# Counted with calls compared by {identity_words(setting.identity)}, which no agent file can express."
+        )
+    else:
+        lines.append(f"identity: {identity}")
+        lines += [f"exempt: [{', '.join(map(_yaml, exempt))}]"] if exempt else []
+    lines.append(f"policy: {base}" + ("" if known else "  # put your own policy in place of this preset"))
+    lines += [f"# {line}" for line in (*_unheard(setting, base), *_per_turn(setting))]
+    if _beyond_ceiling(setting, base):
+        ceiling = get_policy(base).cap.ceiling
+        lines.append(
+            f"# Policy {base} ends a run at {ceiling:,} steps too; the numbers are those without that ceiling."
+        )
+    return "\n".join([*lines, "---"]) + "\n"
+
+
+def _name(setting: Setting) -> str:
+    return "agent" if setting.agent in (ALL, "") else setting.agent
+
+
+def _by_agent(identity: Identities) -> tuple[str | None, list[str]]:
+    """An identity as agents have it: one for all tools, and those that are exempt; None if it is another."""
+    same, by_tool = identity_of(identity)
+    exempt = [tool for tool, one in by_tool if one is None]
+    return (same, exempt) if len(exempt) == sum(one != same for _, one in by_tool) else (None, [])
+
+
+def _beyond_ceiling(setting: Setting, policy: str) -> bool:
+    """Whether the policy's ceiling would stop runs that the setting lets continue."""
+    most = get_policy(policy).cap.ceiling
+    return most is not None and (setting.max_steps is None or setting.max_steps > most)
+
+
+def _per_turn(setting: Setting) -> list[str]:
+    """What the numbers count otherwise than an agent does."""
+    if setting.scope != "run":
+        return []
+    return [
+        "The numbers count limits through whole runs; an agent's start at zero in each turn, so that runs of several",
+        "turns do not give these numbers.",
+    ]
+
+
+def _named(policy: str | Policy | None) -> tuple[str, bool]:
+    """The preset that a policy is, and whether it is one; else the default."""
+    if policy is None:
+        return "boocode", True
+    chosen = get_policy(policy)
+    known = policies.get(chosen.name) == chosen
+    return (chosen.name, True) if known else ("boocode", False)
+
+
+def _unheard(setting: Setting, policy: str) -> list[str]:
+    """What a policy does not have of what is set."""
+    order = get_policy(policy).order
+    missing = [axis for axis, value in setting.limits.items() if value is not None and axis not in order]
+    return [f"Policy {policy} knows no {LABELS[axis]}: the numbers are not reached by it." for axis in missing]
+
+
+def _yaml(name: str) -> str:
+    """A name as YAML reads it back; half characters, which it cannot hold, are replaced."""
+    if re.fullmatch(r"[A-Za-z][A-Za-z_-]*", name) and name.lower() not in (
+        "null",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "y",
+        "n",
+    ):
+        return name
+    return json.dumps(name.encode("utf-8", "replace").decode())
+
+
+def in_words(setting: Setting) -> str:
+    """A setting in words.
+
+    Example:
+        >>> for line in in_words(Setting(max_steps=18)).split(". "):
+        ...     print(line)
+        step cap 18, no tool budget, no doom loop
+        Same call: canonical identity · limits start at zero in each turn · all agents
+    """
+    limits = [
+        f"no {LABELS[axis]}" if value is None else f"{LABELS[axis]} {value}" for axis, value in setting.limits.items()
+    ]
+    return f"{', '.join(limits)}. {counted_by(setting)}"
+
+
+def counted_by(setting: Setting) -> str:
+    """What the limits of a setting are counted by, in words.
+
+    Example:
+        >>> counted_by(Setting(identity="raw", scope="run", agent="coder"))
+        'Same call: raw identity · limits hold for the whole run · agent coder'
+    """
+    scope = "limits start at zero in each turn" if setting.scope == "turn" else "limits hold for the whole run"
+    agent = "all agents" if setting.agent == ALL else f"agent {clean(setting.agent) or 'without a name'}"
+    return f"Same call: {identity_words(setting.identity)} identity · {scope} · {agent}"
+
+
+def kept_in_words(kept: Mapping[str, int]) -> str:
+    """What is kept, with its base.
+
+    Example:
+        >>> kept_in_words({"lower": 81, "upper": 83, "of": 84})
+        '81-83 of 84 (96.4% to 98.8%)'
+    """
+    lower, upper, base = kept["lower"], kept["upper"], kept["of"]
+    if not base:
+        return "none of none"
+    shares = list(dict.fromkeys([percent(lower / base), percent(upper / base)]))
+    return f"{span(lower, upper)} of {base:,} ({' to '.join(shares)})"
+
+
+def saved_in_words(saved: Mapping[str, Any]) -> str:
+    """What is saved, with its base.
+
+    Example:
+        >>> saved_in_words({"measure": "steps", "label": "steps", "saved": 370, "of": 2454, "share": 0.1508})
+        '370 of 2,454 steps (15%)'
+    """
+    if saved["share"] is None:
+        return f"unknown {saved['label']}" if saved["left_out"] else f"no {saved['label']}"
+    share = f" ({percent(saved['share'])})"
+    if saved["measure"] == "cost":
+        return f"${saved['saved']:,.2f} of ${saved['of']:,.2f}{share}"
+    return f"{saved['saved']:,.0f} of {saved['of']:,.0f} {saved['label']}{share}"

@@ -1,0 +1,371 @@
+"""Values of the command line, which are wrong usage where they are not accepted, and options that commands share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from boolab.cli.help import Options
+from boolab.errors import SettingError
+
+if TYPE_CHECKING:
+    from boolab.report.study import Question, Study
+
+MAX_VALUES: Final = 10_000
+"""The most values that an axis can have."""
+
+LOGS: Final = "files, folders (with all in them) or globs in quotes"
+FORMAT: Final = (
+    "the logs' format, such as claude_code or swe_agent; any other word lists them all (default: detected in each file)"
+)
+HARNESS: Final = "such as boocode, claude_code or opencode_v2; any other word lists them all"
+NEWEST: Final = "at most so many logs, the newest first (default: all)"
+
+AXES: Final = {
+    "max_steps": "step caps: stop after so many answers of the model",
+    "tool_budget": "tool budgets: stop once so many tools were called",
+    "doom_loop": "doom-loop thresholds, 2 or more: stop when the same call comes so many times in a row",
+    "error_streak": "error streaks: stop when so many calls in a row failed",
+    "max_tokens": "token budgets: stop once so many tokens were used, input and output together",
+    "max_cost": "cost budgets in dollars, such as 0.5: stop once so much was spent",
+    "max_time": "time budgets in seconds: stop at the first step after so long",
+}
+"""The axes of a grid. Each has an option of its name."""
+
+_USUAL: Final = ("max_steps", "tool_budget", "doom_loop")
+"""The axes that are evaluated where none is named."""
+_FRACTIONS: Final = ("max_cost", "max_time")
+"""The axes whose values need not be whole."""
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_RANGE: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
+_OFF: Final = ("none", "off")
+
+_Result = TypeVar("_Result")
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
+
+
+def values_of(text: str, number: Callable[[str], float] = int, least: float = 0) -> list[Any]:
+    """The values of an axis: `20`, `1:200`, `1:200:5`, `2,3,5`, `5,10,none`; None is off.
+
+    Args:
+        text: Values and ranges, separated by commas. A range includes its end, where its steps meet it.
+        number: What a single value is: an int, or a float.
+        least: The smallest value that is accepted.
+
+    Raises:
+        ArgumentTypeError: if it is not understood; the message lists what is accepted.
+
+    Example:
+        >>> values_of("1:3,10,none"), values_of("5:20:5")
+        ([1, 2, 3, 10, None], [5, 10, 15, 20])
+    """
+    found: dict[Any, None] = {}
+    for part in text.split(","):
+        for value in _part(part.strip().lower(), text, number):
+            found[value] = None
+            if len(found) > MAX_VALUES:
+                raise argparse.ArgumentTypeError(f"{text!r} has more than {MAX_VALUES:,} values")
+    on = [value for value in found if value is not None]
+    if any(value < least for value in on):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {least} or more")
+    return [*on, *([None] if None in found else [])]
+
+
+def _part(part: str, text: str, number: Callable[[str], float]) -> Iterable[Any]:
+    if part in _OFF:
+        return [None]
+    meant = _RANGE.fullmatch(part)
+    if meant is not None:
+        first, last, by = int(meant[1]), int(meant[2]), int(meant[3] or 1)
+        if by and first <= last:
+            return range(first, last + 1, by)
+        why = "its step is 0" if not by else "it ends before it begins"
+        raise argparse.ArgumentTypeError(f"{part!r} is no range: {why}")
+    try:
+        value = number(part)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        kind = "whole numbers" if number is int else "numbers"
+        msg = (
+            f"{text!r} is not understood; accepted: {kind} and ranges such as 20 or 1:200 or 1:200:5 or 2,3,5, and "
+            "none for off"
+        )
+        raise argparse.ArgumentTypeError(msg)
+    return [value]
+
+
+def since_of(text: str, now: datetime | None = None) -> datetime:
+    """The time that a text means: so long ago (`30d`, `12h`, `2w`, `45m`), or a date (`2026-11-01`, local time).
+
+    Raises:
+        ArgumentTypeError: if it is not understood; the message lists what is accepted.
+
+    Example:
+        >>> since_of("2w", datetime(2026, 11, 15, tzinfo=UTC)).isoformat()
+        '2026-11-01T00:00:00+00:00'
+    """
+    ago = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip().lower())
+    try:
+        if ago is not None:
+            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        moment = datetime.fromisoformat(text.strip())
+        return moment if moment.tzinfo is not None else moment.astimezone()
+    except (ValueError, OverflowError) as error:
+        msg = f"{text!r} is no time; accepted: 30d, 12h, 2w, 45m, or a date such as 2026-11-01"
+        raise argparse.ArgumentTypeError(msg) from error
+
+
+def positive(text: str) -> int:
+    """A whole number, 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, 1 or more")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    """A whole number."""
+    if not text.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, such as 7")
+    return int(text)
+
+
+def limit_from(least: int) -> Callable[[str], int | str]:
+    """How a limit of a run is read: a whole number from `least` on, or none."""
+
+    def read(text: str) -> int | str:
+        if text == "none" or (text.isdecimal() and int(text) >= least):
+            return text if text == "none" else int(text)
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {least} or more, or none")
+
+    return read
+
+
+def amount(text: str) -> float:
+    """A finite number, 0 or more."""
+    value = _float(text)
+    if value is None or value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number, 0 or more")
+    return value
+
+
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    value = _float(text)
+    if value is None or not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; accepted: a number between 0 and 1, such as 0.95")
+    return value
+
+
+def _float(text: str) -> float | None:
+    """A finite number; None for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < float("inf") else None
+
+
+def parameter(text: str) -> tuple[str, Any]:
+    """A parameter of a request, NAME=JSON."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=JSON, such as top_p=0.9")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        msg = f"{text!r}: {error}; a text needs quotes within quotes, such as '{name}=\"{value}\"'"
+        raise argparse.ArgumentTypeError(msg) from error
+
+
+def table_file(text: str) -> str:
+    """The name of a .csv or .parquet file."""
+    if Path(text).suffix not in (".csv", ".parquet"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a name that ends with .csv or .parquet")
+    return text
+
+
+def written(path: Path, write: Callable[[], _Result]) -> _Result:
+    """Write a file.
+
+    Raises:
+        SettingError: if it cannot be written, or a package that writes it is missing.
+    """
+    try:
+        return write()
+    except (OSError, ImportError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SettingError(f"{path}: {why}") from error
+
+
+# --- Which logs, and what is evaluated on them ------------------------------------------------------------------------
+
+
+def add_window(parser: Options, limit: str) -> None:
+    """Add --since, whose value is the text with its time, and --limit with its help."""
+    parser.add_argument(
+        "--since",
+        metavar="WHEN",
+        type=lambda text: (text, since_of(text)),
+        help="only files changed since then: so long ago, such as 45m, 12h, 30d or 2w, or a date such as 2026-11-01, "
+        "local time (default: all files)",
+    )
+    parser.add_argument("--limit", metavar="N", type=positive, help=limit)
+
+
+def since_time(args: argparse.Namespace) -> datetime | None:
+    """The time of --since."""
+    return args.since[1] if args.since else None
+
+
+def add_logs(parser: argparse.ArgumentParser) -> None:
+    """Add the logs, and which of them are read."""
+    parser.add_argument("logs", metavar="LOGS", nargs="+", help=LOGS)
+    group = parser.add_argument_group("which logs")
+    group.add_argument("--format", metavar="NAME", help=FORMAT)
+    add_window(group, NEWEST)
+    group.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="which runs were successes: a .csv with the columns run_id (or task) and success, or a .json with a "
+        "mapping or rows (default: the labels in the logs)",
+    )
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """Add what is evaluated, how it is counted, and what is recommended."""
+    settings = parser.add_argument_group("settings to evaluate")
+    for axis, what in AXES.items():
+        usual = "those that matter" if axis in _USUAL else "not evaluated"
+        settings.add_argument(
+            option_of(axis), metavar="VALUES", type=_axis_values(axis), help=f"{what} (default: {usual})"
+        )
+    group = parser.add_argument_group("how to count")
+    group.add_argument(
+        "--scope",
+        choices=("auto", "turn", "run"),
+        default="auto",
+        help="turn: counters start anew at each user message; run: they continue through the session; auto: as the "
+        "harness of each log counts (default: %(default)s)",
+    )
+    group.add_argument(
+        "--policy",
+        metavar="NAME",
+        help="the harness whose limits are evaluated, by its order of precedence, its identity, and what else stops "
+        f"it, {HARNESS} (default: none)",
+    )
+    group.add_argument(
+        "--identity",
+        choices=("raw", "ordered", "canonical", "call+result", "tool"),
+        help="what two calls that are the same agree in: the tool with its arguments as text (raw), with keys in order "
+        "(ordered), in any order (canonical), with the result too (call+result), or the tool alone (default: "
+        "canonical, or the policy's)",
+    )
+    group.add_argument(
+        "--exempt",
+        metavar="TOOL",
+        action="append",
+        default=[],
+        help="a tool whose repeats are no loop, such as one that polls; may be repeated (default: none)",
+    )
+    group.add_argument(
+        "--by",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="a column of runs_df by which runs are kept apart, such as agent or model; may be repeated (default: all "
+        "together)",
+    )
+    group.add_argument(
+        "--no-prices",
+        dest="prices",
+        action="store_false",
+        help="leave costs unknown that a log lacks (default: those of Claude Code and Codex are computed from tokens "
+        "at list prices, where boolab[prices] is installed)",
+    )
+    advice = parser.add_argument_group("what to recommend")
+    advice.add_argument(
+        "--keep",
+        metavar="SHARE",
+        type=share,
+        default=0.95,
+        help="the share of successes to keep, between 0 and 1 (default: %(default)s)",
+    )
+    advice.add_argument(
+        "--confidence",
+        metavar="SHARE",
+        type=share,
+        default=0.95,
+        help="the confidence that it is kept, between 0 and 1 (default: %(default)s)",
+    )
+    advice.add_argument(
+        "--objective",
+        choices=("cost", "tokens", "tool_calls", "steps"),
+        default="cost",
+        help="what to save: dollars, tokens, tool calls or steps (default: %(default)s, or else what the source "
+        "records)",
+    )
+    advice.add_argument(
+        "--success",
+        choices=("label", "ended"),
+        help="what a success is: a label, or that the turn ended by itself (default: labels where there are any)",
+    )
+
+
+def option_of(axis: str) -> str:
+    """The option for the values of an axis.
+
+    Example:
+        >>> option_of("tool_budget")
+        '--tool-budget'
+    """
+    return f"--{axis.replace('_', '-')}"
+
+
+def _axis_values(axis: str) -> Callable[[str], list[Any]]:
+    """How the values of an axis are read."""
+    number = float if axis in _FRACTIONS else int
+    return lambda text: values_of(text, number, 2 if axis == "doom_loop" else 0)
+
+
+def study_from(args: argparse.Namespace) -> Study:
+    """The study that the options of `add_logs` and `add_question` describe."""
+    from boolab.report.study import study_of
+
+    return study_of(
+        args.logs,
+        _question(args),
+        format=args.format,
+        since=since_time(args),
+        limit=args.limit,
+        progress=sys.stderr.isatty(),
+    )
+
+
+def _question(args: argparse.Namespace) -> Question:
+    from boolab.harness.presets import identity_under
+    from boolab.report.study import Question
+
+    grid = {axis: values for axis in AXES if (values := getattr(args, axis)) is not None}
+    identity: Any = identity_under(args.policy, args.identity, args.exempt or ())
+    return Question(
+        grid=grid or None,
+        scope=args.scope,
+        identity=identity,
+        policy=args.policy,
+        by=tuple(args.by),
+        keep=args.keep,
+        confidence=args.confidence,
+        objective=args.objective,
+        success=args.success,
+        labels=args.labels,
+        prices=args.prices,
+    )

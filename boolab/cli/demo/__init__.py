@@ -1,0 +1,1 @@
+"""`boolab demo`. Read `demo` first; `recordings` makes what it shows."""

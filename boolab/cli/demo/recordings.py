@@ -1,0 +1,187 @@
+"""The demo's part on recordings: what one recording says about every setting, and what it recommends.
+
+The recording is tau-bench's, 50 runs of gpt-4o, where it lies beside the checkout; and the simulated one that comes
+with boolab. Every number is counted from the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pandas as pd
+
+from boolab.cli.demo.layout import align, wrap
+from boolab.core.types import Identities, Run, Scope
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.frames.tables import runs_df
+from boolab.io.resources import checkout, data_path
+from boolab.logs.load import load_runs
+from boolab.stats.recommend.recommend import Recommendation, recommend
+from boolab.stats.survival import survival
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+REAL: Final = "shared/data/tau-bench/gpt-4o-airline.trial0.json"
+"""Real logs, beside the checkout."""
+
+VALUES: Final[Mapping[str, Sequence[int]]] = {
+    "max_steps": (5, 10, 15, 20, 30, 50, 75, 100),
+    "tool_budget": (1, 3, 5, 8, 10, 13, 25, 50, 100),
+    "doom_loop": (2, 3, 5, 10, 20),
+}
+"""The limits of the table, each by itself; those that stop nothing are left out."""
+
+"""The columns of axes that have another name in tables."""
+
+NAMES: Final = {"max_steps": "step cap", "tool_budget": "tool budget", "doom_loop": "doom loop"}
+
+
+class Recording(NamedTuple):
+    """Recorded runs, and how to look at them.
+
+    Attributes:
+        name: What they are.
+        runs: The runs.
+        scope: Whether limits count through a run, or anew in each turn.
+        keep: The share of successes to keep.
+        identity: What makes two calls the same.
+    """
+
+    name: str
+    runs: Sequence[Run]
+    scope: Scope
+    keep: float = 0.95
+    identity: Identities | None = None
+
+    def recommend(self) -> Recommendation:
+        """What to ship."""
+        return recommend(self.runs, self.keep, scope=self.scope, identity=self.identity)
+
+
+class Told(NamedTuple):
+    """What the recordings say.
+
+    Attributes:
+        text: In words and a table.
+        rows: A row for each run of the first recording and each limit of the table.
+        figures: For each file, what draws it.
+    """
+
+    text: str
+    rows: pd.DataFrame
+    figures: Mapping[str, Callable[[Axes], object]]
+
+
+def recordings(beside: Path | None = None) -> list[Recording]:
+    """The recordings that are there, real ones first.
+
+    Args:
+        beside: The folder that may hold real logs; by default the one in which the checkout lies.
+
+    Example:
+        >>> [recording.name.split(",")[0] for recording in recordings(Path("nowhere"))]
+        ['datasets/runs']
+    """
+    real = (checkout().parent if beside is None else beside) / REAL
+    polls: Identities = {"wait_for_build": None}
+    simulated = Recording(
+        "datasets/runs, a simulated agent (synthetic)",
+        load_runs(data_path("datasets") / "runs"),
+        "turn",
+        0.9,
+        polls,
+    )
+    if not real.is_file():
+        return [simulated]
+    return [Recording("tau-bench airline, gpt-4o, trial 0 (real runs)", load_runs(real), "run"), simulated]
+
+
+def tell(found: Sequence[Recording]) -> Told:
+    """What these recordings say: all about the first, and of each what it recommends.
+
+    Args:
+        found: At least one recording.
+
+    Returns:
+        Text, rows and figures.
+    """
+    first = found[0]
+    frame = runs_df(first.runs)
+    size = f"{len(frame):,} runs, {frame['n_steps'].sum():,} steps, {frame['n_tool_calls'].sum():,} tool calls"
+    scope = "through each run" if first.scope == "run" else "anew in each turn"
+    head = (
+        f"Recorded once, and scored under every setting without running anything again. The recording: {first.name} "
+        f"({size}). Each limit by itself, all others off; limits count {scope}."
+    )
+    grids = {axis: [*values] for axis, values in VALUES.items()}
+    parts = {
+        axis: counterfactual(first.runs, grid={axis: values}, scope=first.scope, identity=first.identity)
+        for axis, values in grids.items()
+    }
+    rows = pd.concat(parts.values(), ignore_index=True)
+    advice = [(recording, recording.recommend()) for recording in found]
+    text = [wrap(head), _table(first, grids), _bounds(first)]
+    for recording, said in advice:
+        text += [_recommended(recording, said)]
+    return Told("\n\n".join(text), rows, _figures(first, advice[0][1]))
+
+
+def _table(recording: Recording, grids: Mapping[str, Sequence[int]]) -> str:
+    lines = []
+    for axis, values in grids.items():
+        tally = counterfactual(
+            recording.runs, grid={axis: values}, scope=recording.scope, identity=recording.identity, aggregate=True
+        )
+        for row in tally.to_dict("records"):
+            if not row["n_runs"] - row["n_unchanged"] - row["n_censored"]:
+                continue
+            kept = f"{row['kept_lower']}-{row['kept_upper']} of {row['successes']}"
+            lines.append((
+                f"{NAMES[axis]} {row[axis]}",
+                f"{row['n_runs'] - row['n_unchanged'] - row['n_censored']:,}",
+                kept,
+                f"{row['saved_steps']:,}",
+                f"{row['saved_tool_calls']:,}",
+            ))  # fmt: skip
+    return align(("limit", "runs_stopped", "successes_kept", "steps_saved", "calls_saved"), lines, left=1)
+
+
+def _bounds(recording: Recording) -> str:
+    exempt = [tool for tool, same in recording.identity.items() if same is None] if isinstance(
+        recording.identity, Mapping) else []  # fmt: skip
+    polls = f" {', '.join(exempt)} polls, and is exempt from the doom loop." if exempt else ""
+    return wrap(
+        "Where a limit stops a run, what was spent until then is exact. What the agent would have made of it is not on "
+        "record, so successes kept lie between two bounds: those that the limit leaves alone, and besides them those "
+        f"whose last tool call was done by then.{polls}"
+    )
+
+
+def _recommended(recording: Recording, said: Recommendation) -> str:
+    return "\n".join(
+        [wrap(f"{said.title}, by {recording.name}:"), *(wrap(sentence, "  ", "  ") for sentence in said.sentences)]
+    )
+
+
+def _figures(recording: Recording, said: Recommendation) -> dict[str, Callable[[Axes], object]]:
+    from boolab.plots import plot_caps, plot_heatmap, plot_survival
+
+    how: dict[str, Any] = {"scope": recording.scope, "identity": recording.identity}
+    frame = runs_df(recording.runs)
+    chosen = said.setting if said["qualifies"].all() else {}
+    steps, calls = (
+        max(int(frame[column].quantile(0.97)), chosen.get(axis) or 1)
+        for axis, column in (("max_steps", "n_steps"), ("tool_budget", "n_tool_calls"))
+    )
+    caps = counterfactual(recording.runs, grid={"max_steps": range(1, steps + 1)}, aggregate=True, **how)
+    grid = {"max_steps": range(1, steps + 1), "tool_budget": range(1, calls + 1)}
+    pairs = counterfactual(recording.runs, grid=grid, aggregate=True, **how)
+    cap = chosen.get("max_steps")
+    return {
+        "caps.png": lambda ax: plot_caps(caps, recommended=cap, ax=ax),
+        "heatmap.png": lambda ax: plot_heatmap(pairs, keep=recording.keep, ax=ax),
+        "survival.png": lambda ax: plot_survival(survival(recording.runs, scope=recording.scope), ax=ax),
+    }

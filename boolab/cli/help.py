@@ -1,0 +1,186 @@
+"""How the help of the command looks: 78 columns wide, whatever the terminal, with no word broken.
+
+A fixed width lets the documentation show the very text that a terminal does, and examples be laid out by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from boolab.errors import nearest
+
+WIDTH: Final = 78
+"""Columns: those of the narrowest usual terminal, less the two that argparse leaves free."""
+
+
+class Options(Protocol):
+    """What options can be added to: a parser, or a group of one."""
+
+    def add_argument(self, *names: str, **how: Any) -> argparse.Action:  # noqa: ANN401 - as argparse declares them
+        """Add an option."""
+        ...
+
+
+class Commands(Protocol):
+    """What subcommands can be added to: what `add_subparsers` returns, which has no public name."""
+
+    def add_parser(self, name: str, **how: Any) -> argparse.ArgumentParser:  # noqa: ANN401 - as argparse declares them
+        """Add a subcommand."""
+        ...
+
+
+class Command(NamedTuple):
+    """A subcommand.
+
+    Attributes:
+        run: What it does; it returns the exit code. None for one that only has subcommands.
+        add: Adds its arguments to its parser.
+        text: What it does, in sentences that follow its summary.
+        more: What its help ends with: tables, examples.
+        arguments: Its positional arguments, as its usage shows them.
+    """
+
+    run: Callable[[argparse.Namespace], int] | None
+    add: Callable[[argparse.ArgumentParser], None]
+    text: str
+    more: str
+    arguments: str = ""
+
+
+def add_command(commands: Commands, name: str, summary: str, command: Command) -> None:
+    """Add a subcommand.
+
+    Args:
+        commands: The command's other subcommands.
+        name: What is typed.
+        summary: Its line in the list of commands, which opens its own help too.
+        command: The subcommand.
+    """
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        usage=f"%(prog)s [options] {command.arguments}".rstrip(),
+        description=filled(f"{summary[0].upper()}{summary[1:]}. {command.text}"),
+        epilog=filled(command.more),
+        formatter_class=HelpFormatter,
+    )
+    parser.set_defaults(run=command.run, parser=parser)
+    command.add(parser)
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Leaves descriptions and epilogs as they are, and never breaks an option or a value at its hyphen."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=WIDTH)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that names the command, or the value of an option, that was most likely meant."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse declares it
+        known = [str(choice) for choice in action.choices or ()]
+        if known and value not in known:
+            raise argparse.ArgumentError(action, f"{value!r} is not known{meant(value, known)}")
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The end of a message about a word that is not known: the nearest word, or all that are known.
+
+    Example:
+        >>> meant("dotcor", ["doctor", "demo"]), meant("x", ["doctor", "demo"])
+        ('; did you mean doctor?', ' (choose from doctor, demo)')
+    """
+    words = list(known)
+    near = nearest(word, words)
+    return f"; did you mean {near}?" if near else f" (choose from {', '.join(words)})"
+
+
+def filled(text: str) -> str:
+    r"""A text whose paragraphs fill the width.
+
+    Args:
+        text: Paragraphs with blank lines between them. One with an indented line, such as a list of examples, stays as
+            it is.
+
+    Returns:
+        The text without the indentation that all of its lines share.
+
+    Example:
+        >>> print(filled("One\ntwo.\n\nexamples:\n  boolab demo"))
+        One two.
+        <BLANKLINE>
+        examples:
+          boolab demo
+    """
+    paragraphs = textwrap.dedent(text).strip().split("\n\n")
+    return "\n\n".join(
+        paragraph
+        if "\n " in paragraph
+        else textwrap.fill(" ".join(paragraph.split()), WIDTH, break_on_hyphens=False, break_long_words=False)
+        for paragraph in paragraphs
+    )
+
+
+def pages_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    r"""The help of a parser and of all its subcommands.
+
+    Args:
+        parser: The parser.
+
+    Yields:
+        What is typed before `--help`, and the text.
+
+    Example:
+        >>> dict(pages_of(argparse.ArgumentParser(prog="nothing", add_help=False)))
+        {'nothing': 'usage: nothing\n'}
+    """
+    yield parser.prog, parser.format_help()
+    for command in subcommands(parser):
+        yield from pages_of(command)
+
+
+def subcommands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """The parsers of a parser's own subcommands.
+
+    Args:
+        parser: The parser.
+
+    Returns:
+        The parsers, in the order of the help; none for a command without subcommands.
+
+    Example:
+        >>> subcommands(argparse.ArgumentParser())
+        []
+    """
+    # argparse has no public way to list them.
+    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
+    return [command for action in found for command in action.choices.values()]
+
+
+def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
+    """Why arguments that are left over are not accepted, and what would be.
+
+    Args:
+        parser: The parser of the subcommand.
+        unknown: The arguments.
+
+    Returns:
+        A sentence that names the nearest option, or else the command that lists all of them.
+
+    Example:
+        >>> parser = argparse.ArgumentParser(prog="boolab demo")
+        >>> _ = parser.add_argument("--quick")
+        >>> refusal(parser, ["--quik", "1"]), refusal(parser, ["more"])
+        ('--quik is not known; did you mean --quick?', "more is not known; 'boolab demo --help' lists the options")
+    """
+    options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001 - no public way
+    near = nearest(unknown[0].partition("=")[0], options)
+    hint = f"did you mean {near}?" if near else f"'{parser.prog} --help' lists the options"
+    return f"{unknown[0]} is not known; {hint}"

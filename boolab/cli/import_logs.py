@@ -1,0 +1,202 @@
+"""The command `boolab import`: logs of any formats into one file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.cli.arguments import FORMAT, LOGS, NEWEST, add_window, since_time, written
+from boolab.cli.help import Command
+from boolab.core.text import aligned, clean, count, size
+from boolab.core.types import Run
+from boolab.errors import ReadWarning
+from boolab.logs.load import FileRow, each_log
+from boolab.logs.save import check_suffix, save_runs
+
+SCHEMA: Final = "boolab/import/1"
+
+_SHOWN: Final = 3  # files for each reason, and warnings
+
+
+@dataclass
+class Imported:
+    """The account of an import, which grows as the logs are read."""
+
+    files: list[FileRow] = field(default_factory=list)
+    steps: Counter[str] = field(default_factory=Counter)
+    """Steps by format."""
+    calls: Counter[str] = field(default_factory=Counter)
+    """Calls that have a result, by format."""
+    renamed: list[str] = field(default_factory=list)
+    """The ids of runs whose id another run had already."""
+    seconds: float = 0.0
+    written: bool = False
+    """Whether there was a run, and so a file."""
+
+    @property
+    def skipped(self) -> list[FileRow]:
+        """The files that were not read."""
+        return [row for row in self.files if row.skipped is not None]
+
+
+def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imported:
+    """Write the runs of logs to a file as they are read.
+
+    Args:
+        logs: What `each_log` yields.
+        out: The file, `.parquet` or `.jsonl`; it is not read, should it be among the logs. A run whose id is there
+            already is kept under another id. Without a single run the file is left as it is.
+
+    Returns:
+        The account, whose `written` says whether there was a run.
+
+    Raises:
+        SettingError: if the file's suffix is another one, or what writes it is not installed.
+    """
+    account = Imported()
+    start = time.perf_counter()
+    there = out.resolve()
+    check_suffix(out)
+    runs = _taken((log for log in logs if Path(log[0].path).resolve() != there), account)
+    first = next(runs, None)
+    if first is not None:
+        save_runs(chain([first], runs), out)
+        account.written = True
+    account.seconds = time.perf_counter() - start
+    return account
+
+
+def _taken(logs: Iterable[tuple[FileRow, Sequence[Run]]], account: Imported) -> Iterator[Run]:
+    seen: Counter[str] = Counter()
+    for row, runs in logs:
+        account.files.append(row)
+        ids: dict[str, str] = {}  # of this log alone: a subagent's parent is in it, and not in a copy of it
+        for run in runs:
+            run_id = run.run_id
+            while seen[run_id]:
+                seen[run.run_id] += 1
+                run_id = f"{run.run_id}#{seen[run.run_id]}"
+            seen[run_id] += 1
+            ids[run.run_id] = run_id
+            account.renamed += [run_id] if run_id != run.run_id else []
+            account.steps[str(row.format)] += run.n_steps
+            account.calls[str(row.format)] += run.n_tool_calls
+            parent = ids.get(run.parent_run_id or "", run.parent_run_id)
+            same = (run_id, parent) == (run.run_id, run.parent_run_id)
+            yield run if same else replace(run, run_id=run_id, parent_run_id=parent)
+
+
+def text(account: Imported, out: Path) -> str:
+    """What `boolab import` prints."""
+    read = [row for row in account.files if row.skipped is None]
+    runs = sum(row.runs for row in read)
+    found = f"{count(runs, 'run')}, {count(account.steps.total(), 'step')}, {count(account.calls.total(), 'tool call')}"
+    lines = [f"Read {len(read):,} of {count(len(account.files), 'file')} in {account.seconds:.1f} s: {found}.", ""]
+    lines += _table(account, read) if read else ["  none"]
+    lines += _skipped(account.skipped)
+    told = [told for row in read for told in row.warnings]
+    if told:
+        lines += ["", f"{count(len(told), 'warning')} about files that were read all the same:"]
+        lines += [f"  {clean(one)}" for one in told[:_SHOWN]]
+        lines += [f"  and {len(told) - _SHOWN:,} more (--json has them all)"] if len(told) > _SHOWN else []
+    if account.renamed:
+        many, one = count(len(account.renamed), "run"), clean(account.renamed[0])
+        lines += ["", f"{many} had the id of another and got a new one, such as {one}: if copies, they count twice."]
+    if account.written:
+        lines += ["", f"Wrote {out} ({size(out.stat().st_size)}). Next:", f"  boolab report {out} -o report.html"]
+    else:
+        lines += ["", f"There is no run in these logs: {out} was not written."]
+    return "\n".join(lines)
+
+
+def _table(account: Imported, read: Sequence[FileRow]) -> list[str]:
+    head = ["", "files", "runs", "steps", "calls", "size", "MB/s"]
+    body = []
+    for name, files in Counter(str(row.format) for row in read).most_common():
+        rows = [row for row in read if row.format == name]
+        bytes_, seconds = sum(row.bytes for row in rows), sum(row.seconds for row in rows)
+        counts = (files, sum(row.runs for row in rows), account.steps[name], account.calls[name])
+        speed = f"{bytes_ / 1e6 / seconds:,.0f}" if seconds > 0 else ""
+        body.append([name, *(f"{n:,}" for n in counts), size(bytes_), speed])
+    return [f"  {line}" for line in aligned([head, *body])]
+
+
+def _skipped(rows: Sequence[FileRow]) -> list[str]:
+    if not rows:
+        return []
+    lines = ["", f"Skipped {count(len(rows), 'file')}:"]
+    for reason, n in Counter(str(row.skipped) for row in rows).most_common():
+        named = [clean(row.path) for row in rows if row.skipped == reason]
+        lines += [f"  {clean(reason)}:", *(f"      {path}" for path in named[:_SHOWN])]
+        lines += [f"      and {n - _SHOWN:,} more (--json has them all)"] if n > _SHOWN else []
+    return lines
+
+
+def as_json(account: Imported, out: Path) -> str:
+    """What `boolab import --json` prints."""
+    read = [row for row in account.files if row.skipped is None]
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "boolab": version("boolab"),
+        "out": str(out) if account.written else None,
+        "seconds": round(account.seconds, 3),
+        "runs": sum(row.runs for row in read),
+        "steps": dict(account.steps),
+        "tool_calls": dict(account.calls),
+        "renamed": account.renamed,
+        "files": [{**row._asdict(), "warnings": list(row.warnings)} for row in account.files],
+    }
+    return json.dumps(data, indent=1, ensure_ascii=False)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("logs", metavar="LOGS", nargs="+", help=LOGS)
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        required=True,
+        help="the file to write, .parquet or .jsonl (required); one that is there is replaced",
+    )
+    parser.add_argument("--format", metavar="NAME", help=FORMAT)
+    add_window(parser, NEWEST)
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of text, with a row for each file"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file, and print the account of it."""
+    out = Path(args.out).expanduser()
+    logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
+        account = written(out, lambda: import_logs(logs, out))
+    print((as_json if args.json else text)(account, out))
+    return 0 if account.written else 1
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "The formats are detected from the files' content. The other commands and load_runs read the file like any log, "
+    "but faster: .parquet (one row a step; needs pyarrow) is small and quick, .jsonl is ATIF, which other tools read "
+    "too.",
+    """
+    examples:
+      boolab import ~/.claude/projects -o runs.parquet
+      boolab import 'logs/**/*.eval' --since 30d -o runs.jsonl
+      boolab import logs/ -o runs.parquet --json | jq '.files[] | select(.skipped)'
+    """,
+    "LOGS [LOGS ...] -o FILE",
+)

@@ -1,0 +1,125 @@
+"""The command `boolab lab`: JupyterLab on the notebooks of the checkout, or on copies of those that are installed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from boolab.cli.help import Command
+from boolab.errors import SettingError
+from boolab.io.resources import data_path, is_installed
+
+COPIES: Final = "boolab-notebooks"
+"""The folder, in the current one, that gets the copies."""
+
+
+def notebooks_to_work_in(into: Path | None = None) -> Path:
+    """A folder with the notebooks, in which they can be changed.
+
+    Installed files are replaced by the next version, and may belong to another user: these notebooks are copied. A file
+    of the same name stays as it is, so that no work in it is lost.
+
+    Args:
+        into: The folder that gets the copies; by default `boolab-notebooks` in the current folder. A checkout's
+            notebooks are not copied.
+
+    Returns:
+        The folder.
+
+    Raises:
+        SettingError: if the copies cannot be written.
+
+    Example:
+        >>> folder = notebooks_to_work_in()
+        >>> (folder / "01_first_run.ipynb").is_file()
+        True
+    """
+    shipped = data_path("notebooks")
+    if not is_installed():
+        return shipped
+    folder = Path.cwd() / COPIES if into is None else into
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for notebook in sorted(shipped.glob("*.ipynb")):
+            _copy(notebook, folder / notebook.name)
+    except OSError as error:
+        msg = f"the notebooks cannot be copied to {folder} ({error.strerror}); name what to open: boolab lab PATH"
+        raise SettingError(msg) from error
+    return folder
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Make a new file; an incomplete copy would be taken for the user's own the next time, so it is removed."""
+    try:
+        file = target.open("xb")
+    except FileExistsError:
+        return
+    try:
+        with file:
+            file.write(source.read_bytes())
+    except OSError:
+        target.unlink()
+        raise
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "path", metavar="PATH", nargs="?", help="a folder or a notebook (default: the notebooks that come with boolab)"
+    )
+    parser.add_argument("options", metavar="-- OPTION", nargs="*", help="options of JupyterLab (default: none)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Become JupyterLab, with its own output and exit code."""
+    if args.path is not None and args.path.startswith("-"):
+        command = lab_command(None, [args.path, *args.options])
+    else:
+        command = lab_command(args.path, args.options)
+    sys.stdout.flush()
+    os.execv(command[0], command)  # noqa: S606 - this very Python
+
+
+def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[str]:
+    """The command line of JupyterLab.
+
+    Args:
+        path: A folder or a notebook; by default the notebooks that come with boolab. Without a checkout, these are
+            copied to ./boolab-notebooks first; what is there already stays as it is.
+        options: Options for JupyterLab.
+
+    Raises:
+        SettingError: if there is nothing at `path`, or no JupyterLab.
+
+    Example:
+        >>> lab_command(".", ["--no-browser"])[1:]
+        ['-m', 'jupyterlab', '.', '--no-browser']
+    """
+    if find_spec("jupyterlab") is None:
+        msg = f"JupyterLab is not installed for {sys.executable}: pip install jupyterlab"
+        raise SettingError(msg)
+    place = notebooks_to_work_in() if path is None else Path(path).expanduser()
+    if not place.exists():
+        msg = f"{place} does not exist"
+        raise SettingError(msg)
+    return [sys.executable, "-m", "jupyterlab", str(place), *options]
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "Without a checkout, the notebooks that come with boolab are copied to ./boolab-notebooks first; files that are "
+    "there already stay as they are. What follows -- goes to JupyterLab unchanged; the exit code is JupyterLab's.",
+    """
+    examples:
+      boolab lab
+      boolab lab my_notebooks
+      boolab lab notebooks -- --no-browser --port=8899
+    """,
+    "[PATH] [-- OPTION ...]",
+)

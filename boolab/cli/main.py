@@ -1,0 +1,159 @@
+"""The command `boolab`: it lists the subcommands, and dispatches to the module of the one that is typed.
+
+Exit codes: 0 for success, 1 for an error that boolab explains in one line, 2 for a command line that it does not
+understand, 3 for a run that something stopped before it was done, 130 for an interrupt from the keyboard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
+from boolab.core.text import printable
+from boolab.errors import BoolabError
+
+COMMANDS: Final = {
+    "doctor": ("doctor", "find the agent logs on this machine, and show which of them boolab reads"),
+    "import": (
+        "import_logs",
+        "read logs of any formats into one file, and report what was read, what was skipped and why",
+    ),
+    "whatif": (
+        "whatif",
+        "show what step caps, tool budgets and doom-loop thresholds would have kept and saved in recorded runs",
+    ),
+    "report": ("report", "write the same answers, with figures and the runs behind each number, as one HTML page"),
+    "run": ("run", "run an agent on a task, with a model behind an API or a script, and keep the record"),
+    "store": ("store", "list what is in a store of runs, show a run or a sweep, export runs, remove runs"),
+    "demo": ("demo.command", "run every shipped agent on every shipped script and report why the runs stop"),
+    "lab": ("lab", "open JupyterLab on the notebooks"),
+}
+"""Each command: its module in `boolab.cli`, which has a `COMMAND`, and its summary."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        argv: The arguments; those of the process by default.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SystemExit: after `--help` and `--version`, and with code 2 for arguments that are not understood.
+    """
+    _open_what_is_closed()
+    given = sys.argv[1:] if argv is None else list(argv)
+    parser = parser_of(*given[:1])  # importing the modules of all commands would take longer than most of them do
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        args.parser.error(refusal(args.parser, unknown))
+    if args.run is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return exit_code(args.run, args)
+
+
+def help_pages() -> dict[str, str]:
+    """The help of the command and of each subcommand, by what is typed before `--help`.
+
+    Returns:
+        The texts as they are printed, the command's own first.
+
+    Example:
+        >>> list(help_pages())[:2]
+        ['boolab', 'boolab doctor']
+    """
+    return dict(pages_of(parser_of(*COMMANDS)))
+
+
+def parser_of(*names: str) -> argparse.ArgumentParser:
+    """The parser of the command.
+
+    Args:
+        names: The subcommands that get their arguments; of the others it knows the summary alone.
+    """
+    parser = Parser(
+        prog="boolab",
+        usage="%(prog)s [options] COMMAND ...",
+        formatter_class=HelpFormatter,
+        description=filled("Step caps, tool budgets and doom-loop thresholds for LLM agents, compared."),
+        epilog=filled(
+            """
+            Each command has its own help, with examples: 'boolab COMMAND --help'.
+
+            examples:
+              boolab doctor                    begin here: it finds your agents' logs
+              boolab whatif ~/.claude/projects
+              boolab demo --quick
+
+            exit codes:
+              0    success
+              1    an error, in one line on stderr; or nothing was done
+              2    wrong usage: an option or a value that is not known
+              3    a limit stopped the run, or it waits for an answer (boolab run)
+              130  interrupted by Ctrl-C
+              129  its terminal was closed (boolab run)
+              143  it was killed (boolab run)
+            """
+        ),
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version, and exit")
+    parser.set_defaults(run=None, parser=parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=parser.prog)
+    for name, (module, summary) in COMMANDS.items():
+        if name in names:
+            add_command(commands, name, summary, import_module(f"boolab.cli.{module}").COMMAND)
+        else:
+            commands.add_parser(name, help=summary)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version; looking it up imports the parser of mails, which takes a third of the start."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"boolab {version('boolab')}")
+        parser.exit()
+
+
+def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a subcommand; an error of boolab's is one line on stderr.
+
+    Args:
+        command: The subcommand.
+        args: Its arguments.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        code = command(args)
+        sys.stdout.flush()
+    except BoolabError as error:
+        print(f"boolab: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader of the output has left; Python would report that once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("boolab: interrupted", file=sys.stderr)
+        return 130
+    return code
+
+
+def _open_what_is_closed() -> None:
+    """Send nowhere what would go to a stream that was closed before the command started, as some daemons do."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end

@@ -1,0 +1,54 @@
+"""The command `boolab report`: the answers of `boolab whatif`, with figures and runs, as one HTML page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from boolab.cli.arguments import add_logs, add_question, study_from, written
+from boolab.cli.help import Command
+
+MORE: Final = """
+    VALUES:
+      20 (one), 2,3,4,5 (several), 1:200 (a range with its end), 1:200:5 (every
+      fifth of it), 5,10,none (none is off)
+
+    examples:
+      boolab report ~/.claude/projects --since 30d -o report.html
+      boolab report logs/ --scope run --no-transcripts -o to_share.html
+    """
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_logs(parser)
+    add_question(parser)
+    parser.add_argument("--title", metavar="TEXT", help="the title of the page (default: its answer)")
+    parser.add_argument("--no-transcripts", action="store_true", help="leave out the runs' messages and calls")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", default="report.html", help="the page to write, .html (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page."""
+    from boolab.report.html_page import page_of
+    from boolab.report.snippets import Sources
+
+    sources = Sources(args.logs, args.format, args.since, args.limit)
+    page = page_of(study_from(args), title=args.title, transcripts=not args.no_transcripts, sources=sources)
+    out = Path(args.out).expanduser()
+    written(out, lambda: out.write_text(page, encoding="utf-8"))
+    print(f"Wrote {out} ({len(page.encode()) / 1000:,.0f} kB): open it in a browser")
+    return 0
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "The page needs no network and holds no script; it can be mailed or printed. It holds excerpts of the logs' texts: "
+    "look before you share it, or leave them out with --no-transcripts.",
+    MORE,
+    "LOGS [LOGS ...]",
+)

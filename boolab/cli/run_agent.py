@@ -1,0 +1,400 @@
+"""What `boolab run` does: one agent, one task, one model, shown as it happens, with its record kept.
+
+Whatever ends the run, its record is written: a limit, a failure of the model, Ctrl-C (once), or that the reader of the
+output has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import os
+import re
+import signal
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from boolab.agents.agent import Agent, AgentFileWarning, load_agents
+from boolab.cli.run_view import Guarded, Opening, View, view_of
+from boolab.cli.terminal import ERASE_BELOW, is_terminal
+from boolab.core.text import flat
+from boolab.core.types import Run
+from boolab.engine.abort import Abort
+from boolab.engine.runner import Live, start
+from boolab.errors import AgentFileError, BoolabError, SettingError, near
+from boolab.harness.presets import get_policy
+from boolab.io.resources import data_path
+from boolab.logs.save import check_suffix, save_runs
+from boolab.models.base import Model
+from boolab.tools.workspace import workspace_tools
+
+FINISHED: Final = 0
+FAILED: Final = 1
+STOPPED: Final = 3
+INTERRUPTED: Final = 130
+_SIGNALLED: Final = 128
+"""What a shell adds to the number of the signal that ended a process."""
+SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Ctrl-C, a kill, and a terminal that was closed: a run that was paid for keeps its record through all three."""
+TICK_S: Final = 0.1
+"""How often the status line is drawn anew while nothing happens."""
+
+
+def run_agent(args: Namespace) -> int:
+    """Run an agent as the command line says.
+
+    Args:
+        args: The arguments of `boolab run`.
+
+    Returns:
+        The exit code; see `exit_code`.
+
+    Raises:
+        SettingError: if something is missing or not accepted, before the first request.
+        BrokenPipeError: if the reader of the output has left; the record is written all the same.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AgentFileWarning)
+        agent = agent_of(args)
+    for warning in caught:
+        sys.stderr.write(f"boolab: {flat(str(warning.message))}\n")
+    model, where = model_of(args, agent)
+    if args.record is not None:
+        from boolab.models.recorded.recorder import record
+
+        model = record(model, args.record)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # the terminal's encoding may lack what a model writes
+    view = view_of(sys.stdout, sys.stderr, quiet=args.quiet, as_json=args.json)
+    return asyncio.run(_perform(args, agent, model, where, view))
+
+
+async def _perform(args: Namespace, agent: Agent | None, model: Model, where: str, shown: View) -> int:
+    abort = Abort()
+    view = Guarded(shown, abort.abort)
+    live, record = _prepared(args, agent, model, abort, view)
+    policy = get_policy("boocode" if agent is None else agent.policy)
+    name = "" if agent is None else agent.name
+    opening = Opening(name, where, policy.name, str(args.root), args.task, live.limits, record)
+    with _kept(record), _interrupts(asyncio.get_running_loop(), abort, view, record) as came:
+        view.begin(opening)
+        await _watch(live, view)
+        _save(live.run, record)
+    code = _SIGNALLED + came[0] if came and live.run.stop_reason == "aborted" else exit_code(live.run)
+    view.end(live.run, code)
+    if view.left and not came:
+        raise BrokenPipeError
+    return code
+
+
+def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: View) -> tuple[Live, Path]:
+    """The run, and the file for its record; where either cannot be had, no recording without a request is left."""
+    try:
+        options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
+        live = start(agent, args.task, model=model, abort=abort, on_event=view.event, **options)
+        return live, _new_record(args.out, agent)
+    except BoolabError:
+        if args.record is not None:
+            Path(args.record).expanduser().unlink()
+        raise
+
+
+async def _watch(live: Live, view: View) -> None:
+    """Show each step, and the time that passes in between."""
+    clock = asyncio.create_task(_tick(view))
+    try:
+        async with live:
+            async for step in live:
+                view.step(step, live.progress)
+    finally:
+        clock.cancel()
+
+
+async def _tick(view: View) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        view.tick()
+
+
+def exit_code(run: Run) -> int:
+    """The exit code for the end of a run.
+
+    Args:
+        run: The run.
+
+    Returns:
+        0 if it finished, 1 if it failed, 130 if it or its summary was interrupted, and 3 if anything else stopped it
+        first: a limit, or that it waits for an answer.
+    """
+    if not run.censored:
+        return FINISHED
+    if run.wrap_up is not None and run.wrap_up.fault == "aborted":
+        return INTERRUPTED
+    return {"error": FAILED, "aborted": INTERRUPTED}.get(run.stop_reason, STOPPED)
+
+
+# --- Who runs -------------------------------------------------------------------------------------------------------
+
+
+def agent_of(args: Namespace) -> Agent | None:
+    """The agent that the command line names, under the limits that it sets.
+
+    Args:
+        args: The arguments of `boolab run`.
+
+    Raises:
+        SettingError: if there is no such agent, or a limit is not one that its policy has.
+        AgentFileError: if its file cannot be read.
+    """
+    if args.agent is None and args.task in _known(args.agents):
+        msg = f"{args.task!r} is an agent: what is its task? (boolab run - {args.task} sends it to a bare model)"
+        raise SettingError(msg)
+    agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
+    policy = get_policy(args.policy or ("boocode" if agent is None else agent.policy))
+    asked: dict[str, Any] = {
+        name: None if value == "none" else value
+        for name, value in (
+            ("max_steps", args.max_steps),
+            ("tool_budget", args.tool_budget),
+            ("doom_loop", args.doom_loop),
+        )
+        if value is not None
+    }
+    for name in asked:
+        if name not in policy.order:
+            known = ", ".join(limit for limit in ("max_steps", "tool_budget", "doom_loop") if limit in policy.order)
+            msg = f"policy {policy.name} has no limit called {name}; it has: {known or 'none that can be set'}"
+            raise SettingError(msg)
+    changed = policy.vary(budgets=_spending(args))
+    if agent is None:
+        if not asked and args.policy is None and args.temperature is None and changed == policy:
+            return None
+        # A bare model with limits of its own: an agent without a name, with the budget of no agent.
+        agent = Agent("", policy=changed, tool_budget=policy.budgets.no_agent)
+    temperature = agent.temperature if args.temperature is None else args.temperature
+    return replace(agent, policy=changed, temperature=temperature, **asked)
+
+
+def _spending(args: Namespace) -> dict[str, Any]:
+    """The limits on money and time, as the policy's budgets."""
+    given = {"cost": args.max_cost, "seconds": args.max_time}
+    spending = {name: value for name, value in given.items() if value is not None}
+    # A limit on a cost that is not known would limit nothing: the run then ends with an error.
+    return spending | ({} if args.max_cost is None else {"on_unknown": "error"})
+
+
+def _named(word: str, agents: str | None) -> Agent:
+    """The agent of that name, or in that file."""
+    if Path(word).suffix == ".md":
+        found = load_agents(word)
+        if len(found) > 1:
+            msg = f"{word} holds {len(found)} agents ({', '.join(found)}): name one, with --agents {word}"
+            raise SettingError(msg)
+        return next(iter(found.values()))
+    looked = _looked_through(agents)
+    for there in looked.values():
+        if word in there:
+            return there[word]
+    names = [name for found in looked.values() for name in found]
+    hint = near(word, names) or "."
+    places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in looked.items())
+    msg = f"there is no agent {word!r}{hint} Looked in {places}"
+    raise SettingError(msg)
+
+
+def _known(agents: str | None) -> set[str]:
+    """The names of all agents that can be named."""
+    return {name for found in _looked_through(agents).values() for name in found}
+
+
+def _looked_through(agents: str | None) -> dict[str, Mapping[str, Agent]]:
+    """The agents of each place in which names are looked up, in order."""
+    looked: dict[str, Mapping[str, Agent]] = {}
+    for path in _agent_files(agents):
+        try:
+            looked[str(path)] = load_agents(path)
+        except AgentFileError as error:
+            if agents is not None:
+                raise
+            # An AGENTS.md without agents is common: other tools keep their instructions there.
+            looked[f"{path} ({error.message})"] = {}
+    return looked
+
+
+def _agent_files(given: str | None) -> Iterator[Path]:
+    if given is not None:
+        yield Path(given)
+        return
+    for path in (Path("AGENTS.md"), Path("agents") / "AGENTS.md"):
+        if path.is_file():
+            yield path
+    yield data_path("agents")
+
+
+# --- What answers ---------------------------------------------------------------------------------------------------
+
+
+def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
+    """The model that the command line names, or its agent, and where it is in words.
+
+    Args:
+        args: The arguments of `boolab run`.
+        agent: The agent.
+
+    Raises:
+        SettingError: if there is none, or it cannot be had.
+        ScriptError: if a script cannot be read.
+    """
+    named = None if agent is None else agent.model
+    name = args.model or (named if isinstance(named, str) else None)
+    if name is None:
+        msg = "no model: --model NAME with --base-url URL uses a server, --model FILE.yaml plays a script"
+        raise SettingError(msg)
+    suffix = Path(name).suffix
+    if suffix not in (".yaml", ".yml", ".jsonl"):
+        return _remote(args, name)
+    if args.base_url or args.protocol or args.key_env or args.param:
+        msg = f"{name} is a file, which no server plays: leave out --base-url, --protocol, --key-env and --param"
+        raise SettingError(msg)
+    path = Path(name).expanduser()
+    if suffix == ".jsonl":
+        from boolab.models.recorded.model import RecordedModel
+
+        return RecordedModel(path), f"recording {name}"
+    from boolab.models.scripted import ScriptedModel
+
+    return ScriptedModel.load(path, realtime=True), f"script {name}"
+
+
+def protocol_of(name: str, base_url: str | None) -> str:
+    """The protocol that a model most likely speaks: Anthropic's for its own host and for names of its own models.
+
+    Args:
+        name: What the server calls the model.
+        base_url: The server; None for the provider's own.
+
+    Example:
+        >>> protocol_of("claude-haiku", None), protocol_of("anthropic/claude-haiku", "https://openrouter.ai/api/v1")
+        ('anthropic', 'openai')
+    """
+    own = name.startswith("claude") or urlsplit(base_url or "").hostname == "api.anthropic.com"
+    return "anthropic" if own else "openai"
+
+
+def _remote(args: Namespace, name: str) -> tuple[Model, str]:
+    key = None
+    if args.key_env is not None:
+        key = os.environ.get(args.key_env)
+        if not key:
+            msg = f"--key-env {args.key_env}: there is no such environment variable, or it is empty"
+            raise SettingError(msg)
+    from boolab.models.remote.providers import AnthropicModel, OpenAIModel
+
+    protocol = args.protocol or protocol_of(name, args.base_url)
+    kind = AnthropicModel if protocol == "anthropic" else OpenAIModel
+    parameters = dict(args.param)
+    own = parameters.keys() & inspect.signature(kind).parameters.keys()
+    if own:
+        msg = f"--param {min(own)}: that is no parameter of a request"
+        raise SettingError(msg)
+    model = kind(name, base_url=args.base_url, api_key=key, **parameters)
+    return model, f"{name} at {model.base_url}"
+
+
+# --- Where the record goes, and what Ctrl-C does --------------------------------------------------------------------
+
+
+def _new_record(given: str | None, agent: Agent | None) -> Path:
+    """A file for the record, made now, so that no run is paid for whose record cannot be written."""
+    if given is not None:
+        path = Path(given).expanduser()
+        check_suffix(path)
+        if not _is_made(path):
+            msg = f"{path} exists, and is not overwritten: choose another name"
+            raise SettingError(msg)
+        return path
+    who = re.sub(r"[^\w.-]+", "-", agent.name if agent is not None else "").strip("-.") or "model"
+    stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{who}"
+    names = itertools.chain((stem,), (f"{stem}-{number}" for number in itertools.count(2)))
+    return next(path for name in names if _is_made(path := Path("runs") / f"{name}.jsonl"))
+
+
+def _is_made(path: Path) -> bool:
+    """Make an empty file; False if there is one of that name."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("xb").close()
+    except OSError as error:
+        if isinstance(error, FileExistsError) and path.parent.is_dir():
+            return False
+        msg = f"{path}: {error.strerror}"
+        raise SettingError(msg) from error
+    return True
+
+
+def _save(run: Run, record: Path) -> None:
+    try:
+        save_runs(run, record)
+    except OSError as error:
+        msg = f"the record cannot be written to {record}: {error.strerror}"
+        raise SettingError(msg) from error
+
+
+@contextmanager
+def _kept(record: Path) -> Iterator[None]:
+    """Leave no empty file behind if something of our own fails."""
+    try:
+        yield
+    except BaseException:
+        _discard(record)
+        raise
+
+
+def _discard(record: Path) -> None:
+    if record.exists() and not record.stat().st_size:
+        record.unlink()
+
+
+@contextmanager
+def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, record: Path) -> Iterator[list[int]]:
+    """Let the first Ctrl-C or kill end the run with its record; the second ends the process at once.
+
+    Yields:
+        The signals that came.
+    """
+
+    def stop() -> None:
+        view.interrupt()
+        abort.abort()
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        # Nothing is written and no lock is taken in here: the main thread may be in the middle of either.
+        came.append(number)
+        if len(came) == 1:
+            loop.call_soon_threadsafe(stop)
+            return
+        _discard(record)
+        with suppress(OSError):  # the terminal may be gone
+            os.write(sys.stderr.fileno(), last_line)
+        os._exit(_SIGNALLED + number)
+
+    came: list[int] = []
+    last_line = f"{ERASE_BELOW if is_terminal(sys.stderr) else ''}\nboolab: left without a record\n".encode()
+    handled = [number for number in SIGNALS if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in handled}  # nohup ignores the terminal's
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

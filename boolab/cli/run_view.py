@@ -1,0 +1,362 @@
+"""A run while it runs: as its transcript on a terminal or in a pipe, as JSON lines, or its final answer alone.
+
+All three get the same calls: the beginning, each event, each step as it completes, and the end. `boolab.core.events`
+lists the events. Texts of models and tools go through `boolab.cli.terminal`, which removes control characters.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TextIO
+
+from boolab.cli.terminal import Sheet, is_terminal
+from boolab.core.events import DURING_STEP
+from boolab.core.text import count, duration, flat, printable
+from boolab.core.transcript import ending, folded, happenings, limit_in_words, result_in_words, usage
+from boolab.core.types import Event, Run, Step, Usage
+
+_INDENT: Final = " " * 5
+_EVENT_CHARS: Final = 500
+_AT_ONCE: Final = DURING_STEP | {"subagent"}
+"""Events that are shown in the middle of a step; all other exceptional ones are shown after the step."""
+_ELSEWHERE: Final = frozenset(
+    {"reasoning", "text", "tool_call", "tool_result", "dropped", "broken", "abort", "sentinel", "synthesis", "stop"}
+)
+"""Events that the step, or the end, shows."""
+_DOING: Final = {"text": "answering", "reasoning": "thinking"}
+
+
+class Opening(NamedTuple):
+    """What is known of a run before it begins."""
+
+    agent: str
+    model: str
+    policy: str
+    root: str
+    task: str
+    limits: Mapping[str, int]
+    record: Path
+
+
+class View:
+    """Shows a run: each method is called when its part of the run is there. This one shows nothing."""
+
+    def begin(self, opening: Opening) -> None:
+        """The run begins."""
+
+    def event(self, event: Event) -> None:
+        """Something happened."""
+
+    def step(self, step: Step, progress: Mapping[str, int | None]) -> None:
+        """A step is complete; `progress` are the counters after it."""
+
+    def tick(self) -> None:
+        """Time has passed."""
+
+    def interrupt(self) -> None:
+        """The user interrupts the run."""
+
+    def end(self, run: Run, exit_code: int) -> None:
+        """The run has ended, and its record is written."""
+
+
+def view_of(stream: TextIO, errors: TextIO, *, quiet: bool = False, as_json: bool = False) -> View:
+    """The view for a stream.
+
+    Args:
+        stream: Where the run is shown.
+        errors: Where a quiet view, and the one of JSON lines, report why a run did not finish.
+        quiet: Show the final answer alone.
+        as_json: Write the events as JSON, one a line.
+    """
+    if as_json:
+        return Lines(stream, errors)
+    return LastWord(stream, errors) if quiet else Story(Sheet(stream, terminal=is_terminal(stream)))
+
+
+class Guarded(View):
+    """A view on a stream whose reader may leave, by closing a pipe or a terminal: it shows nothing more then.
+
+    Args:
+        view: The view.
+        leave: Called once, when the reader has left.
+    """
+
+    def __init__(self, view: View, leave: Callable[[], object]) -> None:
+        self._view = view
+        self._leave = leave
+        self.left = False
+
+    def begin(self, opening: Opening) -> None:
+        self._pass_on(self._view.begin, opening)
+
+    def event(self, event: Event) -> None:
+        self._pass_on(self._view.event, event)
+
+    def step(self, step: Step, progress: Mapping[str, int | None]) -> None:
+        self._pass_on(self._view.step, step, progress)
+
+    def tick(self) -> None:
+        self._pass_on(self._view.tick)
+
+    def interrupt(self) -> None:
+        self._pass_on(self._view.interrupt)
+
+    def end(self, run: Run, exit_code: int) -> None:
+        self._pass_on(self._view.end, run, exit_code)
+
+    def _pass_on(self, show: Callable[..., None], *what: object) -> None:
+        if self.left:
+            return
+        try:
+            show(*what)
+        except OSError:  # a pipe that was closed, or a terminal
+            self.left = True
+            self._leave()
+
+
+class Story(View):
+    """A run as its transcript shows it, as it happens, with a status line below on a terminal.
+
+    Args:
+        sheet: Where to write.
+        now: Seconds; only differences count.
+    """
+
+    def __init__(self, sheet: Sheet, now: Callable[[], float] = time.monotonic) -> None:
+        self._sheet = sheet
+        self._now = now
+        self._began = self._since = now()
+        self._limits: Mapping[str, int] = {}
+        self._progress: Mapping[str, int | None] = {}
+        self._record = Path()
+        self._steps = 0
+        """How many steps were shown."""
+        self._number = 0
+        self._doing = ""
+        self._open = ""
+        """What is being written: text or reasoning."""
+        self._streamed: set[str] = set()
+        self._calls = 0
+        self._numbered = False
+        self._held: list[Event] = []
+
+    def begin(self, opening: Opening) -> None:
+        sheet, room = self._sheet, self._sheet.room
+        self._began, self._limits, self._record = self._now(), opening.limits, opening.record
+        sheet.line(f"━━ {flat(opening.agent) or 'no agent'} ".ljust(room, "━"), "bold")
+        facts = [f"{name} {flat(str(getattr(opening, name)))}" for name in ("model", "policy", "root")]
+        limits = ", ".join(limit_in_words(name, value) for name, value in opening.limits.items())
+        for said in ("   ".join(facts), f"limits {limits or 'none'}", f"record {opening.record}"):
+            for line in folded(said, 3, "   ", width=room):
+                sheet.line(line, "dim")
+        sheet.line("")
+        for line in folded(opening.task, 4, "  user │ ", "       │ ", room):
+            sheet.line(line)
+
+    def event(self, event: Event) -> None:
+        if event.kind == "step_start":
+            self._start(event.payload["step_number"])
+        elif event.kind == "delta":
+            self._show_delta(event.payload["of"], event.payload["text"])
+        elif event.kind in _ELSEWHERE:
+            return
+        elif event.kind in _AT_ONCE or not self._number:
+            self._show_event(event)
+        else:
+            self._held.append(event)
+        self.tick()
+
+    def _start(self, number: int) -> None:
+        self._number, self._open, self._calls, self._numbered = number, "", 0, False
+        self._streamed = set()
+        self._do("waiting for the model")
+        self._sheet.line("")
+
+    def _do(self, what: str) -> None:
+        if what != self._doing:
+            self._doing, self._since = what, self._now()
+
+    def _show_delta(self, of: str, delta: str) -> None:
+        self._streamed.add(of)
+        if of == "tool_call":
+            self._call(delta)
+            return
+        if of != self._open:
+            self._open = of
+            mark, style = ("~ ", "dim") if of == "reasoning" else ("", "")
+            head = self._head()
+            self._sheet.begin(f"{head}{mark}", " " * len(head + mark), style)
+        self._sheet.write(delta)
+        self._do(_DOING.get(of, of))
+
+    def _head(self) -> str:
+        """What a line of the step begins with: the first one with its number."""
+        head = _INDENT if self._numbered else f"{self._number:>3}. "
+        self._numbered = True
+        return head
+
+    def _call(self, call: str) -> None:
+        self._open = ""
+        self._calls += 1
+        self._sheet.line(f"{self._head()}-> {flat(call)}")
+        self._do(flat(call).partition(" ")[0])
+
+    def _show_event(self, event: Event) -> None:
+        self._open = ""
+        for line in happenings([event], _EVENT_CHARS):
+            for part in folded(line.removeprefix(_INDENT), 3, _INDENT, f"{_INDENT}   ", self._sheet.room):
+                self._sheet.line(part, "yellow")
+        if event.kind == "retry":
+            self._do("waiting for another attempt")
+
+    def step(self, step: Step, progress: Mapping[str, int | None]) -> None:
+        self._progress = progress
+        self._show_rest(step)
+        if step.error:
+            self._sheet.line(f"{_INDENT}!! {flat(step.error)}", "red")
+
+    def _show_rest(self, step: Step) -> None:
+        """Show what of a step was not streamed, the results of its calls, and what it took."""
+        response = step.response
+        for of, said in (("reasoning", response.reasoning), ("text", response.text)):
+            if said and of not in self._streamed:
+                self._show_delta(of, said)
+        for call in response.tool_calls[self._calls :]:
+            self._call(f"{call.name} {call.arguments}")
+        many = len(step.results) > 1
+        for call, result in zip(response.tool_calls, step.results, strict=True):
+            whose = f"{flat(call.name)} " if many else ""
+            style = "dim" if result is not None and not result.is_error else "red"
+            self._sheet.line(f"{_INDENT}<- {whose}{result_in_words(result)}", style)
+        took = "" if step.duration_ms is None else f"{duration(step.duration_ms)}, "
+        self._sheet.line(f"{self._head()}{took}{usage(response.usage)}", "dim")
+        self._steps += 1
+        self._number = 0
+        held, self._held = self._held, []
+        for event in held:
+            self._show_event(event)
+
+    def tick(self) -> None:
+        if self._sheet.terminal:
+            now = self._now()
+            doing = f"{self._doing} {duration(int((now - self._since) * 10) * 100)}" if self._doing else ""
+            self._sheet.status(status_line(self._steps + 1, self._progress, self._limits, now - self._began, doing))
+
+    def interrupt(self) -> None:
+        self._open = ""
+        self._sheet.line(
+            f"{_INDENT}** interrupted: the run ends here; Ctrl-C again leaves without its record", "yellow"
+        )
+
+    def end(self, run: Run, exit_code: int) -> None:  # noqa: ARG002 - the ending shows it in words
+        sheet = self._sheet
+        sheet.end()
+        for step in run.steps[self._steps :]:
+            self._show_rest(step)
+        held, self._held = self._held, []
+        for event in held:
+            self._show_event(event)
+        sheet.line("")
+        style = ""
+        for line in ending(run, sheet.room):
+            if not (style == "red" and line.startswith("      ")):  # a failure in more than one line
+                style = "bold" if line.startswith("━") else "red" if line.startswith("   !!") else ""
+            sheet.line(line, style)
+        if run.stop_reason == "paused":
+            sheet.line("   It waits for an answer: bl.resume(run, answer, ...) continues with it.")
+        name = shlex.quote(str(self._record))
+        sheet.whole(f"   record {self._record}")
+        sheet.whole(f"   to look at it: boolab report {name}", "dim")
+
+
+def status_line(
+    step: int, progress: Mapping[str, int | None], limits: Mapping[str, int], seconds: float, doing: str = ""
+) -> str:
+    """Where a run stands, against its limits.
+
+    Args:
+        step: The number of the step under way.
+        progress: Its counters; missing ones are 0, None is not known.
+        limits: Its limits, by counter.
+        seconds: How long it has been going.
+        doing: What it does now.
+
+    Example:
+        >>> status_line(3, {"tool_calls": 4, "cost": 4_000}, {"steps": 20, "cost": 500_000}, 12.3, "thinking 2 s")
+        'step 3 of 20 · thinking 2 s · $0.0040 of $0.50 · 4 calls · tokens 0 in, 0 out · 12 s'
+    """
+    cost, tokens = progress.get("cost", 0), Usage(progress.get("input_tokens", 0), progress.get("output_tokens", 0))
+    spent = ("$?" if cost is None else f"${cost / 1_000_000:.4f}") if cost != 0 or "cost" in limits else ""
+    time_limit = f" of {duration(limits['elapsed'])}" if "elapsed" in limits else ""
+    parts = [
+        f"step {step}{_of(limits, 'steps')}",
+        doing,
+        f"{spent} of ${limits['cost'] / 1_000_000:,.2f}" if "cost" in limits else spent,
+        f"{progress.get('tool_calls') or 0}{_of(limits, 'tool_calls')} calls",
+        usage(tokens) + _of(limits, "tokens"),
+        f"{int(seconds)} s{time_limit}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _of(limits: Mapping[str, int], counter: str) -> str:
+    return f" of {limits[counter]:,}" if counter in limits else ""
+
+
+class _Machine(View):
+    """What the views for other programs share: why a run did not finish is one line on another stream."""
+
+    def __init__(self, stream: TextIO, errors: TextIO) -> None:
+        self._stream = stream
+        self._errors = errors
+        self._record = Path()
+
+    def begin(self, opening: Opening) -> None:
+        self._record = opening.record
+
+    def _report_why(self, run: Run) -> None:
+        if run.censored:
+            why = f": {run.error}" if run.error else f" by {run.stop.rule}" if run.stop.rule else ""
+            steps = count(run.n_steps, "step")
+            said = flat(f"boolab: the run ended with {run.stop_reason} after {steps}{why}")
+            print(f"{said}; its record is {self._record}", file=self._errors)
+
+
+class Lines(_Machine):
+    """The events as JSON, one a line; the last line names the record and the exit code.
+
+    Args:
+        stream: Where to write.
+        errors: Where to report why a run did not finish.
+    """
+
+    def event(self, event: Event) -> None:
+        self._write({"t_ms": event.t_ms, "kind": event.kind, **event.payload})
+
+    def end(self, run: Run, exit_code: int) -> None:
+        self._write({"kind": "record", "path": str(self._record), "exit_code": exit_code})
+        self._report_why(run)
+
+    def _write(self, row: Mapping[str, object]) -> None:
+        # Escaped to ASCII: texts of models may hold what terminals and UTF-8 do not accept.
+        self._stream.write(json.dumps(row, default=str) + "\n")
+        self._stream.flush()
+
+
+class LastWord(_Machine):
+    """The final answer alone.
+
+    Args:
+        stream: Where to write.
+        errors: Where to report why a run did not finish.
+    """
+
+    def end(self, run: Run, exit_code: int) -> None:  # noqa: ARG002 - the exit code is the process's own
+        if run.text:
+            print(printable(run.text), file=self._stream, flush=True)
+        self._report_why(run)

@@ -1,0 +1,274 @@
+"""The command `boolab store`: what is in a store, one of its runs or sweeps, the runs as a file, and what can go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from boolab.cli.arguments import positive
+from boolab.cli.help import Command, add_command
+from boolab.core.text import aligned, clip, count, flat, size
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from boolab.logs.save import check_suffix, save_runs
+from boolab.store.connection import path_of, reading
+from boolab.store.delete import Unwanted
+from boolab.store.select import row_of, runs_at
+from boolab.store.stored_runs import stored_runs
+from boolab.store.summary import Overview, SweepRow, overview, runs_like, stop_reasons
+from boolab.store.writer import Store
+
+_MOST: Final = 60
+"""How many characters of what a sweep is made of are shown in a list."""
+
+
+def _ls(args: Namespace) -> int:
+    found = overview(args.file)
+    print(json.dumps(_as_json(found), indent=2) if args.json else _text(args.file, found))
+    return 0
+
+
+def _show(args: Namespace) -> int:
+    sweep = next((one for one in overview(args.file).sweeps if str(one.sweep) == args.which), None)
+    print(_run(args.file, args.which) if sweep is None else _about(args.file, sweep))
+    return 0
+
+
+def _export(args: Namespace) -> int:
+    target = Path(args.target).expanduser()
+    check_suffix(target)
+    _check_sweep(args.file, args.sweep)
+    runs = stored_runs(args.file, sweep=args.sweep)
+    try:
+        save_runs(runs, target)
+    except OSError as error:
+        raise SettingError(f"{target}: {error.strerror or error}") from error
+    print(f"Wrote {count(len(runs), 'run')} to {target}")
+    return 0
+
+
+def _prune(args: Namespace) -> int:
+    unwanted = Unwanted(args.replaced, args.interrupted, args.sweep)
+    if not unwanted:
+        msg = "name what to remove: --replaced, --interrupted, --sweep N, or several of these"
+        raise SettingError(msg)
+    _check_sweep(args.file, args.sweep)
+    with Store(args.file) as store:
+        going = store.prunable(unwanted)
+        print(f"{args.file}: {count(going.runs, 'run')} with {going.steps:,} steps would be removed")
+        if going.held:
+            print(f"{count(going.held, 'run')} would stay, because runs that are kept share their steps")
+        if not going.runs and unwanted.sweep is None:
+            return 0
+        if not (args.yes or _agreed()):
+            print("boolab: nothing was removed", file=sys.stderr)
+            return 1
+        before = path_of(args.file).stat().st_size
+        store.prune(unwanted)
+        after = path_of(args.file).stat().st_size
+    print(f"Removed; the file has {size(after)} in place of {size(before)}")
+    return 0
+
+
+def _agreed() -> bool:
+    """Whether the user agrees."""
+    if not sys.stdin.isatty():
+        msg = "there is no terminal to ask on: --yes removes them"
+        raise SettingError(msg)
+    return input("Remove them? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _check_sweep(file: str, sweep: int | None) -> None:
+    known = [one.sweep for one in overview(file).sweeps]
+    if sweep is not None and sweep not in known:
+        numbers = ", ".join(map(str, known)) or "none"
+        raise SettingError(f"{file}: there is no sweep {sweep}; its sweeps: {numbers}")
+
+
+def _run(file: str, beginning: str) -> Run:
+    found = runs_like(file, beginning)
+    if beginning in found:
+        found = [beginning]
+    if len(found) != 1:
+        none = "no run's id begins like this, and no sweep has this number: see boolab store ls"
+        several = f"several runs' ids begin like this: {', '.join(found[:3])}"
+        raise SettingError(f"{file}: {beginning!r}: {several if found else none}")
+    with reading(path_of(file)) as connection:
+        return runs_at(connection, [row_of(connection, found[0])])[0]
+
+
+def _about(file: str, sweep: SweepRow) -> str:
+    lines = [_sweep_line(sweep), *(f"  {name}: {_plain(value)}" for name, value in sweep.about.items() if value)]
+    reasons = stop_reasons(file, sweep.sweep)
+    if reasons:
+        lines.append("stop reasons:")
+        lines += [f"  {line}" for line in aligned([[reason, f"{n:,}"] for reason, n in reasons.items()])]
+    return "\n".join(lines)
+
+
+def _text(file: str, found: Overview) -> str:
+    writer = ", being written now" if found.being_written else ""
+    states = ", ".join(f"{n:,} {state}" for state, n in sorted(found.states.items())) or "none"
+    lines = [f"{file}: {size(found.bytes)}, schema {found.version}{writer}", f"runs: {states}"]
+    lines += map(_sweep_line, found.sweeps)
+    if found.loose:
+        lines.append(f"of no sweep: {count(found.loose, 'run')}")
+    return "\n".join(lines)
+
+
+def _sweep_line(sweep: SweepRow) -> str:
+    when = f"begun {sweep.begun_at[:16].replace('T', ' ')} UTC"
+    when += f", done {sweep.ended_at[:16].replace('T', ' ')}" if sweep.ended_at else ", not done"
+    return f"sweep {sweep.sweep}: {sweep.finished:,} of {sweep.n_cells:,} cells finished, {when}"
+
+
+def _as_json(found: Overview) -> dict[str, object]:
+    return {"schema": 1, **found._asdict(), "sweeps": [sweep._asdict() for sweep in found.sweeps]}
+
+
+def _plain(value: object) -> str:
+    text = flat(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return clip(text, _MOST)
+
+
+# --- Arguments --------------------------------------------------------------------------------------------------------
+
+
+def _add_ls(parser: ArgumentParser) -> None:
+    _add_file(parser)
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object instead of text: schema, version, bytes, sweeps, states, loose, being_written",
+    )
+
+
+def _add_show(parser: ArgumentParser) -> None:
+    _add_file(parser)
+    parser.add_argument("which", metavar="RUN_OR_SWEEP", help="a sweep's number, or a run's id or the beginning of it")
+
+
+def _add_export(parser: ArgumentParser) -> None:
+    _add_file(parser)
+    parser.add_argument("target", metavar="TARGET", help="the file to write, .parquet or .jsonl")
+    parser.add_argument(
+        "--sweep", metavar="N", type=positive, help="only the runs of the sweep with this number (default: all runs)"
+    )
+
+
+def _add_prune(parser: ArgumentParser) -> None:
+    _add_file(parser)
+    parser.add_argument("--replaced", action="store_true", help="remove runs that were run again since")
+    parser.add_argument("--interrupted", action="store_true", help="remove runs that did not come to their end")
+    parser.add_argument(
+        "--sweep",
+        metavar="N",
+        type=positive,
+        help="remove the sweep with this number, and the runs that no other sweep has (default: none)",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _add_file(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the store, such as runs.db")
+
+
+def add(parser: ArgumentParser) -> None:
+    """Add the command's actions."""
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True, prog=parser.prog)
+    for name, (summary, command) in ACTIONS.items():
+        add_command(actions, name, summary, command)
+
+
+def _printing(action: Callable[[Namespace], int]) -> Callable[[Namespace], int]:
+    """An action that prints texts of runs, which need not fit the terminal's encoding."""
+
+    def run(args: Namespace) -> int:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace")
+        return action(args)
+
+    return run
+
+
+ACTIONS: Final = {
+    "ls": (
+        "list which sweeps a store holds, how far they are, and how many runs are in which state",
+        Command(
+            _printing(_ls),
+            _add_ls,
+            "Changes nothing; works while a sweep writes, too.",
+            """
+            examples:
+              boolab store ls runs.db
+              boolab store ls runs.db --json | jq '.sweeps[] | select(.ended_at == null)'
+            """,
+            "FILE",
+        ),
+    ),
+    "show": (
+        "show a sweep, or a run",
+        Command(
+            _printing(_show),
+            _add_show,
+            "A sweep: its settings, its progress, and why its runs ended. A run: its whole transcript, folded.",
+            """
+            examples:
+              boolab store show runs.db 1        the first sweep
+              boolab store show runs.db 3f9a     the run whose id begins like this
+            """,
+            "FILE RUN_OR_SWEEP",
+        ),
+    ),
+    "export": (
+        "write the runs of a store to a file, whatever their number",
+        Command(
+            _printing(_export),
+            _add_export,
+            "A .parquet file has a row for each step and needs pyarrow; a .jsonl file is ATIF, which other tools read "
+            "too. A file that is there is replaced.",
+            """
+            examples:
+              boolab store export runs.db runs.jsonl
+              boolab store export runs.db runs.parquet --sweep 1
+            """,
+            "FILE TARGET",
+        ),
+    ),
+    "prune": (
+        "remove runs from a store, and make its file smaller",
+        Command(
+            _printing(_prune),
+            _add_prune,
+            "Prints first what would be removed, and asks. At least one of --replaced, --interrupted and --sweep "
+            "selects it. Runs whose steps are part of runs that stay are kept.",
+            """
+            examples:
+              boolab store prune runs.db --replaced --interrupted
+              boolab store prune runs.db --sweep 1 --yes
+            """,
+            "FILE",
+        ),
+    ),
+}
+"""Each action: its summary and its command."""
+
+COMMAND: Final = Command(
+    None,
+    add,
+    "A store is the file that a sweep with store= writes. The other commands and load_runs read it like any log, also "
+    "while a sweep writes it.",
+    """
+    examples:
+      boolab store ls runs.db
+      boolab store show runs.db 1
+      boolab store export runs.db runs.parquet --sweep 1
+      boolab store prune runs.db --replaced --interrupted
+    """,
+    "ACTION ...",
+)

@@ -1,0 +1,83 @@
+"""The command `boolab whatif`: what limits would have kept and saved in recorded runs, as text or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from boolab.cli.arguments import add_logs, add_question, study_from, table_file, written
+from boolab.cli.help import Command
+
+if TYPE_CHECKING:
+    from boolab.report.study import Study
+
+MORE: Final = """
+    VALUES:
+      20          one value; without any values for any setting, all step caps,
+                  tool budgets and doom-loop thresholds that make a difference
+      2,3,4,5     several
+      1:200       a range with its end; 1:200:5 is every fifth of it
+      5,10,none   none is off
+
+    examples:
+      boolab whatif ~/.claude/projects --since 30d
+      boolab whatif runs/*.json --scope run --max-steps 1:200 --doom-loop 2,3,4,5
+      boolab whatif runs.jsonl --labels labels.csv --keep 0.9 --by agent
+      boolab whatif datasets/runs --exempt wait_for_build --json
+      boolab whatif logs/ --max-steps 5:50:5,none --max-cost 0.1,0.5 -o table.csv
+
+    --json prints one object: schema, boolab, made_at, question, data (files, runs, what was skipped and what is
+    missing), axes (by axis a row for each value and group: kept_lower and kept_upper of successes, what is spent and
+    saved_, the others off), recommendation (sentences; groups, a row each; paths, the result for each kind of limit).
+    """
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_logs(parser)
+    add_question(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, and nothing else")
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="FILE",
+        type=table_file,
+        help="write all combinations of the settings to this .csv or .parquet file, one row each (default: none is "
+        "written)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answers, and write the table."""
+    from boolab.report.text import as_json, text
+
+    study = study_from(args)
+    if args.out is not None:
+        _write_table(study, Path(args.out))
+    print(as_json(study) if args.json else text(study))
+    if args.out is not None:
+        print(f"boolab: wrote {args.out}", file=sys.stderr)
+    return 0
+
+
+def _write_table(study: Study, path: Path) -> None:
+    from boolab.counterfactuals.step_files import check_pyarrow
+    from boolab.io.csv_export import write_csv
+
+    if path.suffix == ".parquet":
+        check_pyarrow()
+    table, out = study.table(), path.expanduser()
+    written(out, lambda: table.to_parquet(out, index=False) if path.suffix == ".parquet" else write_csv(table, out))
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "Reads logs, lists what they lack, shows for each limit what it would have kept of the successes and saved of the "
+    "steps, and recommends a setting, or reports how many successes that takes. Nothing is run again and nothing is "
+    "sent anywhere.",
+    MORE,
+    "LOGS [LOGS ...]",
+)

@@ -1,0 +1,92 @@
+"""The messages of a request, and about how many tokens they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, overload
+
+from boolab.core.types import Message, Reasoning, Sentinel, Text, ToolCall, ToolResult
+
+CHARS_PER_TOKEN: Final = 4
+"""A rule of thumb for English text and code; used only where no usage tells."""
+
+
+class Context(Sequence[Message]):
+    """What is sent to a model: a head, the history from some place on, and a tail. Nothing is copied.
+
+    Args:
+        head: The messages that come first.
+        history: The run's own growing list of messages.
+        start: How many of it are left out.
+        tail: The messages that come last.
+
+    Example:
+        >>> hello, history = Message("user", (Text("Hello"),)), []
+        >>> len(Context((hello,), history, 0, (hello,)))
+        2
+    """
+
+    __slots__ = ("__weakref__", "_head", "_history", "_start", "_tail")
+
+    def __init__(
+        self, head: Sequence[Message], history: Sequence[Message], start: int, tail: Sequence[Message] = ()
+    ) -> None:
+        self._head = head
+        self._history = history
+        self._start = start
+        self._tail = tail
+
+    @overload
+    def __getitem__(self, place: int) -> Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Message]: ...
+    def __getitem__(self, place: int | slice) -> Message | list[Message]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        place = range(len(self))[place]
+        if place < len(self._head):
+            return self._head[place]
+        inside = place - len(self._head) + self._start
+        if inside < len(self._history):
+            return self._history[inside]
+        return self._tail[inside - len(self._history)]
+
+    def __len__(self) -> int:
+        return len(self._head) + max(len(self._history) - self._start, 0) + len(self._tail)
+
+    @property
+    def growing(self) -> tuple[Sequence[Message], Sequence[Message]]:
+        """The part that stays the same list and grows from request to request, and the messages after it."""
+        if self._head or self._start:
+            return self, ()
+        if isinstance(self._history, Context):
+            inner, more = self._history.growing
+            return inner, (*more, *self._tail)
+        return self._history, self._tail
+
+    @property
+    def whole(self) -> Sequence[Message]:
+        """The run's own list of messages, nothing of it left out."""
+        return self._history.whole if isinstance(self._history, Context) else self._history
+
+    def __repr__(self) -> str:
+        return f"<Context of {len(self)} messages>"
+
+
+def estimated_tokens(messages: Iterable[Message]) -> int:
+    """How many tokens messages may have, by their characters.
+
+    Example:
+        >>> estimated_tokens([Message("user", (Text("Hello, you."),))])
+        3
+    """
+    chars = 0
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, Text | Reasoning | Sentinel):
+                chars += len(part.text)
+            elif isinstance(part, ToolCall):
+                chars += len(part.name) + len(part.arguments)
+            elif isinstance(part, ToolResult):
+                chars += len(part.content)
+    return -(-chars // CHARS_PER_TOKEN)

@@ -1,0 +1,116 @@
+"""How a record ended: by itself or censored, and whether an end without a label counts as a success.
+
+These are two questions. `terminated`: would a looser limit have changed nothing? It decides between `unchanged` and
+`censored`. `proxy_success`: is an end without a label a success? An agent that ended by itself, but whose last calls
+were never executed, or whose last response was cut off, has terminated and has not succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import Run, Step
+
+FAILED_FINISH: Final = frozenset({"length", "content_filter", "error"})
+"""The finish reasons of a response that did not come to its own end, in boolab's vocabulary."""
+
+FINISHING: Final = frozenset({"attempt_completion", "complete_task", "final_answer", "finish", "submit"})
+"""Tools whose call ends the run: harnesses that have them often log no result (OpenHands logs none)."""
+
+
+def terminated(run: Run) -> bool:
+    """Whether the record ended by itself, so that it would have ended there under a looser limit too.
+
+    Args:
+        run: The run.
+
+    Returns:
+        True unless the run is censored.
+
+    Example:
+        >>> import boolab as bl
+        >>> terminated(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
+        True
+    """
+    return not run.censored
+
+
+def proxy_success(run: Run) -> bool:
+    """Whether the run counts as a success, judged without a label.
+
+    It terminated, its last step has no error and no call without a result (but for a tool in `FINISHING`, which ends a
+    run when it is called), and the finish reason of its last response is not `length`, `content_filter` or `error`. A
+    run that ended with a synthesis has its answer from there, whatever its last response was. A run without steps is
+    not a success.
+
+    Args:
+        run: The run.
+
+    Returns:
+        True if it counts as a success.
+
+    Example:
+        >>> import boolab as bl
+        >>> cut = bl.ScriptedModel([{"text": "The answer is", "finish_reason": "length"}])
+        >>> run = bl.run_sync(None, "Hello", model=cut)
+        >>> terminated(run), proxy_success(run)
+        (True, False)
+    """
+    if run.stop_reason == "synthesis":
+        return True
+    return terminated(run) and bool(run.steps) and _came_to_its_end(run.steps[-1])
+
+
+def turn_proxy_success(run: Run, steps: Sequence[Step]) -> bool:
+    """Whether one turn of a run counts as a success: a label judges the whole run, so turns have the proxy alone.
+
+    The run's last turn ends as the run does. An earlier turn was answered if its last response calls no tools, and
+    that step would count at the end of a run.
+
+    Args:
+        run: The run.
+        steps: The steps of one of its turns, in order.
+
+    Returns:
+        True if the turn counts as a success.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> turn_proxy_success(run, run.steps)
+        True
+    """
+    if not steps:
+        return False
+    last = steps[-1]
+    if last.index == run.steps[-1].index:
+        return proxy_success(run)
+    return not last.response.tool_calls and _came_to_its_end(last)
+
+
+def finished_unexecuted(run: Run) -> bool:
+    """Whether the run reports that it finished, with calls in its last response that were never executed.
+
+    Args:
+        run: The run.
+
+    Example:
+        >>> import boolab as bl
+        >>> model = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "finish_reason": "stop"}])
+        >>> finished_unexecuted(bl.run_sync(None, "Hello", model=model, policy="naive"))
+        True
+    """
+    return run.stop_reason == "finished" and bool(run.steps) and _unexecuted(run.steps[-1])
+
+
+def _came_to_its_end(step: Step) -> bool:
+    """Whether a step has no error, no call without a result, and no response that was cut off."""
+    cut_off = finish_reason(step.response.finish_reason) in FAILED_FINISH
+    return not (step.error or cut_off or _unexecuted(step))
+
+
+def _unexecuted(step: Step) -> bool:
+    """Whether a call of the step got no result, though it should have."""
+    return any(call.name not in FINISHING for call in step.dropped)

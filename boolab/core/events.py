@@ -1,0 +1,114 @@
+"""A run as a sequence of events: the same whether they are watched live or derived from the record.
+
+Kinds, with what their payload holds besides `message` and `part` (the places of a message and of a part in it):
+
+| kind                                | payload                                                           |
+|-------------------------------------|-------------------------------------------------------------------|
+| `step_start`                        | step_number, started_at                                           |
+| `delta` (live only)                 | of (text, reasoning, tool_call), text                             |
+| `reasoning`, `text`                 | chars                                                             |
+| `tool_call`                         | call_id, tool                                                     |
+| `tool_result`                       | call_id, is_error, chars                                          |
+| `dropped`                           | call_id, tool                                                     |
+| `broken`                            | step_number, error                                                |
+| `abort`, `fault`, `synthesis`       | a description; after_step                                         |
+| `subagent`                          | run_id, agent, call_id; reason (None when it begins, and then all |
+|                                     | that follows is left out), steps, calls, charged; after_step      |
+| `retry`, `throttled`                | why the model's answer takes longer; step_number, if it was in a  |
+|                                     | step: they are told at once; after_step                           |
+| `input`, `reminder`                 | the user's message, as it was or wrapped; after_step              |
+| `nudge`, `continuation`             | what the policy told the model, in words; after_step              |
+| `extension`, `continued`            | the same, or what the user said, as a cap was no end; after_step  |
+| `branch`                            | run_id (of the run whose first steps these are), step; after_step |
+| `resumed`                           | run_id (of the run that this one goes on from), step; after_step  |
+| `departed`                          | message (its number), role, recorded, came: what is not as it was |
+|                                     | recorded, or what, in words; after_step                           |
+| `grace`                             | why there is one more request; after_step                         |
+| `ask`                               | rule, value, allowed; at a call its call_id and tool; after_step  |
+| `block`, `stop_before_call`         | rule, value, call_id, tool; after_step                            |
+| `shadow`                            | rule, reason, value, where it first was true; after_step          |
+| `compaction`                        | kept_from (the first step that was not summed up), tokens (the    |
+|                                     | estimate before), what (the summary); after_step                  |
+| `sentinel`                          | sentinel (its kind), text, after_step                             |
+| `stop`                              | reason, step, rule, threshold, value, also_fired, error            |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from boolab.core.types import Event, Reasoning, Run, Step, Text, ToolCall, response_message, results_message
+
+DURING_STEP: Final = frozenset({"retry", "throttled"})
+"""Events that are emitted during a step, because they take time; `subagent` is emitted so too."""
+
+
+def start_event(message: int, step_number: int, started_at: int | None) -> Event:
+    """A step begins; its `StepStart` is part 0 of the message that it will make."""
+    payload = {"message": message, "part": 0, "step_number": step_number, "started_at": started_at}
+    return Event(started_at, "step_start", payload)
+
+
+def step_events(message: int, step: Step) -> Iterator[Event]:
+    """The events after the start: the parts of the response, the results, dropped calls and errors."""
+    start = step.start_ms or 0
+    for number, part in enumerate(response_message(step.index, step.start_ms, step.response).parts):
+        at = {"message": message, "part": number}
+        answered = start + (step.model_ms or 0)
+        # The part that is left is the `StepStart`, whose event came when the step began.
+        if isinstance(part, Reasoning):
+            yield Event(answered, "reasoning", {**at, "chars": len(part.text)})
+        elif isinstance(part, Text):
+            yield Event(answered, "text", {**at, "chars": len(part.text)})
+        elif isinstance(part, ToolCall):
+            yield Event(answered, "tool_call", {**at, "call_id": part.id, "tool": part.name})
+    end = start + (step.duration_ms or 0)
+    for call in step.dropped:
+        yield Event(end, "dropped", {"message": message, "call_id": call.id, "tool": call.name})
+    given = [result for result in step.results if result is not None]
+    for number, result in enumerate(given):
+        payload: dict[str, Any] = {"message": message + 1, "part": number, "call_id": result.call_id}
+        yield Event(end, "tool_result", payload | {"is_error": result.is_error, "chars": len(result.content)})
+    if step.error:
+        yield Event(end, "broken", {"message": message, "step_number": step.index, "error": step.error})
+
+
+def stop_event(run: Run) -> Event:
+    """The end of a run, and why."""
+    payload = run.stop._asdict() | {"also_fired": list(run.stop.also_fired), "error": run.error}
+    return Event(run.duration_ms, "stop", payload)
+
+
+def run_events(run: Run) -> list[Event]:
+    """All events of a run in order: those of its steps, the exceptional ones, and the stop.
+
+    Example:
+        >>> import boolab as bl
+        >>> [event.kind for event in run_events(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))]
+        ['step_start', 'text', 'stop']
+    """
+    events = _noted(run, 0)
+    message = len(run.prompt)
+    came_in = Counter(before for before, _ in run.inputs)
+    for step in run.steps:
+        message += came_in[step.index]
+        events.append(start_event(message, step.index, step.start_ms))
+        noted = _noted(run, step.index)
+        events.extend(event for event in noted if _is_within(event))
+        events.extend(step_events(message, step))
+        events.extend(event for event in noted if not _is_within(event))
+        message += 1 if results_message(step.results) is None else 2
+    events.append(stop_event(run))
+    return events
+
+
+def _is_within(event: Event) -> bool:
+    """Whether an exceptional event was emitted during its step, and not after it."""
+    return event.kind == "subagent" or (event.kind in DURING_STEP and "step_number" in event.payload)
+
+
+def _noted(run: Run, step: int) -> list[Event]:
+    """The exceptional events that came after that step."""
+    return [event for event in run.events if event.payload.get("after_step", len(run.steps)) == step]

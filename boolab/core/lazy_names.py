@@ -1,0 +1,93 @@
+"""Public names of a package that are imported when they are first used, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+
+def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """The `__getattr__` and the `__dir__` of a package whose stub, `__init__.pyi`, lists its public names.
+
+    The stub has a line `from module import name as name` for each. Type checkers and editors read the same list.
+
+    Args:
+        package: The package's `__name__`.
+
+    Returns:
+        The two functions. The first also gives `__all__`.
+
+    Example:
+        >>> __getattr__, __dir__ = lazy_names("boolab.models")
+        >>> __getattr__("Retry").__module__, "Retry" in __dir__()
+        ('boolab.models.remote.retry', True)
+    """
+
+    def get(name: str) -> object:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(_no_attribute(package, name))
+        homes = homes_of(package)
+        if name == "__all__":
+            return sorted(homes)
+        if name not in homes:
+            raise AttributeError(_no_attribute(package, name) + _near(package, name, homes))
+        module = import_module(homes[name])
+        # A name may be that of a module, which is an attribute of its package only once something imports it.
+        value = vars(module)[name] if name in vars(module) else import_module(f"{homes[name]}.{name}")
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get, lambda: sorted(homes_of(package))
+
+
+@functools.cache
+def homes_of(package: str) -> Mapping[str, str]:
+    """The public names of such a package, each with the module that defines it."""
+    import ast
+
+    stub = _stub_of(package)
+    nodes = ast.parse(stub.read_text()).body if stub.exists() else []
+    return {
+        alias.name: node.module
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if alias.asname
+    }
+
+
+def public_names() -> dict[str, str]:
+    """All public names, such as `run` and `models.Retry`, the shortest of each, with the full name of what it is."""
+    from boolab import errors
+
+    found = {name: f"{home}.{name}" for name, home in homes_of("boolab").items()}
+    spaces = {name: found.pop(name) for name in ("detectors", "errors", "models", "plots")}
+    for space, package in spaces.items():
+        homes = homes_of(package).items()
+        found |= {f"{space}.{name}": f"{home}.{name}" for name, home in homes if name not in found}
+    for name, value in vars(errors).items():
+        if isinstance(value, type) and issubclass(value, Exception) and name[0] != "_" and name not in found:
+            found[f"errors.{name}"] = f"boolab.errors.{name}"
+    return dict(sorted(found.items()))
+
+
+def _stub_of(package: str) -> Path:
+    return Path(__file__).parents[1].joinpath(*package.split(".")[1:], "__init__.pyi")
+
+
+def _no_attribute(package: str, name: str) -> str:
+    return f"module {package!r} has no attribute {name!r}"
+
+
+def _near(package: str, name: str, homes: Mapping[str, str]) -> str:
+    """A hint: where the name is, or the name nearest to it."""
+    from boolab.errors import near
+
+    modules = {alias: f"{home}.{alias}" for alias, home in homes.items() if package in (home, "boolab")}
+    for alias, module in modules.items():
+        if name in homes_of(module) or (alias == "errors" and hasattr(import_module(module), name)):
+            return f"; did you mean '{alias}.{name}'?"
+    return near(name, homes)

@@ -1,0 +1,213 @@
+"""Runs with those of their subagents: a family in one stream, and who started whom at which step.
+
+Where in a run its subagents were started stands in the run itself: its events of kind `subagent` name the run that was
+started and the step whose call did it, in live runs and in those of logs alike. A subagent names its parent
+(`parent_run_id`). A branch (`bl.branch`) is no subagent and has no parent: its event `branch` names the run whose
+first steps it shares, and with these steps it shares the subagents that they started.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from boolab.core.types import Run
+
+
+def each_with_subagents(runs: Iterable[Run]) -> Iterator[Run]:
+    """The runs as they come, each followed by those of its subagents that have not come already.
+
+    Args:
+        runs: Runs, from a generator too: of those that are not subagents nothing is remembered.
+    """
+    followed: set[str] = set()
+    came: set[str] = set()
+    for run in runs:
+        if run.run_id in followed:
+            continue
+        yield run
+        if run.parent_run_id is not None:
+            came.add(run.run_id)
+        for child in descendants(run):
+            if child.run_id not in came:
+                followed.add(child.run_id)
+                yield child
+
+
+def descendants(run: Run) -> Iterator[Run]:
+    """The runs of a run's subagents, each followed by those of its own."""
+    for child in run.subagents:
+        yield child
+        yield from descendants(child)
+
+
+class Start(NamedTuple):
+    """That a call started a subagent.
+
+    `step` is the number of the step that asked for the call, None where the record does not tell; `run_id` is the
+    subagent's run, None where it is not named; `agent` is "" where it is not named.
+    """
+
+    step: int | None
+    run_id: str | None
+    agent: str = ""
+
+
+def starts_of(run: Run) -> list[Start]:
+    """The subagents that a run says it has started, each once, in the order of its events.
+
+    Example:
+        >>> import boolab as bl
+        >>> starts_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
+        []
+    """
+    found: dict[object, Start] = {}
+    for number, event in enumerate(run.events):
+        if event.kind != "subagent":
+            continue
+        facts = event.payload
+        run_id, agent, step = facts.get("run_id"), facts.get("agent"), facts.get("after_step")
+        named = isinstance(run_id, str) and run_id
+        inside = type(step) is int and 1 <= step <= len(run.steps)
+        start = Start(step if inside else None, run_id if named else None, agent if isinstance(agent, str) else "")
+        found.setdefault(run_id if named else number, start)
+    return list(found.values())
+
+
+def parent_steps(runs: Iterable[Run]) -> dict[str, int]:
+    """The number of the step of its parent at which each subagent was started, by run id, as far as the parents tell.
+
+    A subagent that no run among these says that it has started is left out.
+    """
+    found: dict[str, int] = {}
+    for run in runs:
+        for step, run_id, _ in starts_of(run):
+            if run_id is not None and step is not None:
+                found.setdefault(run_id, step)
+    return found
+
+
+class Call(NamedTuple):
+    """That a step of one run started another one: the rows of both. `step` is 0 where it is not known."""
+
+    caller: int
+    step: int
+    child: int
+
+
+class Missing(NamedTuple):
+    """That a step of a run started one that is not on record. `step` is 0 and `agent` "" where it is not known."""
+
+    caller: int
+    step: int
+    agent: str
+
+
+class Kin(NamedTuple):
+    """Who among some runs started whom.
+
+    Attributes:
+        parent: For each run the row of the one that started it, or -1.
+        step: For each run the number of its parent's step that did; 0 where it has no parent, or the step is not known.
+        calls: Each call of a run that started another one of these, a branch's shared ones included.
+        missing: Each that started a run that is not among them.
+    """
+
+    parent: list[int]
+    step: list[int]
+    calls: list[Call]
+    missing: list[Missing]
+
+
+def kin_of(run_ids: Sequence[str], parent_ids: Sequence[str | None], starts: Mapping[int, Sequence[Start]]) -> Kin:
+    """Who among some runs started whom.
+
+    Args:
+        run_ids: The id of each run.
+        parent_ids: The id of the run that started it, where it is a subagent.
+        starts: What each run, by its row, says that it has started; runs that started none may be left out.
+
+    Example:
+        >>> kin = kin_of(["lead", "scout"], [None, "lead"], {0: [Start(2, "scout"), Start(3, "gone")]})
+        >>> kin.parent, kin.step, kin.missing
+        ([-1, 0], [0, 2], [Missing(caller=0, step=3, agent='')])
+    """
+    rows: dict[str, list[int]] = {}
+    for row, run_id in enumerate(run_ids):
+        rows.setdefault(run_id, []).append(row)
+    calls, missing = [], []
+    callers: dict[int, list[Call]] = {}
+    for caller, started in starts.items():
+        for step, started_id, agent in started:
+            child = _following(rows.get(started_id or "", ()), caller)
+            if child < 0:
+                missing.append(Missing(caller, step or 0, agent))
+            elif child != caller:
+                calls.append(Call(caller, step or 0, child))
+                callers.setdefault(child, []).append(calls[-1])
+    parent, at = [-1] * len(run_ids), [0] * len(run_ids)
+    for child, parent_id in enumerate(parent_ids):
+        if parent_id is None:
+            continue
+        named, by = _before(rows.get(parent_id, ()), child), callers.get(child, [])
+        one = next((call for call in by if call.caller == named), by[0] if by else None)
+        if one is None and named not in (-1, child):
+            one = Call(named, 0, child)
+            calls.append(one)
+        if one is not None:
+            parent[child], at[child] = one.caller, one.step
+    return Kin(parent, at, calls, missing)
+
+
+def _following(copies: Sequence[int], row: int) -> int:
+    """The first of some rows after this one, else the first of all; -1 if there are none."""
+    return next((copy for copy in copies if copy > row), copies[0]) if copies else -1
+
+
+def _before(copies: Sequence[int], row: int) -> int:
+    """The last of some rows before this one, else the last of all; -1 if there are none."""
+    return next((copy for copy in reversed(copies) if copy < row), copies[-1]) if copies else -1
+
+
+def homes_of(links: Iterable[tuple[str, str | None]], on_record: Collection[str]) -> dict[str, tuple[str, int]]:
+    """The family of each run that has kin: an id that all of them share, and how many they are.
+
+    Args:
+        links: Pairs of runs, of which one started the other.
+        on_record: The ids of all runs; others are left out.
+
+    Example:
+        >>> homes_of([("scout", "lead"), ("clerk", "scout"), ("orphan", "gone")], {"lead", "scout", "clerk", "orphan"})
+        {'lead': ('lead', 3), 'scout': ('lead', 3), 'clerk': ('lead', 3)}
+    """
+    above: dict[str, str] = {}
+
+    def head(run_id: str) -> str:
+        while above.setdefault(run_id, run_id) != run_id:
+            above[run_id] = run_id = above[above[run_id]]
+        return run_id
+
+    for one, other in links:
+        if other is not None and other != one and one in on_record and other in on_record:
+            above[head(one)] = head(other)
+    heads = {run_id: head(run_id) for run_id in sorted(above, key=lambda run_id: head(run_id) != run_id)}
+    sizes = Counter(heads.values())
+    return {run_id: (first, sizes[first]) for run_id, first in heads.items()}
+
+
+def roots_of(parent: Sequence[int]) -> list[int]:
+    """For each run the row of the run that its family began with: itself, where it has no parent.
+
+    Example:
+        >>> roots_of([-1, 0, 1, -1])
+        [0, 0, 0, 3]
+    """
+    roots: list[int] = []
+    for row in range(len(parent)):
+        at, seen = row, {row}
+        while parent[at] >= 0 and parent[at] not in seen:
+            at = parent[at]
+            seen.add(at)
+        roots.append(at)
+    return roots

@@ -1,0 +1,270 @@
+"""How numbers, names and tables are written as text: one place for titles, notes, labels, terminals and widgets."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Container, Iterable, Sequence
+
+WIDTH = 88  # columns of plain text
+NAME_CHARS = 32
+NO_MATH = "tex2jax_ignore mathjax_ignore"
+"""The classes of HTML in which MathJax, 2 and 3, leaves dollars alone: notebooks typeset what they show."""
+
+_FLAT_CHARS = 2_000
+_SECOND_MS = 1_000
+_MINUTE_MS = 60_000
+_KILO = 1_000
+_MILLION = 1_000_000
+_SHORT_FROM = 10_000
+_SMALL_CHANGE = 0.1
+_CONTROLS = dict.fromkeys(
+    (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "�"
+)
+"""What a text could do to a terminal: control characters, and marks that change the direction of what follows.
+
+A lone surrogate is none of them, but no terminal accepts it: see `printable`.
+"""
+
+
+# --- Untrusted text ---------------------------------------------------------------------------------------------------
+
+
+def clean(text: object) -> str:
+    r"""A text in one line, without control characters: escape sequences, line ends, reversals of direction.
+
+    Example:
+        >>> clean("red \x1b[31m text")
+        'red [31m text'
+    """
+    return " ".join("".join(c if c.isprintable() else " " if c.isspace() else "" for c in str(text)).split())
+
+
+def printable(text: str) -> str:
+    r"""A text that is safe for a terminal: without control characters other than tabs and line ends.
+
+    Example:
+        >>> printable("red: \x1b[31m\r\nend")
+        'red: �[31m\nend'
+    """
+    clean = text.replace("\r\n", "\n").translate(_CONTROLS)
+    return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
+
+
+def flat(text: str) -> str:
+    r"""The first 2,000 characters of a text on one line, safe for a terminal. Control characters become visible.
+
+    Example:
+        >>> flat("two\n  lines \x07")
+        'two lines �'
+    """
+    return " ".join(printable(" ".join(text[:_FLAT_CHARS].split())).split())
+
+
+# --- Long text --------------------------------------------------------------------------------------------------------
+
+
+def clip(text: str, most: int) -> str:
+    """A text of at most so many characters; an ellipsis stands for a missing end.
+
+    Example:
+        >>> clip("a long line", 7)
+        'a long…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shorten(text: object, most: int = NAME_CHARS) -> str:
+    """A name in one line; of a long one, both ends, because names often start alike.
+
+    Example:
+        >>> shorten("a" * 40 + "z", 9)
+        'aaaa…aaaz'
+    """
+    name = clean(text)
+    tail = (most - 1) // 2
+    return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
+
+
+def wrapped(text: str, width: int = WIDTH, first: str = "", rest: str | None = None) -> str:
+    """A paragraph in lines of at most so many characters, without control characters.
+
+    Args:
+        text: The paragraph.
+        width: The most characters of a line.
+        first: What the first line begins with.
+        rest: What the other lines begin with; by default as many spaces.
+
+    Example:
+        >>> print(wrapped("One two three.", 9, "- "))
+        - One two
+          three.
+    """
+    rest = " " * len(first) if rest is None else rest
+    lines = textwrap.wrap(clean(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def columns_of(text: str) -> int:
+    r"""How many columns of a terminal a text without control characters takes.
+
+    Example:
+        >>> columns_of("cafe"), columns_of("cafe\u0301"), columns_of("東京")
+        (4, 4, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        2 if unicodedata.east_asian_width(char) in "WF" else unicodedata.category(char) not in ("Mn", "Me", "Cf")
+        for char in text
+    )
+
+
+def aligned(
+    rows: Iterable[Sequence[str]], *, left: Container[int] = (0,), widths: Sequence[int] | None = None
+) -> list[str]:
+    """The rows of a table as lines: columns two spaces apart.
+
+    Args:
+        rows: Cells of one line each, as many in each row.
+        left: The columns that are aligned to the left; all others, which hold numbers, are aligned to the right.
+        widths: How wide each column is, in columns of a terminal; by default as wide as its widest cell.
+
+    Example:
+        >>> aligned([["", "runs"], ["codex", "12"]])
+        ['       runs', 'codex    12']
+    """
+    table = [list(row) for row in rows]
+    if widths is None:
+        widths = [max(map(columns_of, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for row in table:
+        cells = []
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - columns_of(cell))
+            cells.append(cell + space if place in left else space + cell)
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def count(n: int, noun: str, plural: str = "") -> str:
+    """A number of things. `plural` is for nouns that take more than an s.
+
+    Example:
+        >>> count(1, "run"), count(1200, "run"), count(2, "success", "successes")
+        ('1 run', '1,200 runs', '2 successes')
+    """
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
+
+def all_of(n: int, noun: str) -> str:
+    """The beginning of a title about all of them.
+
+    Example:
+        >>> all_of(1, "run"), all_of(2, "run"), all_of(3, "run")
+        ('The one run', 'Both runs', 'All 3 runs')
+    """
+    return {1: f"The one {noun}", 2: f"Both {noun}s"}.get(n, f"All {n:,} {noun}s")
+
+
+def span(low: float, high: float) -> str:
+    """A number with its bounds.
+
+    Example:
+        >>> span(21, 21), span(17, 18)
+        ('21', '17-18')
+    """
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
+
+
+def number(value: float) -> str:
+    """A number, with one decimal where it is not whole."""
+    return f"{int(value):,}" if value == int(value) else f"{value:,.1f}"
+
+
+def short_number(n: int) -> str:
+    """A large number in thousands or millions.
+
+    Example:
+        >>> short_number(9_999), short_number(12_345), short_number(19_200_000)
+        ('9,999', '12.3k', '19.2M')
+    """
+    if n < _SHORT_FROM:
+        return f"{n:,}"
+    return f"{n / 1e3:.1f}k" if n < _MILLION else f"{n / 1e6:.1f}M"
+
+
+def money(dollars: float) -> str:
+    """Dollars in cents, less than ten cents in hundredths of them.
+
+    Example:
+        >>> money(0.0314), money(5)
+        ('$0.0314', '$5.00')
+    """
+    return f"${dollars:.4f}" if 0 < dollars < _SMALL_CHANGE else f"${dollars:.2f}"
+
+
+def percent(share: float) -> str:
+    """A share in percent, with a decimal where it is close to an end.
+
+    Example:
+        >>> percent(0.421), percent(0.9961), percent(1.0)
+        ('42%', '99.6%', '100%')
+    """
+    in_the_middle = 0.1 <= share <= 0.9  # noqa: PLR2004 - where a decimal adds nothing
+    return f"{share:.0%}" if in_the_middle or share in (0, 1) else f"{share:.1%}"
+
+
+def whole_percent(part: float, base: float) -> str:
+    """A share in whole percent: 100% only for all of it, and 0% only for nothing.
+
+    Example:
+        >>> whole_percent(999, 1000), whole_percent(1, 1000), whole_percent(3, 4)
+        ('99%', '1%', '75%')
+    """
+    share = 100 * part / base
+    return f"{min(max(round(share), 1), 99) if 0 < share < 100 else round(share)}%"  # noqa: PLR2004 - all of it
+
+
+def level(share: float) -> str:
+    """A share that the user gave, in percent: one decimal, more only where it would read as 0% or 100%.
+
+    Example:
+        >>> level(0.95), level(187 / 190), level(0.9995)
+        ('95%', '98.4%', '99.95%')
+    """
+    texts = (f"{100 * share:.{digits}f}".rstrip("0").rstrip(".") for digits in range(1, 17))
+    return next((text for text in texts if share in (0, 1) or text not in ("0", "100")), "100") + "%"
+
+
+def duration(ms: int) -> str:
+    """Milliseconds in the largest units that matter.
+
+    Example:
+        >>> [duration(ms) for ms in (450, 2_340, 61_000, 5_400_000)]
+        ['450 ms', '2.3 s', '1 min 1 s', '1 h 30 min']
+    """
+    if ms < _SECOND_MS:
+        return f"{ms} ms"
+    if ms < _MINUTE_MS:
+        return f"{ms / _SECOND_MS:.1f} s"
+    minutes, seconds = divmod(ms // _SECOND_MS, 60)
+    hours, left = divmod(minutes, 60)
+    return f"{hours:,} h {left} min" if hours else f"{minutes} min {seconds} s"
+
+
+def size(n: float) -> str:
+    """A number of bytes.
+
+    Example:
+        >>> size(900), size(1_976_708)
+        ('900 B', '2.0 MB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if n < _KILO:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= _KILO
+    return f"{n:.1f} GB"

@@ -1,0 +1,326 @@
+"""A run as text to read: what `print(run)` shows.
+
+Long texts are folded, equal steps in a row are printed once, and unknown values are `?`. The records import this
+module to print themselves, so it imports them for type checkers only.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from boolab.core.text import clip, count, duration, flat, printable
+
+if TYPE_CHECKING:
+    from boolab.core.types import Event, Message, Response, Run, Step, ToolResult, Usage
+
+WIDTH: Final = 100
+_LINES: Final = 6
+_THOUGHTS: Final = 2
+_PROMPT: Final = 4
+_FOLD: Final = 3
+"""More equal steps in a row than these are printed once."""
+_ELSEWHERE: Final = ("sentinel", "synthesis", "stop")
+"""Events that the end of the text shows."""
+_AS_MESSAGES: Final = ("input", "reminder", "nudge", "continuation", "extension", "continued")
+"""Events that are shown as messages."""
+_PLACES: Final = ("after_step", "call_id", "step_number")
+"""Facts of events that are clear from their place."""
+
+
+def transcript(run: Run) -> str:
+    """The whole run, folded."""
+    return "\n".join(_single(line).rstrip() for line in _run(run))
+
+
+def _run(run: Run) -> Iterator[str]:
+    yield from _header(run)
+    between: dict[int, list[Message]] = {1: [message for message in run.prompt if message.text]}
+    for before, message in run.inputs:
+        between.setdefault(before, []).append(message)
+    kinds: dict[tuple[int, str], str] = {}
+    happened: dict[int, list[Event]] = {}
+    for event in run.events:
+        after = event.payload.get("after_step", len(run.steps))
+        if event.kind in _AS_MESSAGES:
+            kinds[after + 1, event.payload.get("what", "")] = event.kind
+        elif event.kind not in _ELSEWHERE:
+            happened.setdefault(after, []).append(event)
+    many = len({step.turn for step in run.steps}) > 1
+    turn = 0
+    yield from happenings(happened.get(0, ()))
+    for steps in _groups(run.steps, between, happened):
+        opens = many and steps[0].turn != turn
+        turn = steps[0].turn
+        rule = f"── turn {turn} ".ljust(WIDTH, "─") if opens else ""
+        yield from _messages(between.pop(steps[0].index, []), rule, _kinds_at(steps[0].index, kinds))
+        yield ""
+        yield from _step(steps[0])
+        if len(steps) > 1:
+            calls = "call" if len(steps[0].results) == 1 else "calls"
+            yield f"    ⋮  the same {calls} {len(steps) - 1:,} times more, steps {steps[1].index}-{steps[-1].index}"
+        yield from happenings(happened.get(steps[-1].index, ()))
+    for before, messages in between.items():
+        yield from _messages(messages, "", _kinds_at(before, kinds))
+    yield ""
+    yield from ending(run)
+
+
+def _header(run: Run) -> Iterator[str]:
+    yield f"━━ run {run.run_id} ".ljust(WIDTH, "━")
+    facts = [
+        ("agent", run.agent),
+        ("model", run.model),
+        ("policy", run.policy),
+        ("source", run.source),
+        ("parent", run.parent_run_id),
+        ("seed", run.seed),
+        ("success", "?" if run.success is None else "yes" if run.success else "no"),
+        ("started", run.started_at and f"{run.started_at:%Y-%m-%d %H:%M:%S %Z}"),
+    ]
+    line = ""
+    for said in (flat(f"{name} {value}") for name, value in facts if value not in (None, "")):
+        if line and len(line) + len(said) + 3 > WIDTH:
+            yield clip(line, WIDTH)
+            line = ""
+        line += f"   {said}" if line else said
+    yield clip(line, WIDTH)
+    if run.task and run.task not in (flat(message.text) for message in run.prompt):
+        yield from folded(flat(f"task {run.task}"), 2, "")
+    limits = [limit_in_words(name, value) for name, value in run.limits.items()]
+    settings = [f"{name}={value}" for name, value in run.settings.items()]
+    for name, values in (("limits", limits), ("settings", settings)):
+        if values:
+            yield from folded(flat(f"{name} {', '.join(values)}"), 2, "")
+
+
+def limit_in_words(name: str, value: int) -> str:
+    """A limit in common units.
+
+    Example:
+        >>> limit_in_words("steps", 20), limit_in_words("cost", 500_000), limit_in_words("elapsed", 90_000)
+        ('steps 20', 'cost $0.50', 'elapsed 90 s')
+    """
+    if name == "cost":
+        return f"cost ${value / 1_000_000:,.2f}"
+    return f"elapsed {value / 1000:,.10g} s" if name == "elapsed" else f"{name} {value:,}"
+
+
+def _kinds_at(step: int, kinds: Mapping[tuple[int, str], str]) -> dict[str, str]:
+    """What kind of message each text before a step is, where an event tells."""
+    return {text: kind for (before, text), kind in kinds.items() if before == step}
+
+
+def _messages(messages: Sequence[Message], turn: str, kinds: Mapping[str, str]) -> Iterator[str]:
+    """Messages that came in together; a turn opens with the last of them."""
+    for message in messages[:-1] if turn else messages:
+        yield from _message(message, "" if message is messages[0] else None, kinds)
+    if turn:
+        yield ""
+        yield turn
+    for message in messages[-1:] if turn else ():
+        yield from _message(message, None, kinds)
+
+
+def _message(message: Message, above: str | None, kinds: Mapping[str, str]) -> Iterator[str]:
+    if above is not None:
+        yield above
+    mark = "  user │ " if message.role == "user" else f"{message.role:>6} │ "
+    kind = kinds.get(message.text, "input")
+    text = message.text if kind == "input" else f"[{kind}] {message.text}"
+    yield from folded(text, _PROMPT, mark, f"{'│':>{len(mark) - 1}} ")
+
+
+def _step(step: Step) -> Iterator[str]:
+    response = step.response
+    when = "" if step.start_ms is None else f" at {duration(step.start_ms)}"
+    took = "" if step.duration_ms is None else f", took {duration(step.duration_ms)}"
+    yield f"{step.index:>3}.{when}{took}{', ' if when else '  '}{usage(response.usage)}{_finish(response)}"
+    if response.reasoning:
+        yield from folded(response.reasoning, _THOUGHTS, "     ~ ")
+    if response.text:
+        yield from folded(response.text, _LINES, "     ")
+    for call, result in zip(response.tool_calls, step.results, strict=False):
+        yield clip(f"     -> {flat(call.name)} {flat(call.arguments)}", WIDTH)
+        yield clip(f"     <- {result_in_words(result)}", WIDTH)
+    if step.error:
+        yield clip(f"     !! {flat(step.error)}", WIDTH)
+
+
+def _finish(response: Response) -> str:
+    expected = "tool_calls" if response.tool_calls else "stop"
+    if response.finish_reason in (None, expected):
+        return ""
+    native = response.native_finish_reason
+    own = f" ({flat(native)})" if native not in (None, response.finish_reason) else ""
+    return f", ended by {response.finish_reason}{own}"
+
+
+def result_in_words(result: ToolResult | None) -> str:
+    """The result of a call on one line: whether it failed, how long it took, and the start of its text."""
+    if result is None:
+        return "dropped, never executed"
+    status = {True: "error", False: "ok", None: "?"}[result.is_error]
+    broken = ", arguments were no JSON" if result.parse_error else ""
+    took = "" if result.duration_ms is None else f" in {duration(result.duration_ms)}"
+    shown = flat(result.content)
+    return f"{status}{broken} {count(len(result.content), 'char')}{took}{': ' + shown if shown else ''}"
+
+
+def happenings(events: Iterable[Event], width: int = WIDTH) -> Iterator[str]:
+    """Exceptional events, a line each: retries, nudges, compactions, and how subagents ended."""
+    for event in events:
+        if event.kind == "subagent":
+            yield from _subagent(event.payload, width)
+            continue
+        if event.kind == "retry":
+            yield clip(f"     ** {_retry(event.payload)}", width)
+            continue
+        said = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _PLACES)
+        yield clip(f"     ** {event.kind}{': ' if said else ''}{flat(said)}", width)
+
+
+def _subagent(facts: Mapping[str, Any], width: int) -> Iterator[str]:
+    """How a subagent ended; its start is not shown."""
+    if facts["reason"] is not None:
+        made = f"{count(facts['steps'], 'step')}, {count(facts['calls'], 'call')}"
+        yield clip(f"     => subagent {flat(facts['agent'])}: {facts['reason']}, {made}, run {facts['run_id']}", width)
+
+
+def _retry(facts: Mapping[str, Any]) -> str:
+    """A failed attempt, and what followed. Events of logs may lack any of the facts."""
+    wait = facts.get("wait_ms")
+    again = f", again after {duration(wait)}" if isinstance(wait, int) else ""
+    return flat(f"attempt {facts.get('attempt', '?')} failed{again}: {facts.get('what', '?')}")
+
+
+def _fact(name: str, value: object) -> str:
+    return str(value) if name == "what" else f"{name} {'?' if value is None else value}"
+
+
+def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
+    """How a run ended, and its totals: the last lines of its transcript."""
+    if run.wrap_up is not None:
+        spent = usage(run.wrap_up.response.usage) if run.wrap_up.response is not None else "not asked"
+        why = f" ({run.wrap_up.fault})" if run.wrap_up.fault else ""
+        yield f"     wrap-up, {spent if run.wrap_up.asked else 'not asked'}{why}"
+        if run.sentinel is None or run.wrap_up.text != run.sentinel.text:
+            yield from folded(run.wrap_up.text, _LINES, "     ", width=width)
+    if run.synthesis is not None:
+        yield "     synthesis"
+        yield from folded(run.synthesis, _LINES, "     ", width=width)
+    if run.sentinel is not None:
+        yield from folded(run.sentinel.text, 2, f"     [{run.sentinel.kind}] ", "     ", width=width)
+    stop = run.stop
+    rule = f" by {stop.rule}" if stop.rule else ""
+    value = f", {stop.value:,} of {stop.threshold:,}" if None not in (stop.value, stop.threshold) else ""
+    also = f", also {', '.join(stop.also_fired)}" if stop.also_fired else ""
+    yield f"━━ {stop.reason}{rule} after step {stop.step}{value}{also} ".ljust(width, "━")
+    results = [result for step in run.steps for result in step.results]
+    given = [result for result in results if result is not None]
+    unknown = sum(result.is_error is None for result in given)
+    counts = [
+        count(len(run.steps), "step"),
+        count(len(given), "call"),
+        count(sum(result.is_error is True for result in given), "error") + (f" (? {unknown:,})" if unknown else ""),
+        f"{len(results) - len(given):,} dropped" if len(given) < len(results) else "",
+        _total(run),
+        "time ?" if run.duration_ms is None else duration(run.duration_ms),
+    ]
+    yield "   " + "   ".join(part for part in counts if part)
+    if run.error:
+        yield from folded(run.error, 3, "   !! ", width=width)
+
+
+def _total(run: Run) -> str:
+    """The sum of all usage in a few words, unknown where any of it is."""
+    each = [*(step.response.usage for step in run.steps), *run.outside]
+    names = ("input_tokens", "output_tokens", "cached_tokens", "cost")
+    return _usage(*(_sum([getattr(one, name) for one in each]) for name in names))
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def usage(used: Usage) -> str:
+    """Tokens and money in a few words; `?` for what is not known."""
+    return _usage(used.input_tokens, used.output_tokens, used.cached_tokens, used.cost)
+
+
+def _usage(sent: int | None, made: int | None, cached: int | None, cost: int | None) -> str:
+    if sent is None and made is None:
+        tokens = "tokens ?"
+    else:
+        tokens = f"tokens {_number(sent)}{f' ({cached:,} cached)' if cached else ''} in, {_number(made)} out"
+    return tokens if cost is None else f"{tokens}, ${cost / 1_000_000:.4f}"
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else f"{value:,}"
+
+
+def _groups(steps: Sequence[Step], between: Collection[int], happened: Collection[int]) -> Iterator[list[Step]]:
+    """The steps; equal ones in a row together, if there are enough of them."""
+    row: list[Step] = []
+    for step in steps:
+        apart = step.index in between or (row and row[-1].index in happened)
+        if row and not apart and step.turn == row[0].turn and _face(step) is not None and _face(step) == _face(row[0]):
+            row.append(step)
+            continue
+        yield from _folded_row(row)
+        row = [step]
+    yield from _folded_row(row)
+
+
+def _folded_row(row: list[Step]) -> Iterator[list[Step]]:
+    if len(row) > _FOLD:
+        yield row
+    else:
+        for step in row:
+            yield [step]
+
+
+def _face(step: Step) -> object:
+    """What makes two steps look the same: their calls, and how the results looked."""
+    if not step.results or step.error:
+        return None
+    calls = tuple((call.name, call.arguments) for call in step.response.tool_calls)
+    return calls, tuple(result and (result.is_error, result.content) for result in step.results)
+
+
+def _single(line: str) -> str:
+    """A line that is one, whatever stands in the names, rules and reasons that came with a log."""
+    return printable(line).replace("\n", " ")
+
+
+def folded(text: str, most: int, first: str, rest: str | None = None, width: int = WIDTH) -> Iterator[str]:
+    """The first lines of a text, and how many more there are.
+
+    Args:
+        text: The text.
+        most: How many lines are shown.
+        first: What the first line begins with.
+        rest: What the others begin with; by default as many spaces.
+        width: How long a line may be.
+
+    Example:
+        >>> list(folded("one two three", 1, "> ", width=7))
+        ['> one', '  … 2 more lines']
+    """
+    rest = " " * len(first) if rest is None else rest
+    room = max(width - max(len(first), len(rest)), 1)
+    lines = [
+        part
+        for line in text[: 40 * WIDTH].splitlines()
+        if line.strip()
+        for part in textwrap.wrap(printable(line), room, tabsize=4)
+    ]
+    hidden = sum(1 for line in text[40 * WIDTH :].splitlines() if line.strip())
+    shown = lines if len(lines) + hidden <= most + 1 else lines[:most]
+    for number, line in enumerate(shown):
+        yield (first if number == 0 else rest) + line
+    if len(shown) < len(lines) + hidden:
+        yield f"{rest}… {count(len(lines) + hidden - len(shown), 'more line')}"

@@ -1,0 +1,375 @@
+"""Grids of settings: the axes that `counterfactual` knows, and the thresholds on them.
+
+| axis and column | stop reason    | counter       | unit    |
+|-----------------|----------------|---------------|---------|
+| `max_steps`     | `step_cap`     | steps         | steps   |
+| `tool_budget`   | `tool_budget`  | tool_calls    | calls   |
+| `doom_loop`     | `doom_loop`    | repeat_streak | calls   |
+| `error_streak`  | `error_streak` | error_streak  | calls   |
+| `max_tokens`    | `token_budget` | tokens        | tokens  |
+| `max_cost`      | `cost_budget`  | cost          | dollars |
+| `max_time`      | `time_budget`  | elapsed       | seconds |
+
+A value of None is *off*, and so is an axis that is not in the grid. An axis holds for every agent, each on its own
+counters. `max_steps@scout` holds for the runs of the agent `scout` alone, in the place of `max_steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from boolab.core.types import Identities, StopReason
+from boolab.counterfactuals.interventions import speaks
+from boolab.counterfactuals.policy_thresholds import AXIS_OF, NEVER, Limit, check_identified, own_limits, thresholds_of
+from boolab.counterfactuals.step_table import Ints
+from boolab.errors import SettingError, near
+from boolab.frames.dtypes import Cell, is_missing
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy
+from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens
+from boolab.rules.catalog import tool_budget as budget
+from boolab.rules.detector import Detector
+from boolab.rules.stop import StopRule, Threshold
+
+Grid: TypeAlias = Mapping[str, Iterable[Any]]
+
+_ORDER: Final = ("max_steps", "doom_loop", "tool_budget", "error_streak", "max_tokens", "max_cost", "max_time")
+_MAX_SETTINGS: Final = 5_000_000
+_MAX_TABLE: Final = 4_000_000
+_MAX_THRESHOLD: Final = 1 << 61
+MOST_AXES: Final = 12
+"""How many axes there can be at once: their places at a boundary, or a response, are distinguished by four bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridAxis:
+    """One setting and its values, from tight to loose.
+
+    Attributes:
+        name: Its key in the grid.
+        rules: The rule of each value that is not off, in order.
+        values: The values, in the user's units; None, if it is there, comes last.
+        ahead: 1 if the policy changes the request of the last step under the cap, so that a recording shows nothing
+            from the boundary before that step on; else 0.
+        responses: Likewise, the rule of each value that is asked at the response, before its calls are executed; none
+            if there are no such rules.
+        goes_on: Whether the turn goes on all the same after such a stop, in a way that a recording does not show.
+        alone: Whether it is asked after all others at its place, so that it is never true beside one.
+        plain_zero: Whether a cap of 0 is one like any other, and the model is never asked.
+        agent: The agent whose runs alone it holds for; "" for all of them.
+        but_for: The agents that have an axis of this name of their own.
+    """
+
+    name: str
+    rules: tuple[Threshold, ...]
+    values: tuple[Any, ...]
+    ahead: int = 0
+    responses: tuple[Threshold, ...] = ()
+    goes_on: bool = False
+    alone: bool = False
+    plain_zero: bool = False
+    agent: str = ""
+    but_for: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What the grid calls it."""
+        return f"{self.name}@{self.agent}" if self.agent else self.name
+
+    @property
+    def column(self) -> str:
+        """Its column in tables."""
+        return f"{self.name}@{self.agent}" if self.agent else self.name
+
+    def holds_for(self, agents: Iterable[str]) -> list[bool]:
+        """Whether it holds for the runs of each of these agents."""
+        return [agent == self.agent if self.agent else agent not in self.but_for for agent in agents]
+
+    @property
+    def reason(self) -> StopReason:
+        """The stop reason of its rules."""
+        return next((rule.reason for rule in (*self.rules, *self.responses)), "step_cap")
+
+    @property
+    def counter(self) -> str:
+        """The counter that its rules read."""
+        return self.rules[0].counter if self.rules else "steps"
+
+    @property
+    def size(self) -> int:
+        """How many values are not off at the boundary."""
+        return len(self.rules)
+
+    @property
+    def at_response(self) -> GridAxis | None:
+        """The axis as it is asked at the response; None if it is not."""
+        if not self.responses:
+            return None
+        return GridAxis(self.name, self.responses, self.values, agent=self.agent, but_for=self.but_for)
+
+    @property
+    def text_only(self) -> bool:
+        """Whether the tightest value is a cap of 0: one answer without tools, which no recording with tools holds."""
+        return self.name == "max_steps" and bool(self.rules) and self.rules[0].threshold == 0 and not self.plain_zero
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether the model is asked in another way from its stops on, or from the boundary before."""
+        return bool(self.ahead) or self.goes_on
+
+    def reached(self, counts: Ints) -> Ints:
+        """How many of the thresholds each count has reached; none, where it is unknown."""
+        thresholds = np.array([rule.threshold - self.ahead for rule in self.rules], dtype=np.int64)
+        top = int(thresholds[-1]) if self.size else 0
+        if not 0 <= top < _MAX_TABLE:
+            return np.where(counts < 0, 0, np.searchsorted(thresholds, counts, side="right"))
+        table = np.searchsorted(thresholds, np.arange(top + 1), side="right")
+        reached: Ints = table.take(counts, mode="clip")
+        if len(counts) and counts.min() < 0:
+            reached[counts < 0] = 0
+        return reached
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A grid, checked.
+
+    Attributes:
+        axes: Its axes in order of precedence, and one of a single value for each further limit of its policy.
+        named: The names of its axes in the order in which the user named them.
+        policy: The policy that it is evaluated under, if there is one with more limits and guards than the axes.
+    """
+
+    axes: tuple[GridAxis, ...]
+    named: tuple[str, ...]
+    policy: Policy | None = None
+
+    @property
+    def count(self) -> int:
+        """How many settings there are."""
+        return prod(len(axis.values) for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each axis has, off included whether it was asked for or not."""
+        return tuple(axis.size + 1 for axis in self.axes)
+
+    @property
+    def asks_responses(self) -> bool:
+        """Whether a limit is asked at the response."""
+        return any(axis.responses for axis in self.axes)
+
+    @property
+    def plain(self) -> bool:
+        """Whether all limits are evaluated at boundaries, and nothing happens but their stops: what aggregates take."""
+        wide = self.intervenes or self.asks_responses or bool(self.agents)
+        return bool(self.axes) and not wide and not any(axis.goes_on for axis in self.axes)
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents that have an axis of their own."""
+        return [*dict.fromkeys(axis.agent for axis in self.axes if axis.agent)]
+
+    @property
+    def silent(self) -> bool:
+        """Whether no stop changes a request before it, so that what is saved is certain."""
+        return not self.intervenes and not any(axis.open_ended or axis.text_only for axis in self.axes)
+
+    @property
+    def intervenes(self) -> bool:
+        """Whether the policy may send the model messages during a turn, or act on its calls."""
+        return self.policy is not None and speaks(self.policy)
+
+    def detectors(self) -> tuple[Detector, ...]:
+        """What must be watched."""
+        watched = (rule.detector for axis in self.axes for rule in (*axis.rules[:1], *axis.responses[:1]))
+        return tuple(detector for detector in watched if detector is not None)
+
+
+def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identities | None = None) -> Settings:
+    """The settings of a grid.
+
+    Args:
+        grid: The values of each axis, by name; `name@agent` for the runs of one agent alone.
+        policy: Whose order of precedence and identity hold. Without one: cap, doom loop, budget, then the others;
+            identity canonical.
+        identity: What makes two calls the same; wins over the policy's.
+
+    Raises:
+        SettingError: if an axis or a value is not known, or there are too many settings.
+
+    Example:
+        >>> settings_of({"max_steps": [10, None], "doom_loop": [3]}).count
+        2
+    """
+    chosen = None if policy is None else get_policy(policy)
+    same: Identities = (
+        identity if identity is not None else "canonical" if chosen is None else chosen.detectors.identity
+    )
+    agents = _agents_by_axis(grid)
+    named: dict[str, list[GridAxis]] = {}
+    for name in _ORDER:
+        for agent in agents.get(name, ()):
+            axis = _axis(name, grid[f"{name}@{agent}" if agent else name], same, chosen)
+            others = () if agent else tuple(one for one in agents[name] if one)
+            named.setdefault(name, []).append(replace(axis, agent=agent, but_for=others))
+    if chosen is None:
+        axes = [axis for several in named.values() for axis in several]
+    else:
+        check_identified(chosen, named)
+        for axis in named.get("max_steps", ()):
+            for value in axis.values:
+                chosen.check({"max_steps": value})
+        own = own_limits(chosen, named, settings=False)
+        axes = _in_order(chosen, named, [_own_axis(chosen, limit) for limit in own])
+    return _checked(Settings(tuple(axes), tuple(grid), chosen))
+
+
+def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
+    """The agents that each axis of a grid is named for, "" for all of them."""
+    accepted = f"accepted: {', '.join(_ORDER)}, and each of them as name@agent for the runs of one agent"
+    if not grid:
+        msg = f"grid: it has no axes; {accepted}"
+        raise SettingError(msg)
+    found: dict[str, list[str]] = {}
+    for key in grid:
+        name, at, agent = str(key).partition("@")
+        if name not in _ORDER or (at and not agent):
+            msg = f"grid: there is no axis {key!r}{near(key, _ORDER) or f'; {accepted}'}"
+            raise SettingError(msg)
+        found.setdefault(name, []).append(agent)
+    return found
+
+
+def settings_of_policy(policy: str | Policy) -> Settings:
+    """The one setting that a policy is as it comes: its defaults (those without an agent), ceiling, guards and budgets.
+
+    Args:
+        policy: The policy, or the name of a preset.
+
+    Raises:
+        SettingError: if it is not identified by recordings; it names the axis.
+
+    Example:
+        >>> [str(axis.rules[0]) for axis in settings_of_policy("boocode").axes]
+        ['ceiling(200)', 'doom_loop(3, ordered)', 'tool_budget(50)']
+    """
+    chosen = get_policy(policy)
+    limits = list(own_limits(chosen, (), settings=True))
+    check_identified(chosen, {limit.name for limit in limits})
+    return _checked(Settings(tuple(_in_order(chosen, {}, [_own_axis(chosen, limit) for limit in limits])), (), chosen))
+
+
+def _in_order(policy: Policy, named: Mapping[str, Sequence[GridAxis]], own: Sequence[GridAxis]) -> list[GridAxis]:
+    """Axes in a policy's order of precedence: those that it does not have come after its guards."""
+    order = list(policy.order if "guards" in policy.order else (*policy.order, "guards"))
+    order = [AXIS_OF.get(name, name) for name in order]
+    order += [name for name in _ORDER if name not in order]
+    axes = [axis for name in order for axis in (*named.get(name, ()), *_called(own, name))]
+    # What comes before the last step is asked before its request is changed.
+    return sorted(axes, key=lambda axis: axis.ahead)
+
+
+def _called(own: Sequence[GridAxis], name: str) -> list[GridAxis]:
+    return [axis for axis in own if axis.name == name]
+
+
+def _checked(settings: Settings) -> Settings:
+    if settings.count > _MAX_SETTINGS:
+        msg = f"grid: {settings.count:,} settings are too many; expected at most {_MAX_SETTINGS:,}"
+        raise SettingError(msg)
+    if len(settings.axes) > MOST_AXES:
+        msg = f"{len(settings.axes)} limits are too many to ask at once; expected at most {MOST_AXES}"
+        raise SettingError(msg)
+    return settings
+
+
+def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
+    """The axis of one value that a further limit of a policy is."""
+    name, value = AXIS_OF.get(limit.name, limit.name), (limit.rule.threshold,)
+    if limit.place == "response":
+        return GridAxis(name, (), value, responses=(limit.rule,), alone=limit.alone)
+    ahead = _ahead(policy, name) if limit.closes else 0
+    return GridAxis(name, (limit.rule,), value, ahead, goes_on=_goes_on(policy, name), plain_zero=True)
+
+
+def _ahead(policy: Policy, name: str) -> int:
+    """How many boundaries before its stop a cap changes a request."""
+    changes = policy.last_step.action not in ("tools", "grace") and policy.last_step.in_cap
+    return int(name == "max_steps" and (changes or policy.cap.kind == "soft"))
+
+
+def _goes_on(policy: Policy, name: str) -> bool:
+    """Whether the policy asks the model once more after a stop at that boundary."""
+    beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
+    asks_only = policy.last_step.action == "prompt" or policy.cap.kind == "soft"
+    extended = policy.continues.by == "loop" and policy.continues.times != 0
+    return beyond or (name == "max_steps" and (asks_only or extended))
+
+
+def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy | None) -> GridAxis:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        msg = f"grid: {name}={values!r}: expected a list of values, such as [5, 10, None]"
+        raise SettingError(msg)
+    given = [None if is_missing(value) else value for value in values]
+    if not given:
+        msg = f"grid: {name} has no values; leave the axis out to turn it off"
+        raise SettingError(msg)
+    made = {
+        rule.threshold: (rule, value) for value in given if value is not None for rule in [_rule(name, value, identity)]
+    }
+    tight_to_loose = [made[threshold] for threshold in sorted(made)]
+    off = (None,) if None in given else ()
+    rules = tuple(rule for rule, _ in tight_to_loose)
+    all_values = (*(value for _, value in tight_to_loose), *off)
+    if policy is None or name in ("doom_loop", "error_streak"):
+        return GridAxis(name, rules, all_values, goes_on=policy is not None and _goes_on(policy, name))
+    pairs = [thresholds_of(policy, name, _as_given(rule, value)) for rule, value in tight_to_loose]
+    at_boundary, at_response = (_filled([pair[place] for pair in pairs]) for place in (0, 1))
+    ahead, goes_on = _ahead(policy, name), _goes_on(policy, name)
+    return GridAxis(
+        name, at_boundary, all_values, ahead, at_response, goes_on, plain_zero=policy.cap.zero != "text_only"
+    )
+
+
+def _as_given(rule: Threshold, value: Cell) -> Cell:
+    """A value as a policy takes it: dollars and seconds as they are, all else as the whole number that it is."""
+    return value if rule.reason in ("cost_budget", "time_budget") else rule.threshold
+
+
+def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
+    """The rules at one place, one for each value; none if there are none at all."""
+    like = next((rule for rule in rules if rule is not None), None)
+    if like is None:
+        return ()
+    return tuple(replace(like, threshold=NEVER) if rule is None else rule for rule in rules)
+
+
+def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
+    made: StopRule
+    if isinstance(value, float) and value.is_integer() and name not in ("max_cost", "max_time"):
+        value = int(value)  # a column with NA in it holds whole numbers as floats
+    if name == "max_steps":
+        made = max_steps(value)
+    elif name == "tool_budget":
+        made = budget(value)
+    elif name == "doom_loop":
+        made = doom_loop(value, identity)
+    elif name == "error_streak":
+        made = error_streak(value)
+    elif name == "max_tokens":
+        made = max_tokens(value)
+    elif name == "max_cost":
+        made = max_cost(value)
+    else:
+        made = max_time(value)
+    leaf = next(made.leaves())
+    if leaf.threshold > _MAX_THRESHOLD:
+        msg = f"grid: {name}={value!r} is too large; None is off"
+        raise SettingError(msg)
+    return leaf

@@ -1,0 +1,80 @@
+"""What a policy says to the model before the stop, held against what a recording holds.
+
+A recording under which the model was told the same at the same places says as much about a policy as one that is
+never told anything. Where the policy would have said something else, nobody knows what would have followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.core.types import Run, Step
+from boolab.frames.runs import has_boundary, turns_of
+from boolab.harness.policy import Policy
+from boolab.rules.ladder import LadderState
+
+AS_RECORDED, AT_RESPONSE, AFTERWARDS = 0, 1, 2
+"""What a policy would have done at a step: nothing else than the recording holds; acted on its calls before they were
+executed; said something, or asked in another way, before the next step."""
+_HELD_BACK: Final = ("exactly_one", "rejected")
+
+
+def speaks(policy: Policy) -> bool:
+    """Whether the policy may tell the model something in the course of a turn, or act on its calls.
+
+    Example:
+        >>> import boolab as bl
+        >>> speaks(bl.policies["boocode"]), speaks(bl.policies["openhands"])
+        (False, True)
+    """
+    return "idle" in policy.seen or any(guard.check == "call" or guard.intervenes for guard in policy.detectors.guards)
+
+
+def departures(policy: Policy, run: Run, *, turns: bool = True) -> list[int]:
+    """For each step of a run, whether the policy would have done or said something that the recording does not hold.
+
+    Where a run ends by itself is the recording's, and so is how its calls were executed.
+
+    Args:
+        policy: The policy.
+        run: The recording.
+        turns: Whether counters start anew in each turn.
+
+    Returns:
+        For each step `AS_RECORDED`, `AT_RESPONSE` or `AFTERWARDS`.
+    """
+    parts = [steps for _, steps in turns_of(run)] if turns else [list(run.steps)]
+    held: dict[int, list[str]] = {}
+    for before, message in run.inputs:
+        held.setdefault(before, []).append(message.text)
+    return [code for steps in parts for code in _of_turn(policy, run, steps, held)]
+
+
+def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, list[str]]) -> list[int]:
+    guards = [guard for guard in policy.detectors.guards if guard.check == "call" or guard.intervenes]
+    at_call = [guard for guard in guards if guard.check == "call"]
+    at_boundary = [guard for guard in guards if guard.check == "boundary"]
+    ladder = LadderState(tuple(dict.fromkeys(guard.watch for guard in guards)), at_call, at_boundary, per_turn=False)
+    codes: list[int] = []
+    for step in steps:
+        calls = () if step.broke_off else step.response.tool_calls  # what broke off was never evaluated
+        acts = any(level.action != "shadow" for level in ladder.replay_calls(step.response, range(len(calls))))
+        ladder.messages.clear()
+        ladder.apply(step)
+        follows = step is not steps[-1] or has_boundary(run, step)
+        says: list[str | None] = [text for _, text in ladder.messages]
+        if follows and _is_idle(policy, step):
+            says.append(policy.finish.idle_prompt if policy.finish.idle == "prompt" else None)
+        there = held.get(step.index + 1, [])
+        differs = follows and any(text not in there for text in says)
+        codes.append(AT_RESPONSE if acts else AFTERWARDS if differs else AS_RECORDED)
+    return codes
+
+
+def _is_idle(policy: Policy, step: Step) -> bool:
+    """Whether the policy takes the step for one that called nothing."""
+    if "idle" not in policy.seen or step.error:
+        return False
+    held_back = policy.execution.calls in _HELD_BACK or policy.execution.unknown_tools in _HELD_BACK
+    return not step.response.tool_calls or (held_back and not any(step.results))

@@ -1,0 +1,444 @@
+"""Tables with a row per step in files, Parquet or JSON Lines: whole, in batches of whole runs, or in partitions.
+
+A partition can be read by itself, on another machine too. A file of JSON Lines is one partition. A Parquet file is
+divided where its row groups begin, and a run whose rows go on in the next partition belongs to the one it begins in.
+
+pyarrow reads both formats; JSON Lines several times as fast as pandas does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.run_tree import homes_of
+from boolab.errors import RunFormatError, SettingError
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
+from boolab.frames.recording import CALL_TOOLS, PARENT, SUBAGENTS, recording_df
+from boolab.frames.tables import RUN_COLUMNS, STEP_COLUMNS
+from boolab.io.json_input import Damage, json_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+SUFFIXES: Final = (".parquet", ".jsonl")
+
+_NO_RUNS: Final = (
+    "there is no column run_id: expected a table such as bl.recording_df makes, with a row per step. If the file holds "
+    "runs, read them with bl.load_runs"
+)
+_BLOCK: Final = 4 * 2**20
+_ALL_ROWS: Final = 1 << 20
+"""How many rows are read at a time where only a few columns are wanted."""
+_END_ROWS: Final = 5_000
+"""How many rows are read at a time to find where a run ends that goes on beyond its partition."""
+_FRACTION: Final = re.compile(r"to int64, couldn't parse:\d+\.\d")
+
+
+def read_steps(path: str | Path) -> pd.DataFrame:
+    """A table of steps, such as `steps_df` or `recording_df` makes, from a file or a folder of them.
+
+    Args:
+        path: A `.parquet` file, a `.jsonl` file with one row a line (`frame.to_json(path, orient="records",
+            lines=True)`), or a folder of them.
+
+    Returns:
+        The rows, with the nullable types that boolab's frames have; columns that it does not know are typed by what is
+        in them.
+
+    Raises:
+        SettingError: if there is nothing at `path`, or pyarrow is not installed.
+        RunFormatError: if a file cannot be read.
+
+    Example:
+        >>> import boolab as bl
+        >>> import tempfile
+        >>> frame = pd.DataFrame({"run_id": ["a", "a"], "step": [1, 2], "ttft_ms": pd.array([None, 5], dtype="Int64")})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     frame.to_json(f"{folder}/steps.jsonl", orient="records", lines=True)
+        ...     bl.read_steps(f"{folder}/steps.jsonl")["ttft_ms"].tolist()
+        [<NA>, 5]
+    """
+    check_pyarrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    nullable = {**_nullable_types(), pa.string(): pd.StringDtype("pyarrow")}
+    frames: list[pd.DataFrame] = []
+    for file in _files(path):
+        with _faults(file):
+            table = _json_table(file) if file.suffix == ".jsonl" else parquet.read_table(file)
+            frames.append(table.to_pandas(types_mapper=nullable.get))
+    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+
+
+class Partition(NamedTuple):
+    """The runs that begin in a file, or in some row groups of a Parquet file.
+
+    `groups` are the first of these and the one after the last; None for the whole file. `size` is in bytes.
+    """
+
+    file: Path
+    size: int
+    groups: tuple[int, int] | None = None
+
+    def frames(self, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """The frames of its runs, some at a time: see `frames_of`."""
+        found = (
+            _batches(self.file, rows, columns)
+            if self.groups is None
+            else _runs_begun(self.file, range(*self.groups), rows, columns)
+        )
+        seen: set[Any] = set()
+        for frame in _whole_runs(found, self.file):
+            take_ids(seen, frame["run_id"].unique(), self.file)
+            yield frame
+
+
+def partitions_of(path: str | Path, rows: int) -> list[Partition]:
+    """The parts of a table, in order.
+
+    Args:
+        path: The `.parquet` or `.jsonl` file, or a folder of them.
+        rows: How many rows a part of a Parquet file has at least, if the file does not end before.
+
+    Raises:
+        SettingError: if there is nothing at `path`, or pyarrow is not installed.
+        RunFormatError: if a file cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> frame = pd.DataFrame({"run_id": ["a", "b", "b", "c"]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     frame.to_parquet(f"{folder}/steps.parquet", row_group_size=2)
+        ...     parts = partitions_of(folder, 1)
+        ...     [frame["run_id"].tolist() for part in parts for frame in part.frames(2, ["run_id"])]
+        [['a'], ['b', 'b'], ['c']]
+    """
+    return [part for file in _files(path) for part in _parts_of(file.absolute(), rows)]
+
+
+def _parts_of(file: Path, rows: int) -> Iterator[Partition]:
+    if file.suffix == ".jsonl":
+        yield Partition(file, file.stat().st_size)
+        return
+    with _faults(file), _parquet_file(file) as opened:
+        start = there = size = 0
+        for group in range(opened.num_row_groups):
+            about = opened.metadata.row_group(group)
+            there, size = there + about.num_rows, size + about.total_byte_size
+            if there >= rows or group == opened.num_row_groups - 1:
+                yield Partition(file, size, (start, group + 1))
+                start, there, size = group + 1, 0, 0
+
+
+def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """The frames in a file or a folder of them, some at a time.
+
+    Args:
+        path: The `.parquet` or `.jsonl` file, or the folder. The rows of each run must be together, and in one file.
+        rows: About how many rows to read at a time.
+        columns: Which columns to read; those that a file lacks are left out.
+
+    Yields:
+        Frames of whole runs.
+
+    Raises:
+        SettingError: if there is nothing at `path`, pyarrow is not installed, or a run's rows are not together.
+        RunFormatError: if a file cannot be read, or has no runs.
+    """
+    seen: set[Any] = set()
+    for file in _files(path):
+        for frame in _whole_runs(_batches(file, rows, columns), file):
+            take_ids(seen, frame["run_id"].unique(), file)
+            yield frame
+
+
+def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
+    """The families of the runs in a file, or a folder of them: see `boolab.core.run_tree.homes_of`."""
+    files = _files(path)
+    if not any(
+        PARENT in frame and frame[PARENT].notna().any()
+        for file in files
+        for frame in _batches(file, _ALL_ROWS, [PARENT])
+    ):
+        return {}
+    links: list[tuple[str, str | None]] = []
+    run_ids: set[str] = set()
+    for file in files:
+        for frame in _batches(file, _ALL_ROWS, ["run_id", PARENT, SUBAGENTS]):
+            ids = frame["run_id"].astype(str)
+            run_ids.update(ids)
+            for other in (name for name in (PARENT, SUBAGENTS) if name in frame):
+                some = frame[other].notna()
+                pairs = zip(ids[some], frame[other][some], strict=True)
+                links += [(one, named) for one, named in pairs] if other == PARENT else [
+                    (child, one) for one, named in pairs for child in named
+                ]  # fmt: skip
+    return homes_of(dict.fromkeys(links), run_ids)
+
+
+def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]]) -> Iterator[pd.DataFrame]:
+    """Frames of whole runs as frames of whole families: a family waits until all its runs have arrived.
+
+    Raises:
+        SettingError: if there are some at the end.
+    """
+    waiting: dict[str, list[pd.DataFrame]] = {}
+    for frame in frames:
+        ids = frame["run_id"].astype(str)
+        kin = ids.isin(homes).to_numpy() if homes else np.zeros(len(frame), dtype=bool)
+        whole = [] if kin.all() else [frame[~kin]]
+        for run_id, rows in frame[kin].groupby("run_id", sort=False) if kin.any() else ():
+            home, size = homes[str(run_id)]
+            waiting.setdefault(home, []).append(rows)
+            if len(waiting[home]) == size:
+                whole += waiting.pop(home)
+        if whole:
+            yield pd.concat(whole, ignore_index=True) if len(whole) > 1 else whole[0].reset_index(drop=True)
+    if waiting:
+        msg = (
+            f"the runs of the family of {next(iter(waiting))!r} are in several parts of the data, and no worker has "
+            "all of them: leave client out"
+        )
+        raise SettingError(msg)
+
+
+def take_ids(seen: set[Any], ids: Iterable[Any], file: Path) -> None:
+    """Add the ids of further runs.
+
+    Raises:
+        SettingError: if one is there already.
+    """
+    new = set(ids)
+    if new & seen:
+        msg = f"{file}: the rows of run {min(new & seen, key=str)!r} are not together: sort by run_id and step"
+        raise SettingError(msg)
+    seen |= new
+
+
+def has_labels(path: str | Path) -> bool:
+    """Whether any row of a file, or of a folder of them, has a success label."""
+    return any(
+        bool(frame["success"].notna().any())
+        for file in _files(path)
+        for frame in _batches(file, _ALL_ROWS, ["success"])
+        if "success" in frame
+    )
+
+
+def _files(path: str | Path) -> list[Path]:
+    """The files with tables at a path, in order.
+
+    Raises:
+        SettingError: if there are none.
+    """
+    place = Path(path).expanduser()
+    if place.is_dir():
+        files = sorted(file for file in place.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    else:
+        files = [place] if place.exists() else []
+    if not files:
+        what = "no .parquet or .jsonl file in it" if place.is_dir() else "it does not exist"
+        msg = f"{place}: {what}: expected a file with a row per step, or a folder of them"
+        raise SettingError(msg)
+    return files
+
+
+def _whole_runs(batches: Iterable[pd.DataFrame], file: Path) -> Iterator[pd.DataFrame]:
+    """The rows of one file, so that those of each run are in one frame, if they are together."""
+    kept: pd.DataFrame | None = None
+    for batch in batches:
+        if "run_id" not in batch:
+            raise RunFormatError(_NO_RUNS, path=file)
+        frame = batch if kept is None else pd.concat([kept, batch], ignore_index=True)
+        other = np.flatnonzero(frame["run_id"] != frame["run_id"].iloc[-1])
+        start = int(other[-1]) + 1 if len(other) else 0
+        if start:
+            yield frame.iloc[:start].reset_index(drop=True)
+        kept = frame.iloc[start:].reset_index(drop=True)
+    if kept is not None:
+        yield kept
+
+
+def _batches(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """The rows of one file, some at a time, without more of it in memory than that."""
+    with _faults(file):
+        if file.suffix == ".jsonl":
+            nullable = _nullable_types()
+            for batch in _json_batches(file, columns):
+                yield batch.to_pandas(types_mapper=nullable.get)
+            return
+        with _parquet_file(file) as opened:
+            yield from _parquet_batches(opened, file, rows, columns)
+
+
+def _runs_begun(file: Path, groups: range, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """The rows of the runs that begin in some row groups."""
+    with _faults(file), _parquet_file(file) as opened:
+        if "run_id" not in opened.schema_arrow.names:
+            raise RunFormatError(_NO_RUNS, path=file)
+        last = None
+        own = _parquet_batches(opened, file, rows, columns, groups)
+        for frame in _after(own, _last_run(opened, groups.start)):
+            last = frame["run_id"].iloc[-1]
+            yield frame
+        if last is not None:
+            following = range(groups.stop, opened.num_row_groups)
+            yield from _until(_parquet_batches(opened, file, _END_ROWS, columns, following), last)
+
+
+def _parquet_file(file: Path) -> parquet.ParquetFile:
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(file, pre_buffer=False)
+
+
+def _parquet_batches(
+    opened: parquet.ParquetFile, file: Path, rows: int, columns: Sequence[str], groups: Iterable[int] | None = None
+) -> Iterator[pd.DataFrame]:
+    """The rows of some row groups, or of all, some at a time."""
+    nullable = _nullable_types()
+    there = [name for name in opened.schema_arrow.names if name in columns]
+    _check_columns(opened.schema_arrow, there, file)
+    some = None if groups is None else list(groups)
+    for batch in opened.iter_batches(batch_size=rows, row_groups=some, columns=there, use_threads=False):
+        batch.validate(full=True)  # finds texts that are not UTF-8 now, not when one is used
+        if batch.num_rows:
+            yield batch.to_pandas(types_mapper=nullable.get)
+
+
+def _last_run(opened: parquet.ParquetFile, stop: int) -> object:
+    """The run of the last row before a row group; None if there is none."""
+    for group in reversed(range(stop)):
+        if opened.metadata.row_group(group).num_rows:
+            return opened.read_row_group(group, columns=["run_id"]).column(0)[-1].as_py()
+    return None
+
+
+def _after(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
+    """What follows the rows of a run that an earlier partition has."""
+    begun = False
+    for frame in frames:
+        own = 0 if begun else _first_other(frame, run_id)
+        if own < len(frame):
+            begun = True
+            yield frame.iloc[own:].reset_index(drop=True)
+
+
+def _until(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
+    """What is left of a run."""
+    for frame in frames:
+        own = _first_other(frame, run_id)
+        if own:
+            yield frame.iloc[:own]
+        if own < len(frame):
+            return
+
+
+def _first_other(frame: pd.DataFrame, run_id: object) -> int:
+    """The first row of another run than this one; the number of rows if there is none."""
+    other = (frame["run_id"] != run_id).to_numpy(dtype=bool, na_value=True)
+    return int(other.argmax()) if other.any() else len(frame)
+
+
+def _check_columns(schema: pa.Schema, names: Sequence[str], file: Path) -> None:
+    """Raise `RunFormatError` if a column occurs twice, or is nested where it should not be."""
+    import pyarrow as pa
+
+    kinds = _kinds()
+    for name in names:
+        if names.count(name) > 1:
+            raise RunFormatError(f"there are {names.count(name)} columns {name}: expected one", path=file)
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) and not (name in kinds and pa.types.is_nested(kinds[name])):
+            raise RunFormatError(f"column {name} is of {kind!s:.80}: expected plain values", path=file)
+
+
+def _json_table(file: Path) -> pa.Table:
+    from pyarrow import json
+
+    parse = json.ParseOptions(explicit_schema=_schema(_first_row(file)))
+    return json.read_json(file, json.ReadOptions(block_size=_BLOCK), parse)
+
+
+def _json_batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    from pyarrow import json
+
+    first = _first_row(file)
+    if "run_id" not in first:
+        raise RunFormatError(_NO_RUNS, path=file)
+    kinds = _kinds()
+    strange = any(name in first and name not in kinds for name in columns)
+    parse = json.ParseOptions(
+        explicit_schema=_schema([name for name in columns if name in kinds]),
+        unexpected_field_behavior="infer" if strange else "ignore",
+    )
+    for batch in json.open_json(file, json.ReadOptions(block_size=_BLOCK), parse):
+        valued = {name for name in batch.schema.names if batch.column(name).null_count < batch.num_rows}
+        yield batch.select([name for name in batch.schema.names if name in columns and name in valued | first.keys()])
+
+
+def _first_row(file: Path) -> Mapping[str, Any]:
+    row = next((row for _, row in json_lines(file, Damage(file))), None)
+    if not isinstance(row, dict):
+        msg = "it has no row: expected JSON Lines, a step a line"
+        raise RunFormatError(msg, path=file, line=1)
+    return row
+
+
+def _schema(columns: Iterable[str]) -> pa.Schema:
+    """The types of known columns: they must not depend on the first rows."""
+    import pyarrow as pa
+
+    kinds = _kinds()
+    return pa.schema([(name, kinds[name]) for name in columns if name in kinds])
+
+
+def _nullable_types() -> dict[Any, Any]:
+    """Nullable types: whole numbers stay whole numbers where a value is missing."""
+    import pyarrow as pa
+
+    return {pa.int64(): pd.Int64Dtype(), pa.float64(): pd.Float64Dtype(), pa.bool_(): pd.BooleanDtype()}
+
+
+def _kinds() -> dict[str, Any]:
+    import pyarrow as pa
+
+    types = {INT: pa.int64(), FLOAT: pa.float64(), FLAG: pa.bool_(), TEXT: pa.string()}
+    kinds = {column.name: types[column.dtype] for column in (*RUN_COLUMNS, *STEP_COLUMNS) if column.dtype in types}
+    more = {str(name): types.get(str(kind)) for name, kind in recording_df([]).dtypes.items()}
+    numbers = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
+    lists = numbers | dict.fromkeys((CALL_TOOLS, SUBAGENTS), pa.list_(pa.string()))
+    return kinds | {name: kind for name, kind in more.items() if kind is not None} | lists
+
+
+@contextmanager
+def _faults(file: Path) -> Iterator[None]:
+    """What pyarrow finds wrong with a file becomes a `RunFormatError` with its path."""
+    check_pyarrow()
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        what = "JSON Lines" if file.suffix == ".jsonl" else "Parquet"
+        msg = f"it cannot be read as {what}: {error}"
+        if _FRACTION.search(msg):
+            msg += " (an integer must be written as one: before to_json, take frame.convert_dtypes())"
+        raise RunFormatError(msg, path=file) from error
+
+
+def check_pyarrow() -> None:
+    """Raise `SettingError` if pyarrow is not installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        msg = "Parquet and tables in JSON Lines need pyarrow: pip install 'boolab[parquet]'"
+        raise SettingError(msg)

@@ -1,0 +1,152 @@
+"""`branch`: take a run up in the middle, and let it go on live under other conditions.
+
+A counterfactual asks what another limit would have done to what was said; where the run would have gone on, it cannot
+know what would have been said. A branch asks a model. What it cannot know is the world: files, servers and whatever
+else tools changed must be as they were after the step that it goes on from.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Final, Unpack
+
+from boolab.agents.agent import Agent
+from boolab.core.types import Event, Run, Step, Stop
+from boolab.engine.history import from_user
+from boolab.engine.options import BranchOptions
+from boolab.engine.plan import plan_of
+from boolab.engine.resume import ended_with, resumed
+from boolab.engine.runner import drive, setup_of
+from boolab.errors import SettingError, forgot_await
+from boolab.frames.runs import has_boundary
+from boolab.models.base import Model
+
+_IN_STEPS: Final = frozenset({"block", "branch", "departed", "stop_before_call", "subagent", "synthesis"})
+"""Events of a step, or of what led to it; others come at the boundary after it, where a branch begins."""
+_AFTER_STEPS: Final = ("the compaction failed", "the summary failed", "the score failed")
+"""How the faults begin that belong to no step."""
+
+
+async def branch(
+    run: Run,
+    at: int,
+    *,
+    model: Model,
+    message: str | None = None,
+    agent: Agent | None = None,
+    **options: Unpack[BranchOptions],
+) -> Run:
+    """Keep the first steps of a run, and go on live from there: with another model, policy, cap, tools or agent.
+
+    The kept steps and the messages between them stay as they are, the prompt too; they are counted again under the
+    rules of the branch, so that a cap that they have reached stops it at once and a streak goes on. Nothing else of
+    what the run was made with is kept: what is not given here has its default.
+
+    Args:
+        run: A run, live or loaded from any log.
+        at: How many of its steps are kept; 0 begins anew with the same prompt.
+        model: What answers from there on.
+        message: What the user says there. After a final answer it is needed, and everything counts anew, as in a new
+            turn.
+        agent: Who goes on; its prompt is not used.
+        **options: As for `run`.
+
+    Returns:
+        A record of its own that begins with the kept steps. Its event `branch` names the run (`run_id`) and the `step`
+        after which it went on; its totals include the kept steps. Subagents of kept steps are those of the old run.
+
+    Raises:
+        SettingError: if `at` is no number of steps of the run, or the run cannot go on from there: after a final answer
+            without a `message`, or from a last step that broke off, has no results, or waits for an answer.
+        asyncio.CancelledError: as `run` does.
+
+    Example:
+        >>> import boolab as bl
+        >>> import asyncio
+        >>> look = {"tool_calls": [{"name": "look"}]}
+        >>> first = bl.run_sync(None, "Look around.", model=bl.ScriptedModel([look, look, "A door."]))
+        >>> other = bl.ScriptedModel(lambda messages: "A window.")
+        >>> [step.response.text for step in asyncio.run(bl.branch(first, 2, model=other)).steps]
+        ['', '', 'A window.']
+    """
+    _check(run, at, message)
+    setup = setup_of(agent, {**options, "model": model})
+    answer = None if message is None else from_user(message)
+    turn = resumed(plan_of(setup), _first_steps(run, at), answer)
+    if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
+        msg = f"step {at} ended its turn: pass message=..., what the user says then, or branch at an earlier step"
+        raise SettingError(msg)
+    turn.record.note("branch", run_id=run.run_id, step=at)
+    record = await drive(turn)
+    return replace(record, task=run.task or record.task)  # a log may know its task by another name than its prompt
+
+
+def _check(run: object, at: object, message: object) -> None:
+    if not isinstance(run, Run):
+        raise SettingError(f"run={run!r} is no Run{forgot_await(run)}")
+    if type(at) is not int or not 0 <= at <= run.n_steps:
+        msg = f"at={at!r}: expected a number of steps to keep, from 0 to the {run.n_steps} of the run"
+        raise SettingError(msg)
+    if message is not None and (not isinstance(message, str) or not message):
+        msg = f"message={message!r}: expected what the user says, a text"
+        raise SettingError(msg)
+    if at and at == run.n_steps:
+        fault = _what_is_missing(run, run.steps[-1])
+        if fault:
+            msg = f"step {at} {fault}"
+            raise SettingError(msg)
+
+
+def _what_is_missing(run: Run, last: Step) -> str:
+    """Why a run cannot go on from its last step, in words; "" if it can."""
+    if run.stop_reason == "paused":
+        return "waits for an answer: resume the run with it, and branch from that"
+    before = f"branch at {last.index - 1} to have it done anew"
+    if last.error:
+        return f"broke off ({last.error}): {before}"
+    if run.stop_reason in ("finished", "synthesis"):
+        return f"has no results of its calls: {before}" if last.results and not any(last.results) else ""
+    return "" if has_boundary(run, last) else f"was cut short ({run.stop_reason}): {before}"
+
+
+def _first_steps(run: Run, at: int) -> Run:
+    """A record of the first steps, as it was when the last of them was complete, under an id of its own.
+
+    What came at the boundary after them comes again, as far as the new rules have it so.
+    """
+    steps = run.steps[:at]
+    events = tuple(event for event in run.events if _is_of(event, at))
+    ends = [s.start_ms + s.duration_ms for s in steps if s.start_ms is not None and s.duration_ms is not None]
+    return replace(
+        run,
+        run_id=uuid.uuid4().hex,
+        parent_run_id=None,
+        stop=Stop("paused", at),
+        steps=steps,
+        inputs=tuple(given for given in run.inputs if given.before <= at),
+        events=events,
+        compactions=tuple(compacted for compacted in run.compactions if compacted.before <= at),
+        earlier_wrap_ups=run.earlier_wrap_ups[: sum(event.kind == "continued" for event in events)],
+        duration_ms=max(ends, default=0),
+        wrap_up=None,
+        sentinel=None,
+        synthesis=None,
+        error=None,
+        subagents=(),
+        continuation=None,
+    )
+
+
+def _is_of(event: Event, at: int) -> bool:
+    """Whether an event belongs to the first steps."""
+    _, kind, facts = event
+    after = facts.get("after_step")
+    if after is None or after >= at:
+        return after == at > 0 and (
+            kind in _IN_STEPS
+            or "step_number" in facts
+            or (kind == "ask" and "call_id" in facts)
+            or (kind == "fault" and not str(facts.get("what", "")).startswith(_AFTER_STEPS))
+        )
+    return True

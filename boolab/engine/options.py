@@ -1,0 +1,251 @@
+"""What a turn is run with: the user's options, checked before a model is asked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypedDict
+
+from boolab.agents.agent import Agent
+from boolab.core.clock import Clock
+from boolab.core.surrogates import whole_message, whole_text
+from boolab.core.types import Event, Message, Run, Text, ToolCall, ToolResult
+from boolab.engine.abort import Abort
+from boolab.engine.inbox import Inbox
+from boolab.errors import SettingError
+from boolab.harness.compaction import Compaction
+from boolab.harness.policy import Policy
+from boolab.models.base import Model
+from boolab.rules.stop import StopRule
+from boolab.tools.tool import ToolSpec, as_tool, as_tools, open_tool
+from boolab.tools.workspace import BUILT_IN, pause_tools, workspace_tools
+
+Synthesis: TypeAlias = Callable[[Sequence[ToolCall], Sequence[ToolResult]], Awaitable[str | None]]
+Score: TypeAlias = Callable[[Run], bool | None]
+OnEvent: TypeAlias = Callable[[Event], object]
+Tools: TypeAlias = Sequence[ToolSpec | Callable[..., Any]]
+Task: TypeAlias = str | Sequence[Message | Mapping[str, str]]
+
+
+class Question(NamedTuple):
+    """What the user is asked: whether to go on, though a rule has counted so far; at a call, with that call.
+
+    Attributes:
+        rule: The rule that asks.
+        value: What it has counted.
+        call: The call that is held back; None at a boundary.
+
+    Example:
+        >>> import boolab as bl
+        >>> str(bl.Question("doom_loop(3, ordered)", 3).value)
+        '3'
+    """
+
+    rule: str
+    value: int
+    call: ToolCall | None = None
+
+
+Ask: TypeAlias = Callable[[Question], bool | Awaitable[bool]]
+
+
+class BranchOptions(TypedDict, total=False):
+    """The options of `run` that `branch` passes on."""
+
+    tools: Tools | None
+    root: str | Path | None
+    policy: Policy | str | None
+    stop: StopRule | None
+    score: Score | None
+    synthesis: Synthesis | None
+    abort: Abort | None
+    on_event: OnEvent | None
+    clock: Clock | None
+    seed: int | None
+    shadow: Sequence[StopRule]
+    ask: Ask | None
+    inbox: Inbox | None
+    compaction: Compaction | None
+
+
+class RunOptions(BranchOptions, total=False):
+    """The options of `run`: `run_sync`, `start` and `resume` have the same."""
+
+    model: Model | None
+
+
+class Setup(NamedTuple):
+    """What a turn is run with, as the user gave it. `resume` goes on with the same."""
+
+    agent: Agent | None
+    model: Model | None = None
+    tools: Sequence[ToolSpec | Callable[..., Any]] = ()
+    root: str | Path | None = None
+    policy: Policy | str | None = None
+    stop: StopRule | None = None
+    score: Score | None = None
+    synthesis: Synthesis | None = None
+    abort: Abort | None = None
+    on_event: OnEvent | None = None
+    clock: Clock | None = None
+    seed: int | None = None
+    shadow: Sequence[StopRule] = ()
+    ask: Ask | None = None
+    inbox: Inbox | None = None
+    compaction: Compaction | None = None
+    settings: Mapping[str, Any] = {}
+    model_name: str | None = None
+    run_id: str | None = None
+
+
+def check_setup(setup: Setup) -> None:
+    """Raise `SettingError` for options that could only fail later."""
+    agent: object = setup.agent
+    if agent is not None and not isinstance(agent, Agent):
+        msg = f"agent={agent!r} is no agent: expected a bl.Agent, such as load_agents(path)['explorer'], or None"
+        raise SettingError(msg)
+    abort: object = setup.abort
+    if abort is not None and not isinstance(abort, Abort):
+        msg = f"abort={abort!r} is no switch: expected a bl.Abort"
+        raise SettingError(msg)
+    stop: object = setup.stop
+    if stop is not None and not isinstance(stop, StopRule):
+        msg = f"stop={stop!r} is no stop rule: expected one such as bl.max_steps(20)"
+        raise SettingError(msg)
+    _check_watching(setup)
+    clock: object = setup.clock
+    if clock is not None and not callable(getattr(clock, "now", None)):
+        msg = f"clock={clock!r} is no clock: expected a boolab.core.clock.Clock, such as VirtualClock()"
+        raise SettingError(msg)
+    synthesis: object = setup.synthesis
+    if synthesis is not None and not callable(synthesis):
+        msg = f"synthesis={synthesis!r} is not accepted: expected an async function from calls and results to a text"
+        raise SettingError(msg)
+    for name in ("score", "on_event"):
+        function = getattr(setup, name)
+        if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
+            msg = f"{name}={function!r} is not accepted: expected a plain function"
+            raise SettingError(msg)
+
+
+def _check_watching(setup: Setup) -> None:
+    """Raise `SettingError` for what watches or steers a run."""
+    rules: Any = setup.shadow
+    if rules == () and setup.ask is None and setup.inbox is None and setup.compaction is None:
+        return
+    if isinstance(rules, str) or not isinstance(rules, Sequence):
+        msg = f"shadow={rules!r} is not accepted: expected a list of rules such as [bl.max_steps(20)]"
+        raise SettingError(msg)
+    for given in rules:
+        if not isinstance(given, StopRule):
+            msg = f"shadow: {given!r} is no stop rule: expected a list of rules such as bl.max_steps(20)"
+            raise SettingError(msg)
+    for name, kind in (("inbox", Inbox), ("compaction", Compaction)):
+        value = getattr(setup, name)
+        if value is not None and not isinstance(value, kind):
+            msg = f"{name}={value!r} is not accepted: expected a bl.{kind.__name__}"
+            raise SettingError(msg)
+    ask: object = setup.ask
+    if ask is not None and not callable(ask):
+        msg = f"ask={setup.ask!r} is not accepted: expected a function from a Question to True or False"
+        raise SettingError(msg)
+
+
+def model_of(setup: Setup, agent: Agent) -> Model:
+    """The model that answers: the one given, else the agent's own.
+
+    Raises:
+        SettingError: if there is none, or it is no model.
+    """
+    model = agent.model if setup.model is None else setup.model
+    if model is None or isinstance(model, str):
+        if setup.model is not None:
+            msg = f"model={model!r} is a name: pass the model itself, such as bl.OpenAIModel({model!r})"
+            raise SettingError(msg)
+        named = f" names the model {model!r}, but" if model else " has no model and"
+        msg = f"agent {agent.name!r}{named} none was given: pass model=..., such as bl.ScriptedModel([...])"
+        raise SettingError(msg)
+    given: object = model
+    if isinstance(given, type):
+        msg = f"model={model!r} is a class: expected one of its instances, such as {given.__name__}(...)"
+        raise SettingError(msg)
+    if not callable(getattr(model, "respond", None)) or not isinstance(getattr(model, "name", None), str):
+        msg = f"model={model!r} is no model: expected a `name` and `async def respond(request, emit=None)`"
+        raise SettingError(msg)
+    return model
+
+
+def offered_tools(setup: Setup) -> dict[str, ToolSpec]:
+    """The tools of a turn by name: the agent's own, and those that its names stand for.
+
+    Where neither the agent nor the run has any, those that the model brings itself are offered (`own_tools`).
+
+    Raises:
+        SettingError: if a name stands for nothing, or for two tools.
+    """
+    agent = setup.agent if setup.agent is not None else Agent("")
+    given: dict[str, ToolSpec] = {}
+    for spec in as_tools(setup.tools):
+        if given.setdefault(spec.name, spec) is not spec:
+            msg = f"tools: two tools are called {spec.name!r}"
+            raise SettingError(msg)
+    if not agent.tools:
+        model = agent.model if setup.model is None else setup.model
+        return given or {name: open_tool(name) for name in getattr(model, "own_tools", ())}
+    built_in = pause_tools() if setup.root is None else pause_tools() | workspace_tools(setup.root)
+    offered: dict[str, ToolSpec] = {}
+    for tool in agent.tools:
+        if isinstance(tool, ToolSpec):
+            spec = tool
+        elif isinstance(tool, str):
+            found = given.get(tool) or built_in.get(tool)
+            if found is None and getattr(model_of(setup, agent), "replies_to", _to_none)(tool):
+                found = open_tool(tool)
+            if found is None:
+                need = " (which needs root=...)" if tool in BUILT_IN else ""
+                msg = (
+                    f"agent {agent.name!r} lists the tool {tool!r}{need}, which nothing provides; "
+                    f"given: {', '.join(given) or 'none'}; built in: {', '.join(built_in)}"
+                )
+                raise SettingError(msg)
+            spec = found
+        else:
+            spec = as_tool(tool)
+        if spec.name in offered:
+            msg = f"agent {agent.name!r} lists the tool {spec.name!r} twice"
+            raise SettingError(msg)
+        offered[spec.name] = spec
+    return offered
+
+
+def _to_none(_tool: str) -> bool:
+    return False
+
+
+def prompt_of(agent: Agent, task: Task) -> tuple[Message, ...]:
+    """The messages before the first step: the agent's prompt, and the task.
+
+    Raises:
+        SettingError: if the task is neither a text nor a list of messages.
+    """
+    messages = [Message("system", (Text(agent.prompt),))] if agent.prompt else []
+    if isinstance(task, str):
+        return (*messages, Message("user", (Text(whole_text(task)),)))
+    given: Any = task
+    if not isinstance(given, Sequence) or isinstance(given, bytes):
+        msg = f"task={task!r} is not accepted: expected a text, or a list of messages"
+        raise SettingError(msg)
+    for item in given:
+        if isinstance(item, Message):
+            messages.append(whole_message(item))
+        elif (
+            isinstance(item, Mapping)
+            and item.get("role") in ("system", "user", "assistant")
+            and isinstance(item.get("content"), str)
+        ):
+            messages.append(Message(item["role"], (Text(whole_text(item["content"])),)))
+        else:
+            msg = f"task: {item!r} is no message; expected a text, or a list of {{'role': ..., 'content': ...}}"
+            raise SettingError(msg)
+    return tuple(messages)

@@ -1,0 +1,60 @@
+"""The types of columns, arrays of them, and texts that every table accepts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+INT: Final = "Int64"
+FLAG: Final = "boolean"
+TEXT: Final = "string[python]"
+FLOAT: Final = "Float64"
+TIME: Final = "datetime64[ms, UTC]"
+
+Cell: TypeAlias = Any
+"""A value of a table: a number, a text, a flag, None, NA or NaN."""
+Cells: TypeAlias = Any
+"""A pandas array: its stubs know no dtype that is only known at run time."""
+
+
+def cells(values: Iterable[Any] | npt.NDArray[Any] | pd.Series[Any], dtype: str) -> Cells:
+    """An array of such a dtype; None and NaN become NA."""
+    import pandas as pd
+
+    array: Callable[..., Cells] = pd.array
+    return array(values if hasattr(values, "dtype") else list(values), dtype=dtype)
+
+
+def text(values: Sequence[str | None] | npt.NDArray[Any]) -> Cells:
+    """An array of text."""
+    return cells(values, TEXT)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell has no value: None, NA, NaT or NaN.
+
+    Example:
+        >>> is_missing(None), is_missing(float("nan")), is_missing(0)
+        (True, True, False)
+    """
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, Real) and math.isnan(value))
+    )
+
+
+def well_formed(text: str) -> str:
+    """The text with `?` for each half of a surrogate pair, which neither Arrow nor a column's name can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def well_formed_cell(value: object) -> object:
+    """The same of a cell, which may be no text: then it stays as it is."""
+    return well_formed(value) if isinstance(value, str) else value

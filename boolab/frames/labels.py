@@ -1,0 +1,169 @@
+"""Success labels from elsewhere, joined to runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from boolab.frames.dtypes import Cell, is_missing
+from boolab.frames.runs import Runs, as_runs
+from boolab.io.files import read_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Key: TypeAlias = Literal["run_id", "task"]
+MAX_LABELS: Final = 64 * 2**20
+"""The largest file of labels that is read, in bytes: a million labels are some 50 MB."""
+_TRUE: Final = ("true", "yes", "1", "1.0", "success", "pass", "passed")
+_FALSE: Final = ("false", "no", "0", "0.0", "failure", "fail", "failed")
+_UNKNOWN: Final = ("", "none", "null", "na", "nan", "unknown")
+
+
+def labels_of(path: str | Path) -> tuple[Key, dict[str, bool | None]]:
+    """The labels in a file: CSV with the columns `run_id` (or `task`) and `success`; JSON with a mapping, or rows.
+
+    Returns:
+        What its keys are, and the labels by key.
+
+    Raises:
+        SettingError: if the file cannot be read, or holds something else.
+    """
+    place = Path(path).expanduser()
+    try:
+        text = read_file(place, MAX_LABELS).decode("utf-8-sig")
+        found = json.loads(text) if place.suffix.lower() == ".json" else list(csv.DictReader(text.splitlines()))
+    except (OSError, ValueError, csv.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else f"not readable as labels: {error}"
+        raise SettingError(f"{place}: {why}") from error
+    if isinstance(found, Mapping):
+        return "run_id", {str(key): _flag(value, place, str(key)) for key, value in found.items()}
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise SettingError(f"{place}: expected rows with run_id (or task) and success, or a mapping of run ids")
+    key: Key = "task" if found and "run_id" not in found[0] and "task" in found[0] else "run_id"
+    labels: dict[str, bool | None] = {}
+    for number, row in enumerate(found, 1):
+        if key not in row or "success" not in row:
+            raise SettingError(f"{place}: row {number} has no {key if key not in row else 'success'}; "
+                               "expected run_id (or task) and success")  # fmt: skip
+        name = str(row[key])
+        if name in labels:
+            raise SettingError(f"{place}: row {number} labels {name!r} a second time")
+        labels[name] = _flag(row["success"], place, name)
+    return key, labels
+
+
+def _flag(value: object, place: Path, name: str) -> bool | None:
+    text = str(value).strip().lower()
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    if text in _UNKNOWN:
+        return None
+    raise SettingError(f"{place}: the label of {name!r} is {value!r}; accepted: true, false, 1, 0, or nothing")
+
+
+Labels: TypeAlias = "Mapping[str, Any] | pd.Series[Any] | Callable[[Run], Any] | str"
+
+_NAMED: Final = 5
+
+
+def label(runs: Runs, by: Labels, *, key: Literal["run_id", "task"] = "run_id") -> list[Run]:
+    """Fill in which runs were successes.
+
+    Args:
+        runs: A run, runs, or the path of a store. They stay as they are; copies are returned.
+        by: A mapping or a Series from run ids (or tasks, see `key`) to labels; a callable that takes a run and gives
+            its label; or the name of a setting that holds it. A label is True, False, 1, 0, or None for unknown.
+        key: What the keys of a mapping are: `run_id` or `task`.
+
+    Returns:
+        The runs in their order. Those that a mapping does not name, or that lack the setting, keep what they had.
+
+    Raises:
+        SettingError: if a mapping names runs or tasks that are not there, no run has the setting, or a label is
+            another value.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> [labelled.success for labelled in bl.label(run, {run.run_id: 1})]
+        [True]
+        >>> [labelled.success for labelled in bl.label(run, lambda run: "Hi" in run.text)]
+        [True]
+    """
+    listed = as_runs(runs)
+    if isinstance(by, str):
+        return _by_setting(listed, by)
+    if callable(by):
+        return [replace(run, success=flag_of(by(run), f"of run {run.run_id}")) for run in listed]
+    if key not in ("run_id", "task"):
+        raise SettingError(f"key={key!r} is not known; accepted: run_id, task")
+    return _by_key(listed, mapping_of(by), key)
+
+
+def _by_setting(runs: list[Run], name: str) -> list[Run]:
+    if runs and not any(name in run.settings for run in runs):
+        names = sorted({name for run in runs for name in run.settings})
+        raise SettingError(f"no run has the setting {name!r}; there are: {', '.join(names) or 'none'}")
+    return [
+        replace(run, success=flag_of(run.settings[name], f"of run {run.run_id}")) if name in run.settings else run
+        for run in runs
+    ]
+
+
+def _by_key(runs: list[Run], labels: Mapping[Any, Any], key: str) -> list[Run]:
+    check_keys(labels, {getattr(run, key) for run in runs}, key)
+    return [
+        replace(run, success=flag_of(labels[value], f"of {value!r}")) if (value := getattr(run, key)) in labels else run
+        for run in runs
+    ]
+
+
+def check_keys(labels: Mapping[Any, Any], present: Container[Any], key: str) -> None:
+    """Raise `SettingError` if there are labels for what is not there."""
+    unknown = [name for name in labels if name not in present]
+    if unknown:
+        named = ", ".join(repr(name) for name in unknown[:_NAMED])
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        raise SettingError(f"labels for a {key} that no run has: {named}{more}")
+
+
+def mapping_of(by: object) -> Mapping[Any, Any]:
+    """Labels by key, from a mapping or a Series.
+
+    Raises:
+        SettingError: if it is neither, or has a key twice.
+    """
+    if isinstance(by, Mapping):
+        return by
+    index = getattr(by, "index", None)
+    to_dict = getattr(by, "to_dict", None)
+    if index is None or to_dict is None or getattr(by, "ndim", 0) != 1:
+        raise SettingError(f"labels are a mapping, a Series, a callable or a setting's name, not a {type(by).__name__}")
+    if not index.is_unique:
+        twice = index[index.duplicated()].unique()[:_NAMED]
+        raise SettingError(f"labels given more than once: {', '.join(map(repr, twice))}")
+    found: Mapping[Any, Any] = to_dict()
+    return found
+
+
+def flag_of(value: Cell, whose: str) -> bool | None:
+    """A label as True, False or None (also pandas' NA, and NaN).
+
+    Raises:
+        SettingError: if it is something else; `whose` names the run.
+    """
+    if is_missing(value):
+        return None
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    number = value.item() if hasattr(value, "item") else value
+    if isinstance(number, int | float) and number in (0, 1):
+        return bool(number)
+    raise SettingError(f"the label {whose} is {value!r}; accepted: True, False, 1, 0, None")

@@ -1,0 +1,106 @@
+"""What users pass as runs, and facts of a run that frames and counterfactuals share."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from boolab.core.run_tree import descendants, each_with_subagents
+from boolab.core.types import Run, Step
+from boolab.errors import forgot_await
+
+Runs: TypeAlias = Run | Iterable[Run] | str | Path
+"""A run, runs, or the path of a store."""
+
+
+def as_runs(runs: Runs) -> list[Run]:
+    """A list of runs, from one run, from any number of them, or from a store.
+
+    Raises:
+        TypeError: if something else than a run is among them.
+        StoreError: if a path is not that of a store.
+    """
+    listed = list(each_run(runs))
+    unchecked: list[object] = [*listed]
+    for run in unchecked:
+        if not isinstance(run, Run):
+            raise _no_run(run)
+    return listed
+
+
+def with_subagents(runs: Runs) -> list[Run]:
+    """Runs with the runs of all their subagents, parents first; each once.
+
+    Args:
+        runs: A run, runs, or the path of a store; subagents may stand among them already.
+
+    Returns:
+        One list, which the frames, `save_runs` and everything else that takes runs accepts.
+
+    Raises:
+        TypeError: if something else than a run is among them.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.with_subagents([])
+        []
+    """
+    given = as_runs(runs)
+    below = {child.run_id for run in given for child in descendants(run)}
+    return list(each_with_subagents(run for run in given if run.run_id not in below))
+
+
+def _no_run(value: object) -> TypeError:
+    return TypeError(f"expected a Run or runs, not {type(value).__name__}{forgot_await(value)}")
+
+
+def each_run(runs: Runs) -> Iterable[Run]:
+    """The runs one after the other, whatever they come from: those of a store need not fit into memory.
+
+    Raises:
+        StoreError: if a path is not that of a store.
+        TypeError: if it is a coroutine.
+    """
+    if isinstance(runs, Run):
+        return (runs,)
+    if isinstance(runs, Coroutine):
+        raise _no_run(runs)
+    if isinstance(runs, str | Path):
+        from boolab.store.stored_runs import stored_runs
+
+        return stored_runs(runs)
+    return runs
+
+
+def by_columns(by: str | Sequence[str] | None) -> list[str]:
+    """The columns that keep groups apart, each once, from one name, several or None."""
+    return [] if by is None else [by] if isinstance(by, str) else list(dict.fromkeys(by))
+
+
+def turns_of(run: Run) -> Iterator[tuple[int, list[Step]]]:
+    """The steps of a run by turn, in order; a run without steps has one turn."""
+    turns: dict[int, list[Step]] = {}
+    for step in run.steps:
+        turns.setdefault(step.turn, []).append(step)
+    yield from (turns or {1: []}).items()
+
+
+def has_boundary(run: Run, step: Step) -> bool:
+    """Whether a boundary follows the step: none exists after a final text, a pause or a synthesis."""
+    if step.index < len(run.steps):
+        answered = any(result is not None for result in step.results)
+        return run.steps[step.index].turn == step.turn or answered
+    if run.stop_reason in ("finished", "paused", "synthesis"):
+        return False
+    return sum(other.turn == step.turn for other in run.steps) <= run.stop_step
+
+
+def known_sum(values: Iterable[int | None]) -> int | None:
+    """The sum, None if one of the values is unknown."""
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

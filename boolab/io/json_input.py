@@ -1,0 +1,383 @@
+"""JSON that somebody else wrote: lines and documents, within limits, and as much of them as can be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from boolab.errors import RunFormatError
+from boolab.io.files import no_file
+
+MAX_LINE: Final = 64 * 2**20
+"""The longest line that is read, in bytes."""
+MAX_DOCUMENT: Final = 512 * 2**20
+"""The largest file that is read as one JSON document, in bytes."""
+MAX_REPORTED: Final = 10
+"""How many damaged places of a file are reported, at most."""
+_NOTHING: Final = object()
+_BLOCK: Final = 2**20
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    # The backslashes before it, because only the odd one escapes. Other escapes are no matches: there may be millions.
+    rb"(?:\\\\)++|\\u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|([dD][89a-fA-F])..)",
+    re.DOTALL,
+)
+_PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
+JSON: TypeAlias = Any
+"""Any JSON value: None, a flag, a number, a text, a list or an object."""
+Warn: TypeAlias = Callable[[str], None]
+"""Takes one warning, with its path and line in its text."""
+
+
+class Damage:
+    """What of one file could not be read, by line.
+
+    Args:
+        path: The file.
+
+    Example:
+        >>> damage = Damage("a.jsonl")
+        >>> damage.note(3, "not valid JSON")
+        >>> damage.report(print, readable=True)
+        a.jsonl:3: not valid JSON; skipped
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.first: tuple[int, str] | None = None
+        self.truncated = False
+        """Whether the file ends too early, so that the end of its last run is unknown."""
+        self.line: int | None = None
+        """The line that was read last, from 1; None where a file is one document."""
+        self.unrecognised = ""
+        """The error if nothing is readable and nothing is damaged: the file is not of this format."""
+        self.remarks: list[str] = []
+        """Warnings about the file as a whole."""
+        self._unmatched: list[int | None] = []
+        self._shown: list[tuple[int, str]] = []
+        self._count = 0
+
+    def note(self, line: int, what: str) -> None:
+        """Record that something at this line could not be read."""
+        self._count += 1
+        if len(self._shown) < MAX_REPORTED:
+            self._shown.append((line, what))
+        self.first = self.first or (line, what)
+
+    def answers_no_call(self, line: int | None = None) -> None:
+        """Record a tool result that answers no call in the file, and is left out.
+
+        Args:
+            line: Its line; by default the line that was read last.
+        """
+        self._unmatched.append(self.line if line is None else line)
+
+    def report(self, warn: Warn, *, readable: bool) -> None:
+        """Warn of the first places, of the number of the others, and of results that answer no call.
+
+        Raises:
+            RunFormatError: if nothing is `readable`, and there is damage or the format was not recognised.
+        """
+        if not readable and self.first is not None:
+            line, what = self.first
+            raise RunFormatError(f"{what}, and nothing else in it can be read as a run", path=self.path, line=line)
+        for line, what in self._shown:
+            warn(f"{self.path}:{line}: {what}; skipped")
+        if self._count > MAX_REPORTED:
+            last, more = self._shown[-1][0], self._count - MAX_REPORTED
+            warn(f"{self.path}:{last}: {more:,} more places after this one were skipped")
+        if self._unmatched:
+            count, at = len(self._unmatched), self._unmatched[0]
+            results = "1 tool result answers" if count == 1 else f"{count:,} tool results answer"
+            first = " (this is the first)" if count > 1 and at is not None else ""
+            place = self.path if at is None else f"{self.path}:{at}"
+            warn(f"{place}: {results} no call that is in the file{first}; left out")
+        for remark in self.remarks:
+            warn(f"{self.path}: {remark}")
+        if not readable and self.unrecognised:
+            raise RunFormatError(self.unrecognised, path=self.path, line=1)
+
+
+def parse(data: bytes) -> JSON:
+    r"""The value of a JSON text. Half surrogates, which JavaScript writes when it cuts a text, become U+FFFD.
+
+    Raises:
+        ValueError: if it is not JSON, or nested too deeply.
+
+    Example:
+        >>> parse(b'["\\ud83d", "\\ud83d\\ude00"]')
+        ['\ufffd', '\U0001f600']
+    """
+    try:
+        return from_json(data, cache_strings="keys")
+    except ValueError:
+        if not _has_halves(data):
+            raise
+    return from_json(_ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data), cache_strings="keys")
+
+
+def parse_exactly(data: bytes) -> JSON:
+    """The value of a JSON text, half surrogates and all.
+
+    Raises:
+        ValueError: if it is not JSON, or nested too deeply.
+    """
+    try:
+        return from_json(data, cache_strings="keys", allow_inf_nan=False)
+    except ValueError:
+        if not _has_halves(data):
+            raise
+    try:
+        return json.loads(data)
+    except RecursionError:
+        msg = "nested too deeply"
+        raise ValueError(msg) from None
+
+
+def _has_halves(data: bytes) -> bool:
+    """Whether there are half surrogates in a JSON text."""
+    return _SURROGATE.search(data) is not None and any(found[1] for found in _ESCAPE.finditer(data))
+
+
+def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
+    """The number and the value of each line of a JSON Lines file; what cannot be read is noted in `damage`."""
+    with Path(path).open("rb") as file:
+        number = 0
+        while line := file.readline(MAX_LINE + 1):
+            number += 1
+            damage.line = number
+            if len(line) > MAX_LINE:
+                damage.note(number, f"a line of more than {MAX_LINE:,} bytes")
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(_BLOCK)
+                continue
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.isspace() or not line:
+                continue
+            try:
+                yield number, parse(line)
+            except ValueError as error:
+                damage.truncated = not line.endswith(b"\n")
+                damage.note(number, _not_json(error, cut=damage.truncated))
+
+
+def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
+    """The line and the value of each JSON value: those of the lines, or the one document that the file is.
+
+    Raises:
+        RunFormatError: if it is one document, and too large, or nothing of it can be read.
+    """
+    if _has_lines(Path(path)):
+        yield from json_lines(path, damage, parse)
+    else:
+        yield 1, json_document(path, damage, parse)
+
+
+def _has_lines(path: Path) -> bool:
+    """Whether the first line that is not blank is a JSON value of its own, and another line follows."""
+    with path.open("rb") as file:
+        first = b""
+        while not first.strip():
+            first = file.readline(MAX_LINE + 1)
+            if not first:
+                return path.suffix == ".jsonl"
+        if len(first) > MAX_LINE:
+            return path.suffix == ".jsonl"
+        rest = first
+        while rest and (rest.isspace() or rest is first):
+            rest = file.readline(_BLOCK)
+    if not rest:
+        return path.suffix == ".jsonl"
+    first = first.removeprefix(b"\xef\xbb\xbf").strip()
+    return _is_whole(first) or (path.suffix == ".jsonl" and first not in (b"{", b"["))
+
+
+def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSON] = parse) -> JSON:
+    """The value of a JSON file. Of a damaged one, what stands before the damage, without the entry that it cuts.
+
+    Raises:
+        RunFormatError: if the file is too large, or nothing of it can be read.
+    """
+    path = Path(path)
+    size = path.stat().st_size
+    if size > MAX_DOCUMENT:
+        raise RunFormatError(f"{size:,} bytes, more than the {MAX_DOCUMENT:,} that are read", path=path)
+    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    try:
+        return parse(data)
+    except ValueError as error:
+        line, offset = _offset(data, error)
+        damage.note(line, _not_json(error, cut=str(error).startswith("EOF")))
+        part = _part_of(data[:offset])
+        if _cut_last(part):
+            damage.truncated = True
+            return part
+        raise RunFormatError(_not_json(error, cut=False), path=path, line=line) from None
+
+
+def only_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The values that are JSON objects, each with its line. All others are noted in `damage`."""
+    for line, value in values:
+        if isinstance(value, dict):
+            yield line, value
+        else:
+            damage.note(line, f"a {type(value).__name__}; expected an object")
+
+
+def whole_file(path: str | Path) -> bytes:
+    """What a file holds, if that is no more than a line may have.
+
+    Raises:
+        ValueError: if it is more than `MAX_LINE` bytes, or no file (`boolab.io.files.no_file`).
+    """
+    stat = os.stat(path)  # noqa: PTH116 - thousands of them
+    if why := no_file(stat):
+        raise ValueError(why)
+    with open(path, "rb") as file:  # noqa: PTH123 - as above
+        # making room for the most that there could be takes longer than reading what is there
+        data = file.read(min(MAX_LINE, stat.st_size) + 1)
+    if len(data) > MAX_LINE:
+        msg = f"more than the {MAX_LINE:,} bytes that are read"
+        raise ValueError(msg)
+    return data
+
+
+def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:
+    """The undamaged values at the beginning of a file: of its first lines, or of its one document."""
+    data = data.removeprefix(b"\xef\xbb\xbf").strip()
+    first = [line for line in data.splitlines()[:lines] if line.strip()]
+    # The last entry of a document may be alone on its line: one such line is not yet JSON Lines.
+    if first and not _is_whole(first[0]):
+        first = first[1:] if sum(_is_whole(line) for line in first[1:]) > 1 else [data]
+    return tuple(value for value in map(_part_of, first) if value is not _NOTHING)
+
+
+def _part_of(data: bytes) -> JSON:
+    """What can be read of a JSON text that may end too early; `_NOTHING` if that is nothing."""
+    try:
+        return from_json(data, cache_strings="keys", allow_partial="trailing-strings")
+    except ValueError as error:
+        _, offset = _offset(data, error)
+    if offset < 1:
+        return _NOTHING
+    try:
+        return from_json(data[:offset], cache_strings="keys", allow_partial="trailing-strings")
+    except ValueError:
+        return _NOTHING
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        return isinstance(parse(data), dict | list)
+    except ValueError:
+        return False
+
+
+def _cut_last(part: object) -> bool:
+    """Remove what a document was cut in: of the first list on the way there the last entry, else the last field.
+
+    Returns:
+        Whether there is a list that still holds something.
+    """
+    holder, inner = part, part
+    while isinstance(inner, dict) and inner:
+        holder, inner = inner, inner[next(reversed(inner))]
+    if isinstance(inner, list):
+        inner[-1:] = []
+    elif isinstance(holder, dict) and holder:
+        holder.popitem()
+    return any(isinstance(value, list) and value for value in (part, *mapping(part).values()))
+
+
+def _not_json(error: ValueError, *, cut: bool) -> str:
+    why = _PLACE.sub("", str(error))
+    return "the file ends in the middle of a value" if cut else f"not valid JSON ({why})"
+
+
+def _offset(data: bytes, error: ValueError) -> tuple[int, int]:
+    """The line of a parser's error, and its place in the data."""
+    found = _PLACE.search(str(error))
+    if found is None:
+        return 1, 0
+    line, column = int(found[1]), int(found[2])
+    start = 0
+    for _ in range(line - 1):
+        start = data.index(b"\n", start) + 1
+    return line, start + max(0, column - 1)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: object) -> Sequence[Any]:
+    """The value if it is a JSON list, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def text(value: object) -> str:
+    """The value if it is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def flag(value: object) -> bool | None:
+    """The value if it is true or false, else None."""
+    return value if isinstance(value, bool) else None
+
+
+def whole(value: object) -> int | None:
+    """The value if it is a number that counts something, else None.
+
+    Example:
+        >>> whole(3), whole(2.0), whole(True), whole(-1), whole("3")
+        (3, 2, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return None
+    return int(value)
+
+
+def json_text(value: object) -> str:
+    r"""A value as compact JSON, its keys in their order. Half surrogates are escaped.
+
+    Example:
+        >>> json_text({"b": "ä", "a": [1.5, None]}) == '{"b":"ä","a":[1.5,null]}', json_text(["\ud83d"])
+        (True, '["\\ud83d"]')
+    """
+    try:
+        return to_json(value, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:
+        return json.dumps(value, separators=(",", ":"))
+
+
+def json_object(content: str) -> Mapping[str, Any]:
+    """The JSON object in a text; an empty one if the text holds anything else.
+
+    Example:
+        >>> json_object('{"a": 1}'), json_object("a"), json_object("[1]")
+        ({'a': 1}, {}, {})
+    """
+    try:
+        return mapping(parse(content.encode("utf-8", "surrogatepass")))
+    except ValueError:
+        return {}
+
+
+def micro(dollars: object) -> int | None:
+    """Dollars as micro-dollars; None if it is no amount.
+
+    Example:
+        >>> micro(0.0125), micro(None), micro(-1)
+        (12500, None, None)
+    """
+    if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 2**33:
+        return None
+    return round(dollars * 1_000_000)

@@ -1,0 +1,99 @@
+"""Where agent harnesses keep their logs on a machine, and what lies there. Nothing is opened, only counted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from boolab.logs.load import matching, readers
+
+UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "copilot": ("~/.copilot/session-state/*/events.jsonl",),
+    "droid": ("~/.factory/sessions/**/*.jsonl",),
+    "opencode (database)": ("$XDG_DATA_HOME/opencode/opencode.db", "~/.local/share/opencode/opencode.db"),
+    "qwen": ("~/.qwen/projects/*/chats/*.jsonl",),
+}
+"""Where harnesses keep logs that no reader takes; a reader brings its own `PLACES`."""
+
+_VARIABLE: Final = re.compile(r"^\$(\w+)")
+
+
+class Found(NamedTuple):
+    """The logs of one harness: where they are looked for, what lies there, and whether boolab can read them."""
+
+    format: str
+    places: tuple[str, ...]
+    files: int
+    bytes: int
+    newest: datetime | None
+    readable: bool
+
+
+def found_logs(
+    home: str | Path | None = None, since: datetime | None = None, environ: Mapping[str, str] | None = None
+) -> list[Found]:
+    """The logs of agent harnesses on this machine.
+
+    Args:
+        home: The folder that `~` stands for, if it is not the user's.
+        since: Count only files that were changed at this time or later.
+        environ: The environment, for harnesses that let a variable name their folder; the process's own by default.
+
+    Returns:
+        One entry for each known harness, in the order of their names, those without any files included.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as empty:
+        ...     logs = found_logs(home=empty, environ={})
+        >>> [(found.format, found.readable) for found in logs if found.format.startswith("c")][:2]
+        [('claude_code', True), ('cline', True)]
+    """
+    folder = Path.home() if home is None else Path(home)
+    variables = os.environ if environ is None else environ
+    places = {**UNREAD, **{name: reader.PLACES for name, reader in readers().items() if reader.PLACES}}
+    return [_found(name, places[name], folder, since, variables) for name in sorted(places)]
+
+
+def _found(
+    name: str, places: tuple[str, ...], home: Path, since: datetime | None, variables: Mapping[str, str]
+) -> Found:
+    patterns = [pattern for place in places if (pattern := _pattern(place, home, variables)) is not None]
+    after = 0.0 if since is None else since.timestamp()
+    stats = [stat for stat in _stats(patterns) if stat.st_mtime >= after]
+    newest = max((stat.st_mtime for stat in stats), default=None)
+    return Found(
+        name,
+        tuple(patterns),
+        len(stats),
+        sum(stat.st_size for stat in stats),
+        None if newest is None else datetime.fromtimestamp(newest, UTC),
+        name in readers(),
+    )
+
+
+def _pattern(place: str, home: Path, variables: Mapping[str, str]) -> str | None:
+    """The glob of a place; None if it hangs on a variable that is not set."""
+    found = _VARIABLE.match(place)
+    if found is None:
+        return str(home) + place.removeprefix("~")
+    value = variables.get(found[1])
+    return value + place[found.end() :] if value else None
+
+
+def _stats(patterns: list[str]) -> Iterator[os.stat_result]:
+    """Each file that a pattern matches, once, though two patterns or a link may lead to it."""
+    seen = set()
+    for pattern in patterns:
+        for path in matching(pattern):
+            try:
+                stat = path.stat()
+            except OSError:
+                continue
+            if (stat.st_dev, stat.st_ino) not in seen:
+                seen.add((stat.st_dev, stat.st_ino))
+                yield stat

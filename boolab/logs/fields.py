@@ -1,0 +1,178 @@
+"""From bytes to values, within limits: what all readers share.
+
+Logs are untrusted. A line longer than `MAX_LINE` is never held in memory, nesting is bounded by the JSON parser, and
+what cannot be read is noted with its line instead of stopping the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.io.json_input import items, json_text, leading_values, mapping
+
+_SNIFFED: Final = 20
+_TOLERANCE: Final = 1e-6
+_LONGEST_NUMBER: Final = 20  # digits: nanoseconds have 19
+_LATEST: Final = 253_402_300_800_000  # the year 10000
+
+
+class Head:
+    r"""The beginning of a file: what its format is detected from.
+
+    Args:
+        data: The first bytes.
+        path: The file.
+
+    Example:
+        >>> Head(b'{"a": 1}\n{"a": 2}\n{"a', Path("x.jsonl")).values
+        ({'a': 1}, {'a': 2}, {})
+        >>> Head(b'{"list": [1, {"b": 2}, {"c', Path("x.json")).values
+        ({'list': [1, {'b': 2}, {}]},)
+    """
+
+    def __init__(self, data: bytes, path: Path) -> None:
+        self.data = data
+        self.path = path
+
+    @cached_property
+    def values(self) -> tuple[Any, ...]:
+        """The values of the first lines; or of the one document, as far as it goes. Without what is damaged."""
+        return leading_values(self.data, _SNIFFED)
+
+    @cached_property
+    def first(self) -> Mapping[str, Any]:
+        """The first of the values if it is an object, else an empty one."""
+        return mapping(self.values[0]) if self.values else {}
+
+
+def seconds_ms(seconds: object) -> int | None:
+    """A length of time in seconds as milliseconds; None if it is none.
+
+    Example:
+        >>> seconds_ms(0.25), seconds_ms(None), seconds_ms(-1)
+        (250, None, None)
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 2**43:
+        return None
+    return round(seconds * 1000)
+
+
+def content_text(content: object) -> str:
+    r"""The text of a message's content: a text, or a list of texts and blocks. What is not text is named in brackets.
+
+    Example:
+        >>> content_text(["a", {"type": "text", "text": "b"}, {"type": "image", "source": {}}])
+        'a\nb\n[image]'
+    """
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(block_text(block) for block in content)
+    return "" if content is None else json_text(content)
+
+
+def first_choice(response: object) -> Mapping[str, Any]:
+    """The first of a response's `choices` in OpenAI's form; an empty object if there is none."""
+    return mapping(next(iter(items(mapping(response).get("choices"))), None))
+
+
+def unique(run_id: str, seen: Counter[str]) -> str:
+    """The id, with a number behind it if it came before.
+
+    Example:
+        >>> seen = Counter()
+        >>> [unique("a", seen), unique("a", seen)]
+        ['a', 'a#2']
+    """
+    seen[run_id] += 1
+    return run_id if seen[run_id] == 1 else f"{run_id}#{seen[run_id]}"
+
+
+def blocks_of(content: object) -> Sequence[Any]:
+    """The blocks of a message's content: those of a list, or the text alone."""
+    return [content] if isinstance(content, str) else items(content)
+
+
+def block_text(block: object) -> str:
+    """The text of one block of a message's content."""
+    if isinstance(block, str):
+        return block
+    if isinstance(block, dict):
+        content = block.get("text")
+        return content if isinstance(content, str) else f"[{block.get('type', 'unknown')}]"
+    return json_text(block)
+
+
+def one_line(long: str, width: int = 200) -> str:
+    r"""A text on one line, shortened.
+
+    Example:
+        >>> one_line("Fix  the\n test", 8)
+        'Fix the…'
+    """
+    line = " ".join(long[: 20 * width].split())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def instant(stamp: object) -> datetime | None:
+    """The time of an ISO 8601 timestamp, in UTC; None if it is none.
+
+    Example:
+        >>> instant("2026-02-01T10:00:00.250Z")
+        datetime.datetime(2026, 2, 1, 10, 0, 0, 250000, tzinfo=datetime.timezone.utc)
+    """
+    if not isinstance(stamp, str):
+        return None
+    try:
+        time = datetime.fromisoformat(stamp)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def epoch_ms(stamp: object) -> int | None:
+    """The milliseconds since 1970 of an ISO 8601 timestamp; None if it is none.
+
+    Example:
+        >>> epoch_ms("1970-01-01T00:00:01.5Z")
+        1500
+    """
+    time = instant(stamp)
+    return None if time is None else round(time.timestamp() * 1000)
+
+
+def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
+    """The milliseconds since 1970 of a number or of an ISO 8601 timestamp; None if it is neither, or beyond all sense.
+
+    Args:
+        stamp: The number, as a number or as its digits; or the timestamp.
+        ticks: How many of the number's units make a millisecond: 1 for milliseconds, 0.001 for seconds, 1e6 for ns.
+
+    Example:
+        >>> time_ms(1_500), time_ms(1.5, 0.001), time_ms("1500000000", 1e6), time_ms("1970-01-01T00:00:01.5Z")
+        (1500, 1500, 1500, 1500)
+    """
+    if isinstance(stamp, str):
+        if not stamp.isdecimal() or len(stamp) > _LONGEST_NUMBER:
+            return epoch_ms(stamp)
+        stamp = int(stamp)
+    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 < stamp < ticks * _LATEST:
+        return None
+    return round(stamp / ticks)
+
+
+def full_reward(reward: object) -> bool | None:
+    """Whether a reward is full, which alone counts as a success; None if there is none.
+
+    Example:
+        >>> full_reward(1.0), full_reward(0.6), full_reward(None)
+        (True, False, None)
+    """
+    if not isinstance(reward, int | float) or not abs(reward) < 2**53:
+        return None
+    return abs(reward - 1) <= _TOLERANCE

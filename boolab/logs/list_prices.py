@@ -1,0 +1,128 @@
+"""The cost of recorded steps at list prices, for logs with tokens and a model but no cost.
+
+The logs of Claude Code and Codex have no costs. Each uses the models of one provider, whose list prices are in the
+package `genai-prices`; subscriptions and discounts are unknown. The provider of other sources is unknown: your own
+server may call its model `gpt-4o` without OpenAI's price.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from typing import Final, NamedTuple
+
+from boolab.core.types import Run, Step, Usage
+from boolab.frames.runs import Runs, as_runs
+from boolab.models.remote.pricing import installed, list_price, require
+
+PROVIDERS: Final[Mapping[str, str]] = {"claude_code": "anthropic", "codex": "openai"}
+"""The provider of a source's models, by its name in the price table."""
+
+_NAMED: Final = 3  # models in a note
+
+
+class Prices(NamedTuple):
+    """Runs with costs, and how they came by them.
+
+    Attributes:
+        runs: The runs.
+        n_priced: How many steps have a cost from the price table.
+        unpriced: The steps with tokens whose model has no known price, by model.
+    """
+
+    runs: list[Run]
+    n_priced: int
+    unpriced: Mapping[str, int]
+
+    def notes(self) -> tuple[str, ...]:
+        """The same in plain words."""
+        content = []
+        if self.n_priced:
+            steps = f"{self.n_priced:,} step{'' if self.n_priced == 1 else 's'}"
+            content.append(
+                f"Cost of {steps}: from tokens at list prices of genai-prices {version('genai-prices')}, not from the "
+                "log. A subscription or a discount is not in it."
+            )
+        if self.unpriced:
+            names = [*self.unpriced]
+            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            n = sum(self.unpriced.values())
+            content.append(
+                f"No list price is known of {', '.join(names[:_NAMED])}{more}, so the cost of {n:,} "
+                f"step{' is' if n == 1 else 's is'} not known."
+            )
+        return tuple(content)
+
+
+def priced(runs: Runs) -> list[Run]:
+    """Fill in the cost of steps at list prices, if their log has tokens and the model but no cost.
+
+    This is for logs of Claude Code and of Codex; other runs stay as they are. Tokens that were read from the provider's
+    cache, or written to it, have their own prices. A cost that a log tells stays. Where the model's price is not known,
+    the cost stays unknown.
+
+    Args:
+        runs: A run, runs, or the path of a store. They stay as they are; copies are returned.
+
+    Returns:
+        The runs in their order.
+
+    Raises:
+        SettingError: if the package genai-prices is not installed (`pip install 'boolab[prices]'`).
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> bl.priced(run) == [run]
+        True
+    """
+    require()
+    return prices_of(as_runs(runs)).runs
+
+
+def needs_prices(runs: Sequence[Run]) -> bool:
+    """Whether there are steps that the price table might price."""
+    return any(run.source in PROVIDERS and _lacks(step.response.usage) for run in runs for step in run.steps)
+
+
+def prices_of(runs: Sequence[Run]) -> Prices:
+    """The same as `priced`, with an account; without the package, the runs as they are."""
+    unpriced: Counter[str] = Counter()
+    if not installed():
+        return Prices([*runs], 0, unpriced)
+    before = sum(_lacks(step.response.usage) for run in runs for step in run.steps)
+    done = [_priced(run, unpriced) for run in runs]
+    return Prices(done, before - sum(_lacks(s.response.usage) for run in done for s in run.steps), unpriced)
+
+
+def _priced(run: Run, unpriced: Counter[str]) -> Run:
+    provider = PROVIDERS.get(run.source or "")
+    if provider is None:
+        return run
+    steps = tuple([_with_cost(step, run, provider, unpriced) for step in run.steps])
+    below = tuple([_priced(child, Counter()) for child in run.subagents])  # those are counted where they are listed
+    return replace(run, steps=steps, subagents=below)
+
+
+def _with_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> Step:
+    response = step.response
+    if not _lacks(response.usage):
+        return step
+    model = response.model or run.model
+    cost = list_price(response.usage, model, provider, _at(run.started_at, step.start_ms)) if model else None
+    if cost is None:
+        unpriced[model or "a model without a name"] += 1
+        return step
+    return step._replace(response=response._replace(usage=response.usage._replace(cost=cost)))
+
+
+def _lacks(usage: Usage) -> bool:
+    """Whether tokens are known, and their cost is not."""
+    return usage.cost is None and usage.input_tokens is not None and usage.output_tokens is not None
+
+
+def _at(start: datetime | None, ms: int | None) -> datetime | None:
+    return start if start is None or ms is None else start + timedelta(milliseconds=ms)

@@ -1,0 +1,478 @@
+"""Reads logs: finds files, detects their formats, reads them, and records what was skipped and why."""
+
+# ruff: noqa: A002, N802 - `format` is the name of users' option, and a reader's names are constants of a module
+from __future__ import annotations
+
+import os
+import pkgutil
+import re
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatch
+from functools import cache
+from glob import has_magic
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast, runtime_checkable
+
+import boolab.logs.readers as package
+from boolab.core.gc_pause import without_collection
+from boolab.core.types import Run
+from boolab.errors import ReadWarning, RunFormatError, SettingError, near
+from boolab.io.files import no_file
+from boolab.io.json_input import Damage, Warn
+from boolab.logs.fields import Head
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Paths: TypeAlias = str | Path | Iterable[str | Path]
+
+HEAD: Final = 65_536
+"""How much of a file's beginning its format is detected from, in bytes."""
+
+_UNKNOWN: Final = "no reader recognises it"
+_PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
+_STARS: Final = re.compile(r"\*\*+")
+_QUIET: Final = 20_000_000
+"""Fewer bytes than these are read before a progress bar could be seen."""
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """What reads one format: a module of `boolab.logs.readers`, or a module, a class or an object of your own.
+
+    Pass your own as `format=` to `load_runs` or `read_logs`. `boolab.logs.readers` describes each part, and
+    `docs/howto/add_a_reader.md` shows an example.
+
+    Example:
+        >>> isinstance(readers()["claude_code"], Reader), isinstance("claude_code", Reader)
+        (True, False)
+    """
+
+    @property
+    def NAME(self) -> str:
+        """The format's name, which becomes `Run.source`."""
+        ...
+
+    @property
+    def SUFFIXES(self) -> tuple[str, ...]:
+        """How the names of its files end; those are looked at in a folder."""
+        ...
+
+    @property
+    def PLACES(self) -> tuple[str, ...]:
+        """Globs of where its harness keeps its logs on a machine; empty if nowhere in particular."""
+        ...
+
+    @property
+    def LOOKED_FOR(self) -> str:
+        """What `sniff` expects, in words, for the error message about an unknown file."""
+        ...
+
+    def sniff(self, head: Head) -> bool:
+        """Whether the file looks like this format.
+
+        Args:
+            head: The beginning of the file: its name, its first bytes, and what they hold.
+
+        Returns:
+            True if `read` is to be tried.
+        """
+        ...
+
+    def read(self, path: Path, damage: Damage) -> list[Run]:
+        """The runs of one file.
+
+        Args:
+            path: The file.
+            damage: Records what cannot be read, with its line. `load_runs` reports it when the reader is done.
+
+        Returns:
+            The runs, in the order of the file; none if nothing in it can be read.
+
+        Raises:
+            RunFormatError: if the file cannot be a log of this format.
+        """
+        ...
+
+
+class FileRow(NamedTuple):
+    """The account of one file. `format` is None if it was not recognised, `skipped` is None if it was read."""
+
+    path: str
+    format: str | None
+    runs: int
+    bytes: int
+    seconds: float
+    skipped: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read, and an account of it.
+
+    Attributes:
+        runs: The runs, in the order of their files.
+        files: A row for each file that was looked at; `files_df` gives them as a table.
+
+    Example:
+        >>> Reading((), ())
+        <Reading: 0 runs of 0 files, 0 skipped, 0 warnings>
+    """
+
+    runs: tuple[Run, ...]
+    files: tuple[FileRow, ...]
+
+    def files_df(self) -> pd.DataFrame:
+        """The account as a DataFrame: path, format, runs, bytes, seconds, skipped, warnings (joined by lines).
+
+        Returns:
+            A row for each file, in the order in which they were read; times in seconds.
+
+        Example:
+            >>> list(Reading((), ()).files_df().columns)
+            ['path', 'format', 'runs', 'bytes', 'seconds', 'skipped', 'warnings']
+        """
+        import pandas as pd
+
+        rows = [row._replace(warnings=("\n".join(row.warnings),)) for row in self.files]
+        types = ("string[python]", "string[python]", "Int64", "Int64", "Float64", "string[python]", "string[python]")
+        columns = dict(zip(FileRow._fields, zip(*rows, strict=True) if rows else [()] * len(types), strict=True))
+        columns["warnings"] = tuple(text for (text,) in columns["warnings"])
+        data: dict[str, Any] = {
+            name: pd.array(list(values), dtype=cast("Any", kind))
+            for (name, values), kind in zip(columns.items(), types, strict=True)
+        }
+        return pd.DataFrame(data)
+
+    def __repr__(self) -> str:
+        skipped = sum(row.skipped is not None for row in self.files)
+        warned = sum(len(row.warnings) for row in self.files)
+        return f"<Reading: {len(self.runs)} runs of {len(self.files)} files, {skipped} skipped, {warned} warnings>"
+
+
+def load_runs(paths: Paths, format: str | Reader | None = None) -> list[Run]:
+    """Read logs of agents, of any of the formats in `docs/formats.md`, and what `save_runs` wrote.
+
+    Args:
+        paths: A file, a folder (searched with all its folders), a glob (`**` for any folders), or a list of these.
+            `~` is expanded.
+        format: The name of the format, if it is not to be detected; or your own reader. Only this reader is then tried,
+            and in a folder only files with its `SUFFIXES` are read.
+
+    Returns:
+        The runs. What could not be read becomes `ReadWarning`s with path and line; `read_logs` gives a table of it.
+
+    Raises:
+        RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
+        SettingError: if no format has that name, or what is given is no reader.
+
+    Example:
+        >>> import boolab as bl
+        >>> import tempfile
+        >>> line = '{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = Path(f"{folder}/chat.jsonl").write_text(line)
+        ...     [run.task for run in bl.load_runs(folder)]
+        ['Hello']
+    """
+    return list(read_logs(paths, format=format).runs)
+
+
+def read_logs(
+    paths: Paths,
+    *,
+    format: str | Reader | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+    progress: bool = True,
+) -> Reading:
+    """Read logs, and keep account of every file.
+
+    Args:
+        paths: A file, a folder, a glob, or a list of these; see `load_runs`.
+        format: The name of the format, if it is not to be detected, or a reader of your own; see `load_runs`.
+        since: Only files that were changed at this time or later.
+        limit: At most so many logs, the newest first.
+        progress: Show a progress bar on a terminal if it takes longer than two seconds.
+
+    Returns:
+        The runs and a row for each file, in the order of their paths; the newest first if there is a `limit`.
+
+    Raises:
+        RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
+        SettingError: if no format has that name, or what is given is no reader.
+
+    Example:
+        >>> import boolab as bl
+        >>> import tempfile
+        >>> line = '{"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     size = Path(f"{folder}/chat.jsonl").write_text(line)
+        ...     reading = bl.read_logs(folder)
+        >>> reading, reading.files[0].format
+        (<Reading: 1 runs of 1 files, 0 skipped, 0 warnings>, 'openai_chat')
+    """
+    rows, runs = [], []
+    for row, new in each_log(paths, format=format, since=since, limit=limit, progress=progress):
+        rows.append(row)
+        runs += new
+    return Reading(tuple(runs), tuple(rows))
+
+
+def each_log(
+    paths: Paths,
+    *,
+    format: str | Reader | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+    progress: bool = True,
+) -> Iterator[tuple[FileRow, list[Run]]]:
+    """Read logs one after the other, so that not all of them need fit into memory; see `read_logs`.
+
+    Yields:
+        The account of each file, and its runs.
+
+    Raises:
+        RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
+        SettingError: if no format has that name, or what is given is no reader.
+    """
+    known, wanted = _choose(format)
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    found = _find(given, since, known)
+    if limit is not None:
+        found.sort(key=lambda file: (-file.stat.st_mtime, file.path))
+    strict = len(given) == 1 and len(found) == 1 and found[0].named
+    taken = 0
+    homes: dict[str, str] = {}
+    with _Bar(found, show=progress) as bar:
+        for file in found:
+            if limit is not None and taken >= limit:
+                break
+            row, new = _take(file, known, wanted, strict=strict)
+            for run in new:
+                home = homes.setdefault(run.run_id, row.path)
+                if home != row.path:
+                    note = _warn(f"{row.path}: run {run.run_id} is in {home} too")
+                    row = row._replace(warnings=(*row.warnings, note))
+            taken += row.skipped is None
+            yield row, new
+            bar.update(file.stat.st_size)
+
+
+@cache
+def readers() -> Mapping[str, Reader]:
+    """The readers by the names of their formats: every module of `boolab.logs.readers` that can `sniff`.
+
+    Example:
+        >>> "claude_code" in readers()
+        True
+    """
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [import_module(f"{package.__name__}.{name}") for name in names]
+    return {module.NAME: cast("Reader", module) for module in modules if hasattr(module, "sniff")}
+
+
+def read_file(reader: Reader, path: Path, warn: Warn) -> list[Run]:
+    """The runs of one file, read by this reader.
+
+    Args:
+        reader: The reader.
+        path: The file.
+        warn: Called with each warning about the file.
+
+    Raises:
+        RunFormatError: if nothing in it can be read.
+    """
+    damage = Damage(path)
+    runs = reader.read(path, damage)
+    damage.report(warn, readable=bool(runs))
+    return runs
+
+
+def _choose(format: str | Reader | None) -> tuple[Mapping[str, Reader], str | None]:
+    """The readers to try, and the name of the format if one was given."""
+    known = readers()
+    if format is None or (isinstance(format, str) and format in known):
+        return known, format
+    if isinstance(format, Reader):
+        return {format.NAME: format}, format.NAME
+    accepted = f"accepted: {', '.join(known)}, or a reader: an object with {_PARTS}"
+    msg = f"format {format!r} is not known{near(format, known) or f'; {accepted}'}"
+    raise SettingError(msg)
+
+
+class _File(NamedTuple):
+    path: Path
+    stat: os.stat_result
+    named: bool
+    foldered: bool
+
+
+def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[str, Reader]) -> list[_File]:
+    """The files that were meant, each once, in order."""
+    after = None if since is None else since.timestamp()
+    found: dict[str, _File] = {}
+    for item in given:
+        for path, named, foldered in _matches(item, known):
+            try:
+                stat = path.stat()
+            except OSError as error:
+                if named:
+                    raise RunFormatError(f"cannot be read: {error.strerror}", path=path) from error
+                continue
+            if why := no_file(stat):
+                if named:
+                    raise RunFormatError(why, path=path)
+                continue
+            if after is None or stat.st_mtime >= after:
+                found.setdefault(os.path.realpath(path), _File(path, stat, named, foldered))
+    return list(found.values())
+
+
+def _matches(item: str | Path, known: Mapping[str, Reader]) -> Iterator[tuple[Path, bool, bool]]:
+    """The files of a path, a folder or a glob: each with whether it was named itself, and whether a folder held it."""
+    path = Path(item).expanduser()
+    if path.is_dir():
+        for name in _under(path, known):
+            yield Path(name), False, True
+    elif path.exists() or not has_magic(str(path)):
+        if not path.exists():
+            msg = "no such file or folder"
+            raise RunFormatError(msg, path=path)
+        yield path, True, False
+    else:
+        found = sorted(matching(path))
+        if not found:
+            msg = "no file matches this pattern"
+            raise RunFormatError(msg, path=path)
+        for file in found:
+            yield file, False, False
+
+
+def matching(pattern: str | Path) -> Iterator[Path]:
+    """What a glob matches, hidden or not. `**` follows no links, because two that go in circles have no end."""
+    path = Path(pattern)
+    parts = [part if part == "**" else _STARS.sub("*", part) for part in path.parts]
+    if parts[-1] == "**":
+        parts.append("*")
+    start = 1 if path.anchor else 0
+    return Path(path.anchor).glob("/".join(parts[start:]))
+
+
+def _under(folder: Path, known: Mapping[str, Reader]) -> Iterator[str]:
+    suffixes = tuple({suffix for reader in known.values() for suffix in reader.SUFFIXES})
+    inner = [reader.inner for reader in known.values() if hasattr(reader, "inner")]
+    for place, folders, names in os.walk(folder):
+        parts = {part for parts_of in inner for part in parts_of(folders)}
+        folders[:] = sorted(set(folders) - parts)
+        for name in sorted(names):
+            if name.endswith(suffixes):
+                yield os.path.join(place, name)  # noqa: PTH118 - thousands of them
+
+
+def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, strict: bool) -> tuple[FileRow, list[Run]]:
+    """Read one file. What is wrong with it is raised if it is `strict`, else a warning."""
+    path, size = file.path, file.stat.st_size
+    start = time.perf_counter()
+    notes: list[str] = []
+    name = None
+    try:
+        reader = _reader_of(file, known, wanted)
+        name = reader.NAME
+        with without_collection():
+            runs = read_file(reader, path, lambda message: notes.append(_warn(message)))
+        if not runs and strict:
+            notes.append(_warn(f"{path}: no run in it"))
+        return FileRow(str(path), name, len(runs), size, time.perf_counter() - start, None, tuple(notes)), runs
+    except _Unrecognised as error:
+        if strict or not file.foldered:
+            _refuse(error, strict=strict)
+            notes.append(str(error))
+        return FileRow(str(path), None, 0, size, time.perf_counter() - start, _UNKNOWN, tuple(notes)), []
+    except RunFormatError as error:
+        why = error
+    except OSError as error:
+        why = RunFormatError(f"cannot be read: {error.strerror}", path=path)
+    except SettingError as error:
+        why = RunFormatError(str(error), path=path)
+    except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
+        why = RunFormatError(
+            f"the reader of {name or 'some format'} failed ({type(error).__name__}: {error})", path=path
+        )
+    _refuse(why, strict=strict)
+    return FileRow(str(path), name, 0, size, time.perf_counter() - start, why.message, (*notes, str(why))), []
+
+
+class _Unrecognised(RunFormatError):
+    """A file that no reader takes for its own."""
+
+
+def _refuse(error: RunFormatError, *, strict: bool) -> None:
+    if strict:
+        raise RunFormatError(error.message, path=error.path, line=error.line)
+    _warn(f"{error}; the file was skipped")
+
+
+def _warn(message: str) -> str:
+    warnings.warn(message, ReadWarning, stacklevel=2)
+    return message
+
+
+def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> Reader:
+    """The reader of a file, by its content, then by its name."""
+    if wanted is not None and not file.foldered:
+        return known[wanted]
+    with file.path.open("rb") as opened:
+        head = Head(opened.read(HEAD), file.path)
+    if not head.data:
+        msg = "the file is empty"
+        raise _Unrecognised(msg, path=file.path, line=1)
+    choice = [known[wanted]] if wanted is not None else list(known.values())
+    fitting = [reader for reader in choice if reader.sniff(head)]
+    if len(fitting) != 1:
+        named = [reader for reader in fitting or choice if _at_home(file.path, reader)]
+        fitting = named if len(named) == 1 and head.data.strip() else fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = " and ".join(reader.NAME for reader in fitting)
+        raise RunFormatError(f"it looks like {names}; say which with format=", path=file.path, line=1)
+    looked = "; ".join(f"{reader.NAME}: {reader.LOOKED_FOR}" for reader in choice)
+    raise _Unrecognised(f"not a log of a known format. Looked for {looked}", path=file.path, line=1)
+
+
+def _at_home(path: Path, reader: Reader) -> bool:
+    """Whether the file lies where the reader's harness keeps its logs."""
+    name = str(path.absolute())
+    return any(fnmatch(name, os.path.expandvars(place).replace("~", "*", 1)) for place in reader.PLACES)
+
+
+class _Bar:
+    """A progress bar over bytes, shown only for large inputs and on a terminal."""
+
+    def __init__(self, files: Sequence[_File], *, show: bool) -> None:
+        self._total = sum(file.stat.st_size for file in files)
+        self._show = show and self._total > _QUIET
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self._show:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=self._total, unit="B", unit_scale=True, desc="reading", delay=2, disable=None)
+        return self
+
+    def update(self, size: int) -> None:
+        """Move on by so many bytes."""
+        if self._bar is not None:
+            self._bar.update(size)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

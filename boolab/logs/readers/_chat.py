@@ -1,0 +1,383 @@
+"""Conversations as lists of messages with a `role` and a `content`: shared by the readers of such formats.
+
+There are two dialects, which may be mixed: OpenAI's (`tool_calls`, messages of the role `tool`) and Anthropic's (blocks
+`tool_use` and `tool_result` in the content); see platform.openai.com/docs/api-reference/chat and
+docs.anthropic.com/en/api/messages. `dialect` decides from the beginning of a file, so that one reader matches each
+file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
+from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
+from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, first_choice, time_ms, unique
+
+Dialect: TypeAlias = Literal["anthropic", "cline", "openai"]
+
+TEXTS: Final = ("text", "input_text", "output_text")
+"""The types of blocks that hold plain text."""
+
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
+_LOOKED_AT: Final = 40
+_CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
+_BLOCKS: Final = (*_CALLS, "tool_result", "mcp_tool_result", "thinking", "redacted_thinking")
+_SERVER_RESULT: Final = "_tool_result"
+_FOREIGN: Final = frozenset((
+    "epoch", "eval", "history", "kwargs", "loglines", "messages_display", "projectHash", "reward_info", "samples",
+    "schema_version", "sessionID", "simulations", "steps", "termination_reason", "traj", "trajectory",
+    "trajectory_format",
+))  # fmt: skip
+"""Keys beside `messages` that only other formats have."""
+
+_NO_MESSAGE: Final = frozenset(("info", "message", "parentUuid", "parts", "payload", "sessionID"))
+"""Keys that no message of these formats has."""
+
+_NO_BLOCK: Final = frozenset(("tool-call", "tool-result", "toolResult", "toolUse"))
+"""Types, or keys, of calls and results in the messages of Vercel's AI SDK and of Bedrock, which are not read."""
+
+_OF_AGENT: Final = frozenset(("exit_status", "mini_version", "model_stats"))
+_IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "instance_id", "task_id")
+_LABELS: Final = ("success", "resolved", "passed", "reward", "score")
+_TIMES: Final = ("timestamp", "ts", "created_at", "created")
+_SECONDS: Final = 1e11  # a number below is too small for the milliseconds of any year after 1973
+_REMINDER: Final = "<system-reminder>"
+_TEXT_ACTION: Final = "```mswea_bash_command"
+
+
+def dialect(head: Head) -> Dialect | None:
+    """The dialect of a file's messages; None if it has none, or those of another format."""
+    top = head.first
+    messages: list[Any] = []
+    for value in head.values:
+        messages += _messages_of(value)
+        if len(messages) > _LOOKED_AT:
+            break
+    foreign = any(_has_foreign_blocks(mapping(message)) for message in messages)
+    if len(messages) > 1 and not is_message(messages[-1]):
+        messages.pop()  # the head may end in the middle of it
+    messages = messages[:_LOOKED_AT]
+    if not messages or not all(is_message(message) for message in messages) or foreign:
+        return None
+    if _is_cline(head, top, messages):
+        return "cline"
+    if "sessionId" in top or any(_TEXT_ACTION in text(message.get("content")) for message in messages):
+        return None
+    return "anthropic" if _is_anthropic(top, messages) else "openai"
+
+
+def _messages_of(value: object) -> Sequence[Any]:
+    """The messages of one value of a file: those of a conversation, of a list of either, or the value itself."""
+    if isinstance(value, list):
+        nested = bool(value) and (isinstance(value[0], list) or "messages" in mapping(value[0]))
+        return _messages_of(value[0]) if nested else value
+    entry = mapping(value)
+    if "messages" in entry:
+        foreign = not _FOREIGN.isdisjoint(entry) or not _OF_AGENT.isdisjoint(mapping(entry.get("info")))
+        return [None] if foreign else items(entry["messages"])
+    return [message_of(entry)]
+
+
+def message_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message; of a whole response of OpenAI's API the message in it, with the response's own facts."""
+    choice = first_choice(entry)
+    message = mapping(choice.get("message"))
+    if not message:
+        return entry
+    around = {name: entry[name] for name in ("model", "usage", "created") if name in entry}
+    return {**around, "finish_reason": choice.get("finish_reason"), **message}
+
+
+def is_message(value: object) -> bool:
+    """Whether a value is a message: it has a role, and a content or calls."""
+    if not isinstance(value, dict) or value.get("role") not in _ROLES or not _NO_MESSAGE.isdisjoint(value):
+        return False
+    content = value.get("content")
+    if isinstance(content, list):
+        return all(isinstance(block, str) or (isinstance(block, dict) and "type" in block) for block in content[:-1])
+    return isinstance(content, str) or (content is None and ("content" in value or "tool_calls" in value))
+
+
+def _has_foreign_blocks(message: Mapping[str, Any]) -> bool:
+    blocks = map(mapping, items(message.get("content")))
+    return any(not _NO_BLOCK.isdisjoint((*block, text(block.get("type")))) for block in blocks)
+
+
+def _is_cline(head: Head, top: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+    if "messages" in top:
+        return isinstance(top.get("sessionId"), str) and isinstance(top.get("version"), int)
+    if not (head.values and isinstance(head.values[0], list)):
+        return False
+    if head.path.name == "api_conversation_history.json" or any("modelInfo" in message for message in messages):
+        return True
+    content = [content for message in messages for content in texts(message.get("content"))]
+    return bool(content) and (
+        content[0].startswith("<task>") or any(one.startswith("<environment_details>") for one in content)
+    )
+
+
+def _is_anthropic(top: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+    openai = False
+    for message in messages:
+        if "stop_reason" in message or "input_tokens" in mapping(message.get("usage")):
+            return True
+        if any(mapping(block).get("type") in _BLOCKS for block in items(message.get("content"))):
+            return True
+        openai = openai or message["role"] in ("developer", "tool", "function") or "tool_calls" in message
+        openai = openai or "function_call" in message
+    return not openai and ("system" in top or "anthropic_version" in top)
+
+
+def texts(content: object) -> list[str]:
+    """The texts of a message's content, without those of other blocks."""
+    if isinstance(content, str):
+        return [content]
+    found = []
+    for block in items(content):
+        if isinstance(block, str):
+            found.append(block)
+        elif mapping(block).get("type") in TEXTS:
+            found.append(text(block.get("text")))
+    return found
+
+
+def read_chats(path: Path, damage: Damage, source: str) -> list[Run]:
+    """The runs of a file of conversations: one a line, one message a line, one document, or a list of either."""
+    loose = Chat(source, {}, damage)
+    runs = []
+    for number, value in json_values(path, damage):
+        for about, messages in _conversations(value):
+            chat = loose if about is None else Chat(source, about, damage)
+            for message in messages:
+                chat.take(message, number)
+            if about is not None:
+                runs += chat.runs()
+    runs += loose.runs()
+    return _named(runs, path.stem)
+
+
+def _conversations(value: object) -> Iterator[tuple[Mapping[str, Any] | None, Sequence[Any]]]:
+    """The conversations in one value of a file: the facts of each, and its messages.
+
+    A single message is a part of the one conversation of the whole file, which has no facts: None.
+    """
+    if not isinstance(value, list):
+        entry = mapping(value)
+        yield (entry, items(entry["messages"])) if "messages" in entry else (None, [value])
+        return
+    own: list[Any] = []
+    for entry in value:
+        if isinstance(entry, list):
+            yield {}, entry
+        elif isinstance(entry, dict) and "messages" in entry:
+            yield entry, items(entry["messages"])
+        else:
+            own.append(entry)
+    if own:
+        yield {}, own
+
+
+def _named(runs: Sequence[Run], stem: str) -> list[Run]:
+    """The runs, with an id for each that no other has."""
+    named = []
+    seen: Counter[str] = Counter()
+    for number, run in enumerate(runs, 1):
+        run_id = run.run_id or (stem if len(runs) == 1 else f"{stem}/{number}")
+        named.append(replace(run, run_id=unique(run_id, seen)))
+    return named
+
+
+class Chat:
+    """Builds the run of one conversation.
+
+    Args:
+        source: The name of the format.
+        about: What the file says of it, beside its messages.
+        damage: The damage of the file.
+    """
+
+    def __init__(self, source: str, about: Mapping[str, Any], damage: Damage) -> None:
+        self.builder = RunBuilder(source, damage)
+        self._damage = damage
+        self.about = about
+        system = about.get("system")
+        if system:
+            self.builder.add_message("system", content_text(system), opens_turn=False)
+
+    def take(self, value: object, line: int) -> None:
+        """Take one message, in either dialect."""
+        message = message_of(mapping(value))
+        role, content, time = message.get("role"), message.get("content"), message_time(message)
+        if role not in _ROLES:
+            self._damage.note(line, "a message without a known role")
+        elif role == "assistant":
+            add_reply(self.builder, message, time)
+        elif role in ("tool", "function"):
+            call_id = text(message.get("tool_call_id")) or _waiting(self.builder)
+            self.builder.add_result(call_id, content_text(content), is_error=None, time=time)
+        elif role == "user":
+            _user(self.builder, content, time)
+        else:
+            self.builder.add_message("system", content_text(content), opens_turn=False, time=time)
+
+    def runs(self) -> list[Run]:
+        """The run, unless it is empty. Its id is empty if the file gives none."""
+        if self.builder.is_empty:
+            return []
+        about = self.about
+        ids = (about.get(name) for name in _IDS)
+        run_id = next((str(given) for given in ids if text(given) or whole(given) is not None), "")
+        return [self.builder.build(run_id, model=text(about.get("model")), success=label(about))]
+
+
+def label(about: Mapping[str, Any]) -> bool | None:
+    """The label of a conversation: the first of the usual keys whose value is yes or no.
+
+    Example:
+        >>> label({"reward": 1.0}), label({"score": 0.6}), label({})
+        (True, None, None)
+    """
+    for name in _LABELS:
+        value = about.get(name)
+        if isinstance(value, bool | int | float) and value in (0, 1):
+            return bool(value)
+    return None
+
+
+def message_time(message: Mapping[str, Any]) -> int | None:
+    """The time of a message in milliseconds since 1970; None if it has none."""
+    for name in _TIMES:
+        stamp = message.get(name)
+        if stamp is not None:
+            seconds = isinstance(stamp, int | float) and stamp < _SECONDS
+            return time_ms(stamp, 0.001 if seconds else 1.0)
+    return None
+
+
+def _user(builder: RunBuilder, content: object, time: int | None) -> None:
+    """A user's message: results, or the user's own text. Text beside results opens no turn, nor does a reminder."""
+    body = []
+    answered = False
+    for block in blocks_of(content):
+        part = mapping(block)
+        if part.get("type") == "tool_result":
+            answered = True
+            answer(builder, part, time)
+        else:
+            body.append(block_text(block))
+    if body or not answered:
+        own = not body or any(not one.lstrip().startswith(_REMINDER) for one in body)
+        builder.add_message("user", "\n".join(body), opens_turn=own and not answered, time=time)
+
+
+def answer(builder: RunBuilder, block: Mapping[str, Any], time: int | None, *, failed: bool = False) -> None:
+    """Add a result in Anthropic's form. Without `is_error` it is no error, which is the API's default."""
+    flag = block.get("is_error")
+    error = flag if isinstance(flag, bool) else failed
+    builder.add_result(text(block.get("tool_use_id")), result_text(block.get("content")), is_error=error, time=time)
+
+
+def result_text(content: object) -> str:
+    """The text of a result: that of its blocks, or the JSON of what else it is."""
+    if isinstance(content, list) and any(isinstance(block, dict) and "type" not in block for block in content):
+        return json_text(content)
+    return content_text(content)
+
+
+def _waiting(builder: RunBuilder) -> str:
+    """The id of the first call of the last response that has no result: the one that a result without an id answers."""
+    if builder.steps and None in builder.steps[-1].results:
+        return builder.steps[-1].calls[builder.steps[-1].results.index(None)].id
+    return ""
+
+
+def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None, model: str = "") -> StepBuilder:
+    """Add an assistant's message, in either dialect. Messages with the same id are one response."""
+    key = text(message.get("id"))
+    step = builder.response(key)
+    if step is None:
+        step = builder.add_response(time, model=model or text(message.get("model")), key=key)
+    else:
+        builder.extend_response(step, time)
+    for block in blocks_of(message.get("content")):
+        _take(builder, step, block, time)
+    for name in ("reasoning_content", "reasoning"):
+        thought = text(message.get(name))
+        if thought:
+            step.reasoning.append(thought)
+            break
+    refusal = text(message.get("refusal"))
+    step.add_text(refusal)
+    for call in items(message.get("tool_calls")):
+        _ask(builder, step, mapping(call))
+    legacy = mapping(message.get("function_call"))
+    if legacy:
+        builder.add_call(step, "", text(legacy.get("name")), legacy.get("arguments", REDACTED))
+    step.finish_reason = (
+        finish_reason(message.get("stop_reason")) or finish_reason(message.get("finish_reason")) or step.finish_reason
+    )
+    if isinstance(message.get("usage"), dict):
+        step.usage = usage_of(message["usage"])
+    return step
+
+
+def _ask(builder: RunBuilder, step: StepBuilder, call: Mapping[str, Any]) -> None:
+    """A call as OpenAI writes it; some writers leave out the `function` around its name and arguments."""
+    custom = mapping(call.get("custom"))
+    function = mapping(call.get("function")) or custom or call
+    arguments = function.get("input" if custom else "arguments", REDACTED)
+    builder.add_call(step, text(call.get("id")), text(function.get("name")), arguments)
+
+
+def _take(builder: RunBuilder, step: StepBuilder, block: object, time: int | None) -> None:
+    """One block of a response."""
+    part = mapping(block)
+    kind = text(part.get("type"))
+    if kind in _CALLS:
+        builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("input", REDACTED))
+    elif kind.endswith(_SERVER_RESULT):
+        given = part.get("content")
+        failed = part.get("is_error") is True or text(mapping(given).get("type")).endswith("_error")
+        builder.add_result(text(part.get("tool_use_id")), content_text(given), is_error=failed, time=time)
+    elif kind in ("thinking", "reasoning"):
+        thought = text(part.get("thinking")) or text(part.get("text"))
+        step.add_reasoning(thought)
+    elif kind == "redacted_thinking":
+        pass
+    elif kind == "refusal":
+        step.text.append(text(part.get("refusal")))
+    else:
+        content = block_text(block)
+        step.text += [content] if content.strip() else []
+
+
+def usage_of(usage: Mapping[str, Any]) -> Usage:
+    """What a response consumed, as either provider counts it: Anthropic's input leaves out what the cache gave.
+
+    Example:
+        >>> usage_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}})[:3]
+        (9, 4, 5)
+        >>> usage_of({"input_tokens": 9, "output_tokens": 4, "cache_read_input_tokens": 5})[:3]
+        (14, 4, 5)
+    """
+    cost = micro(usage.get("cost"))
+    for entered, left in (("prompt", "completion"), ("input", "output")):
+        into = mapping(usage.get(f"{entered}_tokens_details"))
+        out = mapping(usage.get(f"{left}_tokens_details"))
+        given, made = whole(usage.get(f"{entered}_tokens")), whole(usage.get(f"{left}_tokens"))
+        if given is None and made is None:
+            continue
+        cached = whole(into.get("cached_tokens"))
+        if entered == "input" and cached is None:
+            cached = whole(usage.get("cache_read_input_tokens"))
+            written = whole(usage.get("cache_creation_input_tokens"))
+            given = None if given is None else given + (cached or 0) + (written or 0)
+        return Usage(given, made, cached, whole(out.get("reasoning_tokens")), cost)
+    return UNKNOWN_USAGE._replace(cost=cost)

@@ -1,0 +1,156 @@
+"""What both generations of OpenHands share: rows of an evaluation, how a run ended, and metrics that accumulate.
+
+An evaluation writes one line for each instance: `{instance_id, test_result, instruction, metadata, history, metrics,
+error}`; the resolver of issues writes `{issue, issue_type, history, metrics, success, error}`. See
+github.com/OpenHands/OpenHands (`evaluation/utils/shared.py`) and github.com/OpenHands/benchmarks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
+from boolab.io.json_input import items, mapping, micro, text, whole
+from boolab.logs.builder import RunBuilder
+from boolab.logs.fields import one_line, unique
+
+_ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
+_BUDGET: Final = re.compile(r"max(?:imum)? budget: *(\d{1,12}(?:\.\d{1,12})?)", re.IGNORECASE)
+_TIMEOUT: Final = re.compile(r"(?:timeout after|did not complete within) (\d{1,12})", re.IGNORECASE)
+_RULE: Final = "max_iterations"
+
+
+class Meter:
+    """Turns the accumulated metrics of a run into the usage of each response.
+
+    Example:
+        >>> meter = Meter()
+        >>> meter.read({"accumulated_cost": 0.1, "accumulated_token_usage": {"prompt_tokens": 9}}).input_tokens
+        9
+        >>> meter.read({"accumulated_cost": 0.3}).cost
+        200000
+    """
+
+    def __init__(self) -> None:
+        self._before: tuple[int | None, ...] = (0, 0, 0, 0, 0)
+        self.moved = False
+        """Whether the last reading differed from the one before."""
+
+    def read(self, metrics: Mapping[str, Any]) -> Usage:
+        """What was added since the last reading.
+
+        A cost of 0 is none: the model's price is not known then. Tokens that are not those of the latest response
+        (`per_turn_token`, where that is given) are more than one response's.
+        """
+        tokens = mapping(metrics.get("accumulated_token_usage"))
+        now = (
+            whole(tokens.get("prompt_tokens")),
+            whole(tokens.get("completion_tokens")),
+            whole(tokens.get("cache_read_tokens")),
+            whole(tokens.get("reasoning_tokens")),
+            micro(metrics.get("accumulated_cost")),
+        )
+        entered, left, cached, reasoned, cost = (
+            None if a is None or b is None or b < a else b - a for a, b in zip(self._before, now, strict=True)
+        )
+        self.moved = now != self._before
+        self._before = now
+        latest = whole(tokens.get("per_turn_token"))
+        if (not entered and not left) or (latest and latest != (entered or 0) + (left or 0)):
+            return Usage(cost=cost or None)
+        return Usage(entered, left, cached, reasoned, cost or None)
+
+    def miss(self) -> None:
+        """Note a response without a reading: the next reading is then more than one response's usage."""
+        self._before = (None,) * 5
+        self.moved = False
+
+
+class Row:
+    """One line of an evaluation, without its history."""
+
+    def __init__(self, row: Mapping[str, Any], path: Path, seen: Counter[str]) -> None:
+        metadata = mapping(row.get("metadata"))
+        model = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
+        issue = mapping(row.get("issue"))
+        number = whole(issue.get("number"))
+        self.task = text(row.get("instance_id")) or ("issue" if number is None else f"issue-{number}")
+        self.agent = text(metadata.get("agent_class")) or "openhands"
+        self.model = text(model.get("model"))
+        self.cap = whole(metadata.get("max_iterations"))
+        self.error = text(row.get("error"))
+        self.success = _label(row)
+        self.usages = usages_of(mapping(row.get("metrics")))
+        group = path.parent.name if path.stem.startswith("output") else path.stem
+        attempt = whole(row.get("attempt")) or 1
+        self.run_id = unique(f"{group}/{self.task}" if attempt == 1 else f"{group}/{self.task}/{attempt}", seen)
+
+
+def usages_of(metrics: Mapping[str, Any]) -> dict[str, Usage]:
+    """The usage of each response that metrics list, by its id; without those whose id is there twice."""
+    found: dict[str, Usage] = {}
+    for item in items(metrics.get("token_usages")):
+        usage = mapping(item)
+        name = text(usage.get("response_id"))
+        entered, left = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+        if name:
+            found[name] = (
+                UNKNOWN_USAGE
+                if name in found or not (entered or left)
+                else Usage(entered, left, whole(usage.get("cache_read_tokens")), whole(usage.get("reasoning_tokens")))
+            )
+    return found
+
+
+def _label(row: Mapping[str, Any]) -> bool | None:
+    """Whether the instance was solved; None if the row has no label."""
+    result = mapping(row.get("test_result"))
+    report = mapping(row.get("report")) or mapping(result.get("report"))
+    for place, name in (
+        (row, "success"),
+        (row, "resolved"),
+        (report, "resolved"),
+        (result, "resolved"),
+        (result, "success"),
+        (result, "score"),
+    ):
+        if isinstance(place.get(name), bool):
+            return bool(place[name])
+    return None
+
+
+def ending(builder: RunBuilder, error: str, cap: int | None = None) -> tuple[Stop, dict[str, int]]:
+    """How a run ended whose harness recorded an error, and the limit in that error.
+
+    Args:
+        builder: The run.
+        error: The harness's message.
+        cap: The limit of iterations, if it is known from another place.
+    """
+    low = error.lower()
+    if "maximum iteration" in low or "maxiterationsreached" in low:
+        found = _ITERATIONS.search(error)
+        allowed = int(found[1]) if found else cap
+        if allowed is None:
+            return builder.stop("step_cap", _RULE), {}
+        return builder.cap_stop(allowed, _RULE), {"steps": allowed}
+    if "maximum budget" in low or "budget exceeded" in low or "maxbudgetreached" in low:
+        found = _BUDGET.search(error)
+        allowed = micro(float(found[1])) if found else None
+        return builder.stop("cost_budget", "max_budget", allowed), {} if allowed is None else {"cost": allowed}
+    if "stuck in a loop" in low or "got stuck" in low:
+        return builder.stop("stuck"), {}
+    found = _TIMEOUT.search(error)
+    if found:
+        allowed = int(found[1]) * 1000
+        return builder.stop("time_budget", "timeout", allowed), {"elapsed": allowed}
+    return builder.stop("error"), {}
+
+
+def error_text(error: str) -> str | None:
+    """An error as the run records it."""
+    return one_line(error) or None

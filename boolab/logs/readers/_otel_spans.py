@@ -1,0 +1,273 @@
+"""Spans of OTLP JSON about models, tools and agents: their attributes and events, and the messages in both.
+
+See `docs/gen-ai` in github.com/open-telemetry/semantic-conventions-genai for the attributes and the parts of messages.
+Older instrumentations write messages as events, as numbered attributes, or in the provider's own form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import REDACTED
+from boolab.io.json_input import JSON, items, json_text, mapping, parse, text
+from boolab.logs.fields import content_text, time_ms
+
+CHAT: Final = "chat"
+TOOL: Final = "execute_tool"
+AGENT: Final = "invoke_agent"
+
+_CHATS: Final = (CHAT, "text_completion", "generate_content")
+_FAILED: Final = (2, "2", "STATUS_CODE_ERROR")
+_NANO: Final = 1e6
+_DEEP: Final = 64
+_DIGITS: Final = 20  # 64 bits have 19
+_ROLES: Final = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+    "gen_ai.choice": "choice",
+}
+"""The events of older instrumentations, and whose messages they hold."""
+
+_MODELS: Final = ("assistant", "model")
+_SPENT: Final = (".messages", "_instructions", "gen_ai.prompt", "gen_ai.completion")
+_NUMBERED: Final = re.compile(r"gen_ai\.(prompt|completion)\.(\d{1,6})\.(\w+)(?:\.(\d{1,6})\.(\w+))?")
+
+Key: TypeAlias = tuple[str, str]
+"""A trace's and a span's id."""
+
+
+class SpanMessage(NamedTuple):
+    """A message in the input or the output of a response."""
+
+    role: str
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[tuple[str, str, Any], ...] = ()
+    """The id, name and arguments of each call."""
+    results: tuple[tuple[str, str], ...] = ()
+    """The id of the call and the content of each result."""
+    reason: str | None = None
+
+
+def spans_of(document: Mapping[str, Any]) -> Iterator[object]:
+    """The spans of a document."""
+    for resource in items(document.get("resourceSpans")):
+        scopes = mapping(resource).get("scopeSpans") or mapping(resource).get("instrumentationLibrarySpans")
+        for scope in items(scopes):
+            yield from items(mapping(scope).get("spans"))
+
+
+class Span:
+    """What is kept of a span.
+
+    Args:
+        span: The span.
+        place: Its place in the file.
+    """
+
+    __slots__ = ("about", "end", "error", "given", "key", "kind", "made", "order", "parent", "start")
+
+    def __init__(self, span: Mapping[str, Any], place: int) -> None:
+        trace = text(span.get("traceId"))
+        self.key: Key = (trace, text(span.get("spanId")))
+        self.parent: Key = (trace, text(span.get("parentSpanId")))
+        about = _attributes(span.get("attributes"))
+        self.kind = _kind(about)
+        """`chat`, `execute_tool` or `invoke_agent`; empty if it is about something else."""
+        begun = span.get("startTimeUnixNano")
+        self.start = time_ms(begun, _NANO)
+        self.order = (_whole(begun) or 0, self.kind != CHAT, place)
+        """Its place among others: by its start, then by its place in the file."""
+        self.end = time_ms(span.get("endTimeUnixNano"), _NANO)
+        self.error = ""
+        status = mapping(span.get("status"))
+        if status.get("code") in _FAILED or text(about.get("error.type")):
+            self.error = text(about.get("error.type")) or text(status.get("message")) or "error"
+        self.given: list[SpanMessage] = []
+        """The new messages of the input."""
+        self.made: list[SpanMessage] = []
+        """The output: one message for each alternative."""
+        self.about: dict[str, Any] = {}
+        """The attributes that hold no messages."""
+        if self.kind:
+            self._take_messages(about, items(span.get("events")))
+            self.about = {name: value for name, value in about.items() if not name.endswith(_SPENT)}
+
+    def _take_messages(self, about: Mapping[str, Any], events: Sequence[Any]) -> None:
+        """Take the messages: from attributes, else from events."""
+        lines = [(text(mapping(event).get("name")), _attributes(mapping(event).get("attributes"))) for event in events]
+        single = [_event_message(_ROLES[name], of_event) for name, of_event in lines if name in _ROLES]
+        sources = [about, *(of_event for _, of_event in lines)]
+        given, made = _first(sources, "input.messages", "prompt"), _first(sources, "output.messages", "completion")
+        given = given or [message for message in single if message.role != "choice"]
+        self.made = made or [message for message in single if message.role == "choice"]
+        instructions = _structured(about.get("gen_ai.system_instructions"))
+        system = _message({"role": "system", "parts": instructions}) if instructions else SpanMessage("system")
+        self.given = ([system] if system.text else []) + _new(given)
+
+    def adopt(self, other: Span) -> None:
+        """Fill in what this span leaves out from one within it about the same response."""
+        self.about = {**other.about, **self.about}
+        self.given = self.given or other.given
+        self.made = self.made or other.made
+
+
+def _kind(about: Mapping[str, Any]) -> str:
+    """What a span is about: its operation, also where older instrumentations do not name it; empty if nothing here."""
+    operation = text(about.get("gen_ai.operation.name"))
+    if operation:
+        return CHAT if operation in _CHATS else operation if operation in (TOOL, AGENT) else ""
+    if "gen_ai.tool.name" in about:
+        return TOOL
+    wanted = "gen_ai.request.model" in about and not {"gen_ai.system", "gen_ai.provider.name"}.isdisjoint(about)
+    return "chat" if wanted and text(about.get("llm.request.type")) in ("", "chat", "completion") else ""
+
+
+def _attributes(listed: object) -> dict[str, Any]:
+    """Attributes by their names, as plain values."""
+    found = {}
+    for one in items(listed):
+        name = text(mapping(one).get("key"))
+        if name:
+            found[name] = _plain(mapping(one).get("value"))
+    return found
+
+
+def _plain(value: object, depth: int = 0) -> JSON:
+    """The plain value of an OTLP value."""
+    held = mapping(value)
+    if depth > _DEEP or not held:
+        return None
+    name, inner = next(iter(held.items()))
+    if name == "arrayValue":
+        return [_plain(one, depth + 1) for one in items(mapping(inner).get("values"))]
+    if name == "kvlistValue":
+        pairs = (mapping(one) for one in items(mapping(inner).get("values")))
+        return {text(pair.get("key")): _plain(pair.get("value"), depth + 1) for pair in pairs}
+    if name == "intValue":
+        return _whole(inner)
+    return inner if isinstance(inner, str | int | float) else None
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, which OTLP JSON writes as a text because it may have 64 bits."""
+    if isinstance(value, str):
+        return int(value) if value.isdecimal() and len(value) < _DIGITS else None
+    return value if isinstance(value, int) else None
+
+
+def _structured(value: object) -> JSON:
+    """A value that may stand as its JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse(value.encode("utf-8", "replace")) if value[:1] in ("[", "{", '"') else value
+    except ValueError:
+        return value
+
+
+def _first(sources: Sequence[Mapping[str, Any]], name: str, older: str) -> list[SpanMessage]:
+    """The messages of the first attributes that hold any, by either name or numbered."""
+    for about in sources:
+        for key in (f"gen_ai.{name}", f"gen_ai.{older}"):
+            found = _messages(about.get(key))
+            if found:
+                return found
+        found = [_message(one) for one in _numbered(about, older)]
+        if found:
+            return found
+    return []
+
+
+def _numbered(about: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Messages that stand as attributes such as `gen_ai.prompt.0.content`."""
+    found: dict[int, dict[str, Any]] = {}
+    calls: dict[int, dict[int, dict[str, Any]]] = {}
+    for key, value in about.items():
+        parts = _NUMBERED.fullmatch(key) if key.startswith(f"gen_ai.{name}.") else None
+        if parts is None:
+            continue
+        number = int(parts[2])
+        message = found.setdefault(number, {})
+        if parts[4] is None:
+            message[parts[3]] = value
+        elif parts[3] == "tool_calls":
+            calls.setdefault(number, {}).setdefault(int(parts[4]), {})[parts[5]] = value
+    for number, wanted in calls.items():
+        found[number]["tool_calls"] = [wanted[place] for place in sorted(wanted)]
+    return [found[number] for number in sorted(found)]
+
+
+def _messages(value: object) -> list[SpanMessage]:
+    """The messages of an attribute."""
+    listed = _structured(value)
+    if isinstance(listed, str):
+        return [SpanMessage("user", listed)] if listed else []
+    return [_message(mapping(one)) for one in ([listed] if isinstance(listed, dict) else items(listed)) if mapping(one)]
+
+
+def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
+    """One message: of parts, or of OpenAI's or Anthropic's form, which older instrumentations write."""
+    body, thought = [], []
+    calls: list[tuple[str, str, Any]] = []
+    results: list[tuple[str, str]] = []
+    content = _structured(value.get("parts", value.get("content")))
+    role = role or text(value.get("role"))
+    for block in content if isinstance(content, list) else [content]:
+        part = mapping(block)
+        kind = text(part.get("type"))
+        words = part.get("content", part.get("text"))
+        if isinstance(block, str):
+            body.append(block)
+        elif kind in ("tool_call", "tool_use"):
+            name, arguments = text(part.get("name")), part.get("arguments", part.get("input", REDACTED))
+            calls.append((text(part.get("id")), name, arguments))
+        elif kind in ("tool_call_response", "tool_result"):
+            given = part.get("response", part.get("result", part.get("content")))
+            results.append((text(part.get("id")) or text(part.get("tool_use_id")), result_of(given)))
+        elif kind in ("reasoning", "thinking"):
+            thought.append(text(words) or text(part.get("thinking")))
+        elif part:
+            body.append(words if isinstance(words, str) and kind in ("", "text") else f"[{kind or 'unknown'}]")
+    for call in items(value.get("tool_calls")):
+        function = mapping(mapping(call).get("function")) or mapping(call)
+        calls.append((text(mapping(call).get("id")), text(function.get("name")), function.get("arguments", REDACTED)))
+    if role == "tool" and not results:
+        results = [(text(value.get("tool_call_id")) or text(value.get("id")), "\n".join(body))]
+        body = []
+    reason = finish_reason(value.get("finish_reason"))
+    return SpanMessage(role, "\n".join(body), "\n".join(thought), tuple(calls), tuple(results), reason)
+
+
+def _event_message(role: str, about: Mapping[str, Any]) -> SpanMessage:
+    """The message of an event: its attributes, or the object that stands as a text in one of them."""
+    body = mapping(_structured(about.get("gen_ai.event.content"))) or about
+    if role == "choice":
+        inner = _structured(body.get("message"))
+        message = _message(inner if isinstance(inner, dict) else {"content": inner}, role)
+        calls = _message({"tool_calls": _structured(body.get("tool_calls"))}).calls
+        return message._replace(reason=finish_reason(body.get("finish_reason")), calls=message.calls or calls)
+    return _message({**body, "tool_calls": _structured(body.get("tool_calls"))}, role)
+
+
+def _new(messages: Sequence[SpanMessage]) -> list[SpanMessage]:
+    """The new messages of an input: the system's, and those after the last of the assistant's."""
+    last = max((place for place, one in enumerate(messages) if one.role in _MODELS), default=-1)
+    return [one for place, one in enumerate(messages) if place > last or one.role in ("system", "developer")]
+
+
+def result_of(value: object) -> str:
+    """A result's text; what is no text as its JSON."""
+    value = _structured(value)
+    if isinstance(value, dict) or (isinstance(value, list) and not all(map(_is_block, value))):
+        return json_text(value)
+    return content_text(value)
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, str) or "type" in mapping(value)

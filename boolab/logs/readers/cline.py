@@ -1,0 +1,291 @@
+"""Cline: `<session>.messages.json` of its command line, and `api_conversation_history.json` of its VS Code extension.
+
+The command line (also VS Code from 4.0 on) writes `{version, agent, sessionId, messages}` into a session's folder; the
+extension writes a bare list of messages into a task's folder. Both are Anthropic's messages with `ts`, `modelInfo` and
+`metrics`; see `MessageWithMetadata` and `ClineStorageMessage` in github.com/cline/cline. Roo Code, a fork, writes the
+latter too.
+
+- Input tokens include the cached ones.
+- `<session>.json` is a manifest without messages. `<session>.compaction.json` repeats messages of the session in a
+  shorter form; it is no run, because its steps would count twice.
+- Messages that are only displayed (`displayOnly`) are no steps; the notice of an error is an event.
+- These open no turn: results, summaries of a compaction (an event), notices of the harness (`metadata.kind`,
+  `displayRole`), and in the extension `<environment_details>`, resumptions, and reminders to use a tool.
+- A result is an error if it has `is_error` or `success: false`, or, in the extension, begins with Cline's words before
+  a tool's error. All other results are none, because Cline marks every failure. A command's exit code is in its text
+  only.
+- Older versions of the extension have no `tool_use` blocks. A call is XML in the text, one tool a message
+  (`<read_file><path>a.py</path></read_file>`), and its result is a user's text that begins `[read_file for 'a.py']
+  Result:`. They are paired by order and get ids of their own; only the first call of a message ran.
+- A subagent's session is named `<session>__<agent>`.
+- There are no finish reasons, limits or labels. An interrupted response ends with a sentence about that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.types import Run, StopReason, Usage
+from boolab.errors import RunFormatError
+from boolab.io.json_input import Damage, items, json_document, mapping, micro, text, whole
+from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.fields import Head, block_text, blocks_of, content_text, one_line
+from boolab.logs.readers._chat import add_reply, answer, dialect, message_time, texts
+from boolab.logs.readers._sidecars import sidecar
+
+NAME: Final = "cline"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".json",)
+_TASKS: Final = "User/globalStorage/saoudrizwan.claude-dev/tasks/*/api_conversation_history.json"
+PLACES: Final = (
+    "~/.cline/data/sessions/**/*.messages.json",
+    f"~/.config/Code/{_TASKS}",
+    f"~/Library/Application Support/Code/{_TASKS}",
+)
+LOOKED_FOR: Final = 'an object with "sessionId", "version" and "messages", or the list of api_conversation_history.json'
+
+_COMPACTION: Final = ".compaction.json"
+_SUBAGENT: Final = "__"
+_ERROR: Final = ("The tool execution failed with the following error:", "[ERROR]", "<error>")
+_HARNESS: Final = (
+    "<environment_details>",
+    "<SYSTEM_NOTICE>",
+    "[ERROR] You did not use a tool",
+    "[TASK RESUMPTION]",
+    "[NOTE]",
+    "[[NOTE]",
+)
+_INTERRUPTED: Final[Mapping[str, StopReason]] = {
+    "[Response interrupted by user]": "aborted",
+    "[Response interrupted by API Error]": "error",
+}
+_COMPLETION: Final = "attempt_completion"
+_FEEDBACK: Final = "<feedback>"
+_RESULT: Final = re.compile(r"\[\w+(?: for |\] Result:)")
+_RESULT_END: Final = "] Result:"
+_NOT_RUN: Final = re.compile(r"Tool \[\w+\] was not executed")
+_WRAPPED: Final = re.compile(r"\s*<(task|user_input|user_message)\b[^>\n]*>\n?(.*?)</\1>", re.DOTALL)
+_TAG: Final = re.compile(r"<(\w+)>")
+_TAGS: Final = 50
+_TOOLS: Final = (
+    "access_mcp_resource", "apply_diff", "ask_followup_question", "attempt_completion", "browser_action",
+    "codebase_search", "condense", "execute_command", "fetch_instructions", "insert_content",
+    "list_code_definition_names", "list_files", "load_mcp_documentation", "new_rule", "new_task", "plan_mode_respond",
+    "plan_mode_response", "read_file", "replace_in_file", "report_bug", "search_and_replace", "search_files",
+    "summarize_task", "switch_mode", "update_todo_list", "use_mcp_tool", "web_fetch", "web_search", "write_to_file",
+)  # fmt: skip
+_OPENING: Final = re.compile(rf"<({'|'.join(_TOOLS)})>")
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a session of Cline."""
+    return dialect(head) == "cline"
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The run of one file; none of a `.compaction.json`, which repeats a part of its session."""
+    if path.name.endswith(_COMPACTION):
+        return []
+    document = json_document(path, damage)
+    about = mapping(document)
+    messages = document if isinstance(document, list) else about.get("messages")
+    if not isinstance(messages, list):
+        raise RunFormatError(f"a log of Cline is {LOOKED_FOR}", path=path, line=1)
+    session = _Session(about, damage)
+    for number, message in enumerate(messages, 1):
+        if isinstance(message, dict) and message.get("role") in ("user", "assistant"):
+            session.take(message)
+        else:
+            damage.note(1, f"message {number} has no role user or assistant")
+    run = session.run(path)
+    return [] if run is None else [run]
+
+
+class _Session:
+    """Builds the run of one file from its messages."""
+
+    def __init__(self, about: Mapping[str, Any], damage: Damage) -> None:
+        self.builder = RunBuilder(NAME, damage)
+        self.about = about
+        self._written = 0
+        """How many calls were found in texts."""
+        self._waiting: list[str] = []
+        """The ids of the open calls of the last response."""
+        system = content_text(about.get("system_prompt"))
+        if system:
+            self.builder.add_message("system", system, opens_turn=False)
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Take one message."""
+        time = message_time(message)
+        about = mapping(message.get("metadata"))
+        if message["role"] == "user":
+            self._user(message.get("content"), about, time)
+        elif about.get("displayOnly") is True:
+            if about.get("displayRole") == "error":
+                self.builder.add_event("fault", time, text=one_line(content_text(message.get("content"))))
+        else:
+            self._reply(message, time)
+
+    def _reply(self, message: Mapping[str, Any], time: int | None) -> None:
+        model = mapping(message.get("modelInfo"))
+        step = add_reply(self.builder, message, time, text(model.get("modelId")) or text(model.get("id")))
+        metrics = mapping(message.get("metrics"))
+        if metrics:
+            step.usage = _usage(metrics)
+        content = step.text[-1].rstrip() if step.text else ""
+        step.error = next((words for words in _INTERRUPTED if content.endswith(words)), "")
+        self._waiting = []
+        if not step.calls:
+            for name, arguments in _calls_in("\n".join(step.text)):
+                self._written += 1
+                self._waiting.append(f"xml_{self._written}")
+                self.builder.add_call(step, self._waiting[-1], name, arguments)
+
+    def _user(self, content: object, about: Mapping[str, Any], time: int | None) -> None:
+        body: list[str] = []
+        given: list[str] | None = None
+        answered = False
+        for block in blocks_of(content):
+            part = mapping(block)
+            if part.get("type") == "tool_result":
+                answered = True
+                answer(self.builder, part, time, failed=_failed(part.get("content")))
+                self._check_feedback(texts(part.get("content")), time)
+                continue
+            words = f"[file {text(part.get('path'))}]" if part.get("type") == "file" else block_text(block)
+            result = _result_in(words)
+            if result is not None:
+                self._add_result(given, time)
+                given = [result]
+            elif given is not None and not words.startswith(_HARNESS) and not _NOT_RUN.match(words):
+                given.append(words)
+            elif not _NOT_RUN.match(words):
+                body.append(words)
+        self._add_result(given, time)
+        self._add_message(body, about, time, answered=answered or given is not None)
+
+    def _add_result(self, given: Sequence[str] | None, time: int | None) -> None:
+        """Give a text as the result of the first call in a text that waits for one."""
+        if given is None:
+            return
+        words = "\n".join(one for one in given if one).strip()
+        call_id = self._waiting.pop(0) if self._waiting else ""
+        self.builder.add_result(call_id, words, is_error=words.startswith(_ERROR), time=time)
+        self._check_feedback(given, time)
+
+    def _check_feedback(self, given: Sequence[str], time: int | None) -> None:
+        """Open a turn if the user continues after the agent was done: the new task is in its last call's result."""
+        last = self.builder.steps[-1].calls[-1:] if self.builder.steps else []
+        if last and last[0].name == _COMPLETION:
+            content = next((one for one in given if _FEEDBACK in one), None)
+            if content is not None:
+                self.builder.add_message("user", content, opens_turn=True, time=time)
+
+    def _add_message(
+        self, content: Sequence[str], about: Mapping[str, Any], time: int | None, *, answered: bool
+    ) -> None:
+        kind = text(about.get("kind"))
+        if kind.startswith("compaction") or kind == "overflow_truncation":
+            self.builder.add_event("compaction", time, reason=text(about.get("reason")) or kind)
+        noticed = bool(kind) or text(about.get("displayRole")) in ("system", "status", "error")
+        own = [one for one in content if one.strip() and not one.lstrip().startswith(_HARNESS)]
+        if content or not answered:
+            opens = bool(own) and not answered and not noticed
+            if opens and not self.builder.task:
+                self.builder.task = one_line(_unwrapped(own[0]))
+            self.builder.add_message("user", "\n".join(content), opens_turn=opens, time=time)
+
+    def run(self, path: Path) -> Run | None:
+        """The run, unless it is empty."""
+        if self.builder.is_empty:
+            return None
+        run_id = text(self.about.get("sessionId")) or _name_of(path)
+        parent, _, agent = run_id.partition(_SUBAGENT)
+        last = self.builder.steps[-1] if self.builder.steps else StepBuilder()
+        stop = _INTERRUPTED.get(last.error)
+        if stop is None and not self.builder.truncated and last.calls and last.calls[-1].name == _COMPLETION:
+            stop = "finished"
+        return self.builder.build(
+            run_id,
+            stop,
+            agent=text(self.about.get("agent")) or agent,
+            model="" if self.builder.models else text(_manifest(path).get("model")),
+            parent_run_id=parent if agent else None,
+            error=last.error if stop == "error" else None,
+        )
+
+
+def _manifest(path: Path) -> Mapping[str, Any]:
+    """The manifest of a session, from the file beside it."""
+    return mapping(sidecar(path.with_name(f"{_name_of(path)}.json")))
+
+
+def _name_of(path: Path) -> str:
+    if path.stem == "api_conversation_history":
+        return path.absolute().parent.name
+    return path.name.removesuffix(".json").removesuffix(".messages")
+
+
+def _usage(metrics: Mapping[str, Any]) -> Usage:
+    """What a response consumed; in the extension the figures stand under `tokens`."""
+    tokens, names = mapping(metrics.get("tokens")), ("prompt", "completion", "cached")
+    if not tokens:
+        tokens, names = metrics, ("inputTokens", "outputTokens", "cacheReadTokens")
+    entered, left, cached = (whole(tokens.get(name)) for name in names)
+    return Usage(entered, left, cached, None, micro(metrics.get("cost")))
+
+
+def _failed(content: object) -> bool:
+    """Whether the text of a result without a flag reports a failure."""
+    if any(mapping(block).get("success") is False for block in items(content)):
+        return True
+    body = next(iter(texts(content)), "")
+    return body.startswith(_ERROR[0]) or (body.startswith("{") and body.endswith('"success":false}'))
+
+
+def _unwrapped(content: str) -> str:
+    """A user's text without the tag that Cline puts around it."""
+    found = _WRAPPED.match(content)
+    return found[2] if found is not None and found[2].strip() else content
+
+
+def _result_in(words: str) -> str | None:
+    """The result in a user's text that begins with the head of one, else None."""
+    if not _RESULT.match(words):
+        return None
+    end = words.find(_RESULT_END)
+    return None if end < 0 else words[end + len(_RESULT_END) :].lstrip("\n")
+
+
+def _calls_in(content: str) -> list[tuple[str, dict[str, str]]]:
+    """The calls in a text: each tool's tag with the tags of its parameters in it. The last may lack its end."""
+    found = []
+    start = 0
+    while (opening := _OPENING.search(content, start)) is not None:
+        closing = f"</{opening[1]}>"
+        end = content.find(closing, opening.end())
+        found.append((opening[1], _parameters(content[opening.end() : end if end >= 0 else len(content)])))
+        if end < 0:
+            break
+        start = end + len(closing)
+    return found
+
+
+def _parameters(content: str) -> dict[str, str]:
+    """The parameters in a call's text; a tag that does not end is none."""
+    found: dict[str, str] = {}
+    start = 0
+    for _ in range(_TAGS):
+        opening = _TAG.search(content, start)
+        if opening is None:
+            break
+        closing = f"</{opening[1]}>"
+        end = content.find(closing, opening.end())
+        if end >= 0:
+            found[opening[1]] = content[opening.end() : end].strip("\n")
+        start = opening.end() if end < 0 else end + len(closing)
+    return found

@@ -1,0 +1,481 @@
+"""Codex: `~/.codex/sessions/<year>/<month>/<day>/rollout-*.jsonl`; see `codex-rs/protocol` in github.com/openai/codex.
+
+Lines of `{timestamp, type, payload}`. `response_item` lines are the input and output of the model. `event_msg` lines
+repeat them for a user interface, with more facts. Rollouts of the first half of 2025 have the items and the header
+(`session_meta`) as bare lines; those of the first, TypeScript version are one object, `{session, items}`.
+
+- The end of a response is not marked. A step begins with the model's first item (a message, reasoning, a call) after a
+  result, another author's message, a usage report or the end of a task. A rollout without items of the model (as of
+  some reviews) is read from its events.
+- Usage comes as `token_count` events, each written twice or more: if the running total is the same, it is a repetition.
+  `last_token_usage` is that of one response. It follows the response's items, and belongs to the latest step. Until the
+  end of 2025 it preceded them: if the latest step has its usage, it belongs to the next step, unless a compaction comes
+  between. Input includes cached tokens, output includes reasoning tokens.
+- Codex writes messages of the role `user` itself: the environment, `AGENTS.md`, notices. The tag around them, or their
+  first words, identify them, and they open no turn; a `user_message` event always does. A message of another agent
+  opens only the first turn.
+- A command's result begins with lines from Codex: an exit code other than 0 is an error. So are aborted calls, and
+  calls that an event (`exec_command_end`, `patch_apply_end`, `mcp_tool_call_end`) reports as failed. For all other
+  results it is unknown. A call without a result was aborted and dropped.
+- Searches and images that the provider makes within a response (`web_search_call`, `image_generation_call`) have an
+  empty result.
+- The text input of a custom tool such as `apply_patch` becomes `{"input": ...}`, as where the tool is a function. Tools
+  in a namespace are named `<namespace>__<tool>`.
+- `turn_aborted` ends a run as aborted, or by its token budget (`budget_limited`). `error` ends it as an error, or by
+  its token budget (`session_budget_exceeded`); the size of the budget is unknown. `thread_rolled_back` removes turns
+  (event `rewind`).
+- Each subagent has a rollout that names the parent's thread, except for reviews.
+- There are no finish reasons, costs or labels, and no cap on steps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.types import UNKNOWN_USAGE, Run, StopReason, Usage
+from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
+from boolab.logs.builder import RunBuilder, StepBuilder, unreadable
+from boolab.logs.fields import Head, block_text, content_text, epoch_ms, one_line
+
+NAME: Final = "codex"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".jsonl", ".json")
+PLACES: Final = (
+    "$CODEX_HOME/sessions/**/*.jsonl",
+    "~/.codex/sessions/**/*.jsonl",
+    "$CODEX_HOME/archived_sessions/*.jsonl",
+    "~/.codex/archived_sessions/*.jsonl",
+    "~/.codex/sessions/rollout-*.json",
+)
+LOOKED_FOR: Final = 'JSON lines of {"timestamp", "type": "session_meta" | "response_item" | "event_msg", "payload"}'
+
+_LINES: Final = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
+_CALLS: Final = {
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "local_shell_call": "action",
+    "tool_search_call": "arguments",
+}
+_HOSTED: Final = {"web_search_call": "action", "image_generation_call": "revised_prompt"}
+_OUTPUTS: Final = {
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "local_shell_call_output": "output",
+    "tool_search_output": "tools",
+}
+_ITEMS: Final = frozenset({"message", "reasoning", *_CALLS, *_HOSTED, *_OUTPUTS})
+_TAG: Final = re.compile(r"\s*<([\w-]++)[^<>\n]*+>")  # possessive: a name that nothing closes is tried once
+_PUT_IN: Final = ("# AGENTS.md instructions", "Warning: ")
+_SPAWN: Final = "spawn_agent"
+_UNDER_WAY: Final = ("in_progress", "incomplete", "searching", "generating")
+_TASKS: Final = ("task_started", "task_complete", "turn_started", "turn_complete")
+_BUDGETS: Final = ("budget_limited", "session_budget_exceeded")
+_HEADER: Final = re.compile(
+    r"(?:(?:Exit code: (?P<code>-?\d{1,9})|Process exited with code (?P<exited>-?\d{1,9})"
+    r"|Wall time: (?P<seconds>\d{1,9}(?:\.\d{1,9})?) seconds|Process running with session ID \d+|Chunk ID: \w*"
+    r"|Original token count: \d+|Total output lines: \d+)(?:\n|\Z))+"
+)
+_ABORTED: Final = re.compile(r"(?:Wall time: [\d.]+ seconds\s+)?aborted(?: by user.*)?\s*", re.DOTALL)
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a rollout of Codex, of any age."""
+    if isinstance(head.first.get("items"), list):
+        session = mapping(head.first.get("session"))
+        return "id" in session and "timestamp" in session
+    return any(_is_line(value) for value in head.values) or (_is_bare_header(head.first) and _has_items(head))
+
+
+def _is_line(value: object) -> bool:
+    line = mapping(value)
+    return isinstance(line.get("payload"), dict) and text(line.get("type")) in _LINES
+
+
+def _is_bare_header(line: Mapping[str, Any]) -> bool:
+    return "type" not in line and isinstance(line.get("id"), str) and "timestamp" in line and "instructions" in line
+
+
+def _has_items(head: Head) -> bool:
+    lines = [mapping(value) for value in head.values[1:]]
+    return all("record_type" in line or text(line.get("type")) in _ITEMS for line in lines if line)
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The run of one rollout; none if it is empty."""
+    rollout = _Rollout(damage)
+    for _, line in only_objects(_lines(path, damage), damage):
+        rollout.take(line)
+    if not rollout.known:
+        damage.unrecognised = f"a rollout of Codex is {LOOKED_FOR}"
+    return rollout.runs(path)
+
+
+def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
+    """The lines of a rollout; for the first version, its header and its items."""
+    for number, value in json_values(path, damage):
+        if isinstance(value, dict) and "items" in value and "session" in value:
+            yield number, value["session"]
+            for item in items(value["items"]):
+                yield number, item
+        else:
+            yield number, value
+
+
+class _Rollout:
+    """The lines of one file."""
+
+    def __init__(self, damage: Damage) -> None:
+        self.known = False
+        """Whether any line was one of a rollout."""
+        self._items = _Account(damage)
+        self._events: _Account | None = _Account(damage)
+        self._meta: Mapping[str, Any] = {}
+        self._ends: dict[str, tuple[bool | None, int | None]] = {}
+        self._spawns: dict[str, StepBuilder] = {}
+        """The responses whose calls are to start subagents, by call."""
+
+    @property
+    def account(self) -> _Account:
+        """The account of the session: by its items, or by its events if there are no items of the model."""
+        if self._events is None or self._items.builder.steps or not self._events.builder.steps:
+            return self._items
+        return self._events
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Take one line."""
+        kind = text(line.get("type"))
+        payload = line.get("payload")
+        if isinstance(payload, dict) and kind in _LINES:
+            self.known = True
+            self._take(kind, payload, epoch_ms(line.get("timestamp")))
+        elif kind in _ITEMS:
+            self.known = True
+            self._item(kind, line, epoch_ms(line.get("timestamp")))
+        elif not kind and "id" in line and "timestamp" in line:
+            self.known = True
+            self._meta = self._meta or line
+
+    def _take(self, kind: str, payload: Mapping[str, Any], time: int | None) -> None:
+        if kind == "response_item":
+            self._item(text(payload.get("type")), payload, time)
+        elif kind == "event_msg":
+            self._event(text(payload.get("type")), payload, time)
+        elif kind == "session_meta":
+            self._meta = self._meta or payload
+        elif kind == "turn_context":
+            for account in self._accounts():
+                account.model = text(payload.get("model")) or account.model
+        else:
+            summary = text(payload.get("message"))
+            for account in self._accounts():
+                account.compact(summary, time)
+
+    def _accounts(self) -> list[_Account]:
+        return [self._items] if self._events is None else [self._items, self._events]
+
+    def _item(self, kind: str, item: Mapping[str, Any], time: int | None) -> None:
+        account = self._items
+        if kind in _OUTPUTS:
+            self._output(item, item.get(_OUTPUTS[kind]), time)
+        elif kind == "agent_message":
+            account.add_message(content_text(item.get("content")), time, own=not account.builder.has_prompt)
+        elif kind == "message" and item.get("role") != "assistant":
+            content = content_text(item.get("content"))
+            if item.get("role") == "user":
+                account.add_message(content, time, own=not _is_put_in(content))
+            else:
+                account.add_system(content, time)
+        elif kind in _ITEMS:
+            self._events = None
+            self._part(kind, item, account.part(time), time)
+
+    def _part(self, kind: str, item: Mapping[str, Any], step: StepBuilder, time: int | None) -> None:
+        builder = self._items.builder
+        if kind == "message":
+            step.text.append(content_text(item.get("content")))
+        elif kind == "reasoning":
+            thought = [*items(item.get("summary")), *items(item.get("content"))]
+            step.reasoning += [block_text(part) for part in thought]
+        elif kind in _CALLS:
+            given = item.get(_CALLS[kind])
+            if kind == "custom_tool_call" and isinstance(given, str) and unreadable(given):
+                given = {"input": given}
+            call_id, name = text(item.get("call_id")) or text(item.get("id")), _tool(kind, item)
+            builder.add_call(step, call_id, name, given)
+            if name == _SPAWN:
+                self._spawns[call_id] = step
+        elif kind in _HOSTED:
+            call_id = text(item.get("id")) or f"hosted {len(builder.steps)}.{len(step.calls)}"
+            given = item.get(_HOSTED[kind])
+            builder.add_call(
+                step, call_id, kind.removesuffix("_call"), given if isinstance(given, dict) else {"input": given}
+            )
+            self._items.hosted.add(call_id)
+            if item.get("status") not in _UNDER_WAY:
+                builder.add_result(call_id, "", is_error=None, time=time)
+
+    def _output(self, item: Mapping[str, Any], output: object, time: int | None) -> None:
+        content, lines = _content_of(output)
+        failed, duration = _facts_of(content)
+        call_id = text(item.get("call_id"))
+        spawned = json_object(content) if call_id in self._spawns else {}
+        if text(spawned.get("agent_id")):
+            self._items.builder.add_subagent(
+                self._spawns.pop(call_id), call_id, text(spawned.get("agent_id")), time=time
+            )
+        ended, took = self._ends.pop(call_id, (None, None))
+        known = (lines, failed, ended)
+        self._items.builder.add_result(
+            call_id,
+            content,
+            is_error=next((fact for fact in known if fact is not None), None),
+            time=time,
+            duration_ms=duration if took is None else took,
+        )
+        self._items.step = None
+
+    def _event(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
+        if kind == "token_count":
+            for account in self._accounts():
+                account.count(mapping(event.get("info")))
+        elif kind.endswith("_end"):
+            self._ends.update(_end_of(event))
+        elif kind == "item_completed":
+            item = mapping(event.get("item"))
+            content = content_text(item.get("content"))
+            self._repeat(
+                {"UserMessage": "user_message", "AgentMessage": "agent_message"}.get(text(item.get("type"))),
+                content,
+                time,
+            )
+        elif kind == "agent_reasoning":
+            self._repeat(kind, text(event.get("text")), time)
+        elif kind in ("user_message", "agent_message"):
+            self._repeat(kind, text(event.get("message")) or ("[image]" if event.get("images") else ""), time)
+        else:
+            for account in self._accounts():
+                account.take(kind, event, time)
+
+    def _repeat(self, kind: str | None, content: str, time: int | None) -> None:
+        if kind == "user_message":
+            for account in self._accounts():
+                account.add_message(content, time, own=True)
+        elif kind is not None and self._events is not None:
+            step = self._events.part(time)
+            (step.text if kind == "agent_message" else step.reasoning).append(content)
+
+    def runs(self, path: Path) -> list[Run]:
+        """The session's run, unless it is empty."""
+        account = self.account
+        if account.builder.is_empty:
+            return []
+        run_id = text(self._meta.get("id")) or path.stem
+        agent, parent = _origin(self._meta)
+        stop = "aborted" if account.builder.truncated else account.stop()
+        error = account.error if stop == "error" else None
+        parent = None if parent == run_id else parent
+        return [account.builder.build(run_id, stop, agent=agent, parent_run_id=parent, error=error)]
+
+
+class _Account:
+    """Builds the run of a session, from its items or from its events."""
+
+    def __init__(self, damage: Damage) -> None:
+        self.builder = RunBuilder(NAME, damage)
+        self.model = ""
+        self.step: StepBuilder | None = None
+        """The current response."""
+        self.hosted: set[str] = set()
+        """The calls that the provider executes."""
+        self.error = ""
+        self._ahead = UNKNOWN_USAGE
+        """A usage report that may belong to the next response."""
+        self._ending: StopReason | None = None
+        self._seen: dict[str, bool] = {}
+        self._turns: list[int] = []
+        self._reported: Mapping[str, Any] = {}
+
+    def part(self, time: int | None) -> StepBuilder:
+        """The response that a part belongs to: the current one, or a new one."""
+        if self.step is None:
+            self.step = self.builder.add_response(time, model=self.model)
+            self.step.usage, self._ahead = self._ahead, UNKNOWN_USAGE
+            self._ending = None
+            self._seen = {}
+        else:
+            self.builder.extend_response(self.step, time)
+        return self.step
+
+    def add_message(self, content: str, time: int | None, *, own: bool) -> None:
+        """Add a message in the user's name. An item and an event with the same text are one message."""
+        key = content.strip()
+        if key.startswith("<turn_aborted>"):
+            self._ending = "aborted"
+        if not key or self._seen.get(key) in (own, True):
+            return
+        self._seen[key] = own
+        if own:
+            self._turns.append(len(self.builder.steps))
+        self.builder.add_message("user", content, opens_turn=own, time=time)
+        self.step = None
+
+    def add_system(self, content: str, time: int | None) -> None:
+        """A message of the developer or the system."""
+        self.builder.add_message("system", content, opens_turn=False, time=time)
+        self.step = None
+
+    def compact(self, summary: str, time: int | None) -> None:
+        """The history was replaced by a summary."""
+        self._ahead = UNKNOWN_USAGE
+        self.builder.add_event("compaction", time)
+        if summary:
+            self.builder.add_message("user", summary, opens_turn=False, time=time)
+
+    def count(self, info: Mapping[str, Any]) -> None:
+        """A usage report."""
+        last = mapping(info.get("last_token_usage"))
+        running = mapping(info.get("total_token_usage")) or last
+        entered = whole(last.get("input_tokens"))
+        if running == self._reported or not entered:
+            return
+        self._reported = running
+        figures = (
+            whole(last.get(name)) for name in ("output_tokens", "cached_input_tokens", "reasoning_output_tokens")
+        )
+        usage = Usage(entered, *figures)
+        steps = self.builder.steps
+        if self.step is not None or (steps and steps[-1].usage is UNKNOWN_USAGE):
+            steps[-1].usage = usage
+        else:
+            self._ahead = usage
+        self.step = None
+
+    def take(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
+        """Take any other event."""
+        if kind == "turn_aborted":
+            reason = text(event.get("reason"))
+            self.builder.add_event("abort", time, what=reason)
+            self._end("token_budget" if reason in _BUDGETS else "aborted")
+        elif kind == "error":
+            self._fail(event, time)
+        elif kind in _TASKS:
+            self.step = None
+            if isinstance(event.get("error"), dict):
+                self._fail(event["error"], time)
+        elif kind == "stream_error":
+            self.builder.add_event("retry", time, what=one_line(text(event.get("message"))))
+        elif kind == "thread_rolled_back":
+            self._roll_back(whole(event.get("num_turns")) or 0, time)
+
+    def _fail(self, event: Mapping[str, Any], time: int | None) -> None:
+        self.error = one_line(text(event.get("message")))
+        self.builder.add_event("fault", time, what=self.error)
+        self._end("token_budget" if event.get("codex_error_info") in _BUDGETS else "error")
+
+    def _end(self, reason: StopReason) -> None:
+        self._ending = reason
+        self._ahead = UNKNOWN_USAGE
+        self.step = None
+
+    def _roll_back(self, turns: int, time: int | None) -> None:
+        if turns:
+            kept = self._turns[-turns] if turns <= len(self._turns) else 0
+            del self._turns[-turns:]
+            self.builder.rewind_to(kept, time)
+            self._ending = None
+            self.step = None
+
+    def stop(self) -> StopReason:
+        """Why it ended: the last record decides."""
+        if self._ending is not None:
+            return self._ending
+        last = self.builder.steps[-1:]
+        waits = any(call.id not in self.hosted for step in last for call in step.calls)
+        return "finished" if last and not waits else "aborted"
+
+
+def _is_put_in(content: str) -> bool:
+    """Whether a message in the user's name is one of Codex's own."""
+    if content.lstrip().startswith(_PUT_IN):
+        return True
+    tag = _TAG.match(content)
+    end = content.rstrip()[-100:]
+    return tag is not None and end.endswith(">") and f"</{tag[1]}" in end
+
+
+def _tool(kind: str, item: Mapping[str, Any]) -> str:
+    if kind in ("function_call", "custom_tool_call"):
+        space, name = text(item.get("namespace")), text(item.get("name"))
+        return f"{space.rstrip('_')}__{name.lstrip('_')}" if space else name
+    return kind.removesuffix("_call")
+
+
+def _origin(meta: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The agent's name, and the run that it is a subagent of."""
+    above = text(meta.get("parent_thread_id"))
+    source = mapping(meta.get("source")).get("subagent")
+    if source is None:
+        return NAME, None
+    spawn = mapping(mapping(source).get("thread_spawn"))
+    kind = text(source) or text(mapping(source).get("other")) or "subagent"
+    agent = text(meta.get("agent_role")) or text(spawn.get("agent_role")) or kind
+    return agent, text(spawn.get("parent_thread_id")) or above or None
+
+
+def _content_of(output: object) -> tuple[str, bool | None]:
+    """The text of an output, and whether it failed if there is a flag beside it."""
+    if not isinstance(output, dict):
+        return content_text(output), None
+    if "content" in output or "success" in output:
+        good = output.get("success")
+        return content_text(output.get("content")), not good if isinstance(good, bool) else None
+    return block_text(output), None
+
+
+def _facts_of(content: str) -> tuple[bool | None, int | None]:
+    r"""Whether a command failed, and how many milliseconds it took, from the lines before its output.
+
+    Example:
+        >>> _facts_of("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nno")
+        (True, 100)
+        >>> _facts_of("Exit code: as you like it")
+        (None, None)
+    """
+    if content.startswith('{"output"'):
+        facts = mapping(json_object(content).get("metadata"))
+        code, seconds = facts.get("exit_code"), facts.get("duration_seconds")
+        took = round(seconds * 1000) if isinstance(seconds, int | float) and whole(seconds) is not None else None
+        return (code != 0 if isinstance(code, int) else None), took
+    if _ABORTED.fullmatch(content[:200]):
+        return True, None
+    header = _HEADER.match(content)
+    if header is None:
+        return None, None
+    exited, took_text = header["code"] or header["exited"], header["seconds"]
+    return (
+        None if exited is None else int(exited) != 0,
+        None if took_text is None else round(float(took_text) * 1000),
+    )
+
+
+def _end_of(event: Mapping[str, Any]) -> Iterator[tuple[str, tuple[bool | None, int | None]]]:
+    """How a call ended, from an event: its id, whether it failed, and how long it took."""
+    call_id = text(event.get("call_id"))
+    duration = mapping(event.get("duration"))
+    seconds, nanos = whole(duration.get("secs")), whole(duration.get("nanos"))
+    took = None if seconds is None else seconds * 1000 + round((nanos or 0) / 1e6)
+    result = mapping(event.get("result"))
+    failed = None
+    if isinstance(event.get("exit_code"), int):
+        failed = event["exit_code"] != 0
+    elif isinstance(event.get("success"), bool):
+        failed = not event["success"]
+    elif "Err" in result:
+        failed = True
+    elif "Ok" in result:
+        failed = mapping(result["Ok"]).get("isError") is True
+    if call_id and (failed is not None or took is not None):
+        yield call_id, (failed, took)

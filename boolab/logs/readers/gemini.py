@@ -1,0 +1,305 @@
+"""Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*.json` and, since version 0.40, `*.jsonl`.
+
+See `packages/core/src/services/chatRecordingService.ts` in github.com/google-gemini/gemini-cli.
+
+A session is one object with its `messages`, or JSON Lines: a header, messages, and records that change earlier ones.
+
+- A message with a known id replaces that message. `{"$rewindTo": id}` removes a message and all after it (event
+  `rewind`). `{"$set": {...}}` sets fields of the header.
+- `$set` may have a new list of `messages`, which replace messages of the same ids. If all of them were known, the
+  missing ones were rewound. If some were not, the history was compacted (event `compaction`), and the missing ones stay
+  in the run. Messages that only come from such a list are no responses and open no turn.
+- A message of the type `gemini` is a response with its calls and their results, unless it is empty. `user` messages
+  open turns, unless they hold only results. `info`, `warning` and `error` messages are the program's: an error is a
+  fault, and ends the run if nothing follows.
+- Calls with the status `success` or `error` have a result. All others (`cancelled` and unfinished ones) were dropped. A
+  shell command with an exit code other than 0 is still a success of its tool.
+- `tokens` are those of one response: `tool` adds to `input`, `thoughts` adds to `output`, `cached` is part of `input`.
+- A subagent's session has the `kind` `subagent`, in a folder with the name of its parent's session.
+- There are no finish reasons, costs, labels or limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from boolab.core.types import UNKNOWN_USAGE, Run, Usage
+from boolab.io.json_input import Damage, items, json_text, json_values, mapping, only_objects, text, whole
+from boolab.logs.builder import RunBuilder
+from boolab.logs.fields import Head, epoch_ms, one_line
+
+NAME: Final = "gemini"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".json", ".jsonl")
+PLACES: Final = ("~/.gemini/tmp/*/chats/**/*.json", "~/.gemini/tmp/*/chats/**/*.jsonl")
+LOOKED_FOR: Final = (
+    'an object with "sessionId", "projectHash" and "messages", or JSON lines that begin with such a header'
+)
+
+_EVENTS: Final = ("rewind", "compaction")
+_HIDDEN: Final = frozenset({"functionCall", "functionResponse"})
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a session of Gemini CLI."""
+    return _is_header(head.first)
+
+
+def _is_header(record: Mapping[str, Any]) -> bool:
+    return isinstance(record.get("sessionId"), str) and isinstance(record.get("projectHash"), str)
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The run of one session; none if it is empty."""
+    session = _Session(damage)
+    for number, record in only_objects(json_values(path, damage), damage):
+        if not session.take(record):
+            damage.note(number, "neither a header nor a message with an id")
+    if not session.header:
+        damage.unrecognised = f"a session of Gemini CLI is {LOOKED_FOR}"
+    return session.runs(path)
+
+
+class _Call(NamedTuple):
+    """One call of a response, with its result if it ended."""
+
+    call_id: str
+    name: str
+    arguments: object
+    ended: bool
+    failed: bool | None
+    result: str
+    time: int | None
+
+
+class _Entry(NamedTuple):
+    """A message, or what happened in its place (`rewind`, `compaction`), as small as it goes: sessions are long."""
+
+    kind: str
+    time: int | None
+    content: str = ""
+    full: bool = False
+    """Whether it has any content or thoughts."""
+    put_in: bool = False
+    """Whether it only came with a list of `$set`."""
+    model: str = ""
+    thoughts: tuple[str, ...] = ()
+    usage: Usage = UNKNOWN_USAGE
+    calls: tuple[_Call, ...] = ()
+    left: int | None = None
+    """How many steps a rewind left behind."""
+
+    @property
+    def is_response(self) -> bool:
+        """Whether it has content, calls or usage."""
+        if self.kind != "gemini":
+            return False
+        return self.usage is not UNKNOWN_USAGE or bool(self.calls) or (self.full and not self.put_in)
+
+
+class _Session:
+    """The records of one file, folded."""
+
+    def __init__(self, damage: Damage) -> None:
+        self._damage = damage
+        self.header: dict[str, Any] = {}
+        self._entries: dict[str | int, _Entry] = {}
+        self._made = 0
+        self._events = 0
+
+    def take(self, record: Mapping[str, Any]) -> bool:
+        """Take one record; whether it was one."""
+        if isinstance(record.get("$rewindTo"), str):
+            self._rewind(record["$rewindTo"])
+        elif isinstance(record.get("$set"), dict):
+            self._set(record["$set"])
+        elif _is_header(record):
+            self._set(record)
+        elif isinstance(record.get("id"), str):
+            self._entries[record["id"]] = _entry(record)
+        else:
+            return False
+        return True
+
+    def _set(self, fields: Mapping[str, Any]) -> None:
+        self.header |= {name: value for name, value in fields.items() if name != "messages"}
+        given = fields.get("messages")
+        if not isinstance(given, list):
+            return
+        messages = {self._name(message): _entry(message) for message in given if isinstance(message, dict)}
+        if self._entries:
+            self._replace(messages)
+        else:
+            self._entries = messages
+
+    def _name(self, message: Mapping[str, Any]) -> str | int:
+        """The id of a message, or a number in its place."""
+        name = message.get("id")
+        self._made += 1
+        return name if isinstance(name, str) else self._made
+
+    def _replace(self, messages: Mapping[str | int, _Entry]) -> None:
+        """Take a new list of messages in the place of the old one."""
+        fresh = [name for name in messages if name not in self._entries]
+        if not fresh:
+            gone = [name for name, entry in self._entries.items() if name not in messages and entry.kind not in _EVENTS]
+            self._leave([self._entries.pop(name) for name in gone])
+        elif len(messages) - len(fresh) < len(self._entries) - self._events:
+            self._happened(_Entry("compaction", messages[fresh[0]].time))
+        for name, message in messages.items():
+            before = self._entries.get(name)
+            self._entries[name] = message._replace(put_in=before is None or before.put_in)
+
+    def _rewind(self, name: str) -> None:
+        known = name in self._entries
+        gone: list[_Entry] = []
+        while self._entries:
+            last, entry = self._entries.popitem()
+            gone.append(entry)
+            if known and last == name:
+                break
+        self._leave(gone[::-1])
+
+    def _leave(self, gone: Sequence[_Entry]) -> None:
+        self._events -= sum(entry.kind in _EVENTS for entry in gone)
+        if gone:
+            self._happened(_Entry("rewind", gone[0].time, left=sum(entry.is_response for entry in gone)))
+
+    def _happened(self, event: _Entry) -> None:
+        self._events += 1
+        self._entries[self._name({})] = event
+
+    def runs(self, path: Path) -> list[Run]:
+        """The session's run, unless it is empty."""
+        session = _RunOfSession(self._damage)
+        entries = list(self._entries.values())[::-1]
+        self._entries.clear()
+        while entries:
+            session.take(entries.pop())
+        if session.builder.is_empty:
+            return []
+        run_id = text(self.header.get("sessionId")) or path.stem
+        subagent = self.header.get("kind") == "subagent"
+        folder = path.absolute().parent.name
+        error = None if session.builder.truncated else session.error
+        return [
+            session.builder.build(
+                run_id,
+                None if error is None else "error",
+                agent="subagent" if subagent else NAME,
+                parent_run_id=folder if subagent and folder not in ("", "chats", run_id) else None,
+                error=error,
+            )
+        ]
+
+
+class _RunOfSession:
+    """Builds the run of one session."""
+
+    def __init__(self, damage: Damage) -> None:
+        self.builder = RunBuilder(NAME, damage)
+        self.error: str | None = None
+        """The last error after the last response."""
+
+    def take(self, entry: _Entry) -> None:
+        """Take a message or an event."""
+        if entry.is_response:
+            self._reply(entry)
+        elif entry.kind in _EVENTS:
+            self.builder.add_event(entry.kind, entry.time, **({} if entry.left is None else {"steps": entry.left}))
+        elif entry.kind == "user":
+            if entry.content:
+                self.builder.add_message("user", entry.content, opens_turn=not entry.put_in, time=entry.time)
+        elif entry.kind in ("info", "warning", "error"):
+            self.builder.add_message("system", entry.content, opens_turn=False, time=entry.time)
+            if entry.kind == "error":
+                self.error = one_line(entry.content)
+                self.builder.add_event("fault", entry.time, what=self.error)
+
+    def _reply(self, entry: _Entry) -> None:
+        self.error = None
+        step = self.builder.add_response(entry.time, model=entry.model)
+        step.usage = entry.usage
+        step.add_text(entry.content)
+        step.reasoning += entry.thoughts
+        for place, call in enumerate(entry.calls):
+            self.builder.add_call(step, call.call_id, call.name, call.arguments)
+            if call.ended:
+                self.builder.set_result(step, place, call.result, is_error=call.failed, time=call.time)
+
+
+def _entry(message: Mapping[str, Any]) -> _Entry:
+    """The facts of a message."""
+    kind, time, content = text(message.get("type")), epoch_ms(message.get("timestamp")), message.get("content")
+    if kind in _EVENTS:
+        kind = ""
+    thoughts = [mapping(thought) for thought in items(message.get("thoughts"))]
+    return _Entry(
+        kind,
+        time,
+        _content_text(content),
+        bool(content or thoughts),
+        model=text(message.get("model")),
+        thoughts=tuple(f"{text(thought.get('subject'))}: {text(thought.get('description'))}" for thought in thoughts),
+        usage=_usage(mapping(message.get("tokens"))),
+        calls=tuple(_call(mapping(call)) for call in items(message.get("toolCalls"))),
+    )
+
+
+def _call(call: Mapping[str, Any]) -> _Call:
+    status, result = call.get("status"), call.get("result")
+    ended = status in ("success", "error") or (status is None and result is not None)
+    return _Call(
+        text(call.get("id")),
+        text(call.get("name")),
+        call.get("args"),
+        ended,
+        None if status is None else status == "error",
+        _result(result) if ended else "",
+        epoch_ms(call.get("timestamp")),
+    )
+
+
+def _parts(content: object) -> Sequence[Any]:
+    return content if isinstance(content, list) else [] if content is None else [content]
+
+
+def _content_text(content: object) -> str:
+    """The text of a message: of its parts without calls, results and thoughts."""
+    body = []
+    for part in _parts(content):
+        if isinstance(part, str):
+            body.append(part)
+        elif isinstance(part, dict) and part and not part.get("thought") and not _HIDDEN & part.keys():
+            body.append(text(part.get("text")) if "text" in part else f"[{next(iter(part))}]")
+    return "\n".join(line for line in body if line)
+
+
+def _result(result: object) -> str:
+    """The text of a call's result."""
+    lines = []
+    for part in _parts(result):
+        response = mapping(mapping(part).get("functionResponse")).get("response")
+        if response is None:
+            lines.append(_content_text(part))
+            continue
+        given = next(
+            (value for name in ("output", "error") if isinstance(value := mapping(response).get(name), str)), None
+        )
+        lines.append(json_text(response) if given is None else given)
+    return "\n".join(line for line in lines if line)
+
+
+def _usage(tokens: Mapping[str, Any]) -> Usage:
+    if not tokens:
+        return UNKNOWN_USAGE
+    entered, output = whole(tokens.get("input")), whole(tokens.get("output"))
+    thoughts = whole(tokens.get("thoughts"))
+    return Usage(
+        None if entered is None else entered + (whole(tokens.get("tool")) or 0),
+        None if output is None else output + (thoughts or 0),
+        whole(tokens.get("cached")),
+        thoughts,
+    )

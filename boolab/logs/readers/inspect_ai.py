@@ -1,0 +1,547 @@
+"""Inspect AI: evaluation logs, as `.json` and as `.eval` archives; see github.com/UKGovernmentBEIS/inspect_ai.
+
+The log
+-------
+A header (`version`, `status`, `eval`, `plan`, `results`, `stats`) and `samples`: one document in a `.json`;
+`header.json` and `samples/<id>_epoch_<n>.json` in a `.eval`, which is a ZIP. Large samples may be split:
+`samples/<id>_epoch_<n>/sample.json`, with numbered chunks of `messages`, `events` and `attachments` beside it. An
+evaluation that did not finish has `_journal/start.json` as its header, and the samples that were written by then; its
+`summaries` have no messages and are not read.
+
+Runs and steps
+--------------
+A run is one sample of one epoch. Its steps are the assistant messages of the final conversation, without those of the
+input. Tokens, finish reasons and times are those of the message's model event, which is found by id, or in older logs
+by its content, in order. Events of scorers and of other solvers match no message and are no steps. If a limit stopped
+the sample, the agent's responses that are not in the conversation are steps too. Messages that a compaction or a solver
+removed are unknown.
+
+User messages open turns, except summaries of a compaction and the sentences with which Inspect's agents ask the model
+to continue. A result with an `error` is an error; all others are none, because the log records every failure. A call
+whose arguments could not be parsed keeps the raw text from its `parse_error`. Long texts may be in `attachments`
+(`attachment://<hash>`, older `tc://<hash>`).
+
+Some providers count cached tokens, or reasoning tokens, apart from input and output; the total shows which.
+
+The end
+-------
+A `limit` of a sample stopped it: `message` and `turn` are a step cap (a message limit counts messages, so its threshold
+is in the rule and in `limits["messages"]`), `time` and `working` a time budget, `token` and `cost` budgets of these.
+Others (`context`, `operator`, `custom`) are aborted, with the limit as the rule. Older logs have no `limit`: then a
+last event `sample_limit` counts, or as many messages as were allowed without a final answer. A sample with an `error`
+ended with it. All others finished.
+
+`success` is the score: "C" or 1 is a success, "I", "N" or 0 is none. It is unknown for partial and compound scores, and
+if several scores do not agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import Run, Stop, StopReason, Usage
+from boolab.errors import RunFormatError
+from boolab.io.json_input import (
+    MAX_LINE,
+    Damage,
+    items,
+    json_document,
+    json_text,
+    mapping,
+    micro,
+    parse,
+    text,
+    whole,
+)
+from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
+from boolab.logs.fields import Head, block_text, epoch_ms, first_choice, one_line, unique
+from boolab.logs.readers._archives import Archive
+
+NAME: Final = "inspect"
+SCOPE: Final = "run"
+SUFFIXES: Final = (".eval", ".json")
+PLACES: Final = ()
+LOOKED_FOR: Final = 'an object with "version", "status" and "eval", or a ZIP archive of such (.eval)'
+
+_STATUSES: Final = ("started", "success", "cancelled", "error")
+_ZIP: Final = b"PK\x03\x04"
+_HEADER: Final = "header.json"
+_START: Final = "_journal/start.json"
+_WHOLE: Final = re.compile(r"samples/.*_epoch_\d+\.json", re.DOTALL)
+_SHELL: Final = re.compile(r"(samples/.*_epoch_\d+/)sample\.json", re.DOTALL)
+_CHUNK: Final = re.compile(r"(samples/.*_epoch_\d+/(?:messages|events|attachments)/)(\d{1,12})\.json", re.DOTALL)
+_ATTACHED: Final = ("attachment://", "tc://")
+_UNPARSED: Final = re.compile(r"Error parsing the following tool call arguments:\n\n(.*)\n\nError details: ", re.DOTALL)
+_GO_ON: Final = (
+    "Please proceed to the next step using your best judgement",
+    "Your submission was incorrect. Please proceed and attempt to find the correct answer",
+)
+_GRADES: Final = {"C": True, "I": False, "N": False}
+_STOPS: Final[Mapping[str, StopReason]] = {
+    "cost": "cost_budget",
+    "message": "step_cap",
+    "time": "time_budget",
+    "token": "token_budget",
+    "turn": "step_cap",
+    "working": "time_budget",
+}
+_COUNTERS: Final = {
+    "cost": ("cost", 1_000_000),
+    "message": ("messages", 1),
+    "time": ("elapsed", 1000),
+    "token": ("tokens", 1),
+    "turn": ("steps", 1),
+    "working": ("working", 1000),
+}
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a log of Inspect. So is a file named `.eval` without JSON: `read` reports its fault."""
+    if head.data.startswith(_ZIP):
+        named = head.data[30 : 30 + int.from_bytes(head.data[26:28], "little")]
+        return head.path.suffix == ".eval" or named in (_HEADER.encode(), _START.encode())
+    if head.path.suffix == ".eval" and not head.values:
+        return True
+    first = head.first
+    return first.get("status") in _STATUSES and "version" in first and "task" in mapping(first.get("eval"))
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The runs of one file."""
+    with path.open("rb") as file:
+        start = file.read(64)
+    if start.startswith(_ZIP) or path.suffix == ".eval":
+        if not start.startswith(b"PK"):
+            msg = "an .eval file is a ZIP archive, and this is none"
+            if start.startswith(b"version https://git-lfs"):
+                msg += ": it is what Git LFS leaves in its place"
+            raise RunFormatError(msg, path=path, line=1)
+        with Archive(path) as archive:
+            log = _Log(path, _header(archive, damage))
+            runs = log.runs(_archived(archive, damage), damage)
+    else:
+        document = json_document(path, damage)
+        if not isinstance(document, dict) or not isinstance(document.get("eval"), dict):
+            raise RunFormatError(f"a log of Inspect is {LOOKED_FOR}", path=path, line=1)
+        log = _Log(path, document)
+        runs = log.runs(enumerate(items(document.get("samples")), 1), damage)
+    if log.unfinished:
+        damage.remarks.append(f"the evaluation did not finish; it holds the {len(runs):,} samples that were done")
+    return runs
+
+
+def _header(archive: Archive, damage: Damage) -> Mapping[str, Any]:
+    for name in (_HEADER, _START):
+        if name in archive.names:
+            try:
+                return mapping(parse(archive.read(name)))
+            except ValueError as error:
+                damage.note(1, f"{name}: {error}")
+    if damage.first is None:
+        msg = f"a ZIP archive without {_HEADER} and {_START}: no log of Inspect"
+        raise RunFormatError(msg, path=archive.path, line=1)
+    return {}
+
+
+def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
+    """The samples of an archive, one after the other."""
+    chunks: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for name in archive.names:
+        found = _CHUNK.fullmatch(name)
+        if found:
+            chunks[found[1]].append((int(found[2]), name))
+    for number, name in enumerate(archive.names, 1):
+        shell = _SHELL.fullmatch(name)
+        if shell is None and not _WHOLE.fullmatch(name):
+            continue
+        try:
+            sample = parse(archive.read(name))
+            if shell is not None and isinstance(sample, dict):
+                sample = _joined(archive, sample, shell[1], chunks)
+        except ValueError as error:
+            damage.note(1, f"{name}: {error}")
+        except RunFormatError as error:  # it holds too much; what is left may not
+            damage.note(1, error.message)
+        else:
+            yield number, sample
+
+
+def _joined(
+    archive: Archive, shell: dict[str, Any], prefix: str, chunks: Mapping[str, list[tuple[int, str]]]
+) -> dict[str, Any]:
+    """A sample that is stored in pieces."""
+
+    def sequence(kind: str) -> list[Any]:
+        names = sorted(chunks.get(f"{prefix}{kind}/", ()))
+        return [item for _, name in names for item in items(parse(archive.read(name)))]
+
+    pool = sequence("messages")
+    messages: list[Any] = []
+    for reference in items(shell.get("message_refs")):
+        match items(reference):
+            case [start, end] if len(messages) <= len(pool) * 4:
+                messages += pool[whole(start) or 0 : whole(end)]
+    attached = {str(place): item for place, item in enumerate(sequence("attachments"))}
+    return {**shell, "messages": messages, "events": sequence("events"), "attachments": attached}
+
+
+class _Log:
+    """The facts of all samples, from the header."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        evaluation = mapping(header.get("eval"))
+        config = mapping(evaluation.get("config"))
+        self.unfinished = header.get("status", "started") == "started"
+        self.task = text(evaluation.get("task")) or path.stem
+        self.model = text(evaluation.get("model"))
+        self.agent = _agent(evaluation, mapping(header.get("plan")))
+        self.id = text(evaluation.get("eval_id"))
+        if not self.id:
+            self.id = "/".join(filter(None, (text(evaluation.get("run_id")) or path.stem, self.task)))
+        self.limits: dict[str, int] = {}
+        for kind, (counter, unit) in _COUNTERS.items():
+            allowed = _units(config.get(f"{kind}_limit"), unit)
+            if kind == "message" and allowed is None:
+                allowed = _units(config.get("max_messages"), unit)
+            if allowed is not None:
+                self.limits[counter] = allowed
+
+    def runs(self, samples: Iterator[tuple[int, Any]], damage: Damage) -> list[Run]:
+        """The runs of the samples."""
+        seen: Counter[str] = Counter()
+        runs = []
+        for number, sample in samples:
+            if not isinstance(sample, dict) or "id" not in sample:
+                damage.note(1, f"sample {number} is no object with an id")
+                continue
+            name = sample["id"] if isinstance(sample["id"], str) else json_text(sample["id"])
+            run_id = f"{self.id}/{name}/{whole(sample.get('epoch')) or 1}"
+            runs.append(_Sample(self, sample, damage).run(unique(run_id, seen), f"{self.task}/{name}"))
+        return runs
+
+
+def _agent(evaluation: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+    """The name of the solver: the requested one, else the last of the plan."""
+    steps = [text(mapping(step).get("solver")) for step in items(plan.get("steps"))]
+    return text(evaluation.get("solver")) or (steps[-1] if steps else "")
+
+
+def _units(amount: object, unit: int) -> int | None:
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < 2**53:
+        return None
+    return round(amount * unit)
+
+
+class _Events:
+    """The events of a sample about the agent's responses and tools."""
+
+    def __init__(self, events: Sequence[Any], attached: _Attached) -> None:
+        self.models: list[Mapping[str, Any]] = []
+        """The model events, without those of scorers. One that gives only its end was `started` by what was before."""
+        self.tools: defaultdict[str, deque[Mapping[str, Any]]] = defaultdict(deque)
+        self.begun: int | None = None
+        self.limit: Mapping[str, Any] = {}
+        """The last event of a limit, if no response came after it."""
+        self._by_id: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._by_words: defaultdict[object, deque[int]] | None = None
+        self._attached = attached
+        self._next = 0
+        self._scan(events)
+
+    def _scan(self, events: Sequence[Any]) -> None:
+        scoring: set[str] = set()
+        depth = 0
+        before: object = None
+        for item in events:
+            event = mapping(item)
+            kind = event.get("event")
+            if self.begun is None:
+                self.begun = epoch_ms(event.get("timestamp"))
+            if kind == "span_begin":
+                scorer = event.get("type") in ("scorer", "scorers") or event.get("name") == "scorers"
+                if scorer or text(event.get("parent_id")) in scoring:
+                    scoring.add(text(event.get("id")))
+            elif kind == "step" and event.get("type") == "scorer":
+                depth += 1 if event.get("action") == "begin" else -1
+            elif kind == "tool":
+                self.tools[text(event.get("id"))].append(event)
+            elif kind == "sample_limit":
+                self.limit = event
+            elif kind == "model" and depth <= 0 and text(event.get("span_id")) not in scoring:
+                self._by_id[text(_message(event).get("id"))].append(len(self.models))
+                self.models.append(event if event.get("completed") else {**event, "started": before})
+                self.limit = {}
+            before = event.get("timestamp")
+
+    def of(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The model event of a message: by its id, else the next with the same content."""
+        name = text(message.get("id"))
+        waiting = self._by_id.get(name) if name else None
+        if not waiting:
+            waiting = self._spoken(message)
+            while waiting and waiting[0] < self._next:
+                waiting.popleft()
+        if not waiting:
+            return {}
+        place = waiting.popleft()
+        self._next = max(self._next, place + 1)
+        return self.models[place]
+
+    def _spoken(self, message: Mapping[str, Any]) -> deque[int] | None:
+        if self._by_words is None:
+            self._by_words = defaultdict(deque)
+            for place, event in enumerate(self.models):
+                self._by_words[self._words(_message(event))].append(place)
+        return self._by_words.get(self._words(message))
+
+    def _words(self, message: Mapping[str, Any]) -> object:
+        calls = tuple(text(mapping(call).get("id")) for call in items(message.get("tool_calls")))
+        return calls, self._attached.content(message.get("content"))
+
+    def left(self) -> Iterator[Mapping[str, Any]]:
+        """The events after the last that was taken that are of the same agent, and gave a response."""
+        if not self._next:
+            return
+        span = self.models[self._next - 1].get("span_id")
+        for event in self.models[self._next :]:
+            if event.get("span_id") == span and _message(event) and not event.get("error"):
+                yield event
+
+
+def _message(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message that a model event gave."""
+    return mapping(first_choice(event.get("output")).get("message"))
+
+
+_REPEATS: Final = 16
+"""How often all attached texts of a sample may replace references; beyond that, references stay."""
+_REFERENCE: Final = 128
+"""How many characters a reference has, at most."""
+_DEEPEST: Final = 200
+"""How deeply values are nested, at most: deeper than the parser goes."""
+_FREE: Final = 2**20
+"""How many characters may replace references in any sample."""
+
+
+class _Attached:
+    """The attachments of a sample: long texts that are stored apart from their messages."""
+
+    def __init__(self, sample: Mapping[str, Any]) -> None:
+        old = mapping(mapping(sample.get("transcript")).get("content"))
+        self._texts = {**old, **mapping(sample.get("attachments"))}
+        whole = sum(len(found) for found in self._texts.values() if isinstance(found, str))
+        self._left = max(_FREE, _REPEATS * whole)
+        """How many more characters may replace references."""
+
+    def resolve(self, content: str) -> str:
+        """The text, or the attachment that it refers to, unless it was used so often that memory would fill."""
+        if self._texts and len(content) < _REFERENCE and content.startswith(_ATTACHED):
+            found = self._texts.get(content.partition("://")[2])
+            if isinstance(found, str) and len(found) <= self._left:
+                self._left -= len(found)
+                return found
+        return content
+
+    def content(self, content: object) -> str:
+        """The text of a message's content; what is not text is named in brackets, reasoning left out."""
+        if isinstance(content, str):
+            return self.resolve(content)
+        blocks = [block for block in items(content) if mapping(block).get("type") != "reasoning"]
+        return "\n".join(self.resolve(block_text(block)) for block in blocks)
+
+    def deep(self, value: object, depth: int = 0) -> object:
+        """A JSON value with all references resolved."""
+        if isinstance(value, str):
+            return self.resolve(value)
+        if depth > _DEEPEST:
+            return value
+        if isinstance(value, dict):
+            return {key: self.deep(item, depth + 1) for key, item in value.items()}
+        return [self.deep(item, depth + 1) for item in value] if isinstance(value, list) else value
+
+
+class _Sample:
+    """Builds the run of one sample, from its conversation and its events."""
+
+    def __init__(self, log: _Log, sample: Mapping[str, Any], damage: Damage) -> None:
+        self._log = log
+        self._sample = sample
+        self._attached = _Attached(sample)
+        events = items(sample.get("events")) or items(mapping(sample.get("transcript")).get("events"))
+        self._events = _Events(events, self._attached)
+        self._unparsed: list[tuple[StepBuilder, int]] = []
+        self._shown: set[str] = set()
+        self._messages = [mapping(message) for message in items(sample.get("messages"))]
+        self.builder = RunBuilder(NAME, damage)
+        self.builder.note_time(epoch_ms(sample.get("started_at")))
+        for message in self._messages:
+            self._take(message)
+        self._close()
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        role = message.get("role")
+        content = message.get("content")
+        if role == "assistant":
+            if message.get("source") == "input":
+                self._shown.update(text(mapping(call).get("id")) for call in items(message.get("tool_calls")))
+                self.builder.add_message("assistant", self._attached.content(content), opens_turn=False)
+            else:
+                self._reply(message, self._events.of(message))
+        elif role == "tool":
+            self._result(message)
+        elif role == "user":
+            body = self._attached.content(content)
+            summary = mapping(message.get("metadata")).get("summary") is True
+            if summary:
+                self.builder.add_event("compaction")
+            self.builder.add_message("user", body, opens_turn=not summary and not body.strip().startswith(_GO_ON))
+        elif role == "system":
+            self.builder.add_message("system", self._attached.content(content), opens_turn=False)
+
+    def _reply(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> StepBuilder:
+        started, completed = epoch_ms(event.get("timestamp")), epoch_ms(event.get("completed"))
+        if not self.builder.steps:
+            self.builder.note_time(self._events.begun)
+        if completed is None:
+            started, completed = epoch_ms(event.get("started")), started
+        output = mapping(event.get("output"))
+        step = self.builder.add_response(completed, started, text(message.get("model")) or text(output.get("model")))
+        content = message.get("content")
+        step.text.append(self._attached.content(content))
+        thoughts = [text(message.get("reasoning"))]
+        thoughts += [text(mapping(block).get("reasoning")) for block in items(content)]
+        step.reasoning += [self._attached.resolve(thought) for thought in thoughts if thought]
+        step.finish_reason = finish_reason(first_choice(output).get("stop_reason"))
+        step.usage = _usage(mapping(output.get("usage")))
+        step.error = one_line(text(event.get("error")))
+        for item in items(message.get("tool_calls")):
+            self._ask(step, mapping(item))
+        return step
+
+    def _ask(self, step: StepBuilder, call: Mapping[str, Any]) -> None:
+        arguments = call.get("arguments")
+        if call.get("parse_error"):
+            self._unparsed.append((step, len(step.calls)))
+            raw = _UNPARSED.match(text(call.get("parse_error"))[:MAX_LINE])
+            arguments = raw[1] if raw else arguments
+        elif not isinstance(arguments, str):
+            arguments = self._attached.deep(arguments)
+        self.builder.add_call(step, text(call.get("id")), text(call.get("function")), arguments)
+
+    def _result(self, message: Mapping[str, Any]) -> None:
+        name = text(message.get("tool_call_id"))
+        if name in self._shown:
+            return
+        error = message.get("error")
+        content = self._attached.content(message.get("content"))
+        body = text(mapping(error).get("message"))
+        waiting = self._events.tools.get(name)
+        event = waiting.popleft() if waiting else {}
+        begun, done = epoch_ms(event.get("timestamp")), epoch_ms(event.get("completed"))
+        self.builder.add_result(
+            name,
+            content or body,
+            is_error=error is not None,
+            time=begun if done is None else done,
+            duration_ms=elapsed_ms(begun, done),
+        )
+
+    def _close(self) -> None:
+        """Fill in what is known only after the last message."""
+        if mapping(self._sample.get("limit")):
+            for event in self._events.left():
+                self._reply(_message(event), event)
+        steps = self.builder.steps
+        output = mapping(self._sample.get("output"))
+        if steps and not self._events.models and first_choice(output):
+            steps[-1].finish_reason = finish_reason(first_choice(output).get("stop_reason"))
+            steps[-1].usage = _usage(mapping(output.get("usage")))
+        for step, place in self._unparsed:
+            result = step.results[place]
+            if result is not None:
+                step.results[place] = result._replace(parse_error=True)
+        self.builder.note_time(epoch_ms(self._sample.get("completed_at")) if not self._events.models else None)
+
+    def run(self, run_id: str, task: str) -> Run:
+        """The record."""
+        error = mapping(self._sample.get("error"))
+        content = one_line(text(error.get("message"))) or text(self._sample.get("error")) or None
+        stop = self._cut()
+        limits = dict(self._log.limits)
+        if stop is None:
+            stop = self.builder.stop("error" if error or content else "finished")
+        else:
+            kind, _, _ = (stop.rule or "").partition("_limit")
+            if kind in _COUNTERS and stop.threshold is not None:
+                limits[_COUNTERS[kind][0]] = stop.threshold
+        spent = None
+        if self.builder.first_time is None:
+            spent = _units(self._sample.get("total_time"), 1000)
+        return self.builder.build(
+            run_id,
+            stop,
+            agent=self._log.agent,
+            model=self._log.model,
+            task=task,
+            success=_success(self._sample),
+            error=content,
+            limits=limits,
+            duration_ms=spent,
+        )
+
+    def _cut(self) -> Stop | None:
+        """The stop by a limit; None if no limit stopped it."""
+        hit = mapping(self._sample.get("limit"))
+        if not hit and not mapping(self._sample.get("error")):
+            hit = self._events.limit
+        kind = text(hit.get("type"))
+        steps = self.builder.steps
+        if not kind:
+            most = self._log.limits.get("messages")
+            if most is None or len(self._messages) < most or not steps or not steps[-1].calls:
+                return None
+            kind, hit = "message", {"limit": most}
+        allowed = hit.get("limit")
+        reason = _STOPS.get(kind, "aborted")
+        threshold = _units(allowed, _COUNTERS[kind][1]) if kind in _COUNTERS else None
+        if threshold is None:
+            return self.builder.stop(reason, f"{kind}_limit")
+        counted = {"message": len(self._messages), "turn": len(steps)}.get(kind)
+        value = None if counted is None else max(threshold, counted)
+        return self.builder.stop(reason, f"{kind}_limit({allowed:.12g})", threshold, value)
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    """The usage of a response. The total shows whether cached and reasoning tokens are counted apart."""
+    entered, left, total = (whole(usage.get(f"{name}_tokens")) for name in ("input", "output", "total"))
+    cached, reasoned = whole(usage.get("input_tokens_cache_read")), whole(usage.get("reasoning_tokens"))
+    apart = (cached or 0) + (whole(usage.get("input_tokens_cache_write")) or 0)
+    if entered is not None and left is not None and total is not None and total > entered + left:
+        over = total - entered - left
+        if apart and over in (apart, apart + (reasoned or 0)):
+            entered += apart
+            over -= apart
+        if reasoned and over == reasoned:
+            left += reasoned
+    return Usage(entered, left, cached, reasoned, micro(usage.get("total_cost")))
+
+
+def _success(sample: Mapping[str, Any]) -> bool | None:
+    """The label: what all scores agree on."""
+    scores = sample.get("scores")
+    found = list(scores.values()) if isinstance(scores, dict) else [sample["score"]] if sample.get("score") else []
+    verdicts = {_verdict(mapping(score).get("value")) for score in found}
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def _verdict(value: object) -> bool | None:
+    if isinstance(value, str):
+        return _GRADES.get(value)
+    if isinstance(value, bool | int | float) and value in (0, 1):
+        return bool(value)
+    return None

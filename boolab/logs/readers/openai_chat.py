@@ -1,0 +1,55 @@
+"""Chat JSON Lines in OpenAI's form: `{"messages": [{role, content, tool_calls?}]}`, one conversation a line.
+
+Also one message a line, one document, a bare list of messages, and whole responses (`choices`); see
+platform.openai.com/docs/api-reference/chat. `boolab.logs.readers._chat` reads the messages.
+
+- Each assistant message is a step; each `user` message opens a turn, and `system` and `developer` messages do not.
+- The arguments in `tool_calls` are a text or, unlike in the API, an object. The older `function_call` has no id; the
+  next message of the role `function` is its result. A result without a `tool_call_id` answers the first open call.
+- The format has no errors, so they are unknown. `usage` and `finish_reason` are read if a message or response has them.
+- Labels are `success`, `resolved`, `passed`, `reward` or `score` beside `messages`, if their value is yes or no.
+- There are no limits. Times are known only if the writer added a `timestamp`.
+
+Other formats also have `messages`; the keys beside them decide.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from boolab.core.types import Run
+from boolab.errors import RunFormatError
+from boolab.io.json_input import Damage
+from boolab.logs.fields import Head
+from boolab.logs.readers._chat import dialect, read_chats
+
+NAME: Final = "openai_chat"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".jsonl", ".json")
+PLACES: Final = ()
+LOOKED_FOR: Final = 'JSON or JSON lines with "messages", or of messages with a "role" and a "content"'
+
+_BEGINNING: Final = 65_536
+
+
+def sniff(head: Head) -> bool:
+    """Whether this holds conversations in OpenAI's form, and no other format's."""
+    return dialect(head) == "openai" or _is_request(head)
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The runs of one file."""
+    with path.open("rb") as file:
+        if _is_request(Head(file.read(_BEGINNING), path)):
+            msg = (
+                "one request of a model with its response, as OpenHands' SDK logs them: it repeats the messages of the "
+                "requests before it, so that a folder of them would count each step many times; the events of the "
+                "conversation hold the run"
+            )
+            raise RunFormatError(msg, path=path, line=1)
+    return read_chats(path, damage, NAME)
+
+
+def _is_request(head: Head) -> bool:
+    return {"messages", "kwargs"} <= head.first.keys()

@@ -1,0 +1,487 @@
+"""opencode: sessions in its storage folder, exports of them, and the lines of `opencode run --format json`.
+
+Layouts (github.com/sst/opencode, `session/message-v2.ts`, `cli/cmd/export.ts` and `run.ts`)
+-------------------------------------------------------------------------------------------
+In `~/.local/share/opencode/storage` a session is many files: `session/<project>/<session>.json`, its messages
+`message/<session>/*.json`, and their parts `part/<message>/*.json` (older: `part/<session>/<message>/*.json`, or all in
+`part/`). The session's file is the log. The others are found by the ids in it, only in the storage folder and never
+through links; given by themselves they are refused. An export is `{info, messages: [{info, parts}]}`, and the server's
+reply only that list. A line of `run` is `{type, timestamp, sessionID, part}`, without the user's messages. Newer
+versions keep sessions in a SQLite database, which is not read; they can be exported.
+
+Steps
+-----
+An assistant's message is one response or several: each `step-finish` ends one. A message without content, reason and
+tokens never began, and is only an event. A message with `summary: true` is a compaction, and no step.
+
+A `completed` call is an error if `metadata.exit` is not 0 (unknown if that is null), or if its tool is `invalid`, which
+opencode puts in place of calls that it cannot read. A call with the status `error` is an error. `pending` and `running`
+calls were dropped, and so were those that opencode marks with "Tool execution aborted".
+
+`tokens.input` excludes cached tokens, `tokens.output` excludes reasoning tokens; older versions count reasoning in
+output, which `total` shows. Users' messages open turns, except those that are `synthetic` or only a compaction. An
+error in the last message ended the run: `MessageAbortedError` is an abort. A child session is a run with its
+`parentID`. There are no labels and no limits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
+from boolab.errors import RunFormatError
+from boolab.io.json_input import (
+    Damage,
+    items,
+    json_document,
+    json_lines,
+    json_text,
+    mapping,
+    micro,
+    parse,
+    text,
+    whole,
+    whole_file,
+)
+from boolab.logs.builder import RunBuilder, StepBuilder, elapsed_ms
+from boolab.logs.fields import Head, content_text, one_line, time_ms
+
+NAME: Final = "opencode"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".json", ".jsonl")
+PLACES: Final = (
+    "$XDG_DATA_HOME/opencode/storage/session/*/*.json",
+    "~/.local/share/opencode/storage/session/*/*.json",
+)
+LOOKED_FOR: Final = 'a session\'s file with "projectID" and "time", an export {"info", "messages"}, or lines of "run"'
+
+_LINES: Final = ("step_start", "step_finish", "tool_use", "text", "reasoning", "error", "done")
+_PARTS: Final = (
+    "agent", "compaction", "file", "patch", "reasoning", "retry", "snapshot", "step-finish", "step-start", "subtask",
+    "text", "tool",
+)  # fmt: skip
+_CONTENT: Final = ("reasoning", "text", "tool")
+_NOTICES: Final = ("compaction", "retry")
+_ABORTED: Final = "MessageAbortedError"
+_CUT_OFF: Final = "Tool execution aborted"
+_TASK: Final = "task"
+_INVALID: Final = "invalid"
+_NAME: Final = 60  # an id has 30; more bytes than 255 are no file's name
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a session of opencode, or a part of one (which `read` refuses)."""
+    first = head.values[0] if head.values else None
+    if isinstance(first, list):
+        return bool(first) and _is_message(first[0])
+    entry = mapping(first)
+    return _is_session(entry) or _is_export(entry) or bool(_piece(entry, head.path)) or any(map(_is_line, head.values))
+
+
+def _is_session(entry: Mapping[str, Any]) -> bool:
+    return {"id", "time", "title"} <= entry.keys() and not {"projectID", "directory"}.isdisjoint(entry)
+
+
+def _is_export(entry: Mapping[str, Any]) -> bool:
+    messages = entry.get("messages")
+    if not isinstance(messages, list) or "time" not in mapping(entry.get("info")):
+        return False
+    return not messages or _is_message(messages[0]) or messages == [{}]
+
+
+def _is_message(entry: object) -> bool:
+    info = mapping(mapping(entry).get("info"))
+    return text(info.get("role")) in ("user", "assistant") and {"id", "time"} <= info.keys()
+
+
+def _is_line(entry: object) -> bool:
+    line = mapping(entry)
+    if text(line.get("type")) not in _LINES or "sessionID" not in line:
+        return False
+    return "messageID" in mapping(line.get("part")) or "error" in line or "reason" in line
+
+
+def _piece(entry: Mapping[str, Any], path: Path) -> str:
+    """What piece of a session a file of the storage holds: a message or a part; empty if neither."""
+    if {"id", "sessionID", "role", "time"} <= entry.keys():
+        return "message"
+    if "id" not in entry or text(entry.get("type")) not in _PARTS:
+        return ""
+    return "part" if "messageID" in entry or "part" in (path.parent.name, path.parent.parent.name) else ""
+
+
+def inner(folders: Sequence[str]) -> set[str]:
+    """Which of the folders beside each other hold pieces of sessions: those of the storage folder."""
+    if "message" in folders and ("session" in folders or "info" in folders):
+        return {"message", "part", "session_diff"} & set(folders)
+    return set()
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The run of one session."""
+    run = _read_events(path, damage) if _has_events(path) else _read_document(path, damage)
+    return [] if run is None else [run]
+
+
+def _has_events(path: Path) -> bool:
+    with path.open("rb") as file:
+        return any(map(_is_line, Head(file.read(65_536), path).values))
+
+
+def _read_events(path: Path, damage: Damage) -> Run | None:
+    """The run of the lines of `opencode run`."""
+    session = _Session({}, damage)
+    parts: list[tuple[Mapping[str, Any], int | None]] = []
+    message = ""
+    for number, value in json_lines(path, damage):
+        line = mapping(value)
+        part = mapping(line.get("part"))
+        if not _is_line(line):
+            damage.note(number, "a line that is no event of a session")
+            continue
+        session.run_id = session.run_id or text(line.get("sessionID"))
+        if "error" in line:
+            session.answers({}, parts)
+            parts = []
+            session.fails(mapping(line["error"]), time_ms(line.get("timestamp")))
+        elif part:
+            if text(part.get("messageID")) != message:
+                session.answers({}, parts)
+                parts = []
+                message = text(part.get("messageID"))
+            parts.append((part, time_ms(line.get("timestamp"))))
+    if parts:
+        session.answers({}, parts)
+    return session.run()
+
+
+def _read_document(path: Path, damage: Damage) -> Run | None:
+    """The run of a session's file, with the files that it leads to, or of an export."""
+    document = json_document(path, damage)
+    if isinstance(document, list):
+        session = _Session(mapping(mapping(document[0]).get("info")) if document else {}, damage, "sessionID")
+        messages: Iterator[tuple[Mapping[str, Any], Sequence[Any]]] = _exported(document, damage)
+    elif isinstance(document, dict) and isinstance(document.get("messages"), list):
+        session = _Session(mapping(document.get("info")), damage)
+        messages = _exported(document["messages"], damage)
+    elif isinstance(document, dict) and _is_session(document):
+        session = _Session(document, damage)
+        messages = _stored(path, document, damage)
+    else:
+        piece = _piece(mapping(document), path)
+        if piece:
+            msg = f"a {piece} of a session only; give the session's file, {_session_file(mapping(document))}"
+            raise RunFormatError(msg, path=path, line=1)
+        raise RunFormatError(f"a log of opencode is {LOOKED_FOR}", path=path, line=1)
+    for info, parts in messages:
+        session.take(info, parts)
+    return session.run()
+
+
+def _session_file(piece: Mapping[str, Any]) -> str:
+    return f"session/<project>/{text(piece.get('sessionID')) or '<session>'}.json in the storage folder"
+
+
+def _exported(messages: Sequence[Any], damage: Damage) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]:
+    """The messages of an export, with their parts."""
+    for number, message in enumerate(messages, 1):
+        info = mapping(mapping(message).get("info"))
+        if text(info.get("role")) in ("user", "assistant"):
+            yield info, items(message.get("parts"))
+        else:
+            damage.note(1, f"message {number} has no info with a role")
+
+
+def _stored(
+    path: Path, session: Mapping[str, Any], damage: Damage
+) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]:
+    """The messages of a session in the storage folder, in their order, with their parts."""
+    store = _Store(path, damage)
+    ids = [text(session.get("id")), path.stem]
+    folder = next((found for name in ids if (found := store.folder("message", name)) is not None), None)
+    if folder is None:
+        if store.folder("message") is None:
+            damage.note(1, "the folder message/ that belongs beside session/ is not there")
+        return  # it is still empty
+    messages = [info for info in store.values(folder) if text(info.get("role")) in ("user", "assistant")]
+    created = [time_ms(mapping(info.get("time")).get("created")) for info in messages]
+    order = range(len(messages))
+    if None not in created:
+        order = sorted(order, key=lambda place: created[place] or 0)  # type: ignore[assignment] # both are sequences
+    for place in order:
+        name = text(messages[place].get("id"))
+        yield messages[place], store.parts(folder.name, name)
+
+
+class _Store:
+    """The files of a storage folder around a session's file: only those in it, and no links."""
+
+    def __init__(self, path: Path, damage: Damage) -> None:
+        home = path.absolute().parent.parent.parent
+        self._homes = (home, home / "session")
+        self._damage = damage
+        self._loose: dict[str, list[Mapping[str, Any]]] | None = None
+
+    def folder(self, *names: str) -> Path | None:
+        """The folder of these names, if it is there and each name is one."""
+        if not all(map(_is_name, names)):
+            return None
+        for home in self._homes:
+            steps = [*accumulate((str(home), *names), os.path.join)]
+            if os.path.isdir(steps[-1]) and not any(map(os.path.islink, steps[1:])):  # noqa: PTH112 - as below
+                return Path(steps[-1])
+        return None
+
+    def values(self, folder: Path) -> Iterator[Mapping[str, Any]]:
+        """The objects in the files of a folder, in the order of their names."""
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name for entry in entries if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False)
+            )
+        for name in names:
+            try:
+                value = parse(whole_file(os.path.join(folder, name)))  # noqa: PTH118 - thousands of them
+            except (OSError, ValueError):
+                value = None
+            if isinstance(value, dict):
+                yield value
+            else:
+                self._damage.note(1, f"{folder.parent.name}/{folder.name}/{name} holds no JSON object that can be read")
+
+    def parts(self, session: str, message: str) -> Sequence[Mapping[str, Any]]:
+        """The parts of a message, from whichever place they are in."""
+        folder = self.folder("part", message) or self.folder("part", session, message)
+        if folder is not None:
+            return list(self.values(folder))
+        if self._loose is None:
+            self._loose = {}
+            folder = self.folder("part")
+            for part in () if folder is None else self.values(folder):
+                self._loose.setdefault(text(part.get("messageID")), []).append(part)
+        return self._loose.get(message, ())
+
+
+def _is_name(name: str) -> bool:
+    """Whether an id can be a folder's name, and no path to another place."""
+    return 0 < len(name) <= _NAME and name.isprintable() and name not in (".", "..") and not set(name) & set("/\\:")
+
+
+class _Session:
+    """Builds the run of one session.
+
+    Args:
+        info: The facts of the session.
+        damage: The damage of its file.
+        key: The name of its id in these facts.
+    """
+
+    def __init__(self, info: Mapping[str, Any], damage: Damage, key: str = "id") -> None:
+        self.info = info
+        self.run_id = text(info.get(key))
+        self.builder = RunBuilder(NAME, damage)
+        self._agent = ""
+        self._end: StopReason | None = None
+        self._error: str | None = None
+
+    def take(self, info: Mapping[str, Any], parts: Sequence[Any]) -> None:
+        """Take one message."""
+        pieces = [(mapping(part), None) for part in parts]
+        if info.get("role") == "user":
+            self._add_user(info, pieces)
+        elif info.get("summary") is True:
+            self.builder.add_event("compaction", _created(info), reason="summary")
+        else:
+            self.answers(info, pieces)
+
+    def _add_user(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], None]]) -> None:
+        """A user's message."""
+        content: list[str] = []
+        own = not parts
+        time = _created(info)
+        for part, _ in parts:
+            kind = text(part.get("type"))
+            if kind == "compaction":
+                self.builder.add_event("compaction", time, auto=part.get("auto") is True)
+                continue
+            words = text(part.get("text")) or text(part.get("prompt")) or text(part.get("filename"))
+            content.append(words if kind in ("text", "subtask") else f"[{kind} {words}]".replace(" ]", "]"))
+            if not (part.get("synthetic") is True or part.get("ignored") is True):
+                own = True
+                self.builder.task = self.builder.task or one_line(content[-1])
+        self._end = self._error = None
+        if content or own:
+            self.builder.add_message("user", "\n".join(content), opens_turn=own, time=time)
+
+    def answers(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]]) -> None:
+        """An assistant's message: its responses."""
+        responses = _responses(parts)
+        reason = finish_reason(info.get("finish"))
+        completed = time_ms(mapping(info.get("time")).get("completed"))
+        if not responses and (reason is not None or _total_usage(info).output_tokens):
+            responses = [[]]
+        self._agent = text(info.get("agent")) or text(info.get("mode")) or self._agent
+        self._end = self._error = None
+        error = mapping(info.get("error"))
+        start = _created(info)
+        for number, response in enumerate(responses, 1):
+            step = self._answer(info, response, start)
+            if number == len(responses):
+                step.finish_reason = reason or step.finish_reason
+                step.error = _name_of(error)
+                step.extend_to(completed)
+            if len(responses) == 1 and step.usage == UNKNOWN_USAGE:
+                step.usage = _total_usage(info)
+            start = step.ended
+        self.builder.note_time(completed)
+        for part, _ in parts:
+            if part.get("type") in _NOTICES:
+                self._notice(part)
+        if error:
+            self.fails(error, completed)
+
+    def _answer(
+        self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]], start: int | None
+    ) -> StepBuilder:
+        """One response, with its calls and their results."""
+        times = [time for part, written in parts if (time := _written(part, written)) is not None]
+        if start is None:
+            start = next((written for part, written in parts if part.get("type") == "step-start"), None)
+        model = text(info.get("modelID")) or text(mapping(info.get("model")).get("modelID"))
+        step = self.builder.add_response(max(times, default=start), start, model)
+        for part, _ in parts:
+            kind = part.get("type")
+            if kind == "text":
+                step.add_text(text(part.get("text")))
+            elif kind == "reasoning":
+                step.add_reasoning(text(part.get("text")))
+            elif kind == "tool":
+                self._call(step, part)
+            elif kind == "step-finish":
+                step.finish_reason = finish_reason(part.get("reason"))
+                step.usage = _usage(mapping(part.get("tokens")), part.get("cost"))
+        return step
+
+    def _call(self, step: StepBuilder, part: Mapping[str, Any]) -> None:
+        state = mapping(part.get("state"))
+        status, raw = text(state.get("status")), text(state.get("raw"))
+        arguments = raw if raw and not state.get("input") else state.get("input", REDACTED)
+        name = text(part.get("tool"))
+        place = len(step.calls)
+        self.builder.add_call(step, text(part.get("callID")), name, arguments)
+        child = text(mapping(state.get("metadata")).get("sessionId")) if name == _TASK else ""
+        if child:
+            agent = text(mapping(state.get("input")).get("subagent_type"))
+            begun = time_ms(mapping(state.get("time")).get("start"))
+            self.builder.add_subagent(step, text(part.get("callID")), child, agent, begun)
+        error = content_text(state.get("error"))
+        if status not in ("completed", "error") or (status == "error" and error == _CUT_OFF):
+            return
+        times = mapping(state.get("time"))
+        start, end = time_ms(times.get("start")), time_ms(times.get("end"))
+        took = elapsed_ms(start, end)
+        failed = True if status == "error" or name == _INVALID else _exit_failed(mapping(state.get("metadata")))
+        content = error if status == "error" else content_text(state.get("output"))
+        self.builder.set_result(step, place, content, is_error=failed, time=end, duration_ms=took)
+
+    def _notice(self, part: Mapping[str, Any]) -> None:
+        """Add the event of a part of an assistant's message."""
+        if part.get("type") == "compaction":
+            self.builder.add_event("compaction", auto=part.get("auto") is True)
+        elif part.get("type") == "retry":
+            time = time_ms(mapping(part.get("time")).get("created"))
+            self.builder.add_event("retry", time, error=_name_of(mapping(part.get("error"))))
+
+    def fails(self, error: Mapping[str, Any], time: int | None) -> None:
+        """An error that ended a message."""
+        name = _name_of(error)
+        aborted = error.get("name") == _ABORTED
+        self.builder.add_event("abort" if aborted else "fault", time, error=name)
+        self._end = "aborted" if aborted else "error"
+        self._error = None if aborted else name
+
+    def run(self) -> Run | None:
+        """The run, unless it is empty."""
+        if self.builder.is_empty:
+            return None
+        times = mapping(self.info.get("time"))
+        if not self.builder.steps:
+            self.builder.note_time(time_ms(times.get("created")))
+        return self.builder.build(
+            self.run_id or "session",
+            self._end,
+            agent=self._agent,
+            parent_run_id=text(self.info.get("parentID")) or None,
+            error=self._error,
+        )
+
+
+def _responses(
+    parts: Sequence[tuple[Mapping[str, Any], int | None]],
+) -> list[list[tuple[Mapping[str, Any], int | None]]]:
+    """The parts of each response of a message: a `step-finish` ends one, and so does the second `step-start` in it."""
+    found: list[list[tuple[Mapping[str, Any], int | None]]] = []
+    begun = started = False
+    for part, written in parts:
+        kind = part.get("type")
+        if kind not in _CONTENT and kind not in ("step-start", "step-finish"):
+            continue
+        if not begun or (kind == "step-start" and started):
+            found.append([])
+            started = False
+        begun = kind != "step-finish"
+        started = started or kind == "step-start"
+        found[-1].append((part, written))
+    return found
+
+
+def _created(info: Mapping[str, Any]) -> int | None:
+    return time_ms(mapping(info.get("time")).get("created"))
+
+
+def _written(part: Mapping[str, Any], written: int | None) -> int | None:
+    """When the model had written a part."""
+    if part.get("type") == "tool":
+        return time_ms(mapping(mapping(part.get("state")).get("time")).get("start"))
+    if part.get("type") not in _CONTENT:
+        return None
+    times = mapping(part.get("time"))
+    return time_ms(times.get("end")) or time_ms(times.get("start")) or written
+
+
+def _exit_failed(metadata: Mapping[str, Any]) -> bool | None:
+    """Whether a completed call failed: a command that was ended from outside has no exit code."""
+    if "exit" not in metadata:
+        return False
+    return None if metadata["exit"] is None else metadata["exit"] != 0
+
+
+def _name_of(error: Mapping[str, Any]) -> str:
+    """An error's name, with its message if it has one."""
+    message = text(mapping(error.get("data")).get("message")) or text(error.get("message"))
+    name = text(error.get("name"))
+    if not error:
+        return ""
+    return f"{name}: {message}" if name and message else name or message or json_text(error)[:200]
+
+
+def _total_usage(info: Mapping[str, Any]) -> Usage:
+    """The usage of all responses of a message. Zeros are unknown: they stay if the message breaks off."""
+    usage = _usage(mapping(info.get("tokens")), info.get("cost"))
+    return usage if usage.input_tokens or usage.output_tokens else UNKNOWN_USAGE
+
+
+def _usage(tokens: Mapping[str, Any], cost: object) -> Usage:
+    """What a response consumed; its parts are disjoint, unless a total shows that output holds reasoning."""
+    entered, left, reasoning = (whole(tokens.get(name)) for name in ("input", "output", "reasoning"))
+    cache = mapping(tokens.get("cache"))
+    cached, written = whole(cache.get("read")), whole(cache.get("write"))
+    if entered is not None:
+        entered += (cached or 0) + (written or 0)
+    if left is not None and reasoning and whole(tokens.get("total")) != (entered or 0) + left:
+        left += reasoning
+    return Usage(entered, left, cached, reasoning, micro(cost))

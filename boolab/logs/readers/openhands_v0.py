@@ -1,0 +1,349 @@
+"""OpenHands before its SDK (V0): evaluations (`output.jsonl`), the resolver's output, and single trajectories.
+
+A line of an evaluation has the events of its instance in `history`: a list, or in old files pairs of an action and its
+observation. A trajectory is a JSON list of events. See github.com/OpenHands/OpenHands (`openhands/events`) and
+`boolab.logs.readers._openhands`.
+
+- Steps: actions of the agent with the same `tool_call_metadata.model_response.id` are the calls of one response. An
+  action without metadata (agents that do not call functions) is a response, and so is a message. The actions `system`,
+  `recall`, `change_agent_state` and those of users are no steps; a `condensation` is an event.
+- Calls have the name and the raw arguments from the model. If only the action is known, they are its kind and its
+  `args` without `thought`. The call `finish` has no result, because it has no observation.
+- An observation is the result of the action that its `cause` names, else of its `tool_call_id`.
+- Errors: `error` and `user_rejected`. A command with an exit code other than 0; unknown if it still runs (-1). The
+  editor (`edit`, `read`, `write`) with `error`, or, if it is OpenHands' own (`oh_aci`), with a text that begins with
+  `ERROR:`. Browsers and MCP tools have a flag. For Python cells, delegates and others it is unknown.
+- Tokens and finish reasons are those of the model response, else those that the row's metrics list for its id, else the
+  difference between the accumulated metrics of two actions (`llm_metrics`), as is the cost. Times have no zone and are
+  taken as UTC.
+- A delegate's events stand between the action `delegate` and its observation. It is a run of its own.
+- The end is the call `finish`, or the row's `error`, or the last state (`agent_state_changed`) with its reason: maximum
+  iterations (each action is one), maximum budget, stuck in a loop, timeout. The limit of iterations is in the row's
+  `metadata`. `success` is the resolver's, or that of the evaluation's report in the row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import UNKNOWN_USAGE, Run, Stop, Usage
+from boolab.errors import RunFormatError
+from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
+from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, one_line
+from boolab.logs.readers._openhands import Meter, Row, ending, error_text
+
+NAME: Final = "openhands"
+SCOPE: Final = "run"
+SUFFIXES: Final = (".jsonl", ".json")
+PLACES: Final = ()
+LOOKED_FOR: Final = (
+    'JSON lines with "instance_id" (or "issue") and a "history" of events, or a list of events with "action" or '
+    '"observation"'
+)
+
+_NO_STEPS: Final = ("", "change_agent_state", "condensation_request", "null", "pause", "recall", "resume", "system")
+_NO_RESULTS: Final = ("", "agent_state_changed", "condense", "null", "recall", "loop_detection")
+_EDITOR: Final = ("edit", "read", "write")
+_BROWSER: Final = ("browse", "browse_interactive")
+_FAILED: Final = ("error", "user_rejected")
+_ENDINGS: Final = ("finish", "reject")
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is an evaluation, a resolver's output, or a trajectory."""
+    if not head.values:
+        return False
+    value = head.values[0]
+    if isinstance(value, list):
+        return bool(value) and all(_is_event(event) for event in value[:3])
+    row = mapping(value)
+    if not ({"instance_id", "test_result"} <= row.keys() or {"issue", "issue_type"} <= row.keys()):
+        return False
+    history = items(row.get("history"))
+    if history:
+        return _is_event(history[0]) or (isinstance(history[0], list) and _is_event(next(iter(history[0]), None)))
+    return "issue_type" in row or "agent_class" in mapping(row.get("metadata"))
+
+
+def _is_event(value: object) -> bool:
+    event = mapping(value)
+    if isinstance(event.get("action"), str):
+        return (
+            "kind" not in event and isinstance(event.get("args", {}), dict) and ("args" in event or "source" in event)
+        )
+    return isinstance(event.get("observation"), str) and ("extras" in event or "content" in event)
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The runs of one file: one for each instance or trajectory, and those of its delegates."""
+    seen: Counter[str] = Counter()
+    runs: list[Run] = []
+    for number, value in json_values(path, damage):
+        if isinstance(value, list):
+            if not any(_is_event(event) for event in value[:20]):
+                raise RunFormatError(f"a trajectory of OpenHands is {LOOKED_FOR}", path=path, line=number)
+            tale = _Tale(value, None, damage)
+            runs += tale.runs(path.stem)
+        elif isinstance(value, dict) and ("history" in value or "instance_id" in value):
+            row = Row(value, path, seen)
+            tale = _Tale(items(value.get("history")), row, damage)
+            runs += tale.runs(row.run_id)
+        else:
+            damage.note(number, "no instance with a history")
+            continue
+    damage.unrecognised = f"nothing of OpenHands in it: looked for {LOOKED_FOR}"
+    return runs
+
+
+class _Chain:
+    """Builds the run of one agent: the main one, or a delegate."""
+
+    def __init__(self, agent: str, damage: Damage, handed: tuple[StepBuilder, int] | None = None) -> None:
+        self.builder = RunBuilder(NAME, damage)
+        self.agent = agent
+        self.handed = handed
+        """The parent's call that started it."""
+        self.done = ""
+        """The action that ended it."""
+        self.state = ""
+        self.reason = ""
+
+
+class _Tale:
+    """Builds the runs of one instance from its events."""
+
+    def __init__(self, history: Sequence[Any], row: Row | None, damage: Damage) -> None:
+        self._row = row
+        self._meter = Meter()
+        self._places: dict[int | str, tuple[_Chain, StepBuilder, int]] = {}
+        self._stack = [_Chain("" if row is None else row.agent, damage)]
+        self._chains = list(self._stack)
+        self._damage = damage
+        for item in history:
+            if isinstance(item, list):
+                self._pair([mapping(event) for event in item])
+            else:
+                self._take(mapping(item))
+
+    def _pair(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """An action and its observation, as old files have them."""
+        place = None
+        for event in events:
+            if "observation" in event:
+                self._observe(event, place)
+            else:
+                place = self._act(event)
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        if "observation" in event:
+            self._observe(event, None)
+        elif "action" in event:
+            self._act(event)
+
+    def _act(self, event: Mapping[str, Any]) -> tuple[_Chain, StepBuilder, int] | None:
+        """Take an action. Returns the position of its call, if it is one."""
+        kind, time = text(event.get("action")), epoch_ms(event.get("timestamp"))
+        arguments = mapping(event.get("args"))
+        source, chain = event.get("source"), self._stack[-1]
+        chain.builder.note_time(time)
+        if kind == "condensation":
+            chain.builder.add_event("compaction", time)
+        elif kind == "message" and source == "user":
+            chain.done = ""
+            chain.builder.add_message("user", text(arguments.get("content")), opens_turn=True, time=time)
+        elif kind == "system" and not chain.builder.steps:
+            chain.builder.add_message("system", text(arguments.get("content")), opens_turn=False, time=time)
+        elif source not in ("user", "environment") and kind not in _NO_STEPS:
+            return self._work(chain, kind, event, time)
+        return None
+
+    def _work(
+        self, chain: _Chain, kind: str, event: Mapping[str, Any], time: int | None
+    ) -> tuple[_Chain, StepBuilder, int] | None:
+        """Take an action of a response. Returns the position of its call, if it is one."""
+        arguments = mapping(event.get("args"))
+        metadata = mapping(event.get("tool_call_metadata"))
+        response = mapping(metadata.get("model_response"))
+        key = text(response.get("id"))
+        step = chain.builder.response(key)
+        if step is not None:
+            step.extend_to(time)
+        else:
+            step = chain.builder.add_response(time, model=text(response.get("model")), key=key)
+            self._fill(step, response, event)
+            thought = text(arguments.get("content" if kind == "message" else "thought"))
+            if not step.text and thought and kind != "think":
+                step.text.append(thought)
+        chain.done = kind if kind in _ENDINGS else ""
+        if kind == "message":
+            return None
+        name, wanted = _call_of(event, kind, metadata, response)
+        place = (chain, step, len(step.calls))
+        called = text(metadata.get("tool_call_id"))
+        chain.builder.add_call(step, called, name, wanted)
+        number = event.get("id")
+        if isinstance(number, int):
+            self._places[number] = place
+        if called:
+            self._places[called] = place
+        if kind == "delegate":
+            self._hand_over(arguments, place, time)
+        return place
+
+    def _fill(self, step: StepBuilder, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        """Fill in the facts of the model's response."""
+        choice = first_choice(response)
+        message = mapping(choice.get("message"))
+        content = content_text(message.get("content"))
+        step.add_text(content)
+        reasoning = text(message.get("reasoning_content"))
+        step.add_reasoning(reasoning)
+        step.finish_reason = finish_reason(choice.get("finish_reason"))
+        usage = _usage(mapping(response.get("usage")))
+        if usage == UNKNOWN_USAGE and self._row is not None:
+            usage = self._row.usages.get(text(response.get("id")), usage)
+        metrics = mapping(event.get("llm_metrics"))
+        if metrics:
+            added = self._meter.read(metrics)
+            usage = added if usage == UNKNOWN_USAGE else usage._replace(cost=added.cost)
+        else:
+            self._meter.miss()
+        step.usage = usage
+
+    def _hand_over(
+        self, arguments: Mapping[str, Any], place: tuple[_Chain, StepBuilder, int], time: int | None
+    ) -> None:
+        _, step, number = place
+        child = _Chain(text(arguments.get("agent")) or "delegate", self._damage, (step, number))
+        given = mapping(arguments.get("inputs"))
+        task = text(given.get("task")) or json_text(dict(given))
+        child.builder.add_message("user", task, opens_turn=True, time=time)
+        self._stack.append(child)
+        self._chains.append(child)
+
+    def _observe(self, event: Mapping[str, Any], place: tuple[_Chain, StepBuilder, int] | None) -> None:
+        kind, time = text(event.get("observation")), epoch_ms(event.get("timestamp"))
+        chain = self._stack[-1]
+        if kind == "agent_state_changed":
+            extras = mapping(event.get("extras"))
+            chain.state = text(extras.get("agent_state"))
+            chain.reason = text(extras.get("reason")) or (chain.reason if chain.state == "error" else "")
+        if kind in _NO_RESULTS:
+            return
+        if kind == "delegate" and len(self._stack) > 1:
+            done = self._stack.pop()
+            if done.handed is not None:
+                place = (self._stack[-1], *done.handed)
+        found = place or self._cause(event)
+        if found is None:
+            if kind == "error" and event.get("cause") is None:
+                chain.reason = chain.reason or text(event.get("content"))
+                chain.builder.add_event("fault", time, what=one_line(text(event.get("content"))))
+            else:
+                self._damage.answers_no_call()
+            return
+        owner, step, number = found
+        if step.results[number] is None:
+            content = content_text(event.get("content"))
+            owner.builder.set_result(step, number, content, is_error=_failed(kind, event), time=time)
+
+    def _cause(self, event: Mapping[str, Any]) -> tuple[_Chain, StepBuilder, int] | None:
+        cause = event.get("cause")
+        found = self._places.get(cause) if isinstance(cause, int) else None
+        return found or self._places.get(text(mapping(event.get("tool_call_metadata")).get("tool_call_id")))
+
+    def runs(self, run_id: str) -> list[Run]:
+        """The records: the agent's, then those of its delegates."""
+        row = self._row
+        found = []
+        for place, chain in enumerate(self._chains):
+            self._add_start(chain, f"{run_id}/delegate-{place}")
+        for place, chain in enumerate(self._chains):
+            main = place == 0
+            if main and row is None and chain.builder.is_empty:
+                continue
+            error = (row.error if main and row is not None else "") or chain.reason
+            cap = row.cap if main and row is not None else None
+            stop, limits = self._end(chain, error, cap)
+            found.append(
+                chain.builder.build(
+                    run_id if main else f"{run_id}/delegate-{place}",
+                    stop,
+                    agent=chain.agent,
+                    model="" if chain.builder.models or row is None else row.model,
+                    task=row.task if main and row is not None else "",
+                    parent_run_id=None if main else run_id,
+                    success=row.success if main and row is not None else None,
+                    error=error_text(error),
+                    limits={"steps": cap, **limits},
+                )
+            )
+        return found
+
+    def _add_start(self, child: _Chain, run_id: str) -> None:
+        """Add the start of a delegate to the run of the agent that delegated."""
+        for chain in self._chains:
+            if child.handed is not None and any(step is child.handed[0] for step in chain.builder.steps):
+                step, number = child.handed
+                chain.builder.add_subagent(step, step.calls[number].id, run_id, child.agent)
+
+    def _end(self, chain: _Chain, error: str, cap: int | None) -> tuple[Stop, dict[str, int]]:
+        """How an agent ended, and the limit in its error."""
+        if chain.done == "finish":
+            return chain.builder.stop("finished"), {}
+        if chain.done == "reject" or chain.state in ("stopped", "rejected"):
+            return chain.builder.stop("aborted"), {}
+        if error or chain.state == "error":
+            return ending(chain.builder, error, cap)
+        if chain.state == "paused":
+            return chain.builder.stop("paused"), {}
+        return chain.builder.stop(chain.builder.stop_reason()), {}
+
+
+def _call_of(
+    event: Mapping[str, Any], kind: str, metadata: Mapping[str, Any], response: Mapping[str, Any]
+) -> tuple[str, object]:
+    """The name and the arguments of an action's call: the model's own if they are there."""
+    name = text(metadata.get("function_name")) or kind
+    wanted = text(metadata.get("tool_call_id"))
+    choice = first_choice(response)
+    for item in items(mapping(choice.get("message")).get("tool_calls")):
+        call = mapping(item)
+        function = mapping(call.get("function"))
+        if wanted and call.get("id") == wanted and function.get("arguments") is not None:
+            return name, function["arguments"]
+    given = mapping(event.get("args"))
+    return name, {key: value for key, value in given.items() if key != "thought" or kind == "think"}
+
+
+def _failed(kind: str, event: Mapping[str, Any]) -> bool | None:
+    """Whether an observation is an error; None if that is unknown."""
+    if kind in _FAILED:
+        return True
+    extras = mapping(event.get("extras"))
+    if kind == "run":
+        code = mapping(extras.get("metadata")).get("exit_code", extras.get("exit_code"))
+        return None if isinstance(code, bool) or not isinstance(code, int) or code == -1 else code != 0
+    if kind in _EDITOR:
+        return extras.get("impl_source") == "oh_aci" and text(event.get("content")).startswith("ERROR:")
+    if kind == "mcp":
+        return flag(json_object(text(event.get("content"))).get("isError"))
+    if kind in _BROWSER:
+        return flag(extras.get("error"))
+    return False if kind == "think" else None
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    entered, left = whole(usage.get("prompt_tokens")), whole(usage.get("completion_tokens"))
+    if not entered and not left:
+        return UNKNOWN_USAGE
+    cached = whole(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    if cached is None:
+        cached = whole(usage.get("cache_read_input_tokens"))
+    reasoned = whole(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    return Usage(entered, left, cached, reasoned)

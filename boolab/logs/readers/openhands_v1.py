@@ -1,0 +1,342 @@
+"""OpenHands' agent SDK (V1): events of a conversation; see github.com/OpenHands/software-agent-sdk (`sdk/event`).
+
+Events with a `kind`: as lines (`events.jsonl`), as a JSON list, in `history` of the rows of an evaluation
+(`output.jsonl` of github.com/OpenHands/benchmarks), or as a conversation's folder: `events/event-00000-<id>.json` and
+so on, one event each, beside `base_state.json`. Such a folder is read by the file of its first event; its other files
+hold no runs. Sub-conversations have their own folders, which do not name the parent.
+
+- Steps: `ActionEvent`s with the same `llm_response_id` are the calls of one response. A `MessageEvent` of the agent is
+  a response without calls. Arguments are the model's (`tool_call.arguments`), with the `summary` and `security_risk`
+  that the SDK makes it add. The user's messages open turns.
+- Results are `ObservationEvent`, `AgentErrorEvent` or `UserRejectObservation`, by the id of the call. The last two are
+  errors. An observation is an error if it has `is_error` or an exit code other than 0; unknown if its command still
+  runs (-1).
+- Tokens are those that the metrics list for the response's id (in `base_state.json`, or in the row), else what the last
+  `stats` before the response's first event added. A cost of 0 is unknown, because the model's price is. Times have no
+  zone and are taken as UTC. There are no finish reasons.
+- The end is the `execution_status`: `finished`, `stuck`, `error` (in the `ConversationErrorEvent`,
+  `MaxIterationsReached` is a step cap and `MaxBudgetReached` a cost budget), `paused` or `waiting_for_confirmation`.
+  Without it, the call `finish` or a response without calls is the end. The limit of iterations is in the state or the
+  row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.types import UNKNOWN_USAGE, Run, Stop, Usage
+from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
+from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.fields import Head, content_text, epoch_ms, one_line
+from boolab.logs.readers._openhands import Meter, Row, ending, error_text, usages_of
+
+NAME: Final = "openhands_sdk"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".jsonl", ".json")
+PLACES: Final = ("~/.openhands/conversations/*/events/event-*.json",)
+LOOKED_FOR: Final = (
+    'JSON lines or a list of events with a "kind" (ActionEvent, ...), rows with a "history" of such, or the '
+    "event-00000-<id>.json of a conversation's folder"
+)
+
+_KINDS: Final = frozenset((
+    "ActionEvent", "AgentErrorEvent", "Condensation", "CondensationRequest", "CondensationSummaryEvent",
+    "ConversationErrorEvent", "ConversationIterationLimitEvent", "ConversationStateUpdateEvent", "HookExecutionEvent",
+    "InterruptEvent", "LLMCompletionLogEvent", "MessageEvent", "NonExecutableActionEvent", "ObservationEvent",
+    "PauseEvent", "StreamingDeltaEvent", "SystemPromptEvent", "TokenEvent", "UserRejectObservation",
+))  # fmt: skip
+_FILE: Final = re.compile(r"event-(\d{5,12})-[0-9a-fA-F-]{8,}\.json")
+_STATE: Final = "base_state.json"
+_RESULTS: Final = ("AgentErrorEvent", "ObservationEvent", "UserRejectObservation")
+_AGENTS: Final = ("agent", "default")
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a conversation's events, one of its event files, or rows that hold such."""
+    if not head.values:
+        return False
+    value = head.values[0]
+    if isinstance(value, list):
+        return bool(value) and all(_is_event(event) for event in value[:3])
+    if _is_event(value):
+        return True
+    row = mapping(value)
+    if head.path.name == _STATE and {"id", "agent"} <= row.keys():
+        return True
+    if not {"instance_id", "test_result"} <= row.keys():
+        return False
+    history = items(row.get("history"))
+    metadata = mapping(row.get("metadata"))
+    return _is_event(history[0]) if history else "llm" in metadata and "max_iterations" in metadata
+
+
+def _is_event(value: object) -> bool:
+    event = mapping(value)
+    return text(event.get("kind")) in _KINDS and "id" in event and ("source" in event or "timestamp" in event)
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The runs of one file, or of the conversation whose first event it is; none for its other files."""
+    file = _FILE.fullmatch(path.name)
+    if path.name == _STATE or (file is not None and int(file[1])):
+        return []
+    tales: list[tuple[_Tale, str]] = []
+    if file is not None:
+        tales.append(_conversation(path, damage))
+    else:
+        tales += _conversations(path, damage)
+    runs = [run for tale, run_id in tales if (run := tale.run(run_id)) is not None]
+    damage.unrecognised = f"no conversation of OpenHands' SDK in it: looked for {LOOKED_FOR}"
+    return runs
+
+
+def _conversations(path: Path, damage: Damage) -> Iterator[tuple[_Tale, str]]:
+    """The conversations of a file of lines, of rows, or of one list."""
+    seen: Counter[str] = Counter()
+    single: _Tale | None = None
+    for number, value in json_values(path, damage):
+        if isinstance(value, dict) and ("history" in value or "instance_id" in value):
+            row = Row(value, path, seen)
+            tale = _Tale(row, damage)
+            for event in items(value.get("history")):
+                tale.take(mapping(event))
+            yield tale, row.run_id
+            continue
+        events = value if isinstance(value, list) else [value]
+        if not any("kind" in mapping(event) for event in events):
+            damage.note(number, "no event with a kind")
+            continue
+        single = single or _Tale(None, damage)
+        for event in events:
+            single.take(mapping(event))
+    if single is not None:
+        name = path.parent.absolute().name if path.stem == "events" else path.stem
+        yield single, name or path.stem
+
+
+def _conversation(path: Path, damage: Damage) -> tuple[_Tale, str]:
+    """The conversation of a folder, from the files of its events."""
+    tale = _Tale(None, damage)
+    names = (_FILE.fullmatch(file.name) for file in path.parent.iterdir())
+    found = sorted((int(name[1]), name[0]) for name in names if name is not None)
+    try:
+        state = mapping(parse(whole_file(path.parent.parent / _STATE)))
+    except (OSError, ValueError):
+        state = {}
+    tale.know(state)
+    expected = 0
+    for number, name in found:
+        if number > expected:
+            damage.note(1, f"events {expected} to {number - 1} are missing")
+        expected = number + 1
+        try:
+            tale.take(mapping(parse(whole_file(path.parent / name))))
+        except (OSError, ValueError) as error:
+            damage.note(1, f"{name} cannot be read ({error})")
+            damage.truncated = number == found[-1][0]
+    tale.stand(state.get("execution_status", state.get("agent_status")))
+    return tale, text(state.get("id")) or path.parent.parent.absolute().name or path.stem
+
+
+class _Tale:
+    """Builds the run of one conversation from its events."""
+
+    def __init__(self, row: Row | None, damage: Damage) -> None:
+        self.builder = RunBuilder(NAME, damage)
+        self._row = row
+        self._usages: Mapping[str, Usage] = {} if row is None else row.usages
+        self._meter = Meter()
+        self._added = UNKNOWN_USAGE
+        self._counted = False
+        self._cap = None if row is None else row.cap
+        self._model = "" if row is None else row.model
+        self._status = ""
+        self._error = ""
+
+    def know(self, state: Mapping[str, Any]) -> None:
+        """Take the facts of a state of the whole conversation."""
+        cap = whole(state.get("max_iterations"))
+        self._cap = self._cap if cap is None else cap
+        self._model = text(mapping(mapping(state.get("agent")).get("llm")).get("model")) or self._model
+        listed = usages_of(_metrics(mapping(state.get("stats"))))
+        if listed:
+            self._usages = listed
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take one event."""
+        kind, time = text(event.get("kind")), epoch_ms(event.get("timestamp"))
+        if kind == "ConversationStateUpdateEvent":
+            self._update(event)
+            return
+        self.builder.note_time(time)
+        if kind in ("ActionEvent", "NonExecutableActionEvent"):
+            step = self._reply(event, event, event.get("thought"), time)
+            calls = items(event.get("tool_calls")) or [event.get("tool_call")]
+            for call in calls:
+                self._ask(step, event, mapping(call))
+        elif kind == "MessageEvent":
+            self._message(event, time)
+        elif kind in _RESULTS:
+            content, failed = _result(kind, event)
+            self.builder.add_result(text(event.get("tool_call_id")), content, is_error=failed, time=time)
+        elif kind == "SystemPromptEvent" and not self.builder.steps:
+            self.builder.add_message(
+                "system", text(mapping(event.get("system_prompt")).get("text")), opens_turn=False, time=time
+            )
+        elif kind == "Condensation":
+            self.builder.add_event("compaction", time)
+        elif kind in ("PauseEvent", "InterruptEvent"):
+            self._status = "paused"
+        elif kind in ("ConversationErrorEvent", "ConversationIterationLimitEvent"):
+            self._fail(kind, event, time)
+
+    def _message(self, event: Mapping[str, Any], time: int | None) -> None:
+        message = mapping(event.get("llm_message"))
+        if event.get("source") == "agent":
+            self._reply(event, message, message.get("content"), time)
+            return
+        mine = event.get("source") == "user"
+        if mine:
+            self._status = self._error = ""
+        self.builder.add_message("user", content_text(message.get("content")), opens_turn=mine, time=time)
+
+    def _reply(
+        self, event: Mapping[str, Any], holder: Mapping[str, Any], content: object, time: int | None
+    ) -> StepBuilder:
+        """The step of a response; `holder` has its reasoning."""
+        name = text(event.get("llm_response_id"))
+        known = self.builder.response(name)
+        if known is not None:
+            known.extend_to(time)
+            return known
+        step = self.builder.add_response(time, key=name)
+        words = content_text(content)
+        step.add_text(words)
+        reasoning = text(holder.get("reasoning_content"))
+        thoughts = [reasoning] if reasoning else [
+            text(mapping(block).get("thinking")) for block in items(holder.get("thinking_blocks"))
+        ]  # fmt: skip
+        step.reasoning += [thought for thought in thoughts if thought]
+        listed = self._usages.get(name)
+        step.usage = self._added if listed is None else listed._replace(cost=self._added.cost)
+        if not self._counted:
+            self._meter.miss()
+        self._added, self._counted = UNKNOWN_USAGE, False
+        return step
+
+    def _ask(self, step: StepBuilder, event: Mapping[str, Any], call: Mapping[str, Any]) -> None:
+        wanted = mapping(call.get("function")) or call
+        name = text(wanted.get("name")) or text(event.get("tool_name"))
+        arguments = wanted.get("arguments")
+        if arguments is None:
+            arguments = {key: value for key, value in mapping(event.get("action")).items() if key != "kind"}
+        self.builder.add_call(step, text(event.get("tool_call_id")) or text(call.get("id")), name, arguments)
+
+    def _update(self, event: Mapping[str, Any]) -> None:
+        """Take an update of the conversation's state."""
+        key, value = event.get("key"), event.get("value")
+        if key == "full_state":
+            state = mapping(value)
+            self.know(state)
+            self.stand(state.get("execution_status", state.get("agent_status")))
+            self._count(_metrics(mapping(state.get("stats"))))
+        elif key == "stats":
+            self._count(_metrics(mapping(value)))
+        elif key in ("execution_status", "agent_status"):
+            self.stand(value)
+
+    def stand(self, status: object) -> None:
+        """Take the status of the conversation, if it is known."""
+        self._status = text(status).lower() or self._status
+        if self._status == "running":
+            self._error = ""
+
+    def _count(self, metrics: Mapping[str, Any]) -> None:
+        if not metrics:
+            return
+        self._model = self._model or text(metrics.get("model_name"))
+        added = self._meter.read(metrics)
+        if self._meter.moved:
+            self._added, self._counted = added, True
+
+    def _fail(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
+        detail = text(event.get("detail"))
+        code = "MaxIterationsReached" if kind == "ConversationIterationLimitEvent" else text(event.get("code"))
+        cap = whole(event.get("max_iterations"))
+        self._cap = self._cap if cap is None else cap
+        self._error = ": ".join(filter(None, (code, detail)))
+        self.builder.add_event("fault", time, what=one_line(self._error))
+
+    def run(self, run_id: str) -> Run | None:
+        """The run, unless it is empty."""
+        row = self._row
+        if row is None and self.builder.is_empty:
+            return None
+        error = self._error or ("" if row is None else row.error)
+        stop, limits = self._end(error)
+        return self.builder.build(
+            run_id,
+            stop,
+            agent=NAME if row is None else row.agent,
+            model=self._model,
+            task="" if row is None else row.task,
+            success=None if row is None else row.success,
+            error=error_text(error),
+            limits={"steps": self._cap, **limits},
+        )
+
+    def _end(self, error: str) -> tuple[Stop, dict[str, int]]:
+        """How it ended, and the limit in its error."""
+        builder, steps = self.builder, self.builder.steps
+        if self._status == "finished":
+            return builder.stop("finished"), {}
+        if error or self._status == "error":
+            return ending(builder, error, self._cap)
+        if self._status == "stuck":
+            return builder.stop("stuck"), {}
+        if self._status in ("paused", "waiting_for_confirmation"):
+            return builder.stop("paused"), {}
+        if not builder.truncated and steps and any(call.name == "finish" for call in steps[-1].calls):
+            return builder.stop("finished"), {}
+        return builder.stop(builder.stop_reason()), {}
+
+
+def _metrics(stats: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metrics of the agent's model, among those of a condenser and others."""
+    uses = mapping(stats.get("usage_to_metrics"))
+    for name in (*_AGENTS, *uses):
+        if name in uses and "condenser" not in name:
+            return mapping(uses[name])
+    return {}
+
+
+def _result(kind: str, event: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """What a call gave, and whether it is an error; None if that is not known."""
+    if kind == "AgentErrorEvent":
+        return text(event.get("error")), True
+    if kind == "UserRejectObservation":
+        return text(event.get("rejection_reason")), True
+    observation = mapping(event.get("observation"))
+    return _content(observation), _failed(observation)
+
+
+def _content(observation: Mapping[str, Any]) -> str:
+    for name in ("content", "output", "message", "text"):
+        if observation.get(name):
+            return content_text(observation[name])
+    return text(observation.get("error"))
+
+
+def _failed(observation: Mapping[str, Any]) -> bool | None:
+    code = observation.get("exit_code")
+    if code is None:
+        code = mapping(observation.get("metadata")).get("exit_code")
+    if observation.get("is_error") is True or text(observation.get("error")):
+        return True
+    if isinstance(code, int) and not isinstance(code, bool):
+        return None if code == -1 else code != 0
+    return False if "is_error" in observation or "error" in observation else None

@@ -1,0 +1,418 @@
+"""OpenTelemetry: spans of GenAI clients and agents as OTLP JSON, such as the collector's file exporter writes.
+
+A document `{"resourceSpans": [...]}`, or one such document a line. Attributes: see `docs/gen-ai` in
+github.com/open-telemetry/semantic-conventions-genai. Older names, and the events that preceded the attributes with
+messages, are in the history of github.com/open-telemetry/semantic-conventions.
+
+Spans, by `gen_ai.operation.name`:
+
+- `chat`, `text_completion`, `generate_content`: a step. A single one within another is the same response from a second
+  instrumentation, and fills in what the outer one leaves out. One around several is no response.
+- `execute_tool`: a call and its result. It is paired by `gen_ai.tool.call.id` with a call of an earlier response, else
+  by name with one of the last response. If no response has the call (content is captured only on request), it is a call
+  of the last response that began before it. Arguments that no span has are unknown.
+- `invoke_agent`: a run. One within another is a subagent's, linked to it; so are responses within a tool. Top-level
+  ones with the same `gen_ai.conversation.id` and agent are one run, and each is a turn.
+- Spans without an agent above them are one run for each conversation, or for each trace.
+
+Steps are in the order of their spans' start. Of a response's input messages, those after the last assistant message are
+new: users' texts, and results that no tool's span has. A log may begin in the middle of a conversation; earlier
+responses are no steps.
+
+A span with status 2 or an `error.type` is an error. The conventions leave the status unset on success, so all other
+spans of tools are no errors. For results that are only in messages it is unknown. `input_tokens` includes cached tokens
+by convention; if it is less than these, the instrumentation leaves them out. If its agent's span failed, a run ended in
+an error, or by a step cap if the error is named so, or was aborted. There are no labels. Costs are only known if the
+instrumentation adds `gen_ai.usage.cost`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import REDACTED, Run, Stop, StopReason, Usage
+from boolab.io.json_input import Damage, items, json_values, mapping, micro, text, whole
+from boolab.logs.builder import RunBuilder, elapsed_ms
+from boolab.logs.fields import Head
+from boolab.logs.readers._otel_spans import AGENT, CHAT, TOOL, Key, Span, SpanMessage, result_of, spans_of
+
+NAME: Final = "otel"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".json", ".jsonl")
+PLACES: Final = ()
+LOOKED_FOR: Final = 'OTLP JSON: {"resourceSpans": [...]}, or lines of it, with gen_ai attributes'
+
+_DEEP: Final = 32
+_CAPS: Final = ("maxturns", "max_turns", "maxiterations", "max_iterations", "maxsteps", "max_steps", "graphrecursion")
+_CANCELLED: Final = ("cancel", "abort", "keyboardinterrupt")
+
+_NAMES: Final = {AGENT: "gen_ai.agent.name", TOOL: "gen_ai.tool.name"}
+
+_Name: TypeAlias = tuple[str, str, str]
+"""What identifies a run: the kind of its name, the conversation's or trace's id, and the rest."""
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is OTLP JSON with spans in it."""
+    return any(isinstance(mapping(value).get("resourceSpans"), list) for value in head.values)
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The runs of one file."""
+    spans = _Sorted()
+    for number, value in json_values(path, damage):
+        document = mapping(value)
+        if isinstance(document.get("resourceSpans"), list):
+            for span in spans_of(document):
+                spans.take(span, damage, number)
+        elif not {"resourceMetrics", "resourceLogs"} & document.keys():
+            damage.note(number, 'an entry without "resourceSpans"')
+    runs = spans.runs(damage)
+    damage.unrecognised = "no span in it is a model's response or an agent's (see gen_ai.operation.name)"
+    return runs
+
+
+class _Sorted:
+    """The spans of a file, sorted into runs."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Key, Key] = {}
+        self._spans: dict[Key, Span] = {}
+        self._above: dict[Key, Span | None] = {}
+        self._homes: dict[Key, Span | None] = {}
+
+    def take(self, value: object, damage: Damage, line: int) -> None:
+        """Take one span."""
+        span = mapping(value)
+        if not text(span.get("traceId")) or not text(span.get("spanId")):
+            damage.note(line, "a span without traceId or spanId")
+            return
+        kept = Span(span, len(self._parents))
+        self._parents[kept.key] = kept.parent
+        if kept.kind:
+            self._spans[kept.key] = kept
+
+    def runs(self, damage: Damage) -> list[Run]:
+        """The runs, in the order of their starts."""
+        steps = self._steps()
+        groups: dict[_Name, _Group] = {}
+        for span in steps:
+            home = span if span.kind == AGENT else self._home(span)
+            name = self._name(span, home)
+            if name not in groups:
+                groups[name] = _Group(None if home is None else self._around(home), truncated=damage.truncated)
+            groups[name].take(span, home)
+        titles = _titles(groups)
+        for name, group in groups.items():
+            if group.above in groups and group.is_run:
+                groups[group.above].start(name, group.home)
+        damage.line = None  # spans are taken in the order of time, not of lines
+        return [group.run(titles[name], titles, damage) for name, group in groups.items() if group.is_run]
+
+    def _steps(self) -> list[Span]:
+        """The spans in their order, each response once."""
+        within: dict[Key, list[Span]] = {}
+        for span in self._spans.values():
+            owner = self._owner(span.key)
+            if owner is not None and owner.kind == CHAT and span.kind in (CHAT, TOOL):
+                within.setdefault(owner.key, []).append(span)
+        left_out = set()
+        into: dict[Key, Key] = {}
+        for key, inner in sorted(within.items(), key=lambda pair: self._spans[pair[0]].order, reverse=True):
+            chats = [span for span in inner if span.kind == CHAT]
+            if len(chats) == 1 and not _leads(into, key, chats[0].key):
+                self._spans[key].adopt(chats[0])
+                into[chats[0].key] = key
+                left_out.add(chats[0].key)
+            elif len(chats) > 1:
+                left_out.add(key)
+        kept = (span for key, span in self._spans.items() if key not in left_out)
+        return sorted(kept, key=lambda span: span.order)
+
+    def _owner(self, key: Key) -> Span | None:
+        """The nearest span above that is about GenAI."""
+        return self._climb(key, self._above, lambda _: True)
+
+    def _home(self, span: Span) -> Span | None:
+        """The span whose run this one belongs to: an agent's, or that of a tool that calls a model or other tools."""
+        owner = self._owner(span.key)
+        if owner is not None and owner.kind == TOOL:
+            return owner
+        return self._climb(span.key, self._homes, lambda above: above.kind == AGENT)
+
+    def _climb(self, key: Key, known: dict[Key, Span | None], wanted: Callable[[Span], bool]) -> Span | None:
+        """The nearest span above that is wanted; what was found is kept for all that were passed."""
+        passed: dict[Key, None] = {}
+        at: Key | None = key
+        found: Span | None = None
+        while at is not None and at not in passed:
+            if at in known:
+                found = known[at]
+                break
+            passed[at] = None
+            at = self._parents.get(at)
+            span = None if at is None else self._spans.get(at)
+            if span is not None and wanted(span):
+                found = span
+                break
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+    def _around(self, home: Span) -> _Name | None:
+        """The run that the one of this span is a subagent of."""
+        above = self._home(home) if home.kind == TOOL else self._owner_agent(home)
+        if above is not None:
+            return self._name(above, above)
+        return self._name(home, None) if home.kind == TOOL else None
+
+    def _owner_agent(self, home: Span) -> Span | None:
+        return self._climb(home.key, self._homes, lambda above: above.kind == AGENT)
+
+    def _name(self, span: Span, home: Span | None) -> _Name:
+        """Which run a span belongs to."""
+        conversation = text((span if home is None else home).about.get("gen_ai.conversation.id"))
+        if home is None:
+            return ("session", conversation or span.key[0], "")
+        if home.kind == TOOL or self._owner_agent(home) is not None or not conversation:
+            return ("span", *home.key)
+        return ("session", conversation, text(home.about.get("gen_ai.agent.name")))
+
+
+def _leads(into: Mapping[Key, Key], key: Key | None, end: Key) -> bool:
+    """Whether one leads to the other, as damaged files may have it; also if the way is longer than any real one."""
+    for _ in range(_DEEP):
+        if key is None or key == end:
+            return key == end
+        key = into.get(key)
+    return True
+
+
+def _titles(groups: Mapping[_Name, _Group]) -> dict[_Name, str]:
+    """The id of each run: the conversation's or the trace's, with more if several runs share it."""
+    shared = Counter(name[1] for name in groups)
+    titles: dict[_Name, str] = {}
+    taken: set[str] = set()
+    for name in groups:
+        alone = shared[name[1]] == 1 and groups[name].above is None
+        title = name[1] if alone or not name[2] else f"{name[1]}/{name[2]}"
+        while title in taken:
+            title += "'"
+        taken.add(title)
+        titles[name] = title
+    return titles
+
+
+class _Group:
+    """The spans of one run, in order.
+
+    Args:
+        above: The run that this one is a subagent of.
+        truncated: Whether the file ends too early.
+    """
+
+    def __init__(self, above: _Name | None, *, truncated: bool) -> None:
+        self.above = above
+        self._homes: dict[Key, Span] = {}
+        self._spans: list[tuple[Span, Span | None]] = []
+        self._children: list[tuple[Span, _Name]] = []
+        """The subagents that it started, each with the agent's span, or that of the tool which is one."""
+        self._builder = RunBuilder(NAME, truncated=truncated)
+        self._known: set[str] = set()
+        """The ids of all calls, and of results that answer none of them."""
+        self._turn: Key | None = None
+        self._waiting: Counter[str] = Counter()
+        """The ids of the calls of the last response that have no result."""
+        self._named: dict[str, list[str]] = {}
+        """The same, by the names of their tools."""
+
+    def take(self, span: Span, home: Span | None) -> None:
+        """Take one span, and the one of the agent or tool that it belongs to."""
+        if home is not None:
+            self._homes.setdefault(home.key, home)
+        if span.kind != AGENT:
+            self._spans.append((span, home))
+
+    def start(self, name: _Name, home: Span) -> None:
+        """Take note of a subagent, by its first span."""
+        self._children.append((home, name))
+
+    @property
+    def home(self) -> Span:
+        """The first span of the agent, or of the tool that is one."""
+        return min(self._homes.values(), key=lambda home: home.order)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a response or an agent is among them: a tool within a tool alone is no run."""
+        return any(home.kind == AGENT for home in self._homes.values()) or any(
+            span.kind == CHAT for span, _ in self._spans
+        )
+
+    def run(self, run_id: str, titles: Mapping[_Name, str], damage: Damage) -> Run:
+        """The run."""
+        builder = self._builder
+        agents = [home for home in self._homes.values() if home.kind == AGENT]
+        children = sorted(self._children, key=lambda pair: pair[0].order, reverse=True)
+        for span, home in self._spans:
+            while children and children[-1][0].order < span.order:
+                self._note(*children.pop(), titles)
+            if span.kind == CHAT:
+                self._reply(span, home, damage)
+            else:
+                self._execute(span, home, damage)
+        while children:
+            self._note(*children.pop(), titles)
+        for agent in agents:
+            builder.note_time(agent.start)
+            builder.note_time(agent.end)
+            if not builder.steps:
+                self._add_input(agent.given, agent, damage, fresh=False)
+        names = (text(home.about.get(_NAMES[home.kind])) for home in self._homes.values())
+        stop, error = self._end(agents[-1] if agents else None)
+        return builder.build(
+            run_id,
+            stop,
+            agent=next(filter(None, names), ""),
+            model="" if builder.models or not agents else _model(agents[-1]),
+            parent_run_id=None if self.above is None else titles.get(self.above),
+            error=error,
+        )
+
+    def _note(self, home: Span, name: _Name, titles: Mapping[_Name, str]) -> None:
+        """A subagent was started: by a call of the last response before it."""
+        if self._builder.steps:
+            call_id, agent = text(home.about.get("gen_ai.tool.call.id")), text(home.about.get(_NAMES[home.kind]))
+            self._builder.add_subagent(self._builder.steps[-1], call_id, titles[name], agent, home.start)
+
+    def _end(self, agent: Span | None) -> tuple[StopReason | Stop | None, str | None]:
+        """How it ended, and what broke it."""
+        steps = self._builder.steps
+        error = agent.error if agent is not None else ""
+        if error:
+            what = error.lower()
+            if any(word in what for word in _CAPS):
+                return self._builder.stop("step_cap"), None
+            return ("aborted", None) if any(word in what for word in _CANCELLED) else ("error", error)
+        if self._builder.truncated:
+            return None, None
+        if not steps:
+            return "finished", None
+        if steps[-1].error:
+            return "error", steps[-1].error
+        return ("aborted" if steps[-1].finish_reason == "tool_calls" else None), None
+
+    def _reply(self, span: Span, home: Span | None, damage: Damage) -> None:
+        """A response."""
+        builder = self._builder
+        given = span.given
+        fresh = home is not None and home.key != self._turn
+        self._turn = None if home is None else home.key
+        if fresh and home is not None and not any(one.role == "user" and one.text for one in given):
+            given = [*home.given, *given]
+        self._add_input(given, span, damage, fresh=fresh)
+        step = builder.add_response(span.end, span.start, _model(span))
+        self._waiting.clear()
+        self._named.clear()
+        if span.made:  # others are alternatives
+            message = span.made[0]
+            step.text += [message.text] if message.text else []
+            step.reasoning += [message.reasoning] if message.reasoning else []
+            step.finish_reason = message.reason
+            for call_id, name, arguments in message.calls:
+                self._ask(call_id, name, arguments)
+        reasons = span.about.get("gen_ai.response.finish_reasons")
+        first = reasons if isinstance(reasons, str) else next(iter(items(reasons)), None)
+        step.finish_reason = finish_reason(first) or step.finish_reason
+        step.usage = _usage(span)
+        step.error = span.error
+
+    def _ask(self, call_id: str, name: str, arguments: object) -> str:
+        """A call of the last response; one without an id is given one."""
+        step = self._builder.steps[-1]
+        call_id = call_id or f"{len(self._builder.steps)}.{len(step.calls) + 1}"
+        self._builder.add_call(step, call_id, name, arguments)
+        self._known.add(call_id)
+        self._waiting[call_id] += 1
+        self._named.setdefault(name, []).append(call_id)
+        return call_id
+
+    def _add_input(self, given: Sequence[SpanMessage], span: Span, damage: Damage, *, fresh: bool) -> None:
+        """Add what precedes a response: results that no span has, and users' messages."""
+        builder = self._builder
+        opened = False
+        for message in given:
+            self._known.update(call_id for call_id, _, _ in message.calls)
+            for call_id, content in message.results:
+                waiting = call_id if call_id or not self._waiting else next(iter(self._waiting))
+                if self._waiting[waiting] > 0:
+                    self._settle(waiting, content, None, None)
+                elif call_id and call_id not in self._known:  # else it is repeated, with the rest of the history
+                    self._known.add(call_id)
+                    damage.answers_no_call()
+            if message.role in ("system", "developer"):
+                if not builder.steps:
+                    builder.add_message("system", message.text, opens_turn=False, time=span.start)
+            elif message.text and message.role == "user":
+                opened = True
+                builder.add_message("user", message.text, opens_turn=True, time=span.start)
+        if fresh and not opened and builder.steps:
+            builder.add_message("user", "", opens_turn=True, time=span.start)
+
+    def _settle(self, call_id: str, content: str, span: Span | None, took: int | None) -> bool:
+        """The result of a call, from a tool's span or from a message."""
+        self._waiting[call_id] -= 1
+        if self._waiting[call_id] <= 0:
+            del self._waiting[call_id]
+        failed = None if span is None else bool(span.error)
+        end = None if span is None else span.end
+        return self._builder.add_result(call_id, content, is_error=failed, time=end, duration_ms=took)
+
+    def _execute(self, span: Span, home: Span | None, damage: Damage) -> None:
+        """A tool's span."""
+        about = span.about
+        call_id, name = text(about.get("gen_ai.tool.call.id")), text(about.get("gen_ai.tool.name"))
+        if not self._builder.steps:
+            if home is None or home.kind == AGENT:  # within a tool it is the same call again
+                damage.answers_no_call()
+            return
+        took = elapsed_ms(span.start, span.end)
+        content = result_of(about.get("gen_ai.tool.call.result")) or span.error
+        if call_id and self._settle(call_id, content, span, took):
+            return
+        found = "" if call_id else self._waiting_by_name(name)
+        if not found:
+            found = self._ask(call_id, name, about.get("gen_ai.tool.call.arguments", REDACTED))
+        self._settle(found, content, span, took)
+
+    def _waiting_by_name(self, name: str) -> str:
+        """The id of the first call of the last response to this tool that has no result; empty if there is none."""
+        ids = self._named.get(name, [])
+        while ids:
+            call_id = ids.pop(0)
+            if self._waiting[call_id] > 0:
+                return call_id
+        return ""
+
+
+def _model(span: Span) -> str:
+    return text(span.about.get("gen_ai.response.model")) or text(span.about.get("gen_ai.request.model"))
+
+
+def _usage(span: Span) -> Usage:
+    """What a response consumed, also by the names that figures had before."""
+
+    def figure(*names: str) -> int | None:
+        given = (whole(span.about.get(f"gen_ai.usage.{name}")) for name in names)
+        return next((number for number in given if number is not None), None)
+
+    entered, left = figure("input_tokens", "prompt_tokens"), figure("output_tokens", "completion_tokens")
+    cached = figure("cache_read.input_tokens", "cache_read_input_tokens")
+    written = figure("cache_creation.input_tokens", "cache_creation_input_tokens")
+    if entered is not None and entered < (cached or 0) + (written or 0):
+        entered += (cached or 0) + (written or 0)
+    reasoning = figure("reasoning.output_tokens", "reasoning_tokens")
+    return Usage(entered, left, cached, reasoning, micro(span.about.get("gen_ai.usage.cost")))

@@ -1,0 +1,113 @@
+"""boolab's own runs in Parquet: what `save_runs` wrote. One row a step; see `boolab.logs.save`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from boolab.core.codec import decode, run_of
+from boolab.core.types import Run, Step
+from boolab.errors import RunFormatError, SettingError
+from boolab.io.json_input import JSON, Damage, mapping, parse_exactly
+from boolab.logs.fields import Head
+from boolab.logs.readers._archives import Unpacked
+
+NAME: Final = "parquet"
+SUFFIXES: Final = (".parquet",)
+PLACES: Final = ()
+LOOKED_FOR: Final = "a Parquet file with the columns run_record and step_record, as save_runs writes"
+
+Arrow: TypeAlias = Any
+"""An object of pyarrow, which has no types."""
+_MAGIC: Final = b"PAR1"
+_COLUMNS: Final = ("run_record", "step_record")
+_LEAST: Final = 16
+"""What a row counts for at least, in bytes: a billion rows that hold nothing fit into a kilobyte."""
+_AT_ONCE: Final = 256 * 2**20
+"""How many bytes a batch of rows may take, should each hold the longest text that there can be."""
+_ROWS: Final = 500
+"""How many rows are held as texts at once: steps may be large, and more rows at a time are no faster."""
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a Parquet file."""
+    return head.data.startswith(_MAGIC)
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The runs of one file."""
+    runs: dict[str, Run] = {}
+    for row, head, steps in _records(_rows(path, damage)):
+        try:
+            found = tuple([decode(Step, _parsed(step)) for step in steps])
+            run = run_of(mapping(_parsed(head)), steps=found)
+        except ValueError as error:
+            damage.note(row, str(error))
+            continue
+        if run.run_id in runs:
+            damage.note(row, f"run {run.run_id} is there already")
+        else:
+            runs[run.run_id] = run
+    return list(runs.values())
+
+
+def _records(rows: Iterable[tuple[Any, Any]]) -> Iterator[tuple[int, Any, list[Any]]]:
+    """For each run the number of its first row, its record, and those of its steps."""
+    first, head = 0, None
+    steps: list[Any] = []
+    for number, (next_head, step) in enumerate(rows, 1):
+        if next_head is not None:
+            if head is not None:
+                yield first, head, steps
+            first, head, steps = number, next_head, []
+        if step is not None:
+            steps.append(step)
+    if head is not None:
+        yield first, head, steps
+
+
+def _parsed(record: object) -> JSON:
+    if not isinstance(record, str):  # somebody else's table may have columns of that name
+        raise ValueError(f"{record!r:.80} is no record: expected JSON as text")  # noqa: TRY004 - the file is wrong
+    return parse_exactly(record.encode("utf-8", "surrogatepass"))
+
+
+def _rows_at_once(metadata: Arrow, unpacked: Unpacked) -> int:
+    """How many rows to read at a time. Refuses a file whose own figures are too large, before it is unpacked.
+
+    All rows may refer to one text in the group's dictionary, which is as long as the group at most.
+
+    The groups' own figures are asked, with all columns in them: pyarrow ends the whole process where what a damaged
+    file says of one column is wrong (`RowGroupMetaData.column` calls C++ that throws, and is not declared to).
+    """
+    groups: list[int] = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
+    Unpacked(unpacked.path).take(max(sum(groups), _LEAST * metadata.num_rows))
+    return max(1, min(_ROWS, _AT_ONCE // max([1, *groups])))
+
+
+def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        msg = "reading Parquet needs pyarrow: pip install 'boolab[parquet]'"
+        raise SettingError(msg) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            if not set(_COLUMNS) <= set(file.schema_arrow.names):
+                msg = (
+                    f"a table without the columns {' and '.join(_COLUMNS)}: only what save_runs wrote holds the runs "
+                    "themselves (counterfactual reads other tables of steps)"
+                )
+                raise RunFormatError(msg, path=path)
+            unpacked = Unpacked(path)
+            rows = _rows_at_once(file.metadata, unpacked)
+            for batch in file.iter_batches(batch_size=rows, columns=list(_COLUMNS), use_threads=False):
+                columns = [batch.column(name).to_pylist() for name in _COLUMNS]
+                length = sum(len(text) for column in columns for text in column if isinstance(text, str))
+                unpacked.take(length + _LEAST * batch.num_rows)
+                yield from zip(*columns, strict=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        damage.truncated = True
+        damage.note(1, f"it cannot be read as Parquet: {error}")

@@ -1,0 +1,251 @@
+"""pi: `~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`; see `docs/session.md` in github.com/badlogic/pi-mono.
+
+OpenClaw keeps the sessions of its agents in the same format, in `~/.openclaw/agents/<agent>/sessions`.
+
+A header line (`type: session`), and one line for each entry: messages, changes of the model, compactions.
+
+- A message of the role `assistant` is one response, with its calls, usage, cost and `stopReason`. A result is a message
+  of the role `toolResult`, with `isError`. Input tokens are `input` and those written to and read from the cache. A
+  message has the time when it began, its line the time when it was written.
+- Sessions of versions 2 and 3 are trees: each entry names its parent, and going back to an earlier entry starts a
+  branch. The run is the branch with the file's last entry; an event `rewind` counts the steps on the others. If a
+  parent is not in the file, the line before takes its place. Sessions of version 1 have no ids and no branches.
+- A response with the `stopReason` `aborted` or `error` broke off: its finish reason is unknown and its calls never ran.
+  Without content and tokens it is only an event (`abort`, `fault`).
+- Messages of the roles `bashExecution` (a command that the user ran), `custom`, `branchSummary` and `compactionSummary`
+  open no turn. OpenClaw's `delivery-mirror` and `gateway-injected` are not models, and their messages are left out.
+- `parentSession` names the session that this one was forked from, which makes it no subagent. There are no labels and
+  no limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from boolab.core.finish_reasons import finish_reason
+from boolab.core.types import Run, StopReason, Usage
+from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
+from boolab.logs.builder import RunBuilder, StepBuilder
+from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, one_line, time_ms
+
+NAME: Final = "pi"
+SCOPE: Final = "turn"
+SUFFIXES: Final = (".jsonl",)
+PLACES: Final = (
+    "$PI_CODING_AGENT_DIR/sessions/**/*.jsonl",
+    "~/.pi/agent/sessions/**/*.jsonl",
+    "~/.openclaw/agents/*/sessions/*.jsonl",
+)
+LOOKED_FOR: Final = 'JSON lines: {"type": "session", "id": ..., "cwd": ...}, then {"type": "message", "message": ...}'
+
+_ROLES: Final = frozenset({"user", "assistant", "toolResult"})
+_BROKEN: Final = ("aborted", "error")
+_NO_MODELS: Final = frozenset({"delivery-mirror", "gateway-injected"})
+_TOKENS: Final = ("input", "output", "cacheRead", "cacheWrite")
+
+
+def sniff(head: Head) -> bool:
+    """Whether this is a session of pi: its header, or a result in its words if the header is damaged."""
+    return any(_is_header(value) or _is_result(value) for value in head.values)
+
+
+def _is_header(value: object) -> bool:
+    line = mapping(value)
+    return line.get("type") == "session" and isinstance(line.get("id"), str) and "cwd" in line and "timestamp" in line
+
+
+def _is_result(value: object) -> bool:
+    line = mapping(value)
+    message = mapping(line.get("message"))
+    return line.get("type") == "message" and message.get("role") == "toolResult" and "toolCallId" in message
+
+
+def read(path: Path, damage: Damage) -> list[Run]:
+    """The run of one file; none if it is empty."""
+    session = _session(path, damage)
+    if not session.known:
+        damage.unrecognised = f"a session of pi is {LOOKED_FOR}"
+    return session.runs(path)
+
+
+def _session(path: Path, damage: Damage) -> _Session:
+    """The session, which is read again without the branches that were left."""
+    tree = _Tree()
+    session = _read_branch(path, damage, tree)
+    left = tree.left()
+    return _read_branch(path, Damage(path), _Tree(), left) if left else session
+
+
+def _read_branch(path: Path, damage: Damage, tree: _Tree, left: Collection[int] = ()) -> _Session:
+    """The session, without the entries at the places that were `left` behind."""
+    session = _Session(damage)
+    for _, line in only_objects(json_lines(path, damage), damage):
+        if line.get("type") == "session":
+            session.open(line)
+        elif tree.grow(line) not in left:
+            session.take(line)
+        else:
+            session.leave(line)
+    return session
+
+
+class _Tree:
+    """Which entry follows which. Their places are counted from 0, in the order of the file."""
+
+    def __init__(self) -> None:
+        self._parents: list[int] = []
+        self._places: dict[str, int] = {}
+        self._branches = False
+
+    def grow(self, line: Mapping[str, Any]) -> int:
+        """Add an entry; its place."""
+        place = len(self._parents)
+        before = place - 1
+        parent = before
+        if "parentId" in line:
+            above = line["parentId"]
+            parent = -1 if above is None else self._places.get(text(above), before)
+        if "id" in line:
+            self._places[text(line["id"])] = place
+        self._parents.append(parent)
+        self._branches = self._branches or parent != before
+        return place
+
+    def left(self) -> set[int]:
+        """The places of the entries that are not on the way to the last one."""
+        if not self._branches:
+            return set()
+        left = set(range(len(self._parents)))
+        place = len(self._parents) - 1
+        while place >= 0:
+            left.discard(place)
+            place = self._parents[place]
+        return left
+
+
+class _Session:
+    """Builds the run of one session."""
+
+    def __init__(self, damage: Damage) -> None:
+        self.builder = RunBuilder(NAME, damage)
+        self.id = ""
+        self.known = False
+        """Whether any line was one of a session."""
+        self._left = 0
+        self._ending: StopReason | None = None
+        self._error: str | None = None
+
+    def open(self, line: Mapping[str, Any]) -> None:
+        """Take the header."""
+        self.known = True
+        self.id = self.id or text(line.get("id"))
+
+    def leave(self, line: Mapping[str, Any]) -> None:
+        """Count the steps of a branch that was left."""
+        message = mapping(line.get("message"))
+        self._left += message.get("role") == "assistant" and not _is_empty(message) and not _is_echo(message)
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Take an entry."""
+        kind, time = line.get("type"), epoch_ms(line.get("timestamp"))
+        if kind == "message":
+            self.known = True
+            self._go_back(time)
+            self._message(mapping(line.get("message")), time)
+        elif kind == "compaction":
+            self.builder.add_event("compaction", time, tokens=whole(line.get("tokensBefore")))
+            self._add(text(line.get("summary")), time)
+        elif kind == "branch_summary":
+            self._go_back(time)
+            self._add(text(line.get("summary")), time)
+        elif kind == "custom_message":
+            self._add(content_text(line.get("content")), time)
+
+    def _go_back(self, time: int | None) -> None:
+        if self._left:
+            self.builder.add_event("rewind", time, steps=self._left)
+            self._left = 0
+
+    def _add(self, content: str, time: int | None) -> None:
+        if content:
+            self.builder.add_message("user", content, opens_turn=False, time=time)
+
+    def _message(self, message: Mapping[str, Any], time: int | None) -> None:
+        role = message.get("role")
+        begun = time_ms(message.get("timestamp")) if time is None or role == "assistant" else None
+        written = begun if time is None else time
+        if role == "assistant":
+            self._reply(message, written, begun)
+        elif role == "toolResult":
+            call_id, content = text(message.get("toolCallId")), content_text(message.get("content"))
+            self.builder.add_result(call_id, content, is_error=flag(message.get("isError")), time=written)
+        elif role == "user":
+            self.builder.add_message("user", content_text(message.get("content")), opens_turn=True, time=written)
+        elif role == "system":
+            self.builder.add_message("system", content_text(message.get("content")), opens_turn=False, time=written)
+        elif role == "bashExecution":
+            self._add(f"$ {text(message.get('command'))}\n{text(message.get('output'))}", written)
+        else:
+            self._add(text(message.get("summary")) or content_text(message.get("content")), written)
+
+    def _reply(self, message: Mapping[str, Any], time: int | None, begun: int | None) -> None:
+        if _is_echo(message):
+            return
+        stopped = text(message.get("stopReason"))
+        why = one_line(text(message.get("errorMessage"))) or stopped
+        self._ending, self._error = None, None
+        if stopped in _BROKEN:
+            self._ending = "error" if stopped == "error" else "aborted"
+            self._error = why if stopped == "error" else None
+        if _is_empty(message):
+            self.builder.add_event("fault" if stopped == "error" else "abort", time, what=why)
+            return
+        step = self.builder.add_response(time, begun, text(message.get("model")))
+        step.usage = _usage(mapping(message.get("usage")))
+        if stopped in _BROKEN:
+            step.error = why
+        else:
+            step.finish_reason = finish_reason(stopped)
+        for block in blocks_of(message.get("content")):
+            self._block(step, block)
+
+    def _block(self, step: StepBuilder, block: object) -> None:
+        part = mapping(block)
+        kind = part.get("type")
+        if isinstance(block, str) or kind == "text":
+            content = block if isinstance(block, str) else text(part.get("text"))
+            step.text += [content] if content.strip() else []
+        elif kind == "thinking":
+            thought = text(part.get("thinking"))
+            step.reasoning += [thought] if thought.strip() else []
+        elif kind == "toolCall":
+            self.builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("arguments"))
+
+    def runs(self, path: Path) -> list[Run]:
+        """The session's run, unless it is empty."""
+        if self.builder.is_empty:
+            return []
+        stop, error = (None, None) if self.builder.truncated else (self._ending, self._error)
+        return [self.builder.build(self.id or path.stem, stop, agent=NAME, error=error)]
+
+
+def _is_echo(message: Mapping[str, Any]) -> bool:
+    """Whether it is no response of a model, but a gateway's own line."""
+    return text(message.get("model")) in _NO_MODELS
+
+
+def _is_empty(message: Mapping[str, Any]) -> bool:
+    """Whether it was broken before anything came."""
+    if message.get("content") or message.get("stopReason") not in _BROKEN:
+        return False
+    usage = mapping(message.get("usage"))
+    return not any(whole(usage.get(name)) for name in _TOKENS)
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    entered, cached = whole(usage.get("input")), whole(usage.get("cacheRead"))
+    if entered is not None:
+        entered += (cached or 0) + (whole(usage.get("cacheWrite")) or 0)
+    return Usage(entered, whole(usage.get("output")), cached, None, micro(mapping(usage.get("cost")).get("total")))

@@ -1,0 +1,170 @@
+"""Runs on disk: ATIF as JSON Lines for any tool, or Parquet for questions to millions of steps. Both come back exactly.
+
+A Parquet file has one row for each step: the columns of `recording_df`, which `counterfactual` reads in batches without
+the rest, then `run_record`, in the first row of each run what there is of it besides steps, and `step_record`, the
+step, both as JSON. A run without steps has one row, whose `step` is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
+
+from boolab.core.codec import dumps, encode, run_fields
+from boolab.core.run_tree import each_with_subagents
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from boolab.frames.dtypes import TEXT, well_formed
+from boolab.frames.runs import Runs, each_run
+from boolab.frames.tables import Column
+from boolab.io.files import replacing
+from boolab.logs.atif_format import trajectory
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Records: TypeAlias = tuple[str, list[str]]
+"""A run without its steps, and its steps, each as JSON."""
+
+Arrow: TypeAlias = Any
+"""An object of pyarrow, which has no types."""
+_GROUP_ROWS: Final = 50_000
+_GROUP_BYTES: Final = 64 * 2**20
+
+
+def save_runs(runs: Runs, path: str | Path) -> None:
+    """Write runs to a file, which `load_runs` reads back exactly. An old file of that name is replaced.
+
+    The runs of subagents follow their parents', each once, linked by `parent_run_id`: see
+    `boolab.engine.subagents.family`.
+
+    Args:
+        runs: A run, runs, or the path of a store; from a generator or a store they are written as they come, and need
+            not fit into memory. A table has no columns for the settings of a generator's runs, which nobody knows
+            before it is at its end. No runs make an empty `.jsonl`, which `load_runs` reads with `format="atif"`.
+        path: Where to; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
+            pyarrow) has one row a step, which `counterfactual` reads in batches.
+
+    Raises:
+        SettingError: if the suffix is another one, a setting or an event holds what JSON cannot, pyarrow is not
+            installed, or (Parquet) two runs have the same id.
+
+    Example:
+        >>> import boolab as bl
+        >>> import tempfile
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     bl.save_runs(run, f"{folder}/runs.jsonl")
+        ...     bl.load_runs(f"{folder}/runs.jsonl") == [run]
+        True
+    """
+    path = Path(path).expanduser()
+    check_suffix(path)
+    with replacing(path) as file:
+        _WRITERS[path.suffix](each_run(runs), file)
+
+
+def check_suffix(path: Path) -> None:
+    """Raise `SettingError` unless runs can be saved to a file of that name."""
+    if path.suffix not in _WRITERS:
+        found = path.suffix or "no suffix"
+        msg = f"{path.name!r}: runs are saved as .jsonl (ATIF) or .parquet; {found} is not accepted"
+        raise SettingError(msg)
+
+
+def _write_lines(runs: Iterable[Run], file: BinaryIO) -> None:
+    file.writelines(dumps(trajectory(run)) + b"\n" for run in each_with_subagents(runs))
+
+
+def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        msg = "writing Parquet needs pyarrow: pip install 'boolab[parquet]'"
+        raise SettingError(msg) from error
+    from boolab.frames.recording import recorded_settings
+
+    settings = recorded_settings(() if isinstance(runs, Iterator) else each_with_subagents(runs))
+    schema = _schema(pa, settings)
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for group in _groups(_each_once(each_with_subagents(runs))):
+            writer.write_table(pa.Table.from_pandas(_table(group, settings), schema=schema, preserve_index=False))
+
+
+def _schema(pa: Arrow, settings: Sequence[Column]) -> Arrow:
+    types = {"Int64": pa.int64(), "Float64": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
+    numbers = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
+    lists = numbers | dict.fromkeys(("call_tools", "subagents"), pa.list_(pa.string()))
+    kinds = _table([], settings).dtypes
+    return pa.schema([(name, lists.get(str(name)) or types[str(kind)]) for name, kind in kinds.items()])
+
+
+def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> pd.DataFrame:
+    """The rows of some runs."""
+    import pandas as pd
+
+    from boolab.frames.recording import RUN_FIELDS, recording_table
+
+    some = [(run, records) for run, records in group if run.steps]
+    none = [(run, records) for run, records in group if not run.steps]
+    frame = recording_table([run for run, _ in some], "canonical", settings)
+    heads: list[str | None] = []
+    steps: list[str | None] = []
+    for _, (head, of_run) in some:
+        heads += [head, *[None] * (len(of_run) - 1)]
+        steps += of_run
+    if none:
+        rest = frame.iloc[:0].reindex(range(len(none)))
+        for name in ("run_id", "success", "censored", "stop_reason", *RUN_FIELDS):
+            rest[name] = pd.array([getattr(run, name) for run, _ in none], dtype=frame.dtypes[name])
+        for column in settings:
+            rest[column.name] = pd.array([column.get(run) for run, _ in none], dtype=frame.dtypes[column.name])
+        frame = pd.concat([frame, rest], ignore_index=True)
+    order: list[int] = []
+    with_steps, without = 0, len(steps)
+    for _, (_, of_run) in group:
+        order += range(with_steps, with_steps + len(of_run)) if of_run else [without]
+        with_steps, without = with_steps + len(of_run), without + (not of_run)
+    frame["run_record"] = pd.array([*heads, *(head for _, (head, _) in none)], dtype=TEXT)
+    frame["step_record"] = pd.array([*steps, *[None] * len(none)], dtype=TEXT)
+    for name in frame.columns[frame.dtypes == "string"]:
+        frame[name] = frame[name].map(well_formed, na_action="ignore")
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
+    seen = set()
+    for run in runs:
+        if run.run_id in seen:
+            msg = (
+                f"run id {run.run_id!r} occurs more than once: a table could not tell the two apart. Give one another "
+                "id (dataclasses.replace(run, run_id=...)), or use boolab import, which does so"
+            )
+            raise SettingError(msg)
+        seen.add(run.run_id)
+        yield run
+
+
+def _groups(runs: Iterable[Run]) -> Iterator[list[tuple[Run, Records]]]:
+    """Runs with their records, as many at a time as make a good row group."""
+    group: list[tuple[Run, Records]] = []
+    rows = size = 0
+    for run in runs:
+        head = dumps(run_fields(run, leave_out=("steps",))).decode()
+        steps = [dumps(encode(step, f"step {step.index} of run {run.run_id}")).decode() for step in run.steps]
+        group.append((run, (head, steps)))
+        rows += len(steps) or 1
+        size += len(head) + sum(map(len, steps))
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+_WRITERS: Final[Mapping[str, Callable[[Iterable[Run], BinaryIO], None]]] = {
+    ".jsonl": _write_lines,
+    ".parquet": _write_table,
+}

@@ -1,0 +1,12 @@
+# The public names of `bl.plots`. See boolab/core/lazy_names.py.
+
+from boolab.plots.caps import plot_caps as plot_caps
+from boolab.plots.divergences import plot_divergences as plot_divergences
+from boolab.plots.fit import plot_fit as plot_fit
+from boolab.plots.heatmap import plot_heatmap as plot_heatmap
+from boolab.plots.scorecard import plot_scorecard as plot_scorecard
+from boolab.plots.steps import plot_steps as plot_steps
+from boolab.plots.stop_reasons import plot_stop_reasons as plot_stop_reasons
+from boolab.plots.survival import plot_survival as plot_survival
+from boolab.plots.timeline import plot_timeline as plot_timeline
+from boolab.plots.tools import plot_tools as plot_tools

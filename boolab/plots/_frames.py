@@ -1,0 +1,178 @@
+"""What is drawn: a frame, checked, its rows grouped and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from boolab.core.text import count, shorten
+from boolab.core.types import StopReason
+from boolab.errors import SettingError, near
+from boolab.frames.dtypes import Cells, well_formed
+from boolab.frames.runs import Runs
+from boolab.plots._style import STOP_LOOKS, UNKNOWN, Look
+from boolab.stats.finding import Finding
+
+
+def sample(runs: pd.DataFrame) -> str:
+    """For a note: the runs that a figure is drawn from."""
+    parts = [count(len(runs), "run")]
+    for name in ("agent", "task"):
+        if name in runs:
+            n = runs.loc[runs[name] != "", name].nunique()
+            parts += [count(n, name)] if n else []
+    return f"{', '.join(parts)}."
+
+
+def missing(n: int, noun: str, what: str) -> str:
+    """For a note: what so many lack; nothing, where there are none."""
+    return f"{count(n, noun)} {what}." if n else ""
+
+
+Data: TypeAlias = Runs | pd.DataFrame
+
+_MAX_GROUPS = 200  # rows; more are counted in the note
+
+
+def table_of(
+    data: Data, make: Callable[[Runs], pd.DataFrame], needed: Sequence[str], by: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The frame that was given, or the one that `make` makes of runs; checked, and with an index of its own."""
+    frame = data if isinstance(data, pd.DataFrame) else make(data)
+    for name in needed:
+        if name not in frame:
+            msg = f"the frame has no column {name!r}: expected one like {make.__name__} makes, or runs"
+            raise SettingError(msg)
+    for name in by:
+        if name not in frame and len(frame):
+            msg = f"by={name!r}: there is no such column{near(name, [*frame.columns], 'columns')}"
+            raise SettingError(msg)
+    return frame.reset_index(drop=True)
+
+
+def columns_of(by: str | Sequence[str]) -> list[str]:
+    """The columns that groups are made by, each once.
+
+    Raises:
+        SettingError: if there is none.
+    """
+    columns = [by] if isinstance(by, str) else list(dict.fromkeys(by))
+    if not columns:
+        msg = "by=[]: expected the name of a column, or several"
+        raise SettingError(msg)
+    return columns
+
+
+def frame_of(data: Finding | Data, make: Callable[[Any], Finding], needed: Sequence[str], maker: str) -> pd.DataFrame:
+    """The frame of a finding, or the frame that was given, or that of the finding which `make` makes of runs; checked.
+
+    `maker` is the name of the function whose frames have those columns.
+    """
+    found = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else make(data)
+    frame = found if isinstance(found, pd.DataFrame) else getattr(found, "frame", None)
+    if not isinstance(frame, pd.DataFrame):
+        msg = f"expected what {maker} returns, or its frame, not {type(data).__name__}"
+        raise SettingError(msg)
+    for name in needed:
+        if name not in frame:
+            msg = f"the frame has no column {name!r}: expected one like {maker} makes"
+            raise SettingError(msg)
+    return frame.reset_index(drop=True)
+
+
+def stop_reasons(runs: pd.DataFrame) -> pd.Series[str]:
+    """The stop reason of each run, `UNKNOWN` where there is none."""
+    reasons = runs["stop_reason"].astype("string").fillna(UNKNOWN)
+    strange = sorted(set(reasons) - set(STOP_LOOKS))
+    if strange:
+        msg = f"stop_reason {strange[0]!r} is not one that boolab knows: expected {', '.join(get_args(StopReason))}"
+        raise SettingError(msg)
+    return reasons
+
+
+def unknown_reasons(reasons: pd.Series[str]) -> str:
+    """For a note: of how many runs the stop reason is unknown."""
+    return missing(int((reasons == UNKNOWN).sum()), "run", "of unknown stop reason")
+
+
+class Groups(NamedTuple):
+    """Rows of a plot: the row of each run (NaN: not shown), the rows' labels and sizes, and a note about them."""
+
+    rows: pd.Series[Any]
+    labels: list[str]
+    sizes: list[int]
+    note: str
+
+
+def groups_of(frame: pd.DataFrame, by: Sequence[str]) -> Groups:
+    """Numbers ascend, names stand as they first appear, and what has no value comes last, as "none".
+
+    Groups by several columns stand in the order of the first, then of the next. Of more groups than a figure can hold,
+    those with most runs are kept.
+    """
+    if len(by) != 1:
+        return _pairs(frame, [_codes(frame[name]) for name in by])
+    codes, texts = _codes(frame[by[0]])
+    return _groups(codes, texts)
+
+
+def _pairs(frame: pd.DataFrame, columns: Sequence[tuple[pd.Series[int], list[str]]]) -> Groups:
+    """The groups by several columns."""
+    rows = [*zip(*(codes for codes, _ in columns), strict=True)] if columns else [()] * len(frame)
+    keys = sorted(set(rows))
+    place = {key: number for number, key in enumerate(keys)}
+    texts = [", ".join(column[1][code] for column, code in zip(columns, key, strict=True)) or "all" for key in keys]
+    return _groups(pd.Series([place[row] for row in rows], dtype="int64"), texts)
+
+
+def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
+    """The place of each value among the distinct ones, and what these are called."""
+    numeric = pd.api.types.is_numeric_dtype(values)
+    if not numeric:
+        values = values.map(lambda value: well_formed(str(value)), na_action="ignore").astype("string")
+        values = values.mask(values == "")
+    codes, names = pd.factorize(values, sort=numeric)
+    texts = [f"{name:g}" if isinstance(name, float) else str(name) for name in names] + ["none"]
+    return pd.Series(codes).replace(-1, len(names)), texts
+
+
+def _groups(code: pd.Series[int], texts: Sequence[str]) -> Groups:
+    sizes = code.value_counts()
+    kept = sorted(sizes.nlargest(_MAX_GROUPS).index)
+    rows = code.map({place: row for row, place in enumerate(kept)})
+    hidden = count(int(rows.isna().sum()), "run")
+    note = missing(len(sizes) - len(kept), "further group", f"not shown, with {hidden}")
+    return Groups(rows, [shorten(texts[place]) for place in kept], [int(sizes[place]) for place in kept], note)
+
+
+def floats(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    """The numbers of a column; NaN where there is none."""
+    return np.asarray(column.astype("Float64").to_numpy(dtype=float, na_value=np.nan), dtype=np.float64)
+
+
+def shares(part: pd.Series[Any], base: pd.Series[Any]) -> pd.Series[Any]:
+    """Each part of its base; NA where there is no base."""
+    whole = base.astype("Float64")
+    return part.astype("Float64") / whole.mask(whole == 0)
+
+
+def capital(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def cross(rows: Cells, columns: pd.Series[str], looks: Mapping[str, Look]) -> pd.DataFrame:
+    """How often each pair occurs, with a column for each look, in their order."""
+    return pd.crosstab(rows, columns).reindex(columns=list(looks), fill_value=0)
+
+
+def stacked(counts: pd.DataFrame) -> Iterator[tuple[str, Any, Any, Any]]:
+    """For each column that holds something: its name, which rows have it, and where its parts start and end."""
+    ends = counts.cumsum(axis=1)
+    for name in counts.columns[counts.any()]:
+        rows, end = counts[name].to_numpy() > 0, ends[name].to_numpy()
+        yield name, rows, (end - counts[name].to_numpy())[rows], end[rows]

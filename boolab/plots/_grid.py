@@ -1,0 +1,260 @@
+"""An aggregate: its axes and groups, the slice that is drawn, and texts for its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+import pandas as pd
+
+from boolab.core.text import count, shorten
+from boolab.counterfactuals.axis_labels import AXIS_NAMES, is_off, tick
+from boolab.errors import SettingError
+from boolab.frames.dtypes import Cell, is_missing
+from boolab.plots._frames import missing
+from boolab.plots._style import GROUP_LOOKS
+
+
+class Recommended(Protocol):
+    """What `recommend` returns."""
+
+    @property
+    def setting(self) -> Mapping[str, Any]:
+        """Values by axis."""
+        ...
+
+
+Point: TypeAlias = "float | Mapping[str, Any] | pd.Series[Any] | Recommended"
+"""A recommended setting: a value of the one axis, values by axis, or what `recommend` returns."""
+
+UNITS: Final[Mapping[str, tuple[str, str]]] = {
+    "steps": ("step", "steps"),
+    "tool_calls": ("tool call", "tool calls"),
+    "tokens": ("token", "tokens"),
+    "cost_usd": ("dollar", "dollars"),
+}
+"""What is spent and saved, by the name of its column."""
+
+LABEL: Final = "label"
+"""`success_by` where successes are labelled; else it names the proxy."""
+
+_MADE_BY = "counterfactual(..., aggregate=True)"
+_COUNTS = ("n_runs", "successes", "success_by", "rule", "kept_lower", "kept_upper")
+
+
+class Grid(NamedTuple):
+    """The rows of an aggregate that stand for settings of a grid, the axes that are drawn, and a note on the others."""
+
+    rows: pd.DataFrame
+    axes: list[str]
+    groups: list[str]
+    note: str
+
+
+class Words(NamedTuple):
+    """How what is kept is called: "success", or the proxy that stands for it."""
+
+    one: str
+    several: str
+    short: str
+    proxy: bool = False
+
+    def number(self, n: int) -> str:
+        """So many of them."""
+        return count(n, self.one, self.several)
+
+
+def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[str], at: Mapping[str, Any]) -> Grid:
+    """The slice of an aggregate that varies along `drawn` alone; where that is None, along its first axis.
+
+    Other axes are at the value in `at`, else off, else at their loosest.
+    """
+    for column in (*needed, *(name for name in drawn if name is not None)):
+        if column not in table:
+            msg = f"the frame has no column {column!r}: expected one like {_MADE_BY} makes"
+            raise SettingError(msg)
+    rows = table[table["rule"].isna()] if "rule" in table else table
+    axes = [name for name in AXIS_NAMES if name in table]
+    varying = [name for name in axes if rows[name].notna().any()] or axes
+    chosen = [varying[0] if name is None and varying else name for name in drawn]
+    for name in chosen:
+        if name not in axes:
+            msg = f"{name!r} is not an axis of the grid: {', '.join(axes) or 'it has none, only rules'}"
+            raise SettingError(msg)
+    others = [name for name in axes if name not in chosen]
+    for name in at:
+        if name not in others:
+            msg = f"at={name!r}: expected an axis that is not drawn: {', '.join(others) or 'there is none'}"
+            raise SettingError(msg)
+    notes = []
+    for name in others if len(rows) else ():
+        rows, note = _slice(rows, name, at)
+        notes.append(note)
+    groups = _group_columns(table)
+    twice = rows.duplicated([*groups, *(str(name) for name in chosen)])
+    if twice.any():
+        where = ", ".join(setting(str(name), rows.loc[twice, name].iloc[0]) for name in chosen)
+        msg = f"several rows for {where}: expected one for each setting"
+        raise SettingError(msg)
+    return Grid(rows.reset_index(drop=True), [str(name) for name in chosen], groups, "".join(notes))
+
+
+def _slice(rows: pd.DataFrame, name: str, at: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
+    """The rows at one value of an axis, and, where there was a choice, what was chosen."""
+    values = rows[name].drop_duplicates()
+    value = at.get(name)
+    if name in at:
+        some = rows[rows[name].isna() if is_off(value) else rows[name] == value]
+        if some.empty:
+            known = ", ".join("None" if is_off(v) else f"{v:g}" for v in values.tolist()[:12])
+            msg = f"at={{{name!r}: {value!r}}} is not in the table: it has {known}{', ...' if len(values) > 12 else ''}"  # noqa: PLR2004
+            raise SettingError(msg)
+    elif values.isna().any():
+        some = rows[rows[name].isna()]
+        value = None
+    else:
+        value = values.max()
+        some = rows[rows[name] == value]
+    loosest = ", its loosest" if name not in at and not is_off(value) and len(values) > 1 else ""
+    text = setting(name, value)
+    return some, f"{text[0].upper()}{text[1:]}{loosest}. "
+
+
+def _group_columns(table: pd.DataFrame) -> list[str]:
+    """The columns before the first that an aggregate always has."""
+    known = {*AXIS_NAMES, *_COUNTS, *UNITS}
+    names: list[str] = []
+    for name in map(str, table.columns):
+        if name in known or name.startswith(("n_", "saved_", "kept_")):
+            break
+        names.append(name)
+    return names
+
+
+def by_group(
+    frame: pd.DataFrame, groups: Sequence[str], most: int = len(GROUP_LOOKS)
+) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each group, in the order in which they appear.
+
+    Raises:
+        SettingError: if there are too many groups.
+    """
+    if not groups:
+        return [("", frame)]
+    parts = list(frame.groupby(list(groups), sort=False, dropna=False))
+    if len(parts) > most:
+        what, first = " and ".join(groups), ", ".join(repr(_name(key)) for key, _ in parts[:3])
+        choose = "choose one" if most == 1 else f"choose at most {most}"
+        how = f"{choose}, as in table[table[{groups[0]!r}] == ...]"
+        how += "; or leave ax out, so that each has a panel of its own" if most == len(GROUP_LOOKS) else ""
+        msg = f"the frame has {len(parts):,} groups by {what} ({first}, ...): {how}"
+        raise SettingError(msg)
+    return [(shorten(_name(key), 24), part) for key, part in parts]
+
+
+def _name(key: tuple[Cell, ...]) -> str:
+    return ", ".join("none" if is_missing(part) or part == "" else str(part) for part in key)
+
+
+def setting(name: str, value: Cell) -> str:
+    """A setting in words: "step cap 20", "no step cap", "cost budget $0.5"."""
+    words = AXIS_NAMES[name]
+    return f"no {words}" if is_off(value) else f"{words} {tick(name, value)}"
+
+
+def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame) -> dict[str, Any]:
+    """A recommended setting by axis; a plain number is one of the one axis that is drawn.
+
+    Values of axes that the table does not have are left out.
+    """
+    if recommended is None:
+        return {}
+    found = hasattr(recommended, "setting")
+    point = getattr(recommended, "setting", recommended)
+    if isinstance(point, Mapping | pd.Series):
+        named = {str(name): value for name, value in dict(point).items()}
+        return {name: named[name] for name in AXIS_NAMES if name in named and (name in table or not found)}
+    if isinstance(point, bool) or not isinstance(point, Real) or len(axes) != 1:
+        kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"
+        msg = f"recommended={recommended!r}: expected {kind}"
+        raise SettingError(msg)
+    return {axes[0]: point}
+
+
+def row_at(frame: pd.DataFrame, point: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row of a recommended setting.
+
+    Raises:
+        SettingError: if the table has none.
+    """
+    some = frame
+    for name, value in point.items():
+        some = some[some[name].isna() if is_off(value) else some[name] == value]
+    if some.empty:
+        msg = f"recommended: the table has no row for {', '.join(setting(*pair) for pair in point.items())}"
+        raise SettingError(msg)
+    return {str(name): value for name, value in some.iloc[0].items()}
+
+
+def words_of(rows: pd.DataFrame) -> Words:
+    """What the kept ones are called.
+
+    Raises:
+        SettingError: if labels and proxies are mixed.
+    """
+    by = rows["success_by"].dropna().astype(str).unique().tolist() if "success_by" in rows else []
+    if len(by) > 1 or by == ["mixed"]:
+        msg = (
+            f"success_by differs between rows or runs ({', '.join(by)}): labels and proxies are not drawn in one figure"
+        )
+        raise SettingError(msg)
+    if not by or by[0] == LABEL:
+        return Words("success", "successes", "successes kept")
+    if by[0].endswith("ended by itself"):
+        noun = by[0].split()[0]
+        several = f"{noun}s that ended by themselves"
+        kept = f"{noun}s that ended by\nthemselves kept (proxy)"
+        return Words(f"{noun} that ended by itself (proxy)", f"{several} (proxy)", kept, proxy=True)
+    name = shorten(by[0])
+    return Words(f"success by {name}", f"successes by {name}", f"successes kept, by {name}")
+
+
+def sample_of(parts: Sequence[tuple[str, pd.DataFrame]], words: Words) -> Iterator[str]:
+    """For a note: what a slice is drawn from, and what is missing in it, where that is worst."""
+    runs = sum(_first(part, "n_runs") for _, part in parts)
+    if "n_runs" in parts[0][1]:
+        yield f"{count(runs, 'run')}, {words.number(sum(_first(part, 'successes') for _, part in parts))}."
+    for name, what in (
+        ("n_censored", "censored: stopped by the harness's own limit"),
+        ("n_not_identified", "not identified: a turn was stopped inside a session"),
+        ("n_unknown", "undecided: the source lacks the counter"),
+        ("successes_censored", "neither kept nor lost, because their recording ends first"),
+    ):
+        worst = sum(int(part[name].max()) for _, part in parts if name in part and part[name].notna().any())
+        noun = "run" if name.startswith("n_") else "success"
+        yield f"Up to {count(worst, noun, f'{noun}s' if noun == 'run' else 'successes')} {what}." if worst else ""
+
+
+def left_out(part: pd.DataFrame, saved: str) -> str:
+    """For a note: what a sum of what is saved leaves out."""
+    unit = saved.removesuffix("_usd")
+    name = f"n_unknown_{unit}"
+    worst = int(part[name].max()) if name in part and part[name].notna().any() else 0
+    return missing(worst, "run", f"of unknown {unit} left out of what is saved")
+
+
+def _first(part: pd.DataFrame, name: str) -> int:
+    known = part[name].dropna() if name in part else part.iloc[:0, 0]
+    return int(known.max()) if len(known) else 0
+
+
+def spent_and_saved(saved: str, row: Mapping[str, Any], verb: str = "saves") -> str:
+    """What a setting saves, as in "saves 36 of 642 steps"; nothing, where that is unknown."""
+    amount, rest = row[f"saved_{saved}"], row[saved]
+    if pd.isna(amount) or pd.isna(rest):
+        return ""
+    total = amount + rest
+    if saved == "cost_usd":
+        return f"{verb} ${amount:,.2f} of ${total:,.2f}"
+    return f"{verb} {int(amount):,} of {count(int(total), *UNITS[saved])}"

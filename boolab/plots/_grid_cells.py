@@ -1,0 +1,229 @@
+"""Two settings against a measure, as cells: what is drawn of an aggregate, and its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from boolab.core.text import count, span, whole_percent
+from boolab.errors import SettingError
+from boolab.plots._frames import capital, floats, shares
+from boolab.plots._grid import (
+    UNITS,
+    Point,
+    Words,
+    by_group,
+    grid_of,
+    point_of,
+    row_at,
+    sample_of,
+    setting,
+    spent_and_saved,
+    words_of,
+)
+from boolab.plots._style import STOP_LOOKS
+
+
+class Measure(NamedTuple):
+    """What is drawn: its values, how they are called, and whether they are shares."""
+
+    numbers: pd.Series[Any]
+    name: str
+    shares: bool
+
+
+class Square(NamedTuple):
+    """The cells of two axes, by row and column.
+
+    Attributes:
+        rows: The rows of the aggregate that are drawn, one for each setting.
+        measure: What they show.
+        across: The values of the axis to the right, in order, off last.
+        up: Those of the axis upwards.
+        cells: The measure's values; NaN where there is none.
+        good: 1 where enough is kept for certain; None without `keep`.
+        marked: The row of the recommended setting.
+        words: What the kept ones are called.
+        title: What it shows.
+        notes: What it is drawn from, and what is missing.
+        empty: Why there is nothing to draw, or nothing.
+    """
+
+    rows: pd.DataFrame
+    measure: Measure
+    across: list[Any]
+    up: list[Any]
+    cells: Any
+    good: Any
+    marked: Mapping[str, Any] | None
+    words: Words
+    title: str
+    notes: tuple[str, ...]
+    empty: str
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Where the scale begins and ends: 0 and 100% for what is kept or saved; else the least and the most."""
+        low, high = float(np.nanmin(self.cells)), float(np.nanmax(self.cells))
+        if self.measure.shares:
+            return 0, 1 if high > 0.5 else max(high, 0.01)  # noqa: PLR2004 - a half
+        return low, high if high > low else low + 1
+
+
+def square_of(
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    value: str,
+    *,
+    keep: float | None,
+    at: Mapping[str, Any] | None,
+    recommended: Point | None,
+) -> Square:
+    """The cells of two axes of an aggregate; arguments and errors are those of `plot_heatmap`."""
+    if x == y:
+        msg = f"x={x!r}, y={y!r}: expected two different axes"
+        raise SettingError(msg)
+    if keep is not None and (isinstance(keep, bool) or not 0 < keep <= 1):
+        msg = f"keep={keep!r}: expected a share above 0 and up to 1, or None"
+        raise SettingError(msg)
+    point = point_of(recommended, [x, y], table)
+    needed = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
+    fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(at or {})}
+    grid = grid_of(table, [x, y], needed, fixed)
+    words = words_of(grid.rows)
+    ((_, rows),) = by_group(grid.rows, grid.groups, 1) if len(grid.rows) else [("", grid.rows)]
+    target = {name: point[name] for name in (x, y) if name in point}
+    marked = row_at(rows, target) if target and len(rows) else None
+    measure = _measure(rows, value, words)
+    across, up = (_values(rows, name) for name in (x, y))
+    places = [rows[name].map({v: i for i, v in enumerate(values)}).fillna(len(values) - 1).astype(int)
+              for name, values in ((y, up), (x, across))]  # fmt: skip
+
+    def laid_out(numbers: pd.Series[Any]) -> npt.NDArray[Any]:
+        out = np.full((len(up), len(across)), np.nan)
+        out[places[0], places[1]] = floats(numbers)
+        return out
+
+    cells = laid_out(measure.numbers)
+    good = laid_out(_enough(rows, keep)) == 1 if keep is not None else None
+    empty = _why_empty(rows, measure, value, words, cells)
+    title = "" if empty else _title(rows, measure, good, keep, marked, value, words, (x, y))
+    sample = sample_of([("", rows)], words) if "successes" in rows else ()
+    notes = () if empty else (*sample, grid.note.strip(),
+                              *_notes(cells, good, keep, marked, words))  # fmt: skip
+    return Square(rows, measure, across, up, cells, good, marked, words, title, tuple(filter(None, notes)), empty)
+
+
+def cell_text(value: float, measure: Measure) -> str:
+    """The number of a cell; nothing, where there is none."""
+    if np.isnan(value):
+        return ""
+    if measure.shares:
+        return whole_percent(value, 1)
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"  # noqa: PLR2004
+
+
+def _values(rows: pd.DataFrame, name: str) -> list[Any]:
+    """The values of an axis in order, off last."""
+    values: list[Any] = sorted(rows[name].dropna().unique().tolist())
+    return [*values, None] if rows[name].isna().any() else values
+
+
+def _why_empty(rows: pd.DataFrame, measure: Measure, value: str, words: Words, cells: npt.NDArray[Any]) -> str:
+    if rows.empty:
+        return "no settings"
+    if not np.isnan(cells).all():
+        return ""
+    if measure.shares and value.startswith("kept_") and (rows["successes"] == 0).all():
+        return f"no {words.several} to keep"
+    return f"{measure.name.split(' (')[0]}: unknown in every setting"
+
+
+def _measure(rows: pd.DataFrame, value: str, words: Words) -> Measure:
+    if not pd.api.types.is_numeric_dtype(rows[value]):
+        msg = f"value={value!r}: expected a column of numbers"
+        raise SettingError(msg)
+    raw = rows[value].astype("Float64")
+    spent = value.removeprefix("saved_")
+    if value in ("kept_lower", "kept_upper"):
+        most = "" if value == "kept_lower" else " at most"
+        return Measure(shares(raw, rows["successes"]), f"{words.short}{most} (share)".replace("\n", " "), shares=True)
+    if spent != value and spent in UNITS and spent in rows:
+        return Measure(shares(raw, rows[spent] + raw), f"{UNITS[spent][1]} saved (share)", shares=True)
+    if value == "success_share":
+        return Measure(raw, "runs that succeed (share)", shares=True)
+    if value.startswith("n_") and value != "n_runs" and "n_runs" in rows:
+        return Measure(shares(raw, rows["n_runs"]), f"runs {_ended(value[2:])} (share)", shares=True)
+    unit = UNITS[value][1] if value in UNITS else value.replace("_", " ")
+    return Measure(raw, f"{unit} spent" if value in UNITS else unit, shares=False)
+
+
+def _ended(name: str) -> str:
+    """What such runs do, as in "runs that end by tool budget", "runs truncated"."""
+    words = name.replace("_", " ")
+    return f"that end by {words}" if name in STOP_LOOKS and name != "finished" else words
+
+
+def _enough(rows: pd.DataFrame, keep: float) -> pd.Series[Any]:
+    """Whether a setting keeps that share for certain."""
+    base = rows["successes"].astype("Float64")
+    return ((rows["kept_lower"].astype("Float64") >= keep * base - 1e-9) & (base > 0)).astype("Float64")
+
+
+def _notes(
+    cells: npt.NDArray[Any],
+    good: npt.NDArray[Any] | None,
+    keep: float | None,
+    marked: Mapping[str, Any] | None,
+    words: Words,
+) -> Iterable[str]:
+    if good is not None and keep is not None and good.any() and not good.all():
+        yield f"White line: up to where at least {whole_percent(keep, 1)} of {words.several} are kept for certain."
+    if marked is not None:
+        yield "Orange: recommended."
+    unknown = int(np.isnan(cells).sum())
+    if unknown:
+        yield f"{count(unknown, 'setting')} unknown (hatched)."
+    yield "Counted on these very runs."
+
+
+def _title(
+    rows: pd.DataFrame,
+    measure: Measure,
+    good: npt.NDArray[Any] | None,
+    keep: float | None,
+    marked: Mapping[str, Any] | None,
+    value: str,
+    words: Words,
+    drawn: Sequence[str],
+) -> str:
+    if marked is not None and "successes" in marked and not pd.isna(marked["successes"]) and marked["successes"]:
+        where = " with ".join(setting(name, marked[name]) for name in drawn)
+        kept = f"keeps {span(int(marked['kept_lower']), int(marked.get('kept_upper', marked['kept_lower'])))}"
+        said = [f"{kept} of {words.number(int(marked['successes']))}"]
+        said += [spent_and_saved("steps", marked)] if {"steps", "saved_steps"} <= set(marked) else []
+        return f"{capital(where)} {' and '.join(filter(None, said))}"
+    total = rows["successes"].max() if "successes" in rows else pd.NA
+    if good is not None and keep is not None and not pd.isna(total) and total:
+        enough = int(good.sum())
+        share = "all" if keep == 1 else f"at least {whole_percent(keep, 1)} of"
+        if value.startswith("saved_") and enough and measure.shares:
+            best = int(measure.numbers.where(_enough(rows, keep) == 1).fillna(-1).argmax())
+            row = row_at(rows.iloc[best : best + 1], {})
+            most = spent_and_saved(value.removeprefix("saved_"), row, "Up to").replace("Up to ", "", 1)
+            return f"Up to {most} are saved while {share} {words.number(int(total))} are kept"
+        verb = "keeps" if enough == 1 else "keep"
+        known = int(rows["kept_lower"].notna().sum())
+        which = "The one setting" if len(rows) == enough == 1 else f"{enough:,} of {count(known, 'setting')}"
+        which += " of known outcome" if known < len(rows) else ""
+        return f"{which} {verb} {share} {words.number(int(total))}"
+    if not pd.isna(total) and not total and value.startswith("kept_"):
+        return f"No {words.one} to keep, whatever the setting"
+    values = measure.numbers.dropna()
+    low, high = (cell_text(float(v), measure) for v in (values.min(), values.max()))
+    return f"{capital(measure.name.split(' (')[0])}: {low if low == high else f'{low} to {high}'}"

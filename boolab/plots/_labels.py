@@ -1,0 +1,172 @@
+"""Labels that stand beside their lines, where nothing else is; they find their places when the figure is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
+from matplotlib.transforms import IdentityTransform
+
+from boolab.plots import _style
+from boolab.plots._style import Keyword
+
+Points: TypeAlias = Any  # an array of x and y on the screen
+Box: TypeAlias = tuple[float, float, float, float]
+Boxes: TypeAlias = Any  # an array with a row for each: its left, its lower, its right and its upper side
+
+_GAP = 4.0  # points between a label and its line
+_NEAR = 40.0  # points: what is further away than this is not taken for the label's line
+_TRIES = 50  # places along a line
+
+
+class Line(NamedTuple):
+    """A line in data coordinates; with a text and a colour, where it is to be labelled."""
+
+    x: Any
+    y: Any
+    text: str = ""
+    color: Any = None
+
+
+def stairs(x: npt.ArrayLike, y: npt.ArrayLike, end: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The corners of a line that stays at each height until the next, the last until `end`."""
+    edges = np.append(np.asarray(x, dtype=float), end)
+    return np.repeat(edges, 2)[1:-1], np.repeat(np.asarray(y, dtype=float), 2)
+
+
+def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> None:
+    """Write each line's text beside it: clear of all lines and of one another, and nearest to its own line.
+
+    `mark` is a vertical line, whose text finds its place first and may have several rows.
+    """
+    size = _style.sizes(ax)
+    halo = [withStroke(linewidth=2.5, foreground=_style.ground(ax))]
+    labels = _Labels(ax, [*([mark] if mark else []), *lines])
+    for line in labels.lines:
+        if line.text and len(line.x):
+            look: dict[str, Any] = {"size": size.text, "weight": "bold", "color": line.color, "gid": "line label"}
+            if line is mark:
+                look |= {"size": size.note, "weight": "normal", "linespacing": 1.25, "gid": "mark"}
+            text = _Label(labels, line.text, va="bottom", zorder=6, path_effects=halo, **look, **_style.PLAIN)
+            labels.texts.append((line, text))
+            ax.add_artist(text)
+            text.set_in_layout(False)
+            text.set_clip_on(False)
+
+
+class _Label(Text):
+    """A text that asks for its place before it is drawn."""
+
+    def __init__(self, labels: _Labels, text: str, **how: Keyword) -> None:
+        super().__init__(0, 0, text, transform=IdentityTransform(), **how)
+        self._labels = labels
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw the text where there is room."""
+        self._labels.place(renderer)
+        super().draw(renderer)
+
+
+class _Labels:
+    """All labels of some Axes."""
+
+    def __init__(self, ax: Axes, lines: Sequence[Line]) -> None:
+        self.ax = ax
+        self.lines = lines
+        self.texts: list[tuple[Line, _Label]] = []
+        self._placed_for: object = None
+
+    def place(self, renderer: RendererBase) -> None:
+        """Place all of them, unless they are in place."""
+        point: Any = renderer.points_to_pixels(1)
+        box = self.ax.get_window_extent(renderer)
+        frame = (float(box.x0), float(box.y0), float(box.x1), float(box.y1))
+        state = (box.bounds, self.ax.get_xlim(), self.ax.get_ylim(), point)
+        if state == self._placed_for:
+            return
+        self._placed_for = state
+        paths = {id(line): _path(self.ax, line) for line in self.lines}
+        taken: list[Box] = []
+        for line, text in self.texts:
+            own = paths[id(line)]
+            others = [path for key, path in paths.items() if key != id(line) and len(path)]
+            if not len(own):
+                continue
+            size = Text.get_window_extent(text, renderer)
+            best = _best(own, others, (size.width, size.height), taken, frame, point)
+            text.set_position((best[0], best[1]))
+            taken.append((best[0], best[1], best[0] + size.width, best[1] + size.height))
+
+
+def _best(own: Points, others: Sequence[Points], size: tuple[float, float], taken: Sequence[Box], frame: Box,
+          point: float) -> tuple[float, float]:  # fmt: skip
+    places = _places(own[:: max(1, len(own) // _TRIES)], size, _GAP * point)
+    x, y, _, _ = places[np.argmin(_costs(places, own, others, taken, frame, point))]
+    return float(x), float(y)
+
+
+def _places(points: Points, size: tuple[float, float], gap: float) -> Boxes:
+    """Boxes of that size on all sides of each point, and on it."""
+    wide, high = size
+    x = points[:, :1] + np.array([gap, -gap - wide, -wide / 2])
+    y = points[:, 1:] + np.array([gap, -gap - high, -high / 2])
+    left, low = np.repeat(x, 3, axis=1).ravel(), np.tile(y, 3).ravel()
+    return np.column_stack([left, low, left + wide, low + high])
+
+
+def _costs(
+    boxes: Boxes,
+    own: Points,
+    others: Sequence[Points],
+    taken: Sequence[Box],
+    frame: Box,
+    point: float,
+) -> npt.NDArray[Any]:
+    """How bad each place is: off the Axes or on another text, on a line, nearer to another line than to its own."""
+    x0, y0, x1, y1 = boxes.T
+    left, low, right, high = frame
+    pad = 3 * point
+    outside = np.maximum(0, left + pad - x0) + np.maximum(0, low + pad - y0)
+    outside += np.maximum(0, x1 - right + pad) + np.maximum(0, y1 - high)
+    costs = 20 * outside / point
+    for other in taken:
+        costs += 400 * ((x0 < other[2] + pad) & (other[0] < x1 + pad) & (y0 < other[3] + pad) & (other[1] < y1 + pad))
+    away = _distances(own, boxes)
+    costs += (40 if np.ptp(own[:, 0]) < 1 else 10) * (away < point).sum(axis=1)
+    nearest = np.full(len(boxes), _NEAR if not others else np.inf)
+    for other in others:
+        far = _distances(other, boxes)
+        costs += 10 * (far < pad).sum(axis=1)
+        nearest = np.minimum(nearest, far.min(axis=1) / point)
+    mine = away.min(axis=1) / point
+    middle = np.abs((y0 + y1) / 2 - (low + high) / 2) / (high - low)
+    middle += np.abs((x0 + x1 - left - right) / 2) / (right - left)
+    near = np.maximum(0, mine + 10 - nearest) * 1.5 - np.minimum(nearest, _NEAR) * 0.1
+    return np.asarray(costs + mine + near + 14 * middle)
+
+
+def _distances(path: Points, boxes: Boxes) -> npt.NDArray[Any]:
+    """How far each box (a row each) is from each point of a path."""
+    x, y = path[:, 0], path[:, 1]
+    x0, y0, x1, y1 = boxes.T[:, :, None]
+    dx = np.maximum(np.maximum(x0 - x, x - x1), 0)
+    dy = np.maximum(np.maximum(y0 - y, y - y1), 0)
+    return np.asarray(np.sqrt(dx * dx + dy * dy))
+
+
+def _path(ax: Axes, line: Line) -> Points:
+    """The line on the screen, as points that are close to one another."""
+    xy = np.column_stack([np.asarray(line.x, dtype=float), np.asarray(line.y, dtype=float)])
+    xy = xy[np.isfinite(xy).all(axis=1)]
+    if not len(xy):
+        return xy
+    corners = ax.transData.transform(xy)
+    length = np.append(0, np.cumsum(np.hypot(*np.diff(corners, axis=0).T)))
+    at = np.linspace(0, length[-1], min(500, int(length[-1] / 3) + 2))
+    return np.column_stack([np.interp(at, length, corners[:, i]) for i in (0, 1)])

@@ -1,0 +1,74 @@
+"""Small multiples: a small figure for each group, where there are too many groups for one figure."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
+
+from boolab.plots import _style
+
+Part = TypeVar("Part")
+
+MAX_PANELS: Final = 30
+_ACROSS: Final = 3
+
+
+def draw_panels(
+    parts: Sequence[tuple[str, Part]], draw: Callable[[Part, Axes], object], *, title: str, notes: Iterable[str]
+) -> Axes:
+    """A new figure with a panel for each group, all to one scale.
+
+    Args:
+        parts: What each group is called, and what is drawn of it.
+        draw: Draws a group into its Axes, which are small.
+        title: The finding, over all panels.
+        notes: The sample and what is missing, under all panels.
+
+    Returns:
+        The Axes of the first panel; `.figure` has them all.
+    """
+    from matplotlib import pyplot as plt
+
+    down = math.ceil(len(parts) / _ACROSS)
+    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
+    figure = plt.figure(figsize=(7.2, 1.1 + 1.7 * down), layout=layout)
+    grid = figure.subplots(down, _ACROSS, squeeze=False).ravel().tolist()
+    panels: list[Axes] = grid[: len(parts)]
+    for panel, (name, part) in zip(panels, parts, strict=True):
+        draw(part, panel)
+        panel.set_title(name, loc="left", size=_style.sizes(panel).text, weight="bold", pad=4, **_style.PLAIN)
+    for place, panel in enumerate(panels):
+        _plain(panel, labelled=not place, left=not place % _ACROSS, lowest=place + _ACROSS >= len(parts))
+    for low, high, limits in (("get_xlim", "get_xlim", "set_xlim"), ("get_ylim", "get_ylim", "set_ylim")):
+        least, most = min(getattr(p, low)()[0] for p in panels), max(getattr(p, high)()[1] for p in panels)
+        for panel in panels:
+            getattr(panel, limits)(least, most)
+    for panel in grid[len(parts) :]:
+        panel.set_axis_off()
+    size = _style.sizes(panels[0])
+    wide = figure.get_figwidth() * 72 * 0.95
+    wrapped = textwrap.fill(title, int(wide / (size.title * 1.25 * 0.6)))
+    figure.suptitle(wrapped, x=0.01, ha="left", size=size.title * 1.25, weight="bold", **_style.PLAIN)
+    note = textwrap.fill(" ".join(filter(None, notes)), int(wide / (size.note * 1.15 * 0.56)))
+    ink = _style.fade(panels[0], 0.6)
+    figure.supxlabel(note, x=0.01, ha="left", size=size.note * 1.15, color=ink, gid="footnote", **_style.PLAIN)
+    return panels[0]
+
+
+def _plain(panel: Axes, *, labelled: bool, left: bool, lowest: bool) -> None:
+    """Remove what other panels show already: names of lines are in the first panel, of axes at the edges."""
+    for text in panel.findobj(Text):
+        if text.get_gid() == "footnote" or (text.get_gid() in ("line label", "mark") and not labelled):
+            text.set_visible(False)
+            text.set_in_layout(False)
+    if not left:
+        panel.set_ylabel("")
+        panel.tick_params(labelleft=False)
+    if not lowest:
+        panel.set_xlabel("")

@@ -1,0 +1,336 @@
+"""The style that every plot shares: what things look like, the frame around the data, and the texts.
+
+`STOP_LOOKS` is the look of each stop reason, `CALL_LOOKS` that of each result of a call. A plot asks `axes_for` or
+`rows_axes` for its Axes, draws, and ends with `finish`. Sizes depend on the Axes that were given: small ones get small
+texts.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_rgb, to_rgba
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Annotation
+from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter, StrMethodFormatter
+from matplotlib.transforms import ScaledTranslation
+
+from boolab.core.text import NAME_CHARS, shorten
+
+Color: TypeAlias = tuple[float, float, float]
+Ink: TypeAlias = str | Color
+Keyword: TypeAlias = Any
+"""A keyword that is passed on to matplotlib."""
+
+# --- What things look like --------------------------------------------------------------------------------------------
+
+KEPT: Final = "#0072b2"
+SAVED: Final = "#d55e00"
+WRONG: Final = "#b3261e"
+TOOL_COLOURS: Final = {
+    "execute": SAVED,
+    "write": "#e69f00",
+    "search": "#009e73",
+    "read": "#56b4e9",
+    "subagent": "#cc79a7",
+}
+"""What a tool does, by colour. Stop reasons use none of these hues, so that one figure can show both."""
+
+
+class Look(NamedTuple):
+    """How one meaning looks: the colour that fills it, that of its edge and hatch, its hatch, its marker.
+
+    What is "none" is filled with the background.
+    """
+
+    fill: str
+    ink: str
+    hatch: str = ""
+    marker: str = "o"
+
+
+UNKNOWN: Final = "unknown"
+"""What is shown where a source has no value: never left out, never counted as something else."""
+
+_UNKNOWN_LOOK = Look("none", "#8b95a3", "///", "$?$")
+
+STOP_LOOKS: Final[Mapping[str, Look]] = {
+    "finished": Look(KEPT, "#00466d", "", "o"),
+    "synthesis": Look("#a6cbe3", KEPT, "///", "P"),
+    "paused": Look("#e4e7eb", "#8b95a3", "...", "h"),
+    "step_cap": Look("#f0e442", "#8a7a00", "", "s"),
+    "tool_budget": Look("#b39a1b", "#5e4d00", "", "D"),
+    "doom_loop": Look("#3b2a63", "#1f1638", "", "X"),
+    "token_budget": Look("#faf3b8", "#a08300", "///", "^"),
+    "cost_budget": Look("#d9c25a", "#6b5800", "\\\\\\", "v"),
+    "time_budget": Look("#faf3b8", "#6b5800", "...", "<"),
+    "error_streak": Look("#9d8fc4", "#3b2a63", "xxx", "*"),
+    "stuck": Look("#d6cfe8", "#3b2a63", "---", "p"),
+    "aborted": Look("#6b7480", "#c5ccd5", "\\\\\\", "d"),
+    "error": Look(WRONG, "#6d150f", "xx", ">"),
+    UNKNOWN: _UNKNOWN_LOOK,
+}
+"""By stop reason, in their one order. Blue got done, yellow met a budget, violet repeated itself, red broke."""
+
+CALL_LOOKS: Final[Mapping[str, Look]] = {
+    "failed": Look(WRONG, "#7a1a14", "", "X"),
+    "ok": Look("#c5ccd5", "#8b95a3"),
+    UNKNOWN: _UNKNOWN_LOOK,
+    "dropped": Look("none", "#5b6675", "....", "d"),
+}
+"""By the result of a call, in the order in which bars are stacked: failures start at the axis, to be compared."""
+
+GROUP_LOOKS: Final[tuple[tuple[str, Any, str], ...]] = (
+    ("#332288", "-", "o"),
+    ("#44aa99", (0, (5, 1.5)), "s"),
+    ("#882255", (0, (1.5, 1)), "^"),
+    ("#999933", (0, (6, 1.5, 1.5, 1.5)), "D"),
+    ("#cc6677", (0, (3, 1)), "v"),
+    ("#117733", (0, (8, 2)), "P"),
+)
+"""Colour, line and marker by group, where a plot has a line for each: Paul Tol's muted colours, in none of the hues
+above that mean something. There are no more, because more lines cannot be distinguished."""
+
+PLAIN: Final[Mapping[str, Any]] = {"parse_math": False, "usetex": False}
+"""For texts that hold names from the data: a `$` or a `_` in them is a character, not markup."""
+
+# --- Colours on this background ---------------------------------------------------------------------------------------
+
+
+def fade(ax: Axes, strength: float) -> Color:
+    """The colour of the user's own text, faded towards the background."""
+    return _mix(to_rgb(ax.title.get_color()), ground(ax), strength)
+
+
+def ground(ax: Axes) -> Color:
+    """The colour of the background."""
+    for color in (ax.get_facecolor(), ax.figure.get_facecolor()):
+        if to_rgba(color)[3]:
+            return to_rgb(color)
+    return (1.0, 1.0, 1.0)
+
+
+def is_dark(color: Color) -> bool:
+    """Whether white is easier to read on a colour than black, by its luminance in the contrast rules of the web."""
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color)  # noqa: PLR2004 - sRGB
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.3  # noqa: PLR2004
+
+
+def tint(ax: Axes, color: str) -> Color:
+    """A colour for lines and letters: on a dark background lighter, to be read."""
+    return _mix(to_rgb(color), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) else to_rgb(color)
+
+
+def edge(ax: Axes, look: Look) -> Ink:
+    """The colour of edges; on a dark background, plain areas get a light one to stand out."""
+    return _mix(to_rgb(look.fill), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) and not look.hatch else look.ink
+
+
+def paint(ax: Axes, look: Look, rows: int = 1) -> dict[str, Any]:
+    """The keywords of matplotlib for the look of an area; edges are thinner where there are many rows."""
+    linewidth = min(0.5, 0.05 * row_height(ax, rows))
+    return {"facecolor": look.fill, "edgecolor": edge(ax, look), "hatch": look.hatch, "linewidth": linewidth}
+
+
+def _mix(over: Color, under: Color, strength: float) -> Color:
+    r, g, b = (strength * o + (1 - strength) * u for o, u in zip(over, under, strict=True))
+    return (r, g, b)
+
+
+# --- Sizes, in points -------------------------------------------------------------------------------------------------
+
+
+class Sizes(NamedTuple):
+    """Font sizes."""
+
+    title: float
+    text: float
+    note: float
+
+
+def sizes(ax: Axes) -> Sizes:
+    """Font sizes, from the user's own; smaller in small Axes."""
+    base = float(mpl.rcParams["font.size"]) * (0.8 if is_small(ax) else 1)
+    return Sizes(base * 1.1, base * 0.9, base * 0.8)
+
+
+def is_small(ax: Axes) -> bool:
+    """Whether the Axes are less than three inches wide."""
+    return ax.get_window_extent().width / ax.figure.dpi < 3  # noqa: PLR2004 - inches
+
+
+def room(ax: Axes) -> float:
+    """About how wide the Axes will be: less what its left margin cannot hold of its row labels."""
+    size, margin = sizes(ax).text, 25.0 if is_small(ax) else 40.0
+    longest = max((text_width(label.get_text(), size) for label in ax.get_yticklabels()), default=0.0)
+    figure = ax.figure.figure  # that of a subfigure
+    fills_it = figure is not None and figure.get_layout_engine() is not None and figure.axes == [ax]
+    gain = 1.12 if fills_it else 1.0  # a layout takes of the margins what it can
+    return max(40.0, gain * ax.get_window_extent().width / ax.figure.dpi * 72 - max(0.0, longest - margin))
+
+
+def row_height(ax: Axes, rows: int) -> float:
+    """About how high one of so many rows is."""
+    return ax.get_window_extent().height / ax.figure.dpi * 72 / rows
+
+
+def text_width(text: str, size: float) -> float:
+    """About how wide a text is."""
+    return max(map(len, text.splitlines()), default=0) * size * 0.58
+
+
+# --- The frame --------------------------------------------------------------------------------------------------------
+
+
+def axes_for(ax: Axes | None, height: float = 4.2) -> Axes:
+    """The user's Axes, or those of a new figure, so many inches high."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+    return plt.figure(figsize=(7.2, height), layout=layout).add_subplot()
+
+
+def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], each: float = 0.34) -> Axes:
+    """Axes with a row for each label, the first on top: `each` inches high, where the figure is a new one.
+
+    Where rows are too low for a label each, only some have theirs. `key` holds the values that the key will show.
+    """
+    ax = axes_for(ax, max(2.2, min(24.0, 1.4 + 0.04 * key.nunique() + each * len(labels))))
+    height = row_height(ax, len(labels))
+    size = max(5.0, min(sizes(ax).text, height * 0.9))
+    shown = range(0, len(labels), math.ceil(size * 1.15 / height))
+    most = NAME_CHARS // 2 if is_small(ax) else NAME_CHARS
+    ax.set_yticks(shown, [shorten(labels[row], most) for row in shown], **PLAIN)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.yaxis.set_tick_params(labelsize=size, length=0)
+    return ax
+
+
+def empty_axes(ax: Axes | None, text: str) -> Axes:
+    """Axes that say why they are empty."""
+    ax = axes_for(ax, 2.2)
+    ax.set_axis_off()
+    size = sizes(ax).text
+    text = _wrap(ax, text, size)
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", size=size, color=fade(ax, 0.6), **PLAIN)
+    return ax
+
+
+def count_ticks(ax: Axes, axis: Axis, most: int | None = None) -> None:
+    """Ticks at whole, round numbers."""
+    axis.set_tick_params(labelsize=sizes(ax).text)
+    axis.set_major_locator(MaxNLocator(most or (4 if is_small(ax) else 8), integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def share_ticks(ax: Axes, axis: Axis) -> None:
+    """Ticks from 0% to 100%."""
+    axis.set_tick_params(labelsize=sizes(ax).text)
+    axis.set_major_locator(FixedLocator([0, 0.5, 1] if is_small(ax) else [0, 0.25, 0.5, 0.75, 1]))
+    axis.set_major_formatter(PercentFormatter(1, decimals=0))
+
+
+def finish(
+    ax: Axes,
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    grid: Axis,
+    key: Sequence[Artist],
+    notes: Iterable[str],
+) -> Axes:
+    """What every plot has: the finding as its title, a key, axes with units, a light grid, the sample under it."""
+    size = sizes(ax)
+    for axis, label in ((ax.xaxis, xlabel), (ax.yaxis, ylabel)):
+        axis.set_label_text(label, size=size.text, color=fade(ax, 0.65), **PLAIN)
+        axis.labelpad = 3
+        axis.set_tick_params(labelcolor=fade(ax, 0.85), color=fade(ax, 0.4))
+    for side, spine in ax.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set(color=fade(ax, 0.4), linewidth=0.8)
+    ax.grid(visible=False)
+    grid.grid(visible=True, color=fade(ax, 0.12), linewidth=0.8, linestyle="-")
+    ax.set_axisbelow(True)
+    pad = 6 + _draw_key(ax, key) * size.note * 1.45
+    ax.set_title(
+        _wrap(ax, title, size.title * (1.15 if is_small(ax) else 1.08)),
+        loc="left",
+        size=size.title,
+        weight="bold",
+        pad=pad,
+        **PLAIN,
+    )
+    note = _wrap(ax, " ".join(filter(None, notes)), size.note)
+    below = ("axes fraction", ax.xaxis.label)
+    annotate(ax, note, (0, 0), (0, -3), 0.6, xycoords=below, va="top", annotation_clip=False, gid="footnote")
+    return ax
+
+
+def annotate(
+    ax: Axes,
+    text: str,
+    xy: tuple[float, float],
+    offset: tuple[float, float],
+    strength: float = 0.85,
+    **how: Keyword,
+) -> Annotation:
+    """A small text beside a point, in the colour of the user's text, faded."""
+    style = {"size": sizes(ax).note, "color": fade(ax, strength), **PLAIN, **how}
+    return ax.annotate(text, xy, xytext=offset, textcoords="offset points", **style)
+
+
+def _wrap(ax: Axes, text: str, size: float) -> str:
+    return textwrap.fill(text, max(16, int(room(ax) / (size * 0.56))))
+
+
+# --- The key ----------------------------------------------------------------------------------------------------------
+
+
+def key_of(ax: Axes, values: pd.Series[str], looks: Mapping[str, Look], *, markers: bool = False) -> list[Artist]:
+    """What each colour means and how often it occurs, in the order of `looks`."""
+    counts = values.value_counts()
+    labels = {name: f"{name} {counts[name]:,}" for name in looks if name in counts}
+    if not markers:
+        return [Patch(label=text, **paint(ax, looks[name])) for name, text in labels.items()]
+    return [Line2D([], [], linestyle="", marker=looks[name].marker, markerfacecolor=looks[name].fill, label=text,
+                   markeredgecolor=edge(ax, looks[name]), markeredgewidth=0.6)
+            for name, text in labels.items()]  # fmt: skip
+
+
+def _draw_key(ax: Axes, key: Sequence[Artist]) -> int:
+    """The key in lines between title and Axes, read line by line; how many lines it takes."""
+    size = sizes(ax).note
+    widths = [text_width(str(handle.get_label()), size) + 2.9 * size for handle in key]
+    fitting = (n for n in range(len(key), 1, -1) if sum(max(widths[i::n]) for i in range(n)) <= room(ax))
+    columns = next(fitting, 1)
+    ax.legend(
+        handles=[handle for first in range(columns) for handle in key[first::columns]],
+        ncols=columns,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        bbox_transform=ax.transAxes + ScaledTranslation(0, 4 / 72, ax.figure.dpi_scale_trans),
+        frameon=False,
+        fontsize=size,
+        labelcolor=[fade(ax, 0.85)] * len(key),
+        borderpad=0,
+        borderaxespad=0,
+        handlelength=1.1,
+        handleheight=0.9,
+        handletextpad=0.5,
+        columnspacing=1.3,
+        labelspacing=0.35,
+    )
+    return math.ceil(len(key) / columns)

@@ -1,0 +1,197 @@
+"""The quality of the data: what was read and what was not, what the source lacks, what was cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from boolab.core.endings import finished_unexecuted
+from boolab.core.text import count, shorten
+from boolab.core.types import Run, Step, ToolResult
+from boolab.frames.runs import turns_of
+from boolab.logs.load import FileRow, Reading
+from boolab.report.study import Study
+
+MAX_REASONS: Final = 5
+MAX_IDS: Final = 3
+
+
+class Gap(NamedTuple):
+    """A field that some of the records lack: of how many, out of how many, and what follows from it."""
+
+    field: str
+    lacking: int
+    of: int
+    noun: str
+    so: str
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The data of a study, counted."""
+
+    study: Study
+
+    @property
+    def reading(self) -> Reading:
+        """The account of the files."""
+        return self.study.reading
+
+    @cached_property
+    def skipped(self) -> list[FileRow]:
+        """The files that were not read."""
+        return [row for row in self.reading.files if row.skipped is not None]
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What was wrong with files that were read all the same."""
+        return [warning for row in self.reading.files if row.skipped is None for warning in row.warnings]
+
+    @cached_property
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why files were skipped, and how many for each reason."""
+        return Counter(str(row.skipped) for row in self.skipped).most_common()
+
+    @cached_property
+    def formats(self) -> list[tuple[str, int]]:
+        """The formats that were read, and how many files had each."""
+        return Counter(str(row.format) for row in self.reading.files if row.skipped is None).most_common()
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How many there are of everything."""
+        runs = self.study.runs
+        return {
+            "files": len(self.reading.files),
+            "files_read": len(self.reading.files) - len(self.skipped),
+            "bytes": sum(row.bytes for row in self.reading.files),
+            "runs": len(runs),
+            "turns": sum(1 for run in runs for _ in turns_of(run)),
+            "tasks": len({run.task for run in runs if run.task}),
+            "steps": sum(run.n_steps for run in runs),
+            "tool_calls": sum(run.n_tool_calls for run in runs),
+            "labelled": sum(run.success is not None for run in runs),
+            "labelled_success": sum(run.success is True for run in runs),
+        }
+
+    @cached_property
+    def cut(self) -> list[int]:
+        """The units whose recording was cut."""
+        return [place for place, unit in enumerate(self.study.units) if unit.run.censored]
+
+    @cached_property
+    def unexecuted(self) -> list[str]:
+        """The ids of the runs that report that they finished, with calls that were never executed."""
+        return [run.run_id for run in self.study.runs if finished_unexecuted(run)]
+
+    @cached_property
+    def gaps(self) -> list[Gap]:
+        """What the source lacks, wholly or in part."""
+        steps = [step for run in self.study.runs for step in run.steps]
+        results = [result for step in steps for result in step.results if result is not None]
+        found = [*_gaps(steps, _OF_STEPS, "step"), *_gaps(results, _OF_RESULTS, "tool result")]
+        return [*found, *_gaps(self.study.runs, _OF_RUNS, "run")]
+
+    def sentences(self) -> Iterator[str]:
+        """The quality in sentences, what was not read first."""
+        n = self.counts
+        formats = ", ".join(name for name, _ in self.formats)
+        yield f"Read {n['files_read']:,} of {count(n['files'], 'file')}{f' ({formats})' if formats else ''}."
+        if self.skipped:
+            yield f"Skipped {count(len(self.skipped), 'file')}: {self.why_skipped()}."
+        if self.warnings:
+            yield f"{count(len(self.warnings), 'place')} could not be read in files that were; the rest was."
+        if self.unexecuted:
+            yield self.why_unexecuted()
+        yield from self.study.found.notes
+        if self.cached is not None:
+            part, whole = self.cached
+            yield f"{whole:,} input tokens, {100 * part / whole:.1f}% of them cached, which cost less."
+        yield from self.missing()
+
+    def why_skipped(self) -> str:
+        """The reasons, the most frequent first."""
+        reasons = [f"{reason} ({n:,})" if n > 1 or len(self.reasons) > 1 else reason for reason, n in self.reasons]
+        more = f"; and {len(reasons) - MAX_REASONS} further reasons" if len(reasons) > MAX_REASONS else ""
+        return "; ".join(reasons[:MAX_REASONS]) + more
+
+    def why_unexecuted(self) -> str:
+        """How many runs report that they finished with calls that were never executed, and the first of them."""
+        ids, runs = self.unexecuted, self.study.runs
+        more = f", and {len(ids) - MAX_IDS:,} more" if len(ids) > MAX_IDS else ""
+        verb = "reports" if len(ids) == 1 else "report"
+        return (
+            f"{len(ids):,} of {count(len(runs), 'run')} {verb} finished with calls that were never executed: "
+            f"{', '.join(shorten(run_id) for run_id in ids[:MAX_IDS])}{more}. bl.finish_reasons_df shows which finish "
+            "reasons came with calls."
+        )
+
+    @property
+    def cached(self) -> tuple[int, int] | None:
+        """How many of the input tokens the providers' caches gave, out of how many, over the steps that have both."""
+        usages = [step.response.usage for run in self.study.runs for step in run.steps]
+        known = [(u.cached_tokens, u.input_tokens) for u in usages if None not in (u.cached_tokens, u.input_tokens)]
+        part, whole = sum(cached or 0 for cached, _ in known), sum(entered or 0 for _, entered in known)
+        return (part, whole) if part else None
+
+    def missing(self) -> Iterator[str]:
+        """What the source lacks."""
+        objective, measure = self.study.question.objective, self.study.measure.removesuffix("_usd")
+        noted = objective if objective != measure else ""  # a note of the recommendation names it
+        whole = [gap for gap in self.gaps if gap.lacking == gap.of and gap.field != noted]
+        if whole:
+            yield f"The source does not record: {'; '.join(f'{gap.field}{gap.so}' for gap in whole)}."
+        for gap in self.gaps:
+            if gap.lacking < gap.of:
+                yield f"{gap.lacking:,} of {count(gap.of, gap.noun)} lack {gap.field}{gap.so}."
+
+
+_Lacks = Callable[[Any], bool]
+
+
+def _no_tokens(step: Step) -> bool:
+    return step.response.usage.input_tokens is None or step.response.usage.output_tokens is None
+
+
+def _no_cost(step: Step) -> bool:
+    return step.response.usage.cost is None
+
+
+def _no_time(step: Step) -> bool:
+    return step.start_ms is None
+
+
+def _no_status(result: ToolResult) -> bool:
+    return result.is_error is None
+
+
+def _no_model(run: Run) -> bool:
+    return not run.model
+
+
+def _no_task(run: Run) -> bool:
+    return not run.task
+
+
+_OF_STEPS: Final[tuple[tuple[str, _Lacks, str], ...]] = (
+    ("tokens", _no_tokens, ""),
+    ("cost", _no_cost, ""),
+    ("times", _no_time, ""),
+)
+_OF_RESULTS: Final[tuple[tuple[str, _Lacks, str], ...]] = (
+    ("whether the call failed", _no_status, " (so that streaks of errors are not known)"),
+)
+_OF_RUNS: Final[tuple[tuple[str, _Lacks, str], ...]] = (
+    ("the model", _no_model, ""),
+    ("the task", _no_task, " (so that runs of one task cannot be recognized, and bounds may be too tight)"),
+)
+
+
+def _gaps(things: list[Any], lacks: tuple[tuple[str, _Lacks, str], ...], noun: str) -> Iterator[Gap]:
+    for name, test, so in lacks:
+        lacking = sum(map(test, things))
+        if lacking:
+            yield Gap(name, lacking, len(things), noun, so)

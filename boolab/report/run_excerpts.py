@@ -1,0 +1,177 @@
+"""The runs behind the numbers: lists of those that a limit stops, and an excerpt of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from boolab.core.text import clean, clip, count, shorten
+from boolab.core.types import Message, Run, Step, ToolCall, ToolResult
+from boolab.frames.runs import turns_of
+from boolab.report.html import Cell, Table
+from boolab.report.study import Cut, Study
+
+MOST_RUNS: Final = 50
+MOST_ROWS: Final = 40
+_LINES: Final = (14, 30)  # of an excerpt: from its beginning, from its end
+_WIDTH: Final = 110
+
+
+class Entry(NamedTuple):
+    """A run's entry on the page: its name there, and what it shows."""
+
+    to: str
+    name: str
+    task: str
+    facts: str
+    home: str
+    excerpt: str
+
+
+class RunBook:
+    """The runs of a study that have an entry on the page, and links to them."""
+
+    def __init__(self, study: Study, *, transcripts: bool) -> None:
+        self._study = study
+        self._transcripts = transcripts
+        self._wanted: dict[int, None] = {}
+
+    def want(self, units: Iterable[int]) -> None:
+        """Give these units' runs an entry, as long as there is room."""
+        for unit in units:
+            if len(self._wanted) >= MOST_RUNS:
+                return
+            self._wanted.setdefault(self._study.units[unit].of)
+
+    def link(self, unit: int) -> Cell:
+        """The name of a unit's run, which links to its entry."""
+        of = self._study.units[unit].of
+        return Cell(shorten(self._study.runs[of].run_id, 28), f"run-{of}" if of in self._wanted else "", code=True)
+
+    def home(self, unit: int) -> str:
+        """The file that a unit comes from."""
+        homes = self._study.homes
+        of = self._study.units[unit].of
+        return "/".join(Path(homes[of]).parts[-2:]) if of < len(homes) else ""
+
+    def cuts(self, cuts: Sequence[Cut], unit: str) -> Table:
+        """The units that a limit stops, as a table."""
+        took = "that turn took" if self._study.question.scope == "turn" else "it took"
+        head = ["run", self._what_head, "result", "stopped after", took, "needs"]
+        rows = [self._cut(cut, unit) for cut in cuts[:MOST_ROWS]]
+        return Table(head, rows, (3, 4, 5), "runs", note=self._rest(len(cuts) - len(rows)))
+
+    @property
+    def _several(self) -> bool:
+        """Whether there are several files, so that each run's is named."""
+        return len(set(self._study.homes)) > 1
+
+    @property
+    def _what_head(self) -> str:
+        return "task, file" if self._several else "task"
+
+    def _what(self, unit: int) -> Cell:
+        """The task of a unit, and the file that records it."""
+        task = shorten(self._study.units[unit].run.task, 40)
+        return Cell(task, small=self.home(unit) if self._several else None)
+
+    def _rest(self, more: int) -> str:
+        return f"{count(more, f'further {self._study.noun}')} not listed here." if more else ""
+
+    def _cut(self, cut: Cut, unit: str) -> list[str | Cell]:
+        run = self._study.units[cut.unit].run
+        many = len({step.turn for step in self._study.runs[self._study.units[cut.unit].of].steps}) > 1
+        turn = f" of turn {cut.turn}" if many and cut.turn else ""
+        steps = (
+            sum(step.turn == cut.turn for step in run.steps) if self._study.question.scope == "turn" else run.n_steps
+        )
+        where = "" if cut.step is None else f"step {cut.step}{turn}"
+        needed = "not known" if cut.needed is None else f"{cut.needed:,} {unit}"
+        took = count(steps or run.n_steps, "step")
+        return [self.link(cut.unit), self._what(cut.unit), self._result(cut), where, took, needed]
+
+    def _result(self, cut: Cut) -> str:
+        if cut.success is None:
+            return "no label"
+        if self._study.proxy:
+            return "ended by itself" if cut.success else "did not end by itself"
+        if not cut.success:
+            return "failure"
+        return "success (kept?)" if cut.maybe else "success"
+
+    def units(self, units: Sequence[int]) -> Table:
+        """Some units as a table."""
+        rows: list[list[str | Cell]] = []
+        for unit in units[:MOST_ROWS]:
+            run, turn = self._study.units[unit].run, self._study.units[unit].turn
+            last = self._study.runs[self._study.units[unit].of].stop
+            why = "interrupted" if turn and run.stop is not last and run.censored else run.stop_reason
+            rows.append([self.link(unit), self._what(unit), why, f"{run.n_steps:,}", f"{run.n_tool_calls:,}"])
+        head = ["run", self._what_head, "ended by", "steps", "tool calls"]
+        return Table(head, rows, (3, 4), "runs", note=self._rest(len(units) - len(rows)))
+
+    def entries(self) -> Iterator[Entry]:
+        """The runs that have an entry."""
+        for of in sorted(self._wanted):
+            run = self._study.runs[of]
+            success = {None: "no label", True: "success", False: "failure"}[run.success]
+            yield Entry(
+                to=f"run-{of}",
+                name=shorten(run.run_id, 60),
+                task=shorten(run.task, 60),
+                facts=f"{count(run.n_steps, 'step')}, {count(run.n_tool_calls, 'tool call')}, {run.stop_reason}, "
+                f"{success}",
+                home=self._study.homes[of] if of < len(self._study.homes) else "",
+                excerpt=excerpt(run) if self._transcripts else "",
+            )
+
+
+def excerpt(run: Run) -> str:
+    """The messages and calls of a run, a line each; of a long one, its beginning and its end."""
+    lines = list(_lines(run))
+    first, last = _LINES
+    left = len(lines) - first - last
+    if left > 1:
+        lines = [*lines[:first], f"      … {left:,} lines left out …", *lines[-last:]]
+    return "\n".join(lines)
+
+
+def _lines(run: Run) -> Iterator[str]:
+    asked: dict[int, list[Message]] = {1: [message for message in run.prompt if message.role == "user"]}
+    for before, message in run.inputs:
+        asked.setdefault(before, []).append(message)
+    many = len({step.turn for step in run.steps}) > 1
+    for turn, steps in turns_of(run):
+        if many:
+            yield f"-- turn {turn}"
+        for step in steps:
+            for message in asked.get(step.index, ()):
+                yield _short(f"      {message.role}: {message.text}")
+            yield from _step(step)
+    yield f"-- {run.stop_reason} after {count(run.n_steps, 'step')}"
+
+
+def _step(step: Step) -> Iterator[str]:
+    mark = f"{step.index:>4}  "
+    if step.response.text or not step.results:
+        yield _short(f"{mark}text: {step.response.text or '(nothing)'}")
+        mark = "      "
+    for call, result in zip(step.response.tool_calls, step.results, strict=False):
+        yield _short(f"{mark}{_call(call, result)}")
+        mark = "      "
+    if step.error:
+        yield _short(f"{mark}error: {step.error}")
+
+
+def _call(call: ToolCall, result: ToolResult | None) -> str:
+    if result is None:
+        status = "never executed"
+    else:
+        status = {True: "FAILED", False: "ok", None: "?"}[result.is_error] + f": {result.content[:_WIDTH]}"
+    return f"{clean(call.name)[:32]} {clean(call.arguments[: 2 * _WIDTH])[:44]} -> {status}"
+
+
+def _short(line: str) -> str:
+    indent = len(line) - len(line.lstrip(" "))
+    return clip(line[:indent] + clean(line[: 4 * _WIDTH]), _WIDTH)

@@ -1,0 +1,248 @@
+"""The answers as text for a terminal, and as one JSON object for a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.text import aligned, count, percent, shorten, span, wrapped
+from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, tick
+from boolab.report.data_quality import Quality
+from boolab.report.study import MEASURES, Row, Study, is_na
+
+SCHEMA: Final = "boolab/whatif/1"
+MEANINGS: Final[Mapping[str, str]] = {
+    "max_steps": "stops after so many answers of the model",
+    "tool_budget": "stops once so many tools were called",
+    "doom_loop": "stops when the same call comes so many times in a row",
+    "error_streak": "stops when so many calls in a row failed",
+    "max_tokens": "stops once so many tokens were used",
+    "max_cost": "stops once so many dollars were spent",
+    "max_time": "stops once so many seconds have passed",
+}
+"""What each axis is, to be read after its name."""
+UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
+
+_MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
+MAX_GROUPS: Final = 6
+"""Groups whose tables are shown."""
+MAX_MAKERS: Final = 20
+"""Agents that are listed."""
+
+
+def text(study: Study) -> str:
+    """What `boolab whatif` prints: the data's quality, a table for each axis, and what to do."""
+    blocks = [_headed("Whose runs these are", _makers(study))] if len(study.makers) > 1 else []
+    blocks.append(_headed("The data", "\n".join(wrapped(text, first="- ") for text in Quality(study).sentences())))
+    blocks.append(_headed("What each limit would have done, by itself", _explained(study)))
+    for axis in study.margins:
+        blocks += _axis(study, axis)
+    blocks.append(_headed("What to do", "\n\n".join(wrapped(sentence) for sentence in study.found.sentences)))
+    return "\n\n".join(blocks)
+
+
+MAKER_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
+
+
+def maker_rows(study: Study) -> list[list[str]]:
+    """A row for each agent of these runs: how many, and how many of them are labelled successes."""
+    return [
+        [m.source, shorten(m.agent) or "no name", f"{m.runs:,}", f"{m.steps:,}", f"{m.successes:,} of {m.labelled:,}"]
+        for m in study.makers[:MAX_MAKERS]
+    ]
+
+
+def which_one(study: Study) -> str:
+    """The question that several agents in one recording raise."""
+    more = f" {len(study.makers) - MAX_MAKERS:,} more are not listed." if len(study.makers) > MAX_MAKERS else ""
+    if study.question.by:
+        return f"{len(study.makers):,} agents, kept apart by {', '.join(study.question.by)}.{more}"
+    return (
+        f"{len(study.makers):,} agents.{more} A limit suits one agent: which one is meant? What follows is about all "
+        "of them together; give its logs alone, or keep them apart with --by agent."
+    )
+
+
+def _makers(study: Study) -> str:
+    lines = aligned([MAKER_HEAD, *maker_rows(study)], left=(0, 1))
+    return "\n".join([wrapped(which_one(study)), "", *(f"  {line}" for line in lines)])
+
+
+def _headed(title: str, block: str) -> str:
+    return f"{title}\n{'=' * len(title)}\n{block}"
+
+
+def explained(study: Study) -> Iterator[str]:
+    """How the tables are to be read."""
+    who = kept_name(study)
+    count_ = {
+        "turn": "Counters start anew at each user message.",
+        "run": "Counters continue through the whole session.",
+        "auto": "Counters start anew at each user message, or continue, as the harness of each source counts.",
+    }[study.question.scope]
+    yield (
+        f"{count_} Kept: {who} that the limit leaves as they were; a range where some were stopped with all their "
+        f"tool calls done, so that they may have been kept."
+    )
+    if _unidentified(study):
+        yield (
+            "Each turn is limited by itself, and later turns stand as recorded. So what is saved of tokens and cost is "
+            "an estimate there: later requests on record still hold what would have been left out."
+        )
+
+
+def kept_name(study: Study) -> str:
+    """What is kept, in the plural."""
+    return f"{study.noun}s that ended by themselves (the proxy for success)" if study.proxy else "successes"
+
+
+def _explained(study: Study) -> str:
+    return "\n".join(wrapped(sentence) for sentence in explained(study))
+
+
+def _unidentified(study: Study) -> bool:
+    return any(bool((frame["n_not_identified"] > 0).any()) for frame in study.margins.values())
+
+
+def _axis(study: Study, axis: str) -> Iterator[str]:
+    name = AXIS_NAMES[axis]
+    groups = list(study.groups(axis))
+    for group, part, advice in groups[:MAX_GROUPS]:
+        who = f" for {shorten(group)}" if group else ""
+        yield f"{_capital(name)}{who}: {MEANINGS[axis]}\n{_table(study, axis, study.shown(axis, part, advice))}"
+    if len(groups) > MAX_GROUPS:
+        yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
+
+
+def _table(study: Study, axis: str, rows: Sequence[Row]) -> str:
+    head, cells = header(study, axis, _rows_of(study, axis)), [cells_of(study, axis, row) for row in rows]
+    marks = [_MARKS[row.mark] for row in rows]
+    lines = aligned([head, *cells], left=())
+    return "\n".join(f"  {line}  {mark}".rstrip() for line, mark in zip(lines, ["", *marks], strict=True))
+
+
+def header(study: Study, axis: str, rows: Sequence[Row]) -> list[str]:
+    """The heads of an axis's columns."""
+    heads = [AXIS_UNITS[axis], "kept", f"{study.noun}s stopped"]
+    if any(row.undecided for row in rows):
+        heads.append("not decided")
+    return heads + [f"{UNITS[name]} saved" for name in measures(study, rows)]
+
+
+def cells_of(study: Study, axis: str, row: Row) -> list[str]:
+    """One value's cells."""
+    cells = [tick(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}"]
+    if any(other.undecided for other in _rows_of(study, axis)):
+        cells.append(f"{row.undecided:,}")
+    return cells + [saved(name, row.saved[name]) for name in measures(study, _rows_of(study, axis))]
+
+
+def _rows_of(study: Study, axis: str) -> list[Row]:
+    return [row for _, part, advice in study.groups(axis) for row in study.shown(axis, part, advice)]
+
+
+def measures(study: Study, rows: Sequence[Row]) -> list[str]:
+    """What is shown as saved: steps, and the measure to save, where the source records it."""
+    wanted = dict.fromkeys(["steps", study.measure])
+    return [name for name in wanted if any(row.saved[name] is not None for row in rows)]
+
+
+def kept(row: Row) -> str:
+    """How many are kept, with their base: "17-18 of 21"."""
+    if not row.successes:
+        return "none to keep"
+    return f"{span(*row.kept)} of {row.successes:,}"
+
+
+def saved(name: str, amount: tuple[float, float] | None) -> str:
+    """What is saved, with its base and share: "36 of 642 (5.6%)"."""
+    if amount is None:
+        return "not known"
+    part, whole = amount
+    share = f" ({percent(part / whole)})" if whole else ""
+    return f"${part:,.2f} of ${whole:,.2f}{share}" if name == "cost_usd" else f"{part:,.0f} of {whole:,.0f}{share}"
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def as_json(study: Study) -> str:
+    """What `boolab whatif --json` prints: one object; see `boolab whatif --help` for its keys."""
+    return json.dumps(as_data(study), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def as_data(study: Study) -> dict[str, Any]:
+    """The same as plain Python data."""
+    quality, asked = Quality(study), study.question
+    return {
+        "schema": SCHEMA,
+        "boolab": version("boolab"),
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "question": {
+            "scope": asked.scope,
+            "identity": asked.same or "canonical",
+            "policy": asked.policy,
+            "by": list(asked.by),
+            "keep": asked.keep,
+            "confidence": asked.confidence,
+            "objective": asked.objective,
+        },
+        "data": {
+            **quality.counts,
+            "skipped": [{"path": row.path, "why": row.skipped} for row in quality.skipped],
+            "warnings": quality.warnings,
+            "unit": study.noun,
+            "units": len(study.units),
+            "units_cut": len(quality.cut),
+            "finished_unexecuted": quality.unexecuted,
+            "success_by": study.success_by,
+            "missing": [gap._asdict() for gap in quality.gaps],
+            "notes": list(study.found.notes),
+        },
+        "axes": {axis: records(_compact(frame)) for axis, frame in study.margins.items()},
+        "recommendation": {
+            "title": study.found.title,
+            "sentences": list(study.found.sentences),
+            "groups": records(study.found.frame),
+            "paths": records(study.found.paths),
+        },
+    }
+
+
+def _compact(frame: pd.DataFrame) -> pd.DataFrame:
+    """An aggregate without the counts of what never happens."""
+    always = ("n_runs", "n_unchanged", "n_truncated", "n_not_identified", "n_censored", "n_unknown", "n_finished")
+    unused = [c for c in frame if str(c).startswith("n_") and c not in always and not frame[c].fillna(0).any()]
+    return frame.drop(columns=unused)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame as JSON has them: NA is null.
+
+    Example:
+        >>> records(pd.DataFrame({"n": pd.array([1, None], dtype="Int64")}))
+        [{'n': 1}, {'n': None}]
+    """
+    return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _plain(value: object) -> object:
+    """A value of any column as JSON has it."""
+    if is_na(value):
+        return None
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+__all__ = ["MEANINGS", "MEASURES", "as_data", "as_json", "kept", "saved", "text"]

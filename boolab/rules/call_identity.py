@@ -1,0 +1,295 @@
+"""Which calls are the same: an identity names what of a call is compared.
+
+The harnesses each use another identity, and the identities disagree on real logs:
+
+| identity      | two calls are the same when equal in                      | used by                         |
+|---------------|-----------------------------------------------------------|---------------------------------|
+| `raw`         | name and argument text as sent                            | crush                           |
+| `ordered`     | name and parsed arguments, compact, key order kept        | BooCode, opencode, Gemini CLI   |
+| `canonical`   | name and parsed arguments, keys sorted at every depth     | Roo, Cline; boolab's default    |
+| `call+result` | as `canonical`, and the result's text                     | OpenHands                       |
+| `tool`        | the name alone                                            |                                 |
+
+Where tools differ, a mapping gives the identity by tool: `{"*": "ordered", "bash": "call+result", "poll": None}`.
+`"*"` is all other tools (`canonical` by default). None exempts a tool: its calls are never the same as another, so that
+an agent that polls does not look stuck.
+
+Arguments that are not valid JSON are compared by their raw text. So are arguments that hold a lone surrogate, that are
+nested more than 200 deep, or that hold an integer of more than 4,300 digits. Python's own equality would not do as an
+identity: `1 == True == 1.0`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Final
+
+from boolab.core.types import IDENTITIES, REDACTED, Identities, ToolCall, ToolResult
+from boolab.errors import SettingError, near
+
+MAX_DEPTH: Final = 200
+_NOT_PARSED: Final = object()
+_ONLY_THE_CALL: Final = frozenset({"raw", "ordered", "canonical"})
+_SPACE: Final = " \t\n\r"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class ObservedCall:
+    """A call that got a result, as detectors see it.
+
+    Args:
+        call: The call.
+        result: Its result.
+        step: The number of its step, from 1; only used to tell steps apart.
+        text: The model's text before it: the text of the response for its first call, nothing for the others.
+
+    Example:
+        >>> import boolab as bl
+        >>> first = bl.detectors.ObservedCall(bl.models.ToolCall("1", "ls", '{"a": 1}'), ToolResult("1", "x"))
+        >>> second = bl.detectors.ObservedCall(bl.models.ToolCall("2", "ls", '{"a":1}'), ToolResult("2", "y"))
+        >>> second.same_as(first, "canonical"), second.same_as(first, "call+result")
+        (True, False)
+    """
+
+    __slots__ = ("_parsed", "_texts", "arguments", "content", "is_error", "name", "step", "text")
+
+    def __init__(self, call: ToolCall, result: ToolResult, step: int = 1, text: str = "") -> None:
+        _, self.name, self.arguments = call
+        self.content = result.content
+        self.is_error = result.is_error
+        self.step = step
+        self.text = text
+        self._parsed: object = _NOT_PARSED
+        self._texts: dict[bool, str] | None = None
+
+    @property
+    def parsed(self) -> object:
+        """The arguments as a JSON value, parsed at the first access; their text if they are not valid JSON."""
+        if self._parsed is _NOT_PARSED:
+            self._parsed = _parse(self.arguments)
+        return self._parsed
+
+    def normalised(self, *, sort: bool) -> str:
+        """The arguments as compact JSON; their text if they are not valid JSON.
+
+        Args:
+            sort: Whether the keys are sorted.
+
+        Returns:
+            The text.
+        """
+        if self._texts is None:
+            self._texts = {}
+        if sort not in self._texts:
+            self._texts[sort] = _normalised(self.arguments, self.parsed, sort=sort)
+        return self._texts[sort]
+
+    def same_as(self, other: ObservedCall | None, identity: str | None) -> bool:
+        """Whether this and another call are the same.
+
+        Args:
+            other: Another call; None if there is none, which is the same as no call.
+            identity: One of `IDENTITIES`, or of those that OpenHands compares by (`action`: as `canonical`, and the
+                text before the call; `action+result`: the result and its status too). None for an exempt tool.
+
+        Returns:
+            True if they agree in all that the identity compares.
+        """
+        if other is None or self.name != other.name or identity is None:
+            return False
+        if identity == "tool":
+            return True
+        if self.arguments == other.arguments:
+            same = self.arguments != REDACTED
+        else:
+            same = identity != "raw" and self._has_arguments_of(other, sort=identity != "ordered")
+        return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
+
+    def _has_arguments_of(self, other: ObservedCall, *, sort: bool) -> bool:
+        mine, theirs = self._parsed, other._parsed
+        if mine is _NOT_PARSED:
+            mine = self._parsed = _parse(self.arguments)
+        if theirs is _NOT_PARSED:
+            theirs = other.parsed
+        # Values that Python holds equal, such as 1 and True, may have unequal texts.
+        return mine == theirs and self.normalised(sort=sort) == other.normalised(sort=sort)
+
+    def _has_outcome_of(self, other: ObservedCall, identity: str) -> bool:
+        if identity == "call+result":
+            return self.content == other.content
+        return self.text == other.text and (
+            identity == "action" or (self.content == other.content and self.is_error == other.is_error)
+        )
+
+
+def check_identity(identity: str) -> None:
+    """Raise `SettingError` unless `identity` is one of `IDENTITIES`."""
+    if identity not in IDENTITIES:
+        accepted = f"accepted: {', '.join(IDENTITIES)}, or a mapping of tools to them"
+        msg = f"identity {identity!r} is not known{near(identity, IDENTITIES) or f'; {accepted}'}"
+        raise SettingError(msg)
+
+
+def identity_for(tool: str, identity: Identities) -> str | None:
+    """The identity of one tool's calls; None if the tool is exempt.
+
+    Example:
+        >>> identity_for("poll", {"poll": None}), identity_for("grep", {"poll": None})
+        (None, 'canonical')
+    """
+    return identity if isinstance(identity, str) else identity.get(tool, identity.get("*", "canonical"))
+
+
+def call_key(
+    call: ToolCall, result: ToolResult | None = None, identity: str | None = "canonical"
+) -> tuple[str, ...] | None:
+    """What a call is compared by: two calls are the same if and only if their keys are equal and not None.
+
+    Args:
+        call: The call.
+        result: Its result, needed for `call+result`.
+        identity: One of `IDENTITIES`; None for a tool that is exempt.
+
+    Returns:
+        The key. None for a tool that is exempt, and for arguments that a log keeps back, unless by `tool` alone.
+
+    Example:
+        >>> import boolab as bl
+        >>> call_key(bl.models.ToolCall("1", "ls", '{"b": 1, "a": [ ]}'))
+        ('ls', '{"a":[],"b":1}')
+    """
+    if identity is None:
+        return None
+    if identity == "tool":
+        return (call.name,)
+    if call.arguments == REDACTED:
+        return None
+    if identity == "raw":
+        return (call.name, call.arguments)
+    text = _normalised(call.arguments, _parse(call.arguments), sort=identity != "ordered")
+    if identity == "call+result":
+        return (call.name, text, "" if result is None else result.content)
+    return (call.name, text)
+
+
+def arguments_hash(arguments: str) -> str:
+    """The hex of an 8-byte blake2b over the canonical form of `arguments` (their raw text if they do not parse).
+
+    Example:
+        >>> arguments_hash('{"a":1,"b":2}') == arguments_hash('{ "b": 2, "a": 1 }')
+        True
+    """
+    canonical = _normalised(arguments, _parse(arguments), sort=True)
+    return blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None], ...]]:
+    """The identity of most tools, and those of others by tool.
+
+    Raises:
+        SettingError: if every tool is exempt.
+
+    Example:
+        >>> identity_of({"*": "ordered", "poll": None})
+        ('ordered', (('poll', None),))
+    """
+    if not isinstance(identity, Mapping):
+        return identity, ()
+    if identity.get("*", "canonical") is None:
+        msg = "identity {'*': None} exempts every tool: nothing would be watched"
+        raise SettingError(msg)
+    tools = tuple(sorted((tool, of) for tool, of in identity.items() if tool != "*"))
+    return identity.get("*") or "canonical", tools
+
+
+def check_tools(identity: Identities | None, tools: Iterable[str]) -> None:
+    """Raise `SettingError` if an identity names a tool that is not among those of the recordings: a misspelt one.
+
+    Args:
+        identity: An identity for all tools, or by tool.
+        tools: The names of the tools that recordings hold calls of. Where there are none, nothing can be told.
+
+    Example:
+        >>> check_tools({"*": "canonical", "Bsh": None}, ["Bash", "Read"])
+        Traceback (most recent call last):
+        boolab.errors.SettingError: no call of the tool 'Bsh' is on record; did you mean 'Bash'?
+    """
+    if not isinstance(identity, Mapping):
+        return
+    known = set(tools)
+    unknown = [tool for tool in identity if tool != "*" and tool not in known]
+    if not unknown or not known:
+        return
+    texts = sorted(tool for tool in known if isinstance(tool, str))
+    hint = near(unknown[0], texts) or f"; tools: {', '.join(texts[:20])}"
+    raise SettingError(f"no call of the tool {unknown[0]!r} is on record{hint}")
+
+
+def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
+    """An identity without some tools: their calls are never the same.
+
+    Args:
+        identity: An identity for all tools, or by tool.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Raises:
+        SettingError: if `exempt` is no list of names.
+
+    Example:
+        >>> exempting("ordered", ["poll"])
+        {'*': 'ordered', 'poll': None}
+    """
+    exempt = [exempt] if isinstance(exempt, str) else list(exempt)
+    given: list[object] = [*exempt]
+    if not all(isinstance(name, str) and name and name != "*" for name in given):
+        msg = f"exempt={exempt!r}: expected a list of names of tools, such as ['poll']"
+        raise SettingError(msg)
+    others = {"*": identity} if isinstance(identity, str) else {"*": "canonical", **identity}
+    without = dict.fromkeys(exempt)
+    return {**others, **without} if without else identity
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # NaN and Infinity are not JSON
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+_ENCODERS: Final = {
+    sort: json.JSONEncoder(sort_keys=sort, separators=(",", ":"), ensure_ascii=False) for sort in (False, True)
+}
+
+
+def _parse(arguments: str) -> object:
+    """The arguments as a JSON value; their text if they are not valid JSON, or nested too deep to be compared."""
+    text = arguments.strip(_SPACE)
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return arguments
+    return arguments if end != len(text) or (end > 2 * MAX_DEPTH and _is_too_deep(value)) else value
+
+
+def _is_too_deep(value: object) -> bool:
+    """Whether a value is nested more than `MAX_DEPTH` deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _normalised(arguments: str, parsed: object, *, sort: bool) -> str:
+    """Arguments as compact JSON; as they are if they are not valid JSON, which lone surrogates are not either."""
+    if parsed is arguments:
+        return arguments
+    text = _ENCODERS[sort].encode(parsed)
+    return text if text.isascii() or _SURROGATE.search(text) is None else arguments

@@ -1,0 +1,59 @@
+"""The counters that stop rules read, and how a step changes them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+from boolab.core.types import UNKNOWN_USAGE, Usage
+
+COUNTERS = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
+_AT_START = dict.fromkeys(COUNTERS, 0)
+_NOTHING_KNOWN = dict.fromkeys(("input_tokens", "output_tokens", "tokens", "cost"))
+
+
+Counter: TypeAlias = Any
+"""The value of a counter: an int, None where it is not known, or a nullable column of them."""
+
+
+class Counters(Protocol):
+    """Counters by name: an int or None each (`Progress`), or a nullable column each (a DataFrame)."""
+
+    def __getitem__(self, name: str, /) -> Counter:
+        """The counter of that name."""
+        ...
+
+
+class Progress(dict[str, int | None]):
+    """The counters of a running turn, by name. Rules read it; only the loop moves it on.
+
+    Args:
+        counters: Starting values; all others of `COUNTERS` start at 0.
+
+    Example:
+        >>> Progress(steps=2)["steps"]
+        2
+    """
+
+    __slots__ = ()
+
+    def __init__(self, **counters: int | None) -> None:
+        super().__init__(_AT_START)
+        self.update(counters)
+
+    def charge(self, usage: Usage, calls: int) -> None:
+        """Count what was spent: by a step, or by a subagent.
+
+        Args:
+            usage: What the response consumed.
+            calls: How many calls received a result.
+        """
+        if usage is UNKNOWN_USAGE:
+            self.update(_NOTHING_KNOWN)
+        else:
+            tokens_in, tokens_out, _, _, cost, _, _ = usage
+            both = None if tokens_in is None or tokens_out is None else tokens_in + tokens_out
+            amounts = ("input_tokens", tokens_in), ("output_tokens", tokens_out), ("tokens", both), ("cost", cost)
+            for name, amount in amounts:
+                so_far = self[name]
+                self[name] = None if so_far is None or amount is None else so_far + amount
+        self["tool_calls"] += calls  # type: ignore[operator] # always known

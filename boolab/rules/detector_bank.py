@@ -1,0 +1,117 @@
+"""Runs calls through the folds of detectors: the same code for the live loop and offline."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+from boolab.core.types import Response, ToolCall, ToolResult
+from boolab.rules.call_identity import ObservedCall
+from boolab.rules.detector import Close, Detector, Fold, closing
+
+
+class Watch:
+    """Detectors, and their states at one place of a turn.
+
+    Args:
+        detectors: The detectors, each with a name of its own.
+
+    Example:
+        >>> import boolab as bl
+        >>> watch, counts = Watch([bl.detectors.RepeatStreak()]), {}
+        >>> calls = (bl.models.ToolCall("1", "ls", "{}"), bl.models.ToolCall("2", "ls", "{ }"))
+        >>> watch.complete(bl.models.Response("", calls), [ToolResult("1", "x"), ToolResult("2", "x")], counts)
+        2
+        >>> counts
+        {'repeat_streak:canonical': 2}
+    """
+
+    __slots__ = ("_closes", "_folds", "_of_steps", "_states", "_step")
+
+    def __init__(self, detectors: Sequence[Detector] = ()) -> None:
+        self._folds: list[tuple[int, str, Fold]] = []
+        self._closes: list[tuple[int, str, Close]] = []
+        self._of_steps: list[tuple[int, str, Close]] = []
+        self._states = [detector.start for detector in detectors]
+        self._step = 0
+        for i, detector in enumerate(detectors):
+            name, close = detector.name, closing(detector)
+            self._folds.append((i, name, detector.fold))
+            if close is not None:
+                self._closes.append((i, name, close))
+                if getattr(detector, "of_steps", False):
+                    self._of_steps.append((i, name, close))
+
+    def complete(
+        self, response: Response, results: Sequence[ToolResult | None], counts: MutableMapping[str, int | None]
+    ) -> int:
+        """Count one completed step. A call without a result was dropped and counts nowhere.
+
+        Args:
+            response: The response of the model.
+            results: The results of its calls, in order.
+            counts: Takes each detector's count, by its name.
+
+        Returns:
+            How many calls have a result.
+        """
+        folds, states, text = self._folds, self._states, response.text
+        self._step += 1
+        if folds:
+            for call, result in zip(response.tool_calls, results, strict=True):
+                if result is not None:
+                    observed = ObservedCall(call, result, self._step, text)
+                    text = ""
+                    for i, name, fold in folds:
+                        states[i], counts[name] = fold(states[i], observed)
+            for i, name, close in self._closes:
+                states[i], counts[name] = close(states[i], response)
+        return len(results) - results.count(None)
+
+    def after(self, response: Response) -> dict[str, int | None]:
+        """The counts as they would be after a step of this response. The states do not change.
+
+        Args:
+            response: The response. The results of its calls are not known, so detectors that need them count None.
+        """
+        states, _, counts = self._folded(response, response.tool_calls)
+        after = counts[-1] if counts else {}
+        for i, name, close in self._closes:
+            after[name] = close(states[i], response)[1]
+        return after
+
+    def ahead(self, response: Response, calls: Sequence[ToolCall]) -> list[dict[str, int | None]]:
+        """The counts as they would be after each of some calls, if they were executed now. The states do not change.
+
+        The results are not known yet, so detectors that need them count None. Detectors of whole steps judge a call by
+        all calls of the same tool in the response.
+
+        Args:
+            response: The response that makes the calls.
+            calls: The calls, in order.
+        """
+        _, observed, counts = self._folded(response, calls)
+        for i, name, close in self._of_steps:
+            for this, after in zip(observed, counts, strict=True):
+                state = self._states[i]
+                for other in observed:
+                    if other.name == this.name:
+                        state, _ = self._folds[i][2](state, other)
+                after[name] = close(state, response)[1]
+        return counts
+
+    def _folded(
+        self, response: Response, calls: Sequence[ToolCall]
+    ) -> tuple[list[Any], list[ObservedCall], list[dict[str, int | None]]]:
+        """The states after some calls whose results are not known, the calls, and the counts after each of them."""
+        states, text = list(self._states), response.text
+        observed: list[ObservedCall] = []
+        counts: list[dict[str, int | None]] = []
+        for call in calls:
+            observed.append(ObservedCall(call, ToolResult(call.id, "", is_error=None), self._step + 1, text))
+            text = ""
+            after: dict[str, int | None] = {}
+            for i, name, fold in self._folds:
+                states[i], after[name] = fold(states[i], observed[-1])
+            counts.append(after)
+        return states, observed, counts

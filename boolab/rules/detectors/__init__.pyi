@@ -1,0 +1,33 @@
+# The public names of `bl.detectors`. See boolab/core/lazy_names.py.
+
+from boolab.rules.call_identity import ObservedCall as ObservedCall
+from boolab.rules.catalog import alternating_actions as alternating_actions
+from boolab.rules.catalog import cycle as cycle
+from boolab.rules.catalog import cycle_detections as cycle_detections
+from boolab.rules.catalog import failing_actions as failing_actions
+from boolab.rules.catalog import finish_streak as finish_streak
+from boolab.rules.catalog import idle_streak as idle_streak
+from boolab.rules.catalog import repeated_text as repeated_text
+from boolab.rules.catalog import repeating_actions as repeating_actions
+from boolab.rules.catalog import round_streak as round_streak
+from boolab.rules.catalog import same_error as same_error
+from boolab.rules.catalog import step_repeats as step_repeats
+from boolab.rules.catalog import stop_when as stop_when
+from boolab.rules.catalog import text_contains as text_contains
+from boolab.rules.catalog import tool_window as tool_window
+from boolab.rules.detector import Detector as Detector
+from boolab.rules.detectors.cycles import Cycle as Cycle
+from boolab.rules.detectors.openhands import ActionStreak as ActionStreak
+from boolab.rules.detectors.streaks import ErrorStreak as ErrorStreak
+from boolab.rules.detectors.streaks import FinishStreak as FinishStreak
+from boolab.rules.detectors.streaks import IdleStreak as IdleStreak
+from boolab.rules.detectors.streaks import RepeatStreak as RepeatStreak
+from boolab.rules.detectors.streaks import RoundStreak as RoundStreak
+from boolab.rules.detectors.streaks import SameError as SameError
+from boolab.rules.detectors.streaks import TimeoutStreak as TimeoutStreak
+from boolab.rules.detectors.streaks import ToolErrors as ToolErrors
+from boolab.rules.detectors.text import RepeatedText as RepeatedText
+from boolab.rules.detectors.text import TextContains as TextContains
+from boolab.rules.detectors.windows import StepRepeats as StepRepeats
+from boolab.rules.detectors.windows import ToolWindow as ToolWindow
+from boolab.rules.detectors.wrappers import Detections as Detections

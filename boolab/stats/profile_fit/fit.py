@@ -1,0 +1,381 @@
+"""A profile of a simulated agent from recorded runs: each figure with its interval, and how well the whole fits.
+
+`boolab.stats.profile_fit.step_kinds` classifies the steps of a record, the hazard of finishing is in
+`boolab.stats.profile_fit.hazards`, and what the fitted profile does by playing it (`boolab.stats.profile_fit.result`).
+What a record does not hold is left out of the profile and listed in the notes; where the profile needs a number
+nevertheless, it is listed in its `assumptions`: unknown is not zero.
+
+Source: shares of what followed are the maximum-likelihood figures of a Markov chain (Anderson and Goodman, Annals of
+Mathematical Statistics 28 (1957) 89-110).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from boolab.core.text import count
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from boolab.frames.runs import Runs, as_runs
+from boolab.models.simulated.profile import Profile
+from boolab.stats.estimates import mean
+from boolab.stats.intervals import check_confidence
+from boolab.stats.profile_fit.hazards import Chances, hazards, pieces
+from boolab.stats.profile_fit.parameters import ENOUGH, Figures
+from boolab.stats.profile_fit.result import Fit, fit_of
+from boolab.stats.profile_fit.step_kinds import Made, Move, Turn, closing_tool, turns
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_ENDED: Final = frozenset({"finished", "synthesis"})
+_UNTOLD: Final = frozenset({"paused", "aborted", "error"})
+_AFTER: Final = ("retry", "vary", "switch", "give_up")
+
+
+def fit_profile(
+    runs: Runs,
+    *,
+    name: str = "fitted",
+    source: str = "",
+    difficulties: Mapping[str, str] | None = None,
+    hazard_from: Sequence[int] | None = None,
+    finish_tool: str | None = None,
+    confidence: float = 0.95,
+    simulated: int = 1000,
+) -> Fit:
+    """Estimate the profile of an agent from runs of it.
+
+    A simulated run is one turn, so each turn of a session counts as one. Turns that a limit cut count as far as they
+    were seen. Intervals take tasks for what repeats where there are several, else runs, else turns.
+
+    Args:
+        runs: Runs of one agent: recorded, imported or simulated.
+        name: The name of the profile.
+        source: Where the runs come from, for the profile's `sources`.
+        difficulties: The difficulty of each task, by its text, where it is known.
+        hazard_from: The steps from which the hazard is another one, the first being 1. By default the division that
+            Schwarz' criterion prefers; the intervals then are those that hold if it is the right one.
+        finish_tool: The tool whose call ends a run. By default the one by whose call most of the finished runs do end,
+            if there is one: where a text follows the call, it cannot be recognised.
+        confidence: Of the intervals.
+        simulated: How many runs of the fitted profile the record is compared with.
+
+    Returns:
+        The profile, the intervals of its figures, and how well it fits.
+
+    Raises:
+        SettingError: if no run holds a step with a call, or an argument is not accepted.
+
+    Example:
+        >>> import boolab as bl
+        >>> profile = bl.models.Profile.of({"tools": {"look": {"error_rate": 0.2}}, "finish": {"hazard": 0.25}})
+        >>> model = bl.SimulatedModel(profile)
+        >>> runs = [bl.run_sync(None, f"Task {i}", model=model, seed=i) for i in range(200)]
+        >>> fit = bl.fit_profile(runs, simulated=100)
+        >>> fit.estimate("finish.hazard.0.probability").low < 0.25 < fit.estimate("finish.hazard.0.probability").high
+        True
+    """
+    check_confidence(confidence)
+    if hazard_from is not None and ([*hazard_from][:1] != [1] or any(a >= b for a, b in pairwise(hazard_from))):
+        msg = f"hazard_from={hazard_from!r}: expected steps that begin with 1 and ascend"
+        raise SettingError(msg)
+    listed = as_runs(runs)
+    seen = _Seen(listed, difficulties or {}, finish_tool)
+    if not seen.tools:
+        msg = f"{count(len(listed), 'run')}, and none holds a step with a call: there is nothing to fit a profile to"
+        raise SettingError(msg)
+    figures = Figures(confidence)
+    _tell_quality(seen, figures)
+    _chain(seen, figures)
+    _finish(seen, figures, hazard_from)
+    _loops(seen, figures)
+    _after_errors(seen, figures)
+    _revisits(seen, figures)
+    _sizes(seen, figures)
+    _times(seen, figures)
+    _tokens(seen, figures)
+    _success(seen, figures)
+    _difficulties(seen, figures)
+    origin = source or f"fitted to {count(len(listed), 'run')}"
+    sources = {place: f"{origin}: {basis}" for place, basis in figures.basis.items()}
+    profile = Profile.of({"name": name, "sources": sources, "assumptions": figures.assumed, **figures.profile})
+    return fit_of(profile, figures, seen.turns, seen.finish_tool, simulated)
+
+
+class _Seen:
+    """What was seen of an agent; everything comes with its cluster."""
+
+    def __init__(self, runs: Sequence[Run], difficulties: Mapping[str, str], finish_tool: str | None) -> None:
+        self.finish_tool = finish_tool or closing_tool(runs)
+        self.turns = turns(runs, self.finish_tool)
+        self.difficulties = difficulties
+        self.by_turn = [*zip(_clusters(self.turns), self.turns, strict=True)]
+        self.moves = [(code, move) for code, turn in self.by_turn for move in turn.moves]
+        self.calls = [(code, move, made) for code, move in self.moves for made in move.calls]
+        self.new = [(code, made) for code, move, made in self.calls if _is_new(move, made)]
+        self.own = [(code, move) for code, move in self.moves if move.kind != "loop"]
+        self.tools = sorted({_named(made.tool) for _, _, made in self.calls})
+
+
+def _clusters(listed: Sequence[Turn]) -> list[int]:
+    """What repeats: tasks, where there are several; else runs; else turns."""
+    by_task = [turn.run.task or turn.run.run_id for turn in listed]
+    by_run = [turn.run.run_id for turn in listed]
+    by_turn = [str(place) for place in range(len(listed))]
+    labels = next((some for some in (by_task, by_run) if len(set(some)) > 1), by_turn)
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return [codes[label] for label in labels]
+
+
+def _is_new(move: Move, made: Made) -> bool:
+    """Whether a call repeats no other."""
+    return move.kind not in ("loop", "retry") and not made.again
+
+
+def _named(tool: str) -> str:
+    """A tool's name as profiles have it."""
+    return _NOT_IN_NAMES.sub("_", tool)[:64] or "_"
+
+
+# --- One part of the profile each -------------------------------------------------------------------------------------
+
+
+def _chain(seen: _Seen, figures: Figures) -> None:
+    """Which tool follows which, and how many calls a step has."""
+    follows: list[tuple[int, str, str]] = []
+    starts: list[tuple[int, str]] = []
+    sizes: list[tuple[int, str, int]] = []
+    for code, move in seen.moves:
+        if not move.calls or move.kind not in ("go_on", "vary", "switch"):
+            continue
+        names = [_named(made.tool) for made in move.calls]
+        if move.kind == "go_on" and move.last_tool is None:
+            starts.append((code, names[0]))
+        elif move.kind == "go_on" and move.last_tool is not None:
+            follows.append((code, _named(move.last_tool), names[0]))
+        follows += [(code, one, two) for one, two in pairwise(names)]
+        sizes.append((code, names[0], len(names)))
+    figures.shares(("start",), starts)
+    figures.shares(("calls",), [(code, size) for code, _, size in sizes])
+    several = any(size > 1 for _, _, size in sizes)
+    for tool in seen.tools:
+        figures.put(("tools", tool), {})
+        figures.shares(("tools", tool, "next"), [(code, after) for code, before, after in follows if before == tool])
+        own = [(code, size) for code, first, size in sizes if first == tool]
+        if several and len(own) >= ENOUGH:
+            figures.shares(("tools", tool, "calls"), own)
+    figures.basis["tools"] = f"{count(len(seen.calls), 'call')} in {count(len(seen.moves), 'step')}"
+
+
+def _finish(seen: _Seen, figures: Figures, starts: Sequence[int] | None) -> None:
+    """The hazard by step, and by what it is multiplied after which tool and for which difficulty."""
+    exposed = [
+        (code, move, turn) for code, turn in seen.by_turn for move in turn.moves if move.kind in ("go_on", "finish")
+    ]
+    chances = Chances(
+        np.array([move.step for _, move, _ in exposed], dtype=np.int64),
+        np.array([move.kind == "finish" for _, move, _ in exposed], dtype=bool),
+        np.array([code for code, _, _ in exposed], dtype=np.int64),
+    )
+    # Places as tuples cannot clash, whatever tools and difficulties are called.
+    last = [move.last_tool for _, move, _ in exposed]
+    tools = [None if tool is None else ("tools", _named(tool), "finish_factor") for tool in last]
+    names = [seen.difficulties.get(turn.run.task) for _, _, turn in exposed]
+    tasks = [None if name is None else ("difficulties", name, "hazard_factor") for name in names]
+    begins = [*(pieces(chances.steps, chances.finished) if starts is None else starts)]
+    found = hazards(chances, begins, [tools, tasks], figures.confidence)
+    known = [(start, level) for start, level in zip(found.starts, found.levels, strict=True) if level.n]
+    levels = [{"from_step": start, "probability": min(level.value, 1.0)} for start, level in known]
+    figures.put(("finish", "hazard"), levels)
+    figures.rows |= {f"finish.hazard.{place}.probability": level for place, (_, level) in enumerate(known)}
+    for place, factor in found.factors.items():
+        figures.estimate(place, factor)
+    if seen.finish_tool is not None:
+        figures.put(("finish", "tool"), _named(seen.finish_tool))
+    ended = int(chances.finished.sum())
+    figures.basis["finish.hazard"] = f"{count(ended, 'end')} in {count(len(exposed), 'step')} that might have been one"
+    if not ended:
+        figures.notes.append("No turn ended by itself: the hazard is 0, and only limits end runs of the profile.")
+
+
+def _loops(seen: _Seen, figures: Figures) -> None:
+    """How often loops begin, of which period, and how often they are gone through once more."""
+    may = [(code, move.kind == "loop") for code, move in seen.moves if move.may_loop]
+    listed = [(code, loop) for code, turn in seen.by_turn for loop in turn.loops]
+    figures.basis["loop"] = f"{count(len(listed), 'loop')}; {count(len(may), 'step')} at which one might have begun"
+    if figures.probability(("loop", "rate"), may).value:
+        figures.shares(("loop", "period"), [(code, loop.period) for code, loop in listed if loop.exact])
+        ends = [(code, True) for code, loop in listed for _ in range(loop.again)]
+        figures.probability(
+            ("loop", "again"), ends + [(code, False) for code, loop in listed for _ in range(loop.left)]
+        )
+
+
+def _after_errors(seen: _Seen, figures: Figures) -> None:
+    """How often calls fail, and what follows."""
+    known = [(code, _named(made.tool), made.failed) for code, made in seen.new if made.failed is not None]
+    if not known:
+        figures.absent("after_error", "The record does not show which calls failed: no call of the profile fails.")
+        return
+    for tool in seen.tools:
+        figures.probability(
+            ("tools", tool, "error_rate"), [(code, failed) for code, name, failed in known if name == tool]
+        )
+    unknown = [tool for tool in seen.tools if f"tools.{tool}.error_rate" not in figures.rows]
+    for tool in unknown:
+        figures.absent(f"tools.{tool}.error_rate", f"The record never shows whether a call of {tool} failed.")
+    followed = [(code, move.kind) for code, move in seen.own if move.failed_before]
+    figures.basis["after_error"] = f"{count(len(followed), 'step')} after a failed call"
+    if followed:
+        figures.put(("after_error",), dict.fromkeys(_AFTER, 0.0))
+        figures.shares(("after_error",), followed)
+        retried = [(code, made.failed) for code, move, made in seen.calls if move.kind == "retry"]
+        figures.probability(
+            ("after_error", "fails_again"), [(code, failed) for code, failed in retried if failed is not None]
+        )
+    else:
+        figures.absent("after_error", "No step follows a failed call: what the profile does then was not seen.")
+
+
+def _revisits(seen: _Seen, figures: Figures) -> None:
+    """How often calls are made again that are no loop, and whether they give the same again."""
+    might = [(code, made.again) for code, _, made in seen.calls if made.open]
+    figures.basis["revisit"] = f"{count(len(might), 'call')} that might have been one"
+    if figures.probability(("revisit", "rate"), might).value:
+        gave = [(code, made.same_result) for code, _, made in seen.calls if made.same_result is not None]
+        figures.probability(("revisit", "same_result"), [(code, bool(same)) for code, same in gave])
+
+
+def _sizes(seen: _Seen, figures: Figures) -> None:
+    """How long texts are: of each tool with enough calls its own, of others those of all tools together."""
+    parts: dict[str, Callable[[Made], int | None]] = {
+        "argument_chars": lambda made: made.argument_chars,
+        "result_chars": lambda made: None if made.failed else made.result_chars,
+        "error_chars": lambda made: made.result_chars if made.failed else None,
+        "latency_ms": lambda made: made.latency_ms,
+    }
+    for figure, get in parts.items():
+        values = [(code, _named(made.tool), get(made)) for code, made in seen.new]
+        known = [(code, tool, value) for code, tool, value in values if value is not None]
+        pooled, _ = figures.distribution((code, value) for code, _, value in known)
+        for tool in seen.tools:
+            own = [(code, value) for code, name, value in known if name == tool]
+            if len(own) >= ENOUGH:
+                figures.amount(("tools", tool, figure), own)
+            elif pooled is not None:
+                figures.put(("tools", tool, figure), pooled)
+    figures.amount(("text_chars",), [(code, _text_chars(move)) for code, move in seen.own if move.calls])
+    last = [(code, _text_chars(move)) for code, move in seen.own if move.kind in ("finish", "give_up")]
+    figures.amount(("finish", "text_chars"), last)
+
+
+def _text_chars(move: Move) -> int:
+    return len(move.source.response.text)
+
+
+def _times(seen: _Seen, figures: Figures) -> None:
+    """How long the model takes; what tools take stands with their sizes."""
+    took = [(code, move.source.model_ms) for code, move in seen.own]
+    figures.amount(("latency", "first_token_ms"), [(code, move.source.response.ttft_ms) for code, move in seen.own])
+    if figures.amount(("latency", "response_ms"), took):
+        figures.basis["latency"] = count(sum(value is not None for _, value in took), "response")
+    else:
+        figures.absent("latency", "The record gives no times of the model: the profile's responses take none.")
+    if all(made.latency_ms is None for _, made in seen.new):
+        figures.notes.append("The record gives no times of tools: the profile's tools take none.")
+
+
+def _tokens(seen: _Seen, figures: Figures) -> None:
+    """What requests and responses consume."""
+    usages = [(code, move.step, move.source.response.usage) for code, move in seen.own]
+    written = [(code, usage.output_tokens) for code, _, usage in usages if usage.output_tokens is not None]
+    sent = [(code, usage.input_tokens) for code, step, usage in usages if step == 1 and usage.input_tokens is not None]
+    if not written or not sent:
+        figures.notes.append("The record gives no tokens: those of the profile are unknown too.")
+        return
+    if any(usage.cost is not None for _, _, usage in usages):
+        figures.notes.append("Costs are on record, but prices are not fitted: the profile's costs are unknown.")
+    figures.amount(("tokens", "output"), written)
+    figures.amount(("tokens", "prompt"), sent)
+    growth: list[tuple[int, int]] = []
+    cached: list[tuple[int, float]] = []
+    for code, turn in seen.by_turn:
+        for old, new in pairwise(turn.moves):
+            was, now = old.source.response.usage, new.source.response.usage
+            if was.input_tokens is None or now.input_tokens is None or was.output_tokens is None:
+                continue
+            if old.kind != "loop":
+                growth.append((code, now.input_tokens - was.input_tokens - was.output_tokens))
+            if now.cached_tokens is not None and was.input_tokens:
+                cached.append((code, min(now.cached_tokens / was.input_tokens, 1.0)))
+    figures.amount(("tokens", "growth"), [(code, added) for code, added in growth if added >= 0])
+    shrunk = sum(added < 0 for _, added in growth)
+    if shrunk:
+        figures.notes.append(f"{count(shrunk, 'request')} had fewer tokens than went before: left out of the growth.")
+    hits = mean([part for _, part in cached], [code for code, _ in cached], figures.confidence)
+    figures.estimate(("tokens", "cached_share"), hits)
+    figures.basis["tokens"] = count(len(written), "response")
+
+
+def _success(seen: _Seen, figures: Figures) -> None:
+    """How often runs are successes, by how they ended, and by difficulty."""
+    single = Counter(turn.run.run_id for turn in seen.turns)
+    labelled = [
+        (code, turn.run)
+        for code, turn in seen.by_turn
+        if turn.run.success is not None and single[turn.run.run_id] == 1 and turn.run.stop.reason not in _UNTOLD
+    ]
+    if not labelled:
+        figures.notes.append("No run of a single turn has a success label: so success is unknown for the profile too.")
+        return
+    ended = [(code, bool(run.success), run.task) for code, run in labelled if run.stop.reason in _ENDED]
+    cut = [(code, bool(run.success), run.task) for code, run in labelled if run.stop.reason not in _ENDED]
+    names = sorted({seen.difficulties[run.task] for _, run in labelled if run.task in seen.difficulties})
+    if ended:  # a profile has no chance of those that were cut alone
+        for figure, those in (("finished", ended), ("cut", cut)):
+            figures.probability(("success", figure), [(code, won) for code, won, _ in those])
+        figures.basis["success"] = f"{count(len(labelled), 'run')} with a label"
+    for name in names:
+        for figure, those in (("finished", ended), ("cut", cut)):
+            own = [(code, won) for code, won, task in those if seen.difficulties.get(task) == name]
+            figures.probability(("difficulties", name, figure), own)
+
+
+def _difficulties(seen: _Seen, figures: Figures) -> None:
+    """How common each difficulty is, and that of every task."""
+    tasks = {
+        turn.run.task: seen.difficulties[turn.run.task] for turn in seen.turns if turn.run.task in seen.difficulties
+    }
+    if tasks:
+        figures.shares(("difficulties",), [*enumerate(tasks.values())], ("share",))
+        figures.put(("tasks",), tasks)
+        figures.basis["difficulties"] = f"{count(len(tasks), 'task')} whose difficulty was given"
+
+
+def _tell_quality(seen: _Seen, figures: Figures) -> None:
+    """What the record lacks, or was not used."""
+    cut = sum(not turn.finished for turn in seen.turns)
+    steps = sum(len(run.steps) for run in {id(turn.run): turn.run for turn in seen.turns}.values())
+    hidden = sum(made.argument_chars is None for _, _, made in seen.calls)
+    by_call = sum(turn.finished and bool(turn.moves[-1].source.response.tool_calls) for turn in seen.turns)
+    unsure = sum(move.kind == "retry" and not _is_told(move) for _, move in seen.moves)
+    for number, thing, what in (
+        (cut, "turn", "cut: they count as far as they were seen"),
+        (steps - len(seen.moves), "step", "left out: broken, asked for by a limit, or after a turn had ended"),
+        (hidden, "call", "without arguments: whether they repeat others is not known"),
+        (0 if seen.finish_tool else by_call, "turn", "ended with a call, which stands for the end and not for a call"),
+        (unsure, "repeat", "of a failed call taken for retries: without text or tokens they might be loops"),
+    ):
+        if number:
+            figures.notes.append(f"{count(number, thing)} {what}.")
+
+
+def _is_told(move: Move) -> bool:
+    """Whether the record holds enough of a response to distinguish a retry from a loop."""
+    response = move.source.response
+    return bool(response.text) or response.usage.output_tokens is not None

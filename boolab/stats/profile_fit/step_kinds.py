@@ -1,0 +1,294 @@
+"""What an agent did in each step of a record, in the classes of a `Profile`: loops, retries, revisits, the rest.
+
+A record holds calls, not intentions. The rules that classify them, which are those of
+`boolab.models.simulated.profile` read backwards:
+
+- A *loop* is a pass over the latest `period` steps, made again call by call, in order and in full. The shortest period
+  that fits is taken. Of a pass that the end of a record cuts short it is not known whether it was one; only where a
+  whole pass went before does it count as the next. Two revisits in a row that happen to keep the order look like a
+  loop.
+- A *retry* is a failed call, alone, made again in the next step. A loop of one step over a failed call looks just like
+  it. Loops repeat the response and retries are new ones: so it counts as a loop if text and output tokens are the same
+  too, and as a retry if they differ, or the record gives neither.
+- A *revisit* is any other call that was made before, except by the call just before it.
+
+Which calls failed is known only where the record shows it. Elsewhere no step counts as one after a failure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
+from boolab.frames.runs import turns_of
+from boolab.rules.call_identity import call_key
+
+Key: TypeAlias = tuple[str, ...]
+
+MAX_PERIOD = 10
+"""Steps: of longer loops a record holds a whole pass too rarely."""
+
+Kind: TypeAlias = Literal["go_on", "finish", "give_up", "retry", "vary", "switch", "loop"]
+"""What a step was: `vary`, `switch`, `retry` and `give_up` follow a failure, `go_on` and `finish` do not."""
+
+
+class Made(NamedTuple):
+    """One call of a step.
+
+    `open`: it might have been a revisit; `again`: it was one; `same_result`: whether it returned what the earlier call
+    returned. `failed` and `latency_ms` are None where the record does not have them.
+    """
+
+    tool: str
+    argument_chars: int | None
+    failed: bool | None
+    result_chars: int | None
+    latency_ms: int | None
+    open: bool
+    again: bool
+    same_result: bool | None
+
+
+class Move(NamedTuple):
+    """One step of a turn. `step` counts from 1; `last_tool` was called last before it, None in the first step.
+
+    `failed_before`: whether a call of the step before failed, None where that is not known. `may_loop`:
+    that a loop might have begun here and would have been recognised.
+    """
+
+    step: int
+    kind: Kind
+    last_tool: str | None
+    failed_before: bool | None
+    may_loop: bool
+    calls: tuple[Made, ...]
+    source: Step
+
+
+class Loop(NamedTuple):
+    """One loop: the step that it began with, its period, how long it lasted (steps), and what was seen of its end.
+
+    After `again` of its passes it went on, after `left` (0 or 1) it did not. `exact`: no limit hid a longer
+    period, and that it is no retry for certain.
+    """
+
+    step: int
+    period: int
+    length: int
+    again: int
+    left: int
+    exact: bool
+
+
+class Turn(NamedTuple):
+    """One turn of a run: its moves in order, its loops, and whether it ended by itself."""
+
+    run: Run
+    number: int
+    moves: tuple[Move, ...]
+    loops: tuple[Loop, ...]
+    finished: bool
+
+
+class _Kept(NamedTuple):
+    """The steps of a turn that were the agent's own idea, with what their calls are compared by."""
+
+    run: Run
+    number: int
+    steps: list[Step]
+    keys: list[tuple[Key | None, ...]]
+    failed: list[bool | None]
+    finished: bool
+
+
+def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
+    """The turns of runs, step by step.
+
+    A turn ends with the first step that calls nothing: what follows in it was no longer the agent's own idea. Where a
+    limit cut a turn, a last answer in text is left out, because the limit asked for it; so are broken responses, and
+    whatever follows them.
+
+    Args:
+        runs: The runs.
+        finish_tool: The tool whose call ends a run, if there is one.
+
+    Returns:
+        The turns that hold a step.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> [move.kind for move in turns([run])[0].moves]
+        ['finish']
+    """
+    kept = [turn for run in runs for turn in _kept_of(run, finish_tool)]
+    loops = [list(_loops(turn)) for turn in kept]
+    longest = max((loop.period for listed in loops for loop in listed), default=1)
+    return [_told_apart(turn, listed, longest) for turn, listed in zip(kept, loops, strict=True)]
+
+
+def closing_tool(runs: Sequence[Run]) -> str | None:
+    """The tool whose call ends runs; None if there is none.
+
+    It is one by whose call most of the finished runs end, without a text after it, and which is seldom called else:
+    at least half of its calls end a run.
+
+    Args:
+        runs: The runs.
+
+    Example:
+        >>> closing_tool([]) is None
+        True
+    """
+    finished = [run.steps[-1].response.tool_calls for run in runs if run.stop.reason == "finished" and run.steps]
+    ends = Counter(calls[-1].name for calls in finished if calls)
+    calls = Counter(call.name for run in runs for step in run.steps for call in step.response.tool_calls)
+    most = [name for name, n in ends.items() if 2 * n > len(finished) and 2 * n >= calls[name]]
+    return most[0] if most else None
+
+
+def _kept_of(run: Run, finish_tool: str | None) -> Iterator[_Kept]:
+    listed = list(turns_of(run))
+    for number, steps in listed:
+        last = number == listed[-1][0]
+        own, finished = _own(steps, finish_tool, cut=last and run.censored, last=last)
+        if own:
+            keys = [tuple(call_key(call) for call in step.response.tool_calls) for step in own]
+            if finished:
+                keys[-1] = ()
+            yield _Kept(run, number, own, keys, [_failed(step) for step in own], finished)
+
+
+def _own(steps: Sequence[Step], finish_tool: str | None, *, cut: bool, last: bool) -> tuple[list[Step], bool]:
+    """The steps that were the agent's own idea, and whether the last of them ended the turn."""
+    own: list[Step] = []
+    for step in steps:
+        calls = step.response.tool_calls
+        if step.error or (cut and not calls and step is steps[-1]):
+            return own, False
+        own.append(step)
+        if not calls or any(call.name == finish_tool for call in calls):
+            return own, True
+    return own, last and not cut
+
+
+def _failed(step: Step) -> bool | None:
+    """Whether a call of a step failed; None where the record does not have it."""
+    failed = [result.is_error for result in step.results if result is not None]
+    return True if True in failed else None if None in failed else False
+
+
+def _loops(turn: _Kept) -> Iterator[Loop]:
+    keys, place, after = turn.keys, 1, 0
+    while place < len(keys):
+        period = _period(turn, place) if place != after else 0
+        if not period:
+            place += 1
+            continue
+        cycle, end = keys[place - period : place], place + period
+        while keys[end : end + period] == cycle:
+            end += period
+        rest = len(keys) - end
+        cut_short = 0 < rest < period and not turn.finished and keys[end:] == cycle[:rest]
+        exact = not (turn.failed[place - 1] and period == 1)
+        more = (end - place) // period - 1 + cut_short
+        yield Loop(place + 1, period, end - place + rest * cut_short, more, int(rest > 0 and not cut_short), exact)
+        place = after = end + rest * cut_short
+
+
+def _period(turn: _Kept, place: int) -> int:
+    """Of how many steps the loop is that begins at a place; 0 if none does."""
+    keys = turn.keys
+    for period in range(1, min(MAX_PERIOD, place) + 1):
+        cycle = keys[place - period : place]
+        if keys[place : place + period] != cycle or not all(calls and None not in calls for calls in cycle):
+            continue
+        if period == 1 and _is_retry(turn, place):
+            return 0
+        if not any(cycle == cycle[:part] * (period // part) for part in range(1, period) if period % part == 0):
+            return period
+    return 0
+
+
+def _is_retry(turn: _Kept, place: int) -> bool:
+    """Whether a step that is the same as the one before it is a retry, not a loop."""
+    return turn.failed[place - 1] is True and len(turn.keys[place]) == 1 and not _repeats(turn.steps, place)
+
+
+def _repeats(steps: Sequence[Step], place: int) -> bool:
+    """Whether a response is that of the step before, as far as the record has more of it than its calls."""
+    new, old = steps[place].response, steps[place - 1].response
+    known = bool(new.text) or new.usage.output_tokens is not None
+    return known and (new.text, new.usage.output_tokens) == (old.text, old.usage.output_tokens)
+
+
+def _told_apart(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
+    begins = {loop.step - 1 for loop in loops}
+    inside = {place for loop in loops for place in range(loop.step - 1, loop.step - 1 + loop.length)}
+    after = {loop.step - 1 + loop.length for loop in loops}
+    moves: list[Move] = []
+    memory = _Memory()
+    last_tool: str | None = None
+    for place, step in enumerate(turn.steps):
+        calls = () if turn.finished and step is turn.steps[-1] else step.response.tool_calls
+        before = turn.failed[place - 1] if place else False
+        kind = "loop" if place in inside else _kind(turn, place)
+        known = not before and (turn.finished or place + longest <= len(turn.steps))
+        may_loop = known and place > 0 and place not in after and (place not in inside or place in begins)
+        made = tuple(memory.made(*pair, kind) for pair in zip(calls, step.results, strict=False))
+        moves.append(Move(place + 1, kind, last_tool, before, may_loop, made, step))
+        last_tool = calls[-1].name if calls else last_tool
+    known_loops = [
+        loop._replace(exact=loop.exact and moves[loop.step - 1].may_loop and loop.step > longest) for loop in loops
+    ]
+    return Turn(turn.run, turn.number, tuple(moves), tuple(known_loops), turn.finished)
+
+
+def _kind(turn: _Kept, place: int) -> Kind:
+    """What a step is that is part of no loop."""
+    ends = turn.finished and place == len(turn.steps) - 1
+    if not (place and turn.failed[place - 1]):
+        return "finish" if ends else "go_on"
+    if ends:
+        return "give_up"
+    before = turn.steps[place - 1]
+    pairs = zip(before.response.tool_calls, turn.keys[place - 1], before.results, strict=True)
+    failed, key = [(call, key) for call, key, result in pairs if result is not None and result.is_error][-1]
+    if key is not None and turn.keys[place] == (key,):
+        return "retry"
+    return "vary" if turn.steps[place].response.tool_calls[0].name == failed.name else "switch"
+
+
+class _Memory:
+    """The calls of a turn so far, to find which were made before."""
+
+    def __init__(self) -> None:
+        self._results: dict[Key, list[ToolResult | None]] = {}
+        self._keys: list[Key | None] = []
+        self._tools: list[str] = []
+
+    def made(self, call: ToolCall, result: ToolResult | None, kind: Kind) -> Made:
+        """What there is to know of the next call."""
+        key = call_key(call)
+        classified = kind in ("loop", "retry")
+        is_open = not classified and key is not None and call.name in self._tools[:-1]
+        just_before = bool(self._keys) and key == self._keys[-1]
+        again = is_open and not just_before and key in self._results
+        earlier = [] if key is None else self._results.setdefault(key, [])
+        gave = [one.content for one in earlier if one is not None]
+        same = result.content in gave if again and result is not None and gave else None
+        earlier.append(result)
+        self._keys.append(key)
+        self._tools.append(call.name)
+        return Made(
+            call.name,
+            None if call.arguments == REDACTED else len(call.arguments),
+            None if result is None else result.is_error,
+            None if result is None else len(result.content),
+            None if result is None else result.duration_ms,
+            is_open,
+            again,
+            same,
+        )

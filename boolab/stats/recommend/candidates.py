@@ -1,0 +1,328 @@
+"""Which setting is chosen on runs: paths of settings, tested as in `fixed_sequence`, and what they save.
+
+There is a path for each limit by itself, and one that tightens cap, doom loop and tool budget together. Of all settings
+that are accepted, the answer is the one that saves most on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.types import MICRO, Identities
+from boolab.counterfactuals.aggregate import SPENT, aggregate_of
+from boolab.counterfactuals.first_crossing import Places
+from boolab.counterfactuals.grid import Grid, GridAxis, Settings, settings_of
+from boolab.counterfactuals.outcomes import grid_stops, outcome_columns
+from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
+from boolab.harness.policy import Policy
+from boolab.stats.intervals import Labels
+from boolab.stats.recommend.family_units import is_root
+from boolab.stats.recommend.fixed_sequence import (
+    JOINT,
+    JOINT_AXES,
+    OFF,
+    Dependence,
+    PathResult,
+    accept_values,
+    missing,
+    paths_of,
+)
+
+FOLDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked.
+
+    Attributes:
+        keep: The share of successes to keep.
+        confidence: One-sided.
+        measure: What to save: steps, tool_calls, tokens or cost.
+        order: The axes. The first has half of the error.
+        grid: The values of each axis; None for all whole numbers.
+        identity: What makes two calls the same.
+        seed: Of the split into folds.
+        dependence: How runs of a task depend on each other.
+        policy: The harness whose limits are set: where it evaluates them, and its further limits beside them.
+    """
+
+    keep: float
+    confidence: float
+    measure: str
+    order: tuple[str, ...]
+    grid: Grid | None
+    identity: Identities | None
+    seed: int
+    dependence: Dependence = "auto"
+    policy: Policy | None = None
+
+    def settings(self, values: dict[str, Iterable[Any]]) -> Settings:
+        """The settings of a grid; without any axis, the one that limits nothing but what the policy limits itself."""
+        return settings_of(values or {self.order[0]: [None]}, self.policy, self.identity)
+
+    def axis(self, name: str, values: Iterable[Any]) -> GridAxis:
+        """One axis with these values."""
+        return next(axis for axis in self.settings({name: values}).axes if axis.name == name)
+
+
+class Found(NamedTuple):
+    """What was found along a path.
+
+    Attributes:
+        tests: How it was tested.
+        setting: Of the values that were accepted the one that saves most, by axis, None for off; the loosest of those
+            that save as much. None if no value was accepted.
+        lost: How many successes it loses; if no value was accepted, how many the loosest one loses.
+        saved: What it saves on record.
+    """
+
+    tests: PathResult
+    setting: dict[str, Any] | None
+    lost: int
+    saved: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen, and on what grounds.
+
+    Attributes:
+        setting: The value of each axis, None for off.
+        best: The path that it comes from; None if there is none, or nothing that was accepted saves anything.
+        paths: What was found along each path.
+        missing: How many more successes without a further loss it takes until there is a setting; 0 if there is one.
+        successes: How many there are.
+        tasks: In how many clusters.
+    """
+
+    setting: dict[str, Any]
+    best: Found | None
+    paths: tuple[Found, ...]
+    missing: int
+    successes: int
+    tasks: int
+
+    @property
+    def qualifies(self) -> bool:
+        """Whether any value was accepted: then no limit at all is an answer too."""
+        return any(found.tests.accepted for found in self.paths)
+
+
+class Candidates:
+    """The settings that may be chosen for some units: which successes each of them loses, and what it saves.
+
+    All of it is worked out once, and summed up for the units that take part.
+
+    Args:
+        units: Runs, or turns as runs.
+        clusters: R: what makes units dependent, such as their task.
+        question: What is asked.
+    """
+
+    def __init__(self, units: Ledger, clusters: Labels, question: Question) -> None:
+        self._units = units
+        self._question = question
+        self._clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
+        self._fold = self._folds()
+        self._axes = {name: self._axis(name) for name in question.order}
+        if question.policy is None:
+            self._thresholds = {name: _thresholds(axis) for name, axis in self._axes.items()}
+            # What is not known counts as lost by every limit, but not by none.
+            self._peaks = {name: np.minimum(units.peak(axis.counter), OFF - 1) for name, axis in self._axes.items()}
+            self._along = {name: self._spent(Settings((axis,), (name,))) for name, axis in self._axes.items()}
+        else:
+            self._thresholds, self._peaks, self._along = {}, {}, {}
+            for name in question.order:
+                self._ask_policy(name)
+        self._of_setting: dict[tuple[tuple[str, Any], ...], Ints] = {}
+
+    def choose(self, without: int | None = None) -> Choice:
+        """Of all settings that are shown to keep enough, the one that saves most on record.
+
+        Args:
+            without: A fold that takes no part.
+
+        Returns:
+            The choice.
+        """
+        question, fold = self._question, np.arange(FOLDS)
+        good = base_of(self._units) & (True if without is None else self._fold != without)
+        codes, tasks = pd.factorize(self._clusters[good])
+        peaks = {name: peak[good] for name, peak in self._peaks.items()}
+        paths, rungs = paths_of(self._thresholds, peaks, whole=question.grid is None, joint=question.policy is None)
+        alpha = 1 - question.confidence
+        results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
+        found = tuple(
+            (self._joint(result, rungs, fold != without) if result.path.name == JOINT
+             else self._single(result, fold != without))
+            if result.accepted
+            else Found(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
+            for result in results
+        )  # fmt: skip
+        best = max((one for one in found if one.saved > 0), key=lambda one: one.saved, default=None)
+        setting = dict.fromkeys(question.order) | ({} if best is None else best.setting or {})
+        short = missing(results, len(codes), question.keep, alpha)
+        return Choice(setting, best, found, short, len(codes), len(tasks))
+
+    def held_out(self) -> dict[str, int] | None:
+        """How settings do on units that were not used to choose them: sums over folds of whole clusters.
+
+        Returns:
+            The sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, in how many
+            folds there was one; None if there are too few clusters to split.
+        """
+        if self._clusters.max(initial=-1) + 1 < FOLDS:
+            return None
+        total: dict[str, int] = {"chosen": 0}
+        for number in range(FOLDS):
+            rest = self.choose(without=number)
+            total["chosen"] += rest.qualifies
+            out = self._units.take(np.asarray(self._fold == number))
+            for name, value in sums_of(out, rest.setting, self._question).items():
+                total[name] = total.get(name, 0) + value
+        return total
+
+    def _folds(self) -> Ints:
+        """R: in which fold each unit is."""
+        order = np.random.default_rng(self._question.seed).permutation(int(self._clusters.max(initial=-1)) + 1)
+        return np.asarray(order % FOLDS, dtype=np.int64)[self._clusters]
+
+    def _axis(self, name: str) -> GridAxis:
+        """An axis with all values that it may take."""
+        question, units = self._question, self._units
+        if question.grid is not None:
+            return question.axis(name, list(question.grid[name]))
+        least = 2 if name == "doom_loop" else 1
+        tightest = question.axis(name, [least])
+        asked = [(rule, units) for rule in tightest.rules] + [
+            (rule, units.at_response()) for rule in tightest.responses
+        ]
+        # So far beyond the tightest value the counter goes; the last value never fires.
+        beyond = [int(_known(there.peak(rule.counter)).max(initial=0)) - rule.threshold + 1 for rule, there in asked]
+        return question.axis(name, range(least, least + max(0, *beyond) + 1))
+
+    def _ask_policy(self, name: str) -> None:
+        """What the values of an axis lose and spend where the policy evaluates them, beside its further limits.
+
+        Values are numbered by their place: those from the tightest up to a unit's peak stop it.
+        """
+        asked = self._axes[name].values  # noqa: PD011 - no pandas
+        values = [value for value in asked if value is not None]
+        lost, spent = reach_of(self._units, self._question.settings({name: [*values, None]}), self._question.measure)
+        places = np.arange(1, len(values) + 1)
+        self._thresholds[name] = np.append(places, OFF) if None in asked else places
+        self._peaks[name] = np.where(lost[:, -1], OFF, lost[:, :-1].sum(axis=1)).astype(np.int64)
+        self._along[name] = np.zeros((FOLDS, spent.shape[1]), dtype=np.int64)
+        np.add.at(self._along[name], self._fold, spent)
+
+    def _single(self, result: PathResult, inside: Flags) -> Found:
+        """Along the path of one axis."""
+        name, size = result.path.name, result.path.size
+        spent = self._along[name][inside].sum(axis=0)  # the last of them is off
+        first = size - result.accepted
+        best = first + int(np.flatnonzero(spent[first:] == spent[first:].min())[-1])  # the loosest that saves as much
+        off = best == len(spent) - 1
+        value = None if off else self._axes[name].values[best]  # noqa: PD011 - no pandas
+        lost = 0 if off else int(result.path.lost()[size - 1 - best])
+        return Found(result, {name: value}, lost, int(spent[-1] - spent[best]))
+
+    def _joint(self, result: PathResult, rungs: Ints, inside: Flags) -> Found:
+        """Along the joint path: its tightest accepted rung, without the limits that add nothing to it."""
+        rung = zip(JOINT_AXES, rungs[result.accepted - 1].tolist(), strict=True)
+        setting = {name: value for name, value in rung if value < OFF}
+        spent = self._spent_under(setting, inside)
+        for name in reversed(list(setting)):
+            fewer = {other: value for other, value in setting.items() if other != name}
+            if self._spent_under(fewer, inside) == spent:
+                setting = fewer
+        good = base_of(self._units) & inside[self._fold]
+        lost = [self._peaks[name][good] >= value for name, value in setting.items()]
+        return Found(result, setting, int(np.any(lost, axis=0).sum()), self._spent_under({}, inside) - spent)
+
+    def _spent_under(self, setting: dict[str, Any], inside: Flags) -> int:
+        """What is spent under a setting."""
+        if not setting:
+            return int(next(iter(self._along.values()))[inside, -1].sum())
+        key = tuple(setting.items())
+        if key not in self._of_setting:
+            wanted = self._question.settings({name: [value] for name, value in key})
+            self._of_setting[key] = self._spent(wanted).reshape(FOLDS, -1)[:, 0]
+        return int(self._of_setting[key][inside].sum())
+
+    def _spent(self, wanted: Settings) -> Ints:
+        """What is spent under each setting, by fold."""
+        measure = self._question.measure
+        spent: Ints = aggregate_of(self._units, wanted, groups=self._fold, n_groups=FOLDS, only=[measure])[measure]
+        return spent
+
+
+def base_of(units: Ledger) -> Flags:
+    """R: which units are successes: what a setting keeps or loses."""
+    return np.asarray(units.success == 1)
+
+
+def reach_of(units: Ledger, wanted: Settings, measure: str) -> tuple[Flags, Ints]:
+    """R x settings each: whether a setting stops a unit, and what the unit spends; 0 where that is not known."""
+    columns = _rows_of(units, wanted)
+    lost = np.asarray(columns["outcome"] != "unchanged", dtype=bool)
+    return lost.reshape(units.n_runs, -1), _amount(columns, measure).reshape(units.n_runs, -1)
+
+
+def _rows_of(units: Ledger, wanted: Settings) -> dict[str, Any]:
+    """The columns of a row for each unit and setting."""
+    places, each = Places(units), spanned(units)
+    stops = grid_stops(units, wanted, places)
+    return outcome_columns(units, places, stops, stops if each is units else grid_stops(each, wanted, Places(each)))
+
+
+def _amount(columns: dict[str, Any], name: str) -> Ints:
+    """A column of what is spent or saved, in whole units; 0 where it is not known."""
+    column = columns[f"{name}_usd" if name.endswith("cost") else name]
+    values = np.asarray(column.to_numpy(np.float64, na_value=0)) * (MICRO if name.endswith("cost") else 1)
+    amounts: Ints = np.rint(values).astype(np.int64)
+    return amounts
+
+
+def _known(peaks: Ints) -> Ints:
+    return peaks[peaks < np.iinfo(np.int64).max]
+
+
+def _thresholds(axis: GridAxis) -> Ints:
+    """The thresholds of an axis from tight to loose; off, if that is asked for, is the last."""
+    rules = [rule.threshold for rule in axis.rules]
+    return np.array([*rules, OFF] if len(axis.values) > axis.size else rules, dtype=np.int64)
+
+
+def sums_of(units: Ledger, setting: dict[str, Any], question: Question) -> dict[str, int]:
+    """The aggregate of one setting."""
+    settings = question.settings({name: [value] for name, value in setting.items() if value is not None})
+    if question.policy is not None:
+        columns = _rows_of(units, settings)
+        names = [f"{prefix}{name}" for prefix in ("", "saved_") for name in SPENT]
+        kept = {name: int(columns[name].fillna(0).sum()) for name in ("kept_lower", "kept_upper")}
+        return {**kept, **{name: int(_amount(columns, name).sum()) for name in names}}
+    place = (0, *(0 for _ in settings.axes))
+    sums = {name: int(values[place]) for name, values in aggregate_of(units, settings).items()}
+    return sums if units.unit is None else sums | _kept_in_families(units, settings)
+
+
+def _kept_in_families(units: Ledger, settings: Settings) -> dict[str, int]:
+    """How many families keep their success under one setting: at least, and at most.
+
+    A family whose subagent is stopped may have kept it. One whose root is stopped has not, if calls follow.
+    """
+    good = base_of(units)
+    limits = [(axis.counter, axis.rules[0].threshold) for axis in settings.axes if axis.rules]
+    stopped = np.zeros(units.n_runs, dtype=bool)
+    for counter, threshold in limits:
+        stopped |= units.peak(counter) >= threshold
+    roots = units.take(is_root(units) & good)
+    of_roots = {name: int(values.flat[0]) for name, values in aggregate_of(roots, settings).items()}
+    certain = of_roots["successes"] - of_roots["kept_upper"]
+    return {"kept_lower": int((good & ~stopped).sum()), "kept_upper": int(good.sum()) - certain}

@@ -1,0 +1,371 @@
+"""Which values keep enough successes: tests along paths that are fixed before the data are looked at.
+
+A *path* is a list of values from loose to tight, each of which loses all that the one before it loses. Values are
+accepted along it up to the first one that fails. The first value of a path that is truly too tight is accepted with a
+chance of at most the path's part of the error; all parts add up to 1 - confidence. So every accepted value of every
+path keeps enough, at that confidence, and any of them may be taken, such as the one that saves most.
+
+One value is tested as Clopper and Pearson do it, on the *effective sample size*: the number of successes divided by
+the design effect, which is how much more the number of lost successes varies than it would if successes were lost
+independently of each other. That is exact for independent successes, and an approximation where runs share tasks.
+
+The design effect is measured along each path at a reference, where as large a share is lost as a value that fails
+would lose. At the values that are accepted too few are lost to see whether they are lost together.
+
+Sources: Maurer, Hothorn and Lehmacher (1995), fixed sequences; Angelopoulos et al., Learn then Test, arXiv 2110.01052;
+Clopper and Pearson, Biometrika 26 (1934) 404; Kish, Survey Sampling (1965), and Rao and Scott, Biometrics 48 (1992)
+577, the design effect and the effective sample size; Hoeffding, Ann. Math. Stat. 27 (1956) 713, unequal chances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special  # type: ignore[import-untyped] # scipy has no types
+
+from boolab.counterfactuals.step_table import Ints
+
+Dependence: TypeAlias = Literal["auto", "worst", "same_tasks"]
+DEPENDENCE: Final = ("auto", "worst", "same_tasks")
+
+LADDER_TOP: Final = 400
+LADDER_RATIO: Final = 0.95
+"""The caps of the joint path: 400 times every whole power of 0.95, rounded."""
+
+JOINT: Final = "joint"
+JOINT_AXES: Final = ("max_steps", "doom_loop", "tool_budget")
+OFF: Final = np.iinfo(np.int64).max - 1
+"""A threshold that nothing reaches. A peak that is not known is larger: see `Ledger.peak`."""
+
+_FIRST_SHARE: Final = 0.5
+_MOST_LOST: Final = 0.7
+"""A reference never loses more of the successes than this."""
+_FEWEST_TASKS: Final = 10
+"""A reference hits at least so many tasks."""
+_UPPER_95: Final = 1.645
+_ROUNDING: Final = 1e-12
+_MOST_MISSING: Final = 10_000_000
+
+
+class Path(NamedTuple):
+    """Values from loose to tight.
+
+    Attributes:
+        name: What to call it.
+        size: How many values it has.
+        lost_at: For each success, the number of values before the first one that loses it; `size` if none does.
+        share: Its part of the error.
+    """
+
+    name: str
+    size: int
+    lost_at: Ints
+    share: float
+
+    def lost(self) -> Ints:
+        """How many successes each value loses."""
+        return np.asarray(np.cumsum(np.bincount(self.lost_at, minlength=self.size + 1)[: self.size]), dtype=np.int64)
+
+
+class PathResult(NamedTuple):
+    """What the tests along a path gave.
+
+    Attributes:
+        path: The path.
+        error: Its part of the error in the end; 0 if it was dropped, and no value of it tested.
+        design_effect: How much more the number of lost successes varies than if they were independent.
+        effective: The effective sample size: the number of successes divided by the design effect.
+        may_lose: How many successes a value may lose and be accepted; -1 if even one that loses none is not.
+        accepted: How many values were accepted, from the loosest on.
+    """
+
+    path: Path
+    error: float
+    design_effect: float
+    effective: float
+    may_lose: int
+    accepted: int
+
+
+def shares_of(n_paths: int) -> list[float]:
+    """Each path's part of the error: half of it for the first, and the same for each of the others.
+
+    Example:
+        >>> [round(share, 3) for share in shares_of(4)]
+        [0.5, 0.167, 0.167, 0.167]
+    """
+    if n_paths == 1:
+        return [1.0]
+    return [_FIRST_SHARE, *[(1 - _FIRST_SHARE) / (n_paths - 1)] * (n_paths - 1)]
+
+
+def accept_values(
+    paths: Sequence[Path], clusters: Ints, keep: float, alpha: float, dependence: Dependence = "auto"
+) -> list[PathResult]:
+    """Test every path. Where there are too few successes for all of them, the first alone, at the whole error.
+
+    Args:
+        paths: The paths; the first is tested in any case.
+        clusters: The task of each success, numbered from 0.
+        keep: The share of successes to keep.
+        alpha: The error that is allowed over all paths.
+        dependence: "auto": the design effect is measured. "worst": runs of a task are lost or kept together.
+            "same_tasks": successes are independent, which holds for new runs of the tasks on record alone.
+
+    Returns:
+        One result for each path, in their order.
+
+    Example:
+        >>> cap = Path("max_steps", 3, np.array([3] * 35 + [2]), 1.0)  # the tightest of three values loses one of 36
+        >>> found = accept_values([cap], np.arange(36), keep=0.9, alpha=0.05)[0]
+        >>> found.may_lose, found.accepted
+        (0, 2)
+    """
+    n = len(clusters)
+    effects = [effect_of(path, clusters, keep, dependence) for path in paths]
+    errors = errors_of(paths, [n / effect for effect in effects], keep, alpha)
+    results = []
+    for path, effect, error in zip(paths, effects, errors, strict=True):
+        most = allowance(n, effect, keep, error)
+        accepted = int(np.searchsorted(path.lost(), most, side="right"))
+        results.append(PathResult(path, error, effect, n / effect, most, accepted))
+    return results
+
+
+def errors_of(paths: Sequence[Path], effective: Sequence[float], keep: float, alpha: float) -> list[float]:
+    """The error of each path, after those that even a value without a loss could not pass are dropped.
+
+    This looks at the number of successes and at the design effects, but at no loss that is tested.
+    """
+    errors = [alpha * path.share for path in paths]
+    chance = keep ** effective[0]
+    while hopeless := [n for n in range(1, len(errors)) if 0 < errors[n] * (1 + _ROUNDING) < chance]:
+        worst = min(hopeless, key=lambda n: errors[n])
+        errors[0] += errors[worst]
+        errors[worst] = 0.0
+    return errors
+
+
+def allowance(n: int, design_effect: float, keep: float, error: float) -> int:
+    """How many of n successes a value may lose and be accepted; -1 if even one that loses none is not.
+
+    Example:
+        >>> allowance(95, 1.0, 0.9, 0.025), allowance(35, 1.0, 0.9, 0.025), allowance(36, 1.0, 0.9, 0.025)
+        (3, -1, 0)
+    """
+    return int(np.count_nonzero(_passes(np.arange(n), n, design_effect, keep, error))) - 1
+
+
+def _passes(
+    lost: npt.ArrayLike, n: npt.ArrayLike, design_effect: float, keep: float, error: npt.ArrayLike
+) -> npt.NDArray[np.bool_]:
+    """Whether so few would be lost with a chance of at most the error if just `keep` were kept. Lost is less than n."""
+    few, kept = np.asarray(lost) / design_effect, (np.asarray(n) - np.asarray(lost)) / design_effect
+    return np.asarray(special.betainc(kept, few + 1, keep) <= np.asarray(error) * (1 + _ROUNDING))
+
+
+def missing(results: Sequence[PathResult], n: int, keep: float, alpha: float) -> int:
+    """How many more successes, in tasks like those on record and without a further loss, until a value is accepted.
+
+    Args:
+        results: What the tests gave.
+        n: How many successes there are.
+        keep: The share of successes to keep.
+        alpha: The error that is allowed over all paths.
+
+    Returns:
+        The number; 0 if a value is accepted.
+    """
+    if any(result.accepted for result in results):
+        return 0
+    first = results[0]
+    loosest = [int(np.count_nonzero(result.path.lost_at == 0)) if result.path.size else n for result in results]
+    start, size = 1, 1024
+    while start < _MOST_MISSING:
+        total = n + np.arange(start, start + size)
+        chance = keep ** (total / first.design_effect)
+        gone = np.zeros(len(total))
+        found = np.zeros(len(total), dtype=bool)
+        for result, lost in list(zip(results, loosest, strict=True))[1:]:
+            error = alpha * result.path.share
+            tried = chance <= error * (1 + _ROUNDING)
+            found |= tried & _passes(lost, total, result.design_effect, keep, error)
+            gone += np.where(tried, 0.0, error)
+        found |= _passes(loosest[0], total, first.design_effect, keep, alpha * first.path.share + gone)
+        if found.any():
+            return start + int(np.argmax(found))
+        start, size = start + size, 2 * size
+    return _MOST_MISSING
+
+
+# --- Dependence -------------------------------------------------------------------------------------------------------
+
+
+def worst_effect(clusters: Ints) -> float:
+    """The design effect where all successes of a task are lost or kept together: sum of squared sizes / their sum.
+
+    Example:
+        >>> worst_effect(np.array([0, 0, 0, 1])), worst_effect(np.arange(9))
+        (2.5, 1.0)
+    """
+    sizes = np.bincount(clusters)
+    return float((sizes**2).sum() / sizes.sum()) if len(clusters) else 1.0
+
+
+def effect_of(path: Path, clusters: Ints, keep: float, dependence: Dependence = "auto") -> float:
+    """The design effect of a path; where it cannot be measured, that of `worst_effect`."""
+    worst = worst_effect(clusters)
+    if dependence == "same_tasks" or worst == 1:
+        return 1.0
+    if dependence == "worst":
+        return worst
+    place = reference(path, clusters, keep)
+    if place is None:
+        return worst
+    sizes = np.bincount(clusters)
+    lost = np.bincount(clusters[path.lost_at <= place], minlength=len(sizes))
+    return float(np.clip(design_effect(lost[sizes > 0], sizes[sizes > 0]), 1.0, worst))
+
+
+def reference(path: Path, clusters: Ints, keep: float) -> int | None:
+    """Where a design effect is measured: the loosest value that loses 1 - keep of the successes, in ten tasks or more.
+
+    Returns:
+        Its place on the path; if there is none, that of the tightest value that hits ten tasks; None if none does. No
+        value that loses more than 70% is taken.
+    """
+    first = np.full(int(clusters.max(initial=-1)) + 1, path.size)
+    np.minimum.at(first, clusters, path.lost_at)
+    hit = np.cumsum(np.bincount(first, minlength=path.size + 1)[: path.size])
+    lost = path.lost()
+    n = len(clusters)
+    fit = np.flatnonzero((hit >= _FEWEST_TASKS) & (lost <= _MOST_LOST * n * (1 + _ROUNDING)))
+    if not len(fit):
+        return None
+    enough = fit[lost[fit] >= (1 - keep) * n * (1 - _ROUNDING)]
+    return int(enough[0] if len(enough) else fit[-1])
+
+
+def design_effect(lost: npt.ArrayLike, sizes: npt.ArrayLike) -> float:
+    """The upper 95% limit of the design effect of a share of lost successes.
+
+    Args:
+        lost: How many successes of each task are lost.
+        sizes: How many each task has, at least 1.
+
+    Returns:
+        The design effect times exp(1.645 s), with s the standard error of its logarithm by a jackknife that leaves out
+        one task at a time. Infinite where the jackknife has no answer.
+
+    Example:
+        >>> together = design_effect([5] * 10 + [0] * 40, [5] * 50)
+        >>> apart = design_effect([1] * 50, [5] * 50)
+        >>> 5 < together < 7, apart
+        (True, 0.0)
+    """
+    gone, size = np.asarray(lost, float), np.asarray(sizes, float)
+    each, tasks = np.array([gone, size, gone**2, gone * size, size**2]), len(size)
+    sums = each.sum(axis=1, keepdims=True)
+    value = float(_ratio(sums, tasks)[0])
+    if not value > _ROUNDING:
+        return 0.0 if value >= 0 else float("inf")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(_ratio(sums - each, tasks - 1))
+    spread = float(np.sqrt((tasks - 1) / tasks * ((logs - logs.mean()) ** 2).sum()))
+    return value * float(np.exp(_UPPER_95 * spread)) if np.isfinite(spread) else float("inf")
+
+
+def _ratio(sums: npt.NDArray[np.float64], tasks: int) -> npt.NDArray[np.float64]:
+    """The variance of the number of lost successes between tasks over that of independent ones."""
+    lost, n, lost_squared, both, squared = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = lost / n
+        between = lost_squared - 2 * p * both + p * p * squared
+        return np.asarray(tasks / (tasks - 1) * between / (n * p * (1 - p)))
+
+
+# --- Paths ------------------------------------------------------------------------------------------------------------
+
+
+def paths_of(
+    thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool, joint: bool = True
+) -> tuple[list[Path], npt.NDArray[np.int64]]:
+    """A path for each axis, and the joint one if there is a cap and a threshold of repeats or a tool budget.
+
+    Args:
+        thresholds: The values of each axis, as the thresholds of their rules, from tight to loose.
+        peaks: For each axis, the largest count that each success reaches where the rule is asked.
+        whole: Whether the joint path takes all whole numbers; else those of `thresholds` alone.
+        joint: Whether there is a joint path at all.
+
+    Returns:
+        The paths, and the rungs of the joint one, from loose to tight: rungs x (steps, doom_loop, tool_budget), `OFF`
+        where an axis is off.
+
+    Example:
+        >>> cap = np.array([2, 3, 4])
+        >>> paths, rungs = paths_of({"max_steps": cap}, {"max_steps": np.array([1, 3, 9])}, whole=True)
+        >>> [path.lost_at.tolist() for path in paths], len(rungs)
+        ([[3, 1, 0]], 0)
+    """
+    rungs = _rungs(thresholds if joint else {}, peaks, whole=whole)
+    shares = shares_of(len(thresholds) + (len(rungs) > 0))
+    paths = [
+        Path(name, len(values), len(values) - np.searchsorted(values, peaks[name], side="right"), share)
+        for (name, values), share in zip(thresholds.items(), shares, strict=False)
+    ]
+    if len(rungs):
+        each = [
+            np.searchsorted(-column, -peaks[name], side="left")
+            for name, column in zip(JOINT_AXES, rungs.T, strict=True)
+            if name in thresholds
+        ]
+        paths.append(Path(JOINT, len(rungs), np.min(each, axis=0), shares[-1]))
+    return paths, rungs
+
+
+def _rungs(thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool) -> npt.NDArray[np.int64]:
+    """The joint path from the first rung that loses nothing: looser ones would be accepted if it is."""
+    nothing = np.zeros((0, len(JOINT_AXES)), dtype=np.int64)
+    on = [name in thresholds and len(thresholds[name]) > 0 for name in JOINT_AXES]
+    if not on[0] or sum(on) == 1:
+        return nothing
+    highest = [
+        float(np.max(peaks[name], where=peaks[name] < OFF, initial=0)) if there else 0.0
+        for name, there in zip(JOINT_AXES, on, strict=True)
+    ]
+    rungs = ladder(max(highest[0] + 1, 6 * (highest[1] + 1), (highest[2] + 1) / 1.5))
+    for column, (name, there) in enumerate(zip(JOINT_AXES, on, strict=True)):
+        if not there:
+            rungs[:, column] = OFF
+        elif not whole:
+            values = np.append(thresholds[name], OFF)
+            rungs[:, column] = values[np.searchsorted(values, rungs[:, column])]
+    new = np.append(True, (np.diff(rungs, axis=0) != 0).any(axis=1))
+    return np.asarray(rungs[new])
+
+
+def ladder(top: float) -> npt.NDArray[np.int64]:
+    """The joint path over all whole numbers, from loose to tight.
+
+    Args:
+        top: The loosest cap is at least this.
+
+    Returns:
+        Rungs x (cap, doom-loop threshold, tool budget). The threshold is a sixth of the cap, but at least 3; the
+        budget, one and a half times the cap; halves are rounded up.
+
+    Example:
+        >>> ladder(400)[[0, 1, -2, -1]].tolist()
+        [[400, 67, 600], [380, 63, 570], [2, 3, 3], [1, 3, 2]]
+    """
+    first = int(np.floor(np.log(max(top, 1) / LADDER_TOP) / np.log(LADDER_RATIO)))
+    last = int(np.ceil(np.log(0.5 / LADDER_TOP) / np.log(LADDER_RATIO)))
+    caps = np.floor(LADDER_TOP * LADDER_RATIO ** np.arange(first, last + 1) + 0.5).astype(np.int64)
+    caps = np.unique(caps[caps > 0])[::-1]
+    return np.stack([caps, np.maximum(3, np.floor(caps / 6 + 0.5)), np.floor(1.5 * caps + 0.5)], axis=1).astype(
+        np.int64
+    )

@@ -1,0 +1,377 @@
+"""Which cap, budget and threshold to ship, and at which confidence.
+
+A setting is recommended if the data show that it keeps at least `keep` of future successes: of those settings, the one
+that saves most on record. `boolab.stats.recommend.fixed_sequence` explains why that stays valid although the data
+choose the setting, and how runs that share a task count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.text import level
+from boolab.core.types import MICRO, Identities, Scope
+from boolab.counterfactuals.axis_labels import axis_dtype
+from boolab.counterfactuals.evaluate import Recorded, ledgers_of
+from boolab.counterfactuals.grid import Grid, GridAxis, settings_of
+from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
+from boolab.counterfactuals.scopes import one_scope
+from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
+from boolab.errors import SettingError
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, well_formed_cell
+from boolab.frames.runs import by_columns
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy, identity_under
+from boolab.stats.finding import Finding
+from boolab.stats.intervals import check_confidence
+from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
+from boolab.stats.recommend.family_units import family_units
+from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
+from boolab.stats.recommend.wording import Advice, Group
+from boolab.stats.units import sources_of
+
+Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
+OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
+ORDER: Final = ("max_steps", "doom_loop", "tool_budget")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendation(Finding):
+    """What `recommend` found: a row for each group in `frame`, and in `paths` what was found along each path.
+
+    Args:
+        title: What it is about, in a few words.
+        frame: The recommended setting of each group, what it keeps and saves, and at which confidence.
+        sentences: What they show, in plain words.
+        notes: The quality of the data and what limits the answer. They are shown first.
+        table: What is shown of the numbers, where the whole frame would be too much.
+        tests: Comparisons between groups, a row for each; empty where there are none.
+        paths: Group; path ("joint" tightens several limits together); error (its part of what is allowed; 0 if
+            there were too few successes to test it); accepted (whether any value was); the value of each axis that
+            saves most (NA is off); lost (how many successes it loses), may_lose (how many it may lose; NA if even one
+            without a loss is not accepted); saved, saved_share; design_effect; effective (the effective sample size);
+            recommended (whether it is the answer).
+
+    Example:
+        >>> found = Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")}))
+        >>> found.setting
+        {'max_steps': 56}
+    """
+
+    paths: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The recommended value of each axis, by its name in a grid; None is off.
+
+        Raises:
+            SettingError: if there are several groups, each with a setting of its own: see `frame`.
+        """
+        if len(self.frame) != 1:
+            msg = f"there are {len(self.frame)} groups, each with a setting of its own: see .frame"
+            raise SettingError(msg)
+        names = {GridAxis(name, (), ()).column: name for name in _ALL_AXES}
+        row = self.frame.iloc[0]
+        return {
+            names[str(column)]: None if row[column] is pd.NA else row[column].item()
+            for column in self.frame.columns
+            if column in names
+        }
+
+
+_FRAME: Final = (
+    "qualifies", "n_units", "successes", "tasks", "kept_lower", "kept_upper", "kept_share", "may_lose", "effective",
+    "keep", "confidence", "dependence", "objective", "spent", "saved", "saved_share", "heldout_kept",
+    "heldout_successes", "heldout_saved_share", "more_needed", "success_by", "path", "error", "accepted", "lost",
+    "design_effect", "recommended",
+)  # fmt: skip
+_ALL_AXES: Final = ("max_steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
+
+
+def recommend(
+    recorded: Recorded,
+    keep: float = 0.95,
+    confidence: float = 0.95,
+    objective: Objective = "cost",
+    *,
+    by: str | Sequence[str] | None = None,
+    success: Literal["label", "ended"] | None = None,
+    grid: Grid | None = None,
+    scope: Scope = "auto",
+    policy: str | Policy | None = None,
+    identity: Identities | None = None,
+    exempt: Sequence[str] = (),
+    dependence: Dependence = "auto",
+    seed: int = 0,
+) -> Recommendation:
+    """The setting that saves most of those that keep a share of the successes at some confidence, or why there is none.
+
+    Four paths from loose to tight are tested: the step cap, the doom-loop threshold and the tool budget, each by
+    itself, and the three tightened together. Half of the error that is allowed is the cap's. Every value that passes
+    keeps at least `keep` of future successes, all of them at once with the given `confidence`; the answer is the one of
+    them that saves most on record. That may be no limit. No more than `keep` is guaranteed: the share that is kept on
+    record is that of a setting that was chosen on this record.
+
+    Args:
+        recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.
+        keep: The share of successes to keep, between 0 and 1.
+        confidence: That this share is kept: one-sided, between 0 and 1.
+        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not have it,
+            tokens or else steps; a note reports it.
+        by: Columns of the runs; each group gets a setting of its own. With runs of subagents it is the agent by
+            default: a lead and its scouts never share one setting without a note. The success of a
+            family is its root's, and a limit on an agent counts as losing it if it stops any of that agent's runs.
+        success: What a success is: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended
+            by itself. By default labels where there are any. The two are never mixed.
+        grid: The values to choose from; its first axis has half of the error. By default all whole numbers of
+            `max_steps`, `doom_loop` and `tool_budget`.
+        scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
+        policy: The harness whose limits are to be set: only those that it has, where it evaluates them, counted as it
+            counts them, with its further limits and guards in force. Without one: at boundaries, each by itself.
+        identity: See `counterfactual`. Under a policy its own by default.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+        dependence: How runs of one task depend on each other. "auto": their dependence is measured. "worst": they are
+            lost or kept together. "same_tasks": they are independent, and the result holds for new runs of *these*
+            tasks, not of others.
+        seed: Of the split into folds.
+
+    Returns:
+        A finding. Its frame has a row for each group: the columns of `by`; one column for each axis (NA is off);
+        qualifies; n_units (runs or turns), successes, tasks (clusters that hold them); kept_lower, kept_upper;
+        kept_share (on record); may_lose (how many successes a setting on this path may lose) and effective (the
+        effective sample size; both of the cap's path where no limit is recommended); keep, confidence, dependence;
+        objective, spent and saved (in its unit), saved_share; heldout_kept of heldout_successes and
+        heldout_saved_share (chosen on four fifths of the tasks and tried on the other fifth, five times over);
+        more_needed (successes without a further loss, in tasks like these, until there is a setting), success_by. Its
+        `paths` has a row for each path.
+
+    Raises:
+        SettingError: if an argument is not one of those above, or a recording does not show what the policy's limits
+            would do; it names the policy and why.
+
+    Example:
+        >>> import boolab as bl
+        >>> runs = [bl.run_sync(None, f"Task {i}", model=bl.ScriptedModel(["Hi."])) for i in range(20)]
+        >>> found = bl.recommend(runs, keep=0.9)
+        >>> bool(found["qualifies"][0]), int(found["more_needed"][0])
+        (False, 9)
+    """
+    check_confidence(confidence)
+    check_confidence(keep, "keep")
+    if objective not in OBJECTIVES:
+        msg = f"objective={objective!r}: expected one of {', '.join(OBJECTIVES)}"
+        raise SettingError(msg)
+    if success not in (None, "label", "ended"):
+        msg = f"success={success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
+        raise SettingError(msg)
+    if dependence not in DEPENDENCE:
+        msg = f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}"
+        raise SettingError(msg)
+    keys = by_columns(by)
+    taken = [name for name in keys if name in _FRAME or name in {GridAxis(axis, (), ()).column for axis in _ALL_AXES}]
+    if taken:
+        msg = f"by={taken[0]!r}: the result has a column of this name: rename yours in the runs or the frame"
+        raise SettingError(msg)
+    named = next((name for name in grid or () if "@" in name), None)
+    if named is not None:
+        msg = f"grid: {named!r}: each agent gets a setting of its own by itself: leave {named[named.index('@') :]} out"
+        raise SettingError(msg)
+    harness = None if policy is None else get_policy(policy)
+    identity = identity_under(harness, identity, exempt)
+    order = tuple(grid) if grid is not None else ORDER if harness is None else axes_of(harness)
+    chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
+    asked: Grid = {name: [2] for name in order} if chosen_from is None else chosen_from
+    if harness is not None:
+        check_policy(harness, asked)
+    detectors = settings_of(asked, harness, identity).detectors()
+    runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys, harness)))
+    kin = runs.kin()
+    if harness is not None and kin is not None and kin.calls:
+        msg = f"policy {harness.name}: its limits in families of subagents are not supported: leave policy out"
+        raise SettingError(msg)
+    if by is None and kin is not None and kin.calls and "agent" in runs.runs:
+        keys = ["agent"]
+    units = units_of_ledger(runs, success, keys)
+    measure = next(name for name in (objective, "tokens", "steps") if _told(units, name))
+    question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
+    for _, part in _parts(runs, keys):
+        one_scope(sources_of(part.runs), scope)
+    groups = [_group(values, part, question) for values, part in _parts(units, keys)]
+    advice = Advice(runs, units, question, objective, scope)
+    frame = _frame(groups, keys, question, units.success_by)
+    return Recommendation(
+        title=f"What to ship to keep {level(keep)} of the successes, at {level(confidence)} confidence",
+        frame=frame,
+        sentences=tuple(sentence for group in groups for sentence in advice.group(group)),
+        notes=tuple(advice.notes(groups)),
+        table=_table(frame, keys, question),
+        paths=_paths(groups, keys, question),
+    )
+
+
+def axes_of(policy: Policy) -> tuple[str, ...]:
+    """The axes that a policy has, of those that are looked at, in the order in which they are set.
+
+    Example:
+        >>> import boolab as bl
+        >>> axes_of(bl.policies["boocode"]), axes_of(bl.policies["claude_code"])
+        (('max_steps', 'doom_loop', 'tool_budget'), ('max_steps',))
+    """
+    return tuple(name for name in ORDER if name in policy.order)
+
+
+def check_policy(policy: Policy, grid: Grid) -> None:
+    """Raise `SettingError` if a recording does not show what these limits would do under a policy."""
+    limits = {LIMIT_OF.get(name, name): name for name in grid}
+    lacks = [axis for limit, axis in limits.items() if limit not in (*policy.order, *AXIS_OF)]
+    has = ", ".join(AXIS_OF.get(name, name) for name in policy.order if name != "guards") or "none"
+    if not grid or lacks:
+        what = f"{lacks[0]!r}" if lacks else "a cap, a doom-loop threshold or a tool budget"
+        msg = f"policy {policy.name}: it has no limit such as {what}; its limits: {has}"
+        raise SettingError(msg)
+    settings = settings_of({name: [*values, None] for name, values in grid.items()}, policy)
+    if not settings.silent:
+        msg = (
+            f"policy {policy.name}: it sends the model messages or changes its request before it stops, so a recording "
+            "does not show what its limits would keep: expected a policy that the model does not notice, or none"
+        )
+        raise SettingError(msg)
+
+
+def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
+    """What is a unit, and a success: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
+
+    Families are units, as far as `by` does not keep their runs apart: see `boolab.stats.recommend.family_units`. The
+    limits of the recording stay in force.
+
+    Raises:
+        SettingError: if labels are asked for and there are none.
+    """
+    if success == "label" and runs.success_by != LABEL and runs.n_runs:
+        msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
+        raise SettingError(msg)
+    by_proxy = success == "ended" or runs.success_by == PROXY
+    kin = runs.kin()
+    if kin is not None and kin.calls:
+        return family_units(runs, kin, by, by_turn=by_proxy).kept()
+    return (runs.by_span() if by_proxy else runs).kept()
+
+
+def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
+    """R: what makes units dependent: their task, or their run where no task is named.
+
+    Where all successes are of one task, statements are about that task, and its runs are what repeats.
+    """
+    run = units.runs["run_id"].astype(TEXT)
+    if "task" not in units.runs:
+        return run
+    task = units.runs["task"].astype(TEXT).fillna("")
+    cluster = ("task " + task).mask(task == "", "run " + run)
+    return run if len(set(cluster[base_of(units)])) == 1 else cluster
+
+
+def _told(units: Ledger, name: str) -> bool:
+    """Whether the use of at least one unit is known."""
+    return name == "steps" or not units.n_steps or bool((units.used[name] >= 0).any())
+
+
+def _parts(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Ledger]]:
+    if not keys:
+        yield (), units
+        return
+    for values, rows in units.runs.groupby(list(keys), dropna=False, sort=False):
+        which = np.zeros(units.n_runs, dtype=bool)
+        which[rows.index] = True
+        yield values if isinstance(values, tuple) else (values,), units.take(which)
+
+
+def _group(values: tuple[Any, ...], units: Ledger, question: Question) -> Group:
+    clusters = clusters_of_ledger(units)
+    candidates = Candidates(units, clusters, question)
+    choice = candidates.choose()
+    folds = candidates.held_out() if choice.qualifies else None
+    return Group(values, units, choice, sums_of(units, choice.setting, question), folds)
+
+
+def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, success_by: str) -> pd.DataFrame:
+    data: dict[str, Any] = {key: [well_formed_cell(group.names[n]) for group in groups] for n, key in enumerate(keys)}
+    for name in question.order:
+        settings = [group.choice.setting[name] for group in groups]
+        data[GridAxis(name, (), ()).column] = cells(settings, axis_dtype(name))
+    columns: dict[str, tuple[str, Callable[[Group], Any]]] = {
+        "qualifies": (FLAG, lambda g: g.choice.qualifies),
+        "n_units": (INT, lambda g: g.units.n_runs),
+        "successes": (INT, lambda g: int(base_of(g.units).sum())),
+        "tasks": (INT, lambda g: g.choice.tasks),
+        "kept_lower": (INT, lambda g: g.sums["kept_lower"]),
+        "kept_upper": (INT, lambda g: g.sums["kept_upper"]),
+        "kept_share": (FLOAT, lambda g: g.sums["kept_lower"] / g.choice.successes if g.choice.successes else None),
+        "may_lose": (INT, lambda g: _may_lose(g.decisive)),
+        "effective": (FLOAT, lambda g: g.decisive.tests.effective),
+        "keep": (FLOAT, lambda _: question.keep),
+        "confidence": (FLOAT, lambda _: question.confidence),
+        "dependence": (TEXT, lambda _: question.dependence),
+        "objective": (TEXT, lambda _: question.measure),
+        "spent": (FLOAT, lambda g: _in_units(g.sums[question.measure], question)),
+        "saved": (FLOAT, lambda g: _in_units(g.sums[f"saved_{question.measure}"], question)),
+        "saved_share": (FLOAT, lambda g: g.saved_share(question.measure)),
+        "heldout_kept": (INT, lambda g: None if g.folds is None else g.folds["kept_lower"]),
+        "heldout_successes": (INT, lambda g: g.heldout_successes),
+        "heldout_saved_share": (FLOAT, lambda g: g.heldout_saved_share(question.measure)),
+        "more_needed": (INT, lambda g: g.choice.missing),
+    }  # fmt: skip
+    data |= {name: cells([get(group) for group in groups], kind) for name, (kind, get) in columns.items()}
+    return pd.DataFrame(data).assign(success_by=cells([success_by] * len(groups), TEXT))
+
+
+def _may_lose(found: Found) -> int | None:
+    return None if found.tests.may_lose < 0 else found.tests.may_lose
+
+
+def _in_units(amount: int, question: Question) -> float:
+    return amount / MICRO if question.measure == "cost" else float(amount)
+
+
+def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.DataFrame:
+    """What is shown: the setting, what it rests on, what it keeps and saves."""
+    axes = [GridAxis(name, (), ()).column for name in question.order]
+    shown = frame[[*keys, *axes]].astype("object")
+    shown = shown.where(frame[[*keys, *axes]].notna(), "off" if len(frame) else None)
+    kept = [
+        f"{low}-{high} of {base}" if low != high else f"{low} of {base}"
+        for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
+    ]
+    shown["kept"] = kept
+    shown["may lose"] = ["NA" if most is pd.NA else f"{most:,}" for most in frame["may_lose"]]
+    shown[f"{question.measure} saved"] = [
+        f"{share:.1%}" if share is not pd.NA else "NA" for share in frame["saved_share"]
+    ]
+    return shown
+
+
+def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> pd.DataFrame:
+    """A row for each path of each group."""
+    rows = [(group, found) for group in groups for found in group.choice.paths]
+    data: dict[str, Any] = {key: [well_formed_cell(g.names[n]) for g, _ in rows] for n, key in enumerate(keys)}
+    data["path"] = cells([found.tests.path.name for _, found in rows], TEXT)
+    data["error"] = cells([found.tests.error for _, found in rows], FLOAT)
+    data["accepted"] = cells([found.tests.accepted > 0 for _, found in rows], FLAG)
+    for name in question.order:
+        settings = [(found.setting or {}).get(name) for _, found in rows]
+        data[GridAxis(name, (), ()).column] = cells(settings, axis_dtype(name))
+    columns: dict[str, tuple[str, Callable[[Group, Found], Any]]] = {
+        "lost": (INT, lambda _, found: found.lost),
+        "may_lose": (INT, lambda _, found: _may_lose(found)),
+        "saved": (FLOAT, lambda _, found: _in_units(found.saved, question)),
+        "saved_share": (FLOAT, lambda group, found: group.share_of(found, question.measure)),
+        "design_effect": (FLOAT, lambda _, found: found.tests.design_effect),
+        "effective": (FLOAT, lambda _, found: found.tests.effective),
+        "recommended": (FLAG, lambda group, found: found is group.choice.best),
+    }
+    data |= {name: cells([get(*row) for row in rows], kind) for name, (kind, get) in columns.items()}
+    return pd.DataFrame(data)

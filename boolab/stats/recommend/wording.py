@@ -1,0 +1,427 @@
+"""A recommendation in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.text import count, level, percent, shorten
+from boolab.core.types import MICRO
+from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, Ledger
+from boolab.stats.intervals import runs_needed
+from boolab.stats.recommend.candidates import FOLDS, Choice, Found, Question, base_of
+from boolab.stats.recommend.family_units import is_root
+from boolab.stats.recommend.fixed_sequence import JOINT
+
+_NAMES: Final = {
+    "max_steps": "a step cap of {}",
+    "tool_budget": "a tool budget of {}",
+    "doom_loop": "a doom-loop threshold of {}",
+    "error_streak": "an error-streak threshold of {}",
+    "max_tokens": "a token budget of {:,}",
+    "max_cost": "a cost budget of ${:,}",
+    "max_time": "a time budget of {:,} s",
+}
+_EXAMPLE: Final = 20
+"""A value by which it is shown how a policy counts a limit."""
+_AXES: Final = {
+    "max_steps": "step cap",
+    "tool_budget": "tool budget",
+    "doom_loop": "doom-loop threshold",
+    "error_streak": "error-streak threshold",
+    "max_tokens": "token budget",
+    "max_cost": "cost budget",
+    "max_time": "time budget",
+}
+_ROUNDING: Final = 1e-9
+_OWN_CAP: Final = 3
+"""So many runs that were cut at the same step, the last of all: they had a cap of their own."""
+_UNKNOWN: Final = np.iinfo(np.int64).max
+"""The peak of a counter that is not known: see `Ledger.peak`."""
+_NOUNS: Final = {"steps": "step", "tool_calls": "tool call", "tokens": "token"}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What was found for one group of units.
+
+    Attributes:
+        names: The values of the columns that separate it from other groups.
+        units: Its runs or turns.
+        choice: What was chosen.
+        sums: The aggregate of the chosen setting.
+        folds: The aggregate on units that were not used to choose; None if there are too few to split.
+    """
+
+    names: tuple[Any, ...]
+    units: Ledger
+    choice: Choice
+    sums: dict[str, int]
+    folds: dict[str, int] | None
+
+    @property
+    def decisive(self) -> Found:
+        """What was found along the path of the recommended setting; along the first, if no limit is recommended."""
+        return self.choice.best or self.choice.paths[0]
+
+    def share_of(self, found: Found, measure: str) -> float | None:
+        """What the best setting of a path saves of what was used."""
+        whole = self.sums[measure] + self.sums[f"saved_{measure}"]
+        return found.saved / whole if whole else None
+
+    def saved_share(self, measure: str) -> float | None:
+        """What is saved of what was used."""
+        return _share(self.sums, measure)
+
+    @property
+    def heldout_successes(self) -> int | None:
+        """How many successes there are among units that were not used to choose."""
+        return None if self.folds is None else int(base_of(self.units).sum())
+
+    def heldout_saved_share(self, measure: str) -> float | None:
+        """What is saved of what was used, on units that were not used to choose."""
+        return None if self.folds is None else _share(self.folds, measure)
+
+
+def _share(sums: dict[str, int], measure: str) -> float | None:
+    whole = sums[measure] + sums[f"saved_{measure}"]
+    return sums[f"saved_{measure}"] / whole if whole else None
+
+
+class Advice:
+    """Notes on the data, and sentences for each group."""
+
+    def __init__(self, runs: Ledger, units: Ledger, question: Question, objective: str, scope: str) -> None:
+        self._runs = runs
+        self._units = units
+        self._question = question
+        self._objective = objective
+        self._noun = "turn" if units.success_by == TURN_PROXY else "run"
+        self._scope = scope
+
+    # --- The data, first ----------------------------------------------------------------------------------------------
+
+    def notes(self, groups: Sequence[Group]) -> Iterator[str]:
+        """The quality of the data, and what limits the answer."""
+        runs, units = self._runs, self._units
+        calls = int(runs.used["tool_calls"].sum())
+        tasks = units.runs["task"].replace("", pd.NA).nunique() if "task" in units.runs else 0
+        of = f" of {count(tasks, 'task')}" if tasks else ", tasks not named"
+        turns = f" ({count(units.n_runs, 'turn')})" if self._noun == "turn" and units.n_runs != runs.n_runs else ""
+        size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
+        yield f"Data: {count(runs.n_runs, 'run')}{turns}{of}; {size}."
+        yield self._what_a_success_is()
+        yield from self._families(groups)
+        yield from self._left_out()
+        if self._objective != self._question.measure:
+            missing = {"cost": "what a run costs", "tokens": "how many tokens a run uses"}.get(self._objective, "that")
+            yield f"The source does not report {missing}: savings are counted in {_plural(self._question.measure)}."
+        elif (partly := self._unknown()) > 0:
+            verb = "does" if partly == 1 else "do"
+            yield f"{count(partly, self._noun)} {verb} not report the {self._objective}: savings leave them out."
+        if any(group.choice.tasks < group.choice.successes for group in groups):
+            yield self._dependence()
+        yield from self._policy()
+        yield "Valid for limits that the model cannot see, not for limits that it is informed of."
+
+    def _families(self, groups: Sequence[Group]) -> Iterator[str]:
+        """What a setting for each agent means where runs have subagents."""
+        kin = self._runs.kin()
+        if kin is None:
+            return
+        if kin.missing:
+            verb = "is" if len(kin.missing) == 1 else "are"
+            yield (
+                f"{count(len(kin.missing), 'subagent')} that these runs started {verb} not on record, and not limited "
+                "here: see bl.with_subagents, or load their files too."
+            )
+        if not kin.calls:
+            return
+        started = sum(parent >= 0 for parent in kin.parent)
+        yield (
+            f"{count(started, 'run')} of them {'is' if started == 1 else 'are'} of subagents. The success of a "
+            "family is that of its root run; a limit loses it if it stops any run that it applies to."
+        )
+        if len(groups) > 1:
+            yield (
+                "Each setting is for its group alone, with no limits on the others, and its savings are those of its "
+                f"own runs. Together they may lose the sum of what each may: {percent(1 - self._question.keep)} each."
+            )
+
+    def _policy(self) -> Iterator[str]:
+        """Which limits were tested, how they are counted, and what else is in force."""
+        policy = self._question.policy
+        if policy is None:
+            return
+        counted = []
+        for name in self._question.order:
+            axis = self._question.axis(name, [_EXAMPLE])
+            rules = [str(rule) for rule in (*axis.rules, *axis.responses)]
+            counted.append(f"a {_AXES[name]} of {_EXAMPLE} is {' and '.join(rules)}")
+        own = [axis for axis in self._question.settings({}).axes if axis.name not in self._question.order]
+        rules = [str(rule) for axis in own for rule in (*axis.rules, *axis.responses)]
+        also = f" Its further limits are in force too: {', '.join(rules)}." if rules else ""
+        yield f"Under {policy.name}, {'; '.join(counted)}.{also}"
+
+    def _dependence(self) -> str:
+        """What is assumed about the runs of one task."""
+        noun, what = self._noun, self._noun.capitalize()
+        if self._question.dependence == "worst":
+            return f"Assumed: all {noun}s of a task are lost or kept together."
+        if self._question.dependence == "same_tasks":
+            return (
+                f"Assumed: {noun}s are independent. So the result holds for new {noun}s of these same tasks, not for "
+                "other tasks."
+            )
+        return (
+            f"{what}s of one task are not independent. Their dependence is measured: the effective sample size is the "
+            "number of independent successes that hold as much information."
+        )
+
+    def _what_a_success_is(self) -> str:
+        roots = is_root(self._units)
+        base = int((base_of(self._units) & roots).sum())
+        if self._units.success_by == LABEL:
+            labelled = int(((self._units.success >= 0) & roots).sum())
+            return f"A success is a run with a success label: {base:,} of {labelled:,} labelled runs."
+        why = "No label is used" if self._runs.success_by == LABEL else "No run has a success label"
+        return (
+            f"{why}: by a proxy, a {self._noun} that ended by itself counts as a success, {base:,} of "
+            f"{count(int(roots.sum()), self._noun)}. The proxy does not show whether the work was good."
+        )
+
+    def _left_out(self) -> Iterator[str]:
+        units = self._units
+        cut = int((~units.terminated).sum())
+        if cut:
+            verb = "is" if cut == 1 else "are"
+            counted = int((~units.terminated & (units.success == 1)).sum())
+            labelled = f" ({counted:,} of them labelled a success)" if counted else ""
+            yield (
+                f"{count(cut, self._noun)}{labelled} {verb} censored: stopped by the harness's own limit, or broken "
+                "off. The recorded limits stay in force, so a looser limit changes nothing on record."
+            )
+            yield from self._own_cap()
+        unlabelled = int(((units.success < 0) & is_root(units)).sum())
+        if unlabelled:
+            yield f"{count(unlabelled, 'run')} without a label count for what is spent, not for what is kept."
+
+    def _own_cap(self) -> Iterator[str]:
+        """A note if the runs seem to be recorded under a step cap: it hides what a looser cap would have kept."""
+        steps = np.diff(self._units.first)
+        longest = int(steps.max())
+        there = int((~self._units.terminated & (steps == longest)).sum())
+        if there >= _OWN_CAP:
+            yield (
+                f"{there:,} of these stopped at {count(longest, 'step')}, the most on record, as under a step cap of "
+                f"{longest:,}. What a looser cap would have kept is not on record: record runs without this cap."
+            )
+
+    def _unknown(self) -> int:
+        if self._question.measure == "steps":
+            return 0
+        used = self._units.used[self._question.measure]
+        run = np.searchsorted(self._units.first, np.flatnonzero(used < 0), side="right") - 1
+        return len(np.unique(run))
+
+    # --- What to do ---------------------------------------------------------------------------------------------------
+
+    def group(self, group: Group) -> Iterator[str]:
+        """What to ship for one group, and at which confidence."""
+        name = ", ".join("none" if value is None or value is pd.NA else shorten(value) for value in group.names)
+        prefix = f"{name}: " if name else ""
+        if not group.choice.qualifies:
+            yield prefix + self._nothing_qualifies(group)
+            tight = self._loses_nothing(group)
+            if tight:
+                yield f"{prefix}{tight}"
+            return
+        for sentence in (self._setting(group), self._singles(group), self._held_out(group), self._not_tested(group)):
+            if sentence:
+                yield prefix + sentence
+
+    def _setting(self, group: Group) -> str:
+        question, choice, sums = self._question, group.choice, group.sums
+        if choice.best is None:
+            tested = [_plain(found) for found in choice.paths if found.tests.error and found.tests.path.name != JOINT]
+            return (
+                f"Ship no limit: no {_or(tested)} that is shown to keep {level(question.keep)} of the successes, at "
+                f"{level(question.confidence)} confidence, would have saved any {_plural(question.measure)} in "
+                f"{count(group.units.n_runs, self._noun)}."
+            )
+        limits = [_NAMES[name].format(value) for name, value in choice.setting.items() if value is not None]
+        kept = f"{sums['kept_lower']:,}" + (
+            f" to {sums['kept_upper']:,}" if sums["kept_upper"] != sums["kept_lower"] else ""
+        )
+        most = choice.best.tests.may_lose
+        return (
+            f"Ship {_and(limits)}. On record it keeps {kept} of {_successes(choice.successes)} and saves "
+            f"{self._saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
+            f"{level(question.keep)} of future successes from {self._source()}{self._of_those(group)}: for that it may "
+            f"lose {most or 'none'} of {self._rests(choice, choice.best)}."
+        )
+
+    def _source(self) -> str:
+        return "these same tasks" if self._question.dependence == "same_tasks" else "the same source"
+
+    def _of_those(self, group: Group) -> str:
+        """The recorded limits are a condition where they stopped runs."""
+        return "" if group.units.terminated.all() else " under the recorded limits"
+
+    def _rests(self, choice: Choice, found: Found) -> str:
+        """The number of successes, and the effective sample size where they are dependent."""
+        successes = _successes(choice.successes)
+        if choice.tasks < choice.successes:
+            successes += f" in {count(choice.tasks, 'task')}"
+            if self._question.dependence != "same_tasks":
+                successes += f" (effective sample size {found.tests.effective:.0f})"
+        return successes
+
+    def _singles(self, group: Group) -> str:
+        """The best limit of each kind by itself."""
+        paths = group.choice.paths
+        single = [found for found in paths if found.setting is not None and found.tests.path.name != JOINT]
+        saving = [found for found in single if found.saved > 0]
+        if len(paths) == 1 or not saving or (len(saving) == 1 and saving[0] is group.choice.best):
+            return ""
+        parts = []
+        for found in saving:
+            name, value = next(iter((found.setting or {}).items()))
+            share = group.share_of(found, self._question.measure)
+            saves = f" saves {percent(share)}" if share is not None else ""
+            parts.append(f"{_NAMES[name].format(value)}{saves} and loses {found.lost or 'none'}")
+        return f"By itself, at the same confidence, {'; '.join(parts)}."
+
+    def _saved(self, sums: dict[str, int]) -> str:
+        measure = self._question.measure
+        saved, whole = sums[f"saved_{measure}"], sums[measure] + sums[f"saved_{measure}"]
+        share = f" ({percent(saved / whole)})" if whole else ""
+        if measure == "cost":
+            return f"${saved / MICRO:,.2f} of ${whole / MICRO:,.2f}{share}"
+        return f"{saved:,} of {count(whole, _NOUNS[measure])}{share}"
+
+    def _held_out(self, group: Group) -> str:
+        folds, question = group.folds, self._question
+        if folds is None:
+            return "There are too few tasks to test the choice on tasks that it was not made on."
+        base = group.heldout_successes or 0
+        share = group.heldout_saved_share(question.measure)
+        saved = "" if share is None else f" and saved {percent(share)} of the {_plural(question.measure)}"
+        if not folds["chosen"]:
+            return "Four fifths of the data are not enough to choose a setting, so none was tested on the other fifth."
+        some = f"; {folds['chosen']} of {FOLDS} parts were enough to choose" if folds["chosen"] < FOLDS else ""
+        return (
+            f"Cross-validated (chosen on four fifths of the tasks, tested on the other fifth, five times{some}), such "
+            f"settings kept {folds['kept_lower']:,} of {_successes(base)}{saved}."
+        )
+
+    def _not_tested(self, group: Group) -> str:
+        """Limits that were not tested, because there are too few successes to share the error."""
+        question, choice = self._question, group.choice
+        names = [_plain(found) for found in choice.paths if not found.tests.error and found.tests.path.name != JOINT]
+        if not names:
+            return ""
+        first, other = choice.paths[0].tests, choice.paths[-1].tests.path
+        enough = runs_needed(question.keep, 1 - (1 - question.confidence) * other.share)
+        more = max(1, int(np.ceil(enough * first.design_effect - choice.successes - _ROUNDING)))
+        return (
+            f"Enough data for one limit, the {_plain(choice.paths[0])}: testing "
+            f"{_and([f'{name}s' for name in names])} too needs {_successes(more, 'more ')}."
+        )
+
+    def _nothing_qualifies(self, group: Group) -> str:
+        choice, question = group.choice, self._question
+        whole = runs_needed(question.keep, question.confidence)
+        goal = (
+            f"To show that {level(question.keep)} of the successes are kept, at {level(question.confidence)} confidence"
+        )
+        if not choice.successes:
+            return (
+                f"Nothing can be recommended: there is no success on record to keep. {goal}, takes {whole:,} "
+                "independent successes without a loss."
+            )
+        best = min((found for found in choice.paths if found.tests.error), key=lambda found: found.lost)
+        more = f"{choice.missing:,} more"
+        like = ", in tasks like these" if choice.tasks < choice.successes else ""
+        if choice.paths[0].tests.may_lose < 0:
+            return (
+                f"No setting qualifies yet. {goal}, takes {whole:,} independent successes without a loss. On record "
+                f"are {self._rests(choice, choice.paths[0])}: it takes {more}{like}."
+            )
+        most = best.tests.may_lose
+        if question.policy is not None and question.grid is None:
+            return (
+                f"No setting qualifies under {question.policy.name}: its further limits alone lose {best.lost:,} of "
+                f"{self._rests(choice, best)}, of which it may lose {max(most, 0) or 'none'}."
+            )
+        may = f"it may lose {'no more than ' if most > 0 else ''}{most if most > 0 else 'none'}"
+        return (
+            f"None of the values that were tried qualifies: the best of them, {self._loosest(best)}, loses "
+            f"{best.lost:,} of {self._rests(choice, best)}, and {may}. Try looser values, or record {more}{like}, of "
+            "which it loses none."
+        )
+
+    def _loosest(self, found: Found) -> str:
+        """The loosest value of a path."""
+        name = found.tests.path.name
+        if name == JOINT:
+            return "limits of several kinds together"
+        axis = self._question.axis(name, list((self._question.grid or {})[name]))
+        return _NAMES[name].format(axis.values[-1])  # noqa: PD011 - no pandas
+
+    def _loses_nothing(self, group: Group) -> str:
+        """The tightest values that lose nothing on record: a description, not a guarantee."""
+        good = base_of(group.units)
+        if not good.any() or self._question.policy is not None:
+            return ""
+        parts = []
+        for name in self._question.order:
+            least = {"doom_loop": 2}.get(name, 1)
+            if name in ("max_cost", "max_time"):
+                continue
+            counter = self._question.axis(name, [least]).counter
+            peaks = group.units.peak(counter)
+            if (peak := int(peaks[good].max())) == _UNKNOWN:
+                continue
+            tight = self._above(name, max(least, peak + 1))
+            if tight is None:
+                continue
+            stopped = peaks >= tight
+            if stopped[peaks < _UNKNOWN].any():  # a limit that stops no run is no information
+                parts.append(_NAMES[name].format(tight))
+        if not parts:
+            return ""
+        each = ", each by itself," if len(parts) > 1 else ""
+        return f"On this record {_and(parts)}{each} would have lost no success and stopped other runs."
+
+    def _above(self, name: str, least: int) -> int | None:
+        """The tightest value of an axis, of those that were asked for if any were, that is no less."""
+        if self._question.grid is None:
+            return least
+        asked = [value for value in self._question.grid.get(name, ()) if value is not None and value >= least]
+        return min(asked, default=None)
+
+
+def _successes(n: int, more: str = "") -> str:
+    return count(n, f"{more}success", f"{more}successes")
+
+
+def _plain(found: Found) -> str:
+    """What the limit of a path is called."""
+    return _AXES[found.tests.path.name]
+
+
+def _or(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+
+
+def _and(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _plural(measure: str) -> str:
+    return "cost" if measure == "cost" else f"{_NOUNS[measure]}s"

@@ -1,0 +1,309 @@
+"""What is to be found in runs, which alarms are true, and the numbers of a scorecard for a group of runs.
+
+Sources: Wilks, Ann. Math. Stat. 12 (1941) 91-96 (the share beyond the largest of a sample).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.text import shorten
+from boolab.core.types import MICRO, Run, Scope
+from boolab.counterfactuals.evaluate import Recorded, ledgers_of
+from boolab.counterfactuals.first_crossing import Places
+from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
+from boolab.errors import SettingError
+from boolab.frames.labels import check_keys, flag_of, label, mapping_of
+from boolab.frames.runs import as_runs
+from boolab.frames.tables import tools_called
+from boolab.rules.call_identity import check_tools
+from boolab.rules.detector import named_tools
+from boolab.rules.stop import StopRule
+from boolab.stats.intervals import ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
+from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, Reach, alarms_of, reach_of
+from boolab.stats.units import clusters_of
+from boolab.store.connection import begins_as_sqlite
+
+Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
+"""What is to be found: a setting that holds it, labels by run id, or a callable; True, False, or None for unknown."""
+
+FAILED: Final = "failed"
+NOT_ENDED: Final = "did not end by itself"
+"""What is to be found by default: a label of failure, or, where no run has a label, this proxy."""
+
+UNNAMED: Final = "positive"
+RATIOS: Final = ("precision", "recall", "false_alarm_rate")
+
+
+# --- What is to be found ----------------------------------------------------------------------------------------------
+
+
+class Truth(NamedTuple):
+    """What is to be found: in which runs it is known, where it is true, and what it is called."""
+
+    known: Flags
+    positive: Flags
+    name: str
+    proxy: bool = False
+    user: bool = False
+
+
+class Material(NamedTuple):
+    """The recordings that are judged; arrays have a place for each run.
+
+    Attributes:
+        ledger: Their columns, with the counters of what the rules watch.
+        runs: The runs; None where there are only their columns, from a table with a row for each step.
+    """
+
+    ledger: Ledger
+    runs: Sequence[Run] | None
+
+
+def material_of(
+    recorded: Recorded,
+    rules: Sequence[StopRule],
+    *,
+    scope: Scope,
+    keys: Sequence[str] = (),
+    positive: Positive | None = None,
+) -> Material:
+    """What is judged, from whatever holds it.
+
+    Args:
+        recorded: Runs, a table with a row for each step, or the path of such a table or of a store.
+        rules: What is watched.
+        scope: `turn`, `run` or `auto`.
+        keys: The columns that keep groups apart.
+        positive: What is to be found.
+
+    Raises:
+        SettingError: if a table lacks a column, or cannot hold what a rule watches.
+    """
+    detectors = [detector for rule in rules for detector in rule.detectors()]
+    if isinstance(recorded, pd.DataFrame) or (isinstance(recorded, str | Path) and not begins_as_sqlite(recorded)):
+        more = [positive] if isinstance(positive, str) else []
+        try:
+            ledger = Ledger.joined([*ledgers_of(recorded, detectors, scope, [*keys, *more])])
+        except SettingError as error:
+            if not (more and str(error).startswith(f"by={positive!r}: ") and positive not in keys):
+                raise
+            raise SettingError(str(error).replace("by=", "positive=", 1)) from None
+        return Material(ledger.kept(), None)
+    runs = as_runs(recorded)
+    named = named_tools(detectors)
+    check_tools(named, tools_called(runs) if named else ())
+    return Material(ledger_of(runs, detectors, scope).kept(), runs)
+
+
+def truth_of(material: Material, positive: Positive | None) -> Truth:
+    """What is to be found in runs: what the user gives; else failure by label; else, where no run has one, the proxy.
+
+    Raises:
+        SettingError: if `positive` cannot be read, or a label is neither True nor False.
+    """
+    if positive is not None:
+        try:
+            flags = _flags(material, positive)
+        except SettingError as error:
+            msg = f"positive: {error}"
+            raise SettingError(msg) from None
+        name = positive if isinstance(positive, str) else str(getattr(positive, "__name__", UNNAMED))
+        return _told(flags, UNNAMED if name == "<lambda>" else name)._replace(user=True)
+    ledger = material.ledger
+    if ledger.success_by == LABEL:
+        return Truth(ledger.success >= 0, ledger.success == 0, FAILED)
+    return Truth(np.ones(ledger.n_runs, dtype=bool), ledger.success == 0, NOT_ENDED, proxy=True)
+
+
+def _flags(material: Material, positive: Positive) -> list[bool | None]:
+    """What the user gives for each run."""
+    if material.runs is not None:
+        # A callable may look at the label of success; a mapping or a setting must not fall back on it.
+        bare = material.runs if callable(positive) else [replace(run, success=None) for run in material.runs]
+        return [run.success for run in label(bare, positive)]
+    table = material.ledger.runs
+    ids = table["run_id"].tolist()
+    if isinstance(positive, str):
+        return [flag_of(cell, f"of run {run_id}") for cell, run_id in zip(table[positive], ids, strict=True)]
+    if callable(positive):
+        msg = "a callable looks at runs, and a table with a row per step holds none: pass runs, or labels by run id"
+        raise SettingError(msg)
+    labels = mapping_of(positive)
+    check_keys(labels, {*ids}, "run_id")
+    return [flag_of(labels[run_id], f"of {run_id!r}") if run_id in labels else None for run_id in ids]
+
+
+def _told(flags: Sequence[bool | None], name: str) -> Truth:
+    known = np.array([flag is not None for flag in flags], dtype=bool)
+    return Truth(known, np.array([flag is True for flag in flags], dtype=bool), name)
+
+
+# --- What each rule makes of each run ---------------------------------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """The alarms of a rule, and which of them are true; a place for each run."""
+
+    alarms: Alarms
+    true: Flags
+    reach: Reach | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """All rules; `success` is 1, 0 or -1 for each run, None where no run has a label and the proxy is not asked for."""
+
+    rules: list[Score]
+    positive: Flags
+    success: Ints | None
+    converged: bool
+    positive_is: str
+
+
+def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged: bool) -> Scores:
+    """What each rule makes of each run.
+
+    Args:
+        material: The runs.
+        rules: The rules.
+        truth: What is to be found.
+        converged: Whether an alarm that converged is a false one.
+    """
+    ledger, runs = material.ledger, material.runs
+    places = Places(ledger)
+    negative = truth.known & ~truth.positive
+    scores = []
+    for rule in rules:
+        alarms = alarms_of(ledger, runs, rule, places)
+        work = alarms.converged if converged else None
+        true = alarms.raised & truth.positive & (True if work is None else ~work)
+        maybe = truth.known & truth.positive & converged
+        reach = reach_of(ledger, runs, rule, negative, places, converged=maybe)
+        scores.append(Score(alarms, true, reach))
+    labelled = truth.proxy or ledger.success_by == LABEL
+    return Scores(scores, truth.positive, ledger.success if labelled else None, converged, truth.name)
+
+
+# --- Groups and their rows --------------------------------------------------------------------------------------------
+
+
+class Group:
+    """The runs of one group, and a row for each rule."""
+
+    def __init__(
+        self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], scores: Scores, confidence: float
+    ) -> None:
+        self.keys = values
+        self.name = ", ".join("none" if pd.isna(value) or value == "" else shorten(value) for value in values)
+        self.runs = units.index.to_numpy()
+        self.scores = scores
+        self.confidence = confidence
+        clusters, self.word = clusters_of(units, keys)
+        self.bootstrap = ClusterBootstrap(clusters.to_numpy())
+        self.rows = self._rows()
+
+    def _rows(self) -> list[dict[str, Any]]:
+        rules = self.scores.rules
+        judged = np.stack([~score.alarms.unknown[self.runs] for score in rules], axis=1)
+        positive = self.scores.positive[self.runs][:, None] & judged
+        raised = np.stack([score.alarms.raised[self.runs] for score in rules], axis=1)
+        true = np.stack([score.true[self.runs] for score in rules], axis=1)
+        parts = ((true, raised), (true, positive), (raised & ~positive, judged & ~positive))
+        ratios = [self.bootstrap.ratio(a, b, self.confidence, proportion=True) for a, b in parts]
+        saved = np.stack([score.alarms.saved["steps"][self.runs] for score in rules], axis=1)
+        mean = self.bootstrap.ratio(saved, judged, self.confidence)
+        rows = []
+        for place, score in enumerate(rules):
+            row: dict[str, Any] = {"rule": str(score.alarms.rule)}
+            row |= self._counts(judged[:, place], positive[:, place], raised[:, place], true[:, place])
+            for name, ratio in zip(RATIOS, ratios, strict=True):
+                row |= zip((name, f"{name}_low", f"{name}_high"), _at(ratio, place), strict=True)
+            row |= self._saved(score, raised[:, place], _at(mean, place)[1:], int(judged[:, place].sum()))
+            row |= self._lost(raised[:, place], judged[:, place], score)
+            row |= self._clean(score.reach)
+            work = score.alarms.converged
+            row["converged"] = None if work is None else int(work[self.runs].sum())
+            row["n_unknown"] = int((~judged[:, place]).sum())
+            if row["n_unknown"] and not row["n_runs"]:
+                row |= dict.fromkeys(("alarms", "true_alarms", "false_alarms", "missed", "converged"))
+                row |= dict.fromkeys(name for name in row if name.startswith(("saved_", "successes_lost_")))
+            rows.append(row | {"positive_is": self.scores.positive_is, "confidence": self.confidence})
+        return rows
+
+    @staticmethod
+    def _counts(judged: Flags, positive: Flags, raised: Flags, true: Flags) -> dict[str, Any]:
+        return {
+            "n_runs": int(judged.sum()),
+            "n_positive": int(positive.sum()),
+            "alarms": int(raised.sum()),
+            "true_alarms": int(true.sum()),
+            "false_alarms": int((raised & ~true).sum()),
+            "missed": int((positive & ~true).sum()),
+        }
+
+    def _saved(self, score: Score, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
+        """Totals over alarms. The interval is that of the mean over all runs, times their number."""
+        out: dict[str, Any] = {}
+        for name in SAVED:
+            amounts = score.alarms.saved[name][self.runs][raised]
+            known = amounts[amounts != NOT_REPORTED]
+            total = int(known.sum()) if len(known) or not len(amounts) else None
+            out["saved_cost_usd" if name == "cost" else f"saved_{name}"] = (
+                total / MICRO if name == "cost" and total is not None else total
+            )
+        ends = [bound * n if raised.any() else None for bound in mean]  # without an alarm every sample gives 0
+        out |= dict(zip(("saved_steps_low", "saved_steps_high"), ends, strict=True))
+        out["saved_steps_on_true_alarms"] = int(score.alarms.saved["steps"][self.runs][score.true[self.runs]].sum())
+        return out
+
+    def _lost(self, raised: Flags, judged: Flags, score: Score) -> dict[str, Any]:
+        if self.scores.success is None:
+            return dict.fromkeys(("successes", "successes_lost_lower", "successes_lost_upper"))
+        success = self.scores.success[self.runs] == 1
+        return {
+            "successes": int((success & judged).sum()),
+            "successes_lost_lower": int((success & score.alarms.cut_off[self.runs]).sum()),
+            "successes_lost_upper": int((success & raised).sum()),
+        }
+
+    def _clean(self, reach: Reach | None) -> dict[str, Any]:
+        names = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
+        if reach is None or reach.unknown[self.runs].any():
+            return dict.fromkeys(names)
+        false = reach.false[self.runs]
+        if not (false != NOT_REPORTED).any():
+            return dict.fromkeys(names)
+        codes = self.bootstrap.codes
+        largest = np.full(self.bootstrap.n_clusters, NOT_REPORTED, dtype=np.int64)
+        np.maximum.at(largest, codes, false)
+        order = np.argsort(-largest, kind="stable")
+        ordered = largest[order]
+        # The largest of a sample is that of the first cluster drawn, in descending order; NOT_REPORTED if none reports.
+        drawn = [ordered[np.argmax(block[:, order] > 0, axis=1)] for block in self.bootstrap.weights()]
+        samples = np.concatenate(drawn).astype(float)
+        level = expanded((1 - self.confidence) / 2, [int((largest != NOT_REPORTED).sum())])
+        samples[samples == NOT_REPORTED] = np.nan
+        ends = percentiles(samples[:, None], np.stack([level, 1 - level]))[:, 0]
+        values = [float(false.max()), *ends.tolist()]
+        clean = [None if np.isnan(value) else max(int(value) + 1, reach.least) for value in values]
+        return dict(zip(names, clean, strict=True))
+
+    def beyond(self, reach: Reach) -> float:
+        """At most this share of runs like those in which an alarm is false reach the clean threshold.
+
+        Wilks: the largest of n leaves at most 1 - (1 - confidence)^(1/n) beyond it, and the clean threshold is above.
+        """
+        sizes = np.bincount(self.bootstrap.codes[reach.false[self.runs] != NOT_REPORTED]).astype(float)
+        return float(upper_bound(0, sizes.sum() ** 2 / (sizes**2).sum(), self.confidence))
+
+
+def _at(estimate: Estimate, place: int) -> tuple[float, ...]:
+    return tuple(float(array[place]) for array in estimate[:3])

@@ -1,0 +1,432 @@
+"""How well stop rules separate runs that fail from runs that do not, and what stopping there would have saved and cost.
+
+An alarm is a run in which the rule fires. It is true if the run is positive: it failed, or has the property that the
+user asks for. A rule is judged on the runs for which both are known.
+
+Sources: Clopper and Pearson, Biometrika 26 (1934) 404-413.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from boolab.core.text import count, level, percent, shorten
+from boolab.core.types import Scope
+from boolab.counterfactuals.evaluate import Recorded
+from boolab.counterfactuals.scopes import check_scope
+from boolab.counterfactuals.step_table import Ints
+from boolab.errors import SettingError
+from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
+from boolab.frames.runs import by_columns
+from boolab.rules.stop import StopRule
+from boolab.stats.finding import Finding
+from boolab.stats.intervals import check_confidence
+from boolab.stats.scorecard.alarms import NOT_REPORTED, watches_repeats
+from boolab.stats.scorecard.metrics import (
+    NOT_ENDED,
+    RATIOS,
+    UNNAMED,
+    Group,
+    Material,
+    Positive,
+    Score,
+    Scores,
+    Truth,
+    material_of,
+    scores_of,
+    truth_of,
+)
+from boolab.stats.units import grouped, units_of, units_of_table
+
+_COLUMNS: Final[Mapping[str, str]] = {
+    "rule": TEXT,
+    "n_runs": INT,
+    "n_positive": INT,
+    "alarms": INT,
+    "true_alarms": INT,
+    "false_alarms": INT,
+    "missed": INT,
+    **{f"{name}{end}": FLOAT for name in RATIOS for end in ("", "_low", "_high")},
+    "saved_steps": INT,
+    "saved_steps_low": FLOAT,
+    "saved_steps_high": FLOAT,
+    "saved_steps_on_true_alarms": INT,
+    "saved_tool_calls": INT,
+    "saved_tokens": INT,
+    "saved_cost_usd": FLOAT,
+    "successes": INT,
+    "successes_lost_lower": INT,
+    "successes_lost_upper": INT,
+    "converged": INT,
+    "clean_threshold": INT,
+    "clean_threshold_low": INT,
+    "clean_threshold_high": INT,
+    "n_unknown": INT,
+    "positive_is": TEXT,
+    "confidence": FLOAT,
+}
+_TABLE: Final = ("rule", "n_runs", "alarms", "true_alarms", "precision", "recall", "saved_steps")
+_FEW_CLUSTERS: Final = 10
+_MAX_SENTENCES: Final = 12  # rows that get sentences
+_MAX_NAMED: Final = 6  # rules in a note
+_DETECTED: Final = ("doom_loop", "error_streak", "stuck")
+
+
+def scorecard(
+    runs: Recorded,
+    rules: StopRule | Iterable[StopRule],
+    *,
+    positive: Positive | None = None,
+    by: str | Sequence[str] | None = None,
+    scope: Scope = "auto",
+    converged: bool = False,
+    confidence: float = 0.95,
+) -> Finding:
+    """How well stop rules separate runs that fail from runs that do not, and what they would have saved and cost.
+
+    An *alarm* is a run in which the rule fires after a step, in any turn. A *positive* is a run that failed, by its
+    label. Where no run has a label, a run that did not end by itself is positive; `positive_is` and every sentence
+    report it. Runs without a label are left out; a rule's row also leaves out runs where a counter it needs is unknown.
+
+    An alarm *converged* if the repeated call was work and not a loop: later in the same scope (the turn, or with
+    `scope="run"` the run) the same call comes again, with a result that is known to be no error and whose content
+    differs from that of the call's last result before the alarm. Calls are the same by the rule's identity, without
+    results. This needs the steps after the alarm, so no live rule could use it.
+
+    Args:
+        runs: A run, or runs; or a table with a row for each step, as `recording_df` makes it, or the path of one
+            (`.parquet`, `.jsonl`, or a folder of them), or of a store.
+        rules: Stop rules, a row for each.
+        positive: What is to be found, if not failure: the name of a setting that holds it (an entry of `Run.settings`),
+            a mapping or Series from run ids, or a callable that takes a run. True, False, or None for unknown; runs
+            that a mapping does not name, or that lack the setting, are unknown. Of a table, a column or a mapping.
+        by: A column of `runs_df`, or of the table, or several, to keep apart: an agent, a model, a swept setting.
+        scope: Where counters start anew: see `counterfactual`.
+        converged: Whether an alarm that converged is a false one, whatever the run's label. Not for a table.
+        confidence: Of the two-sided intervals.
+
+    Returns:
+        A finding whose frame has one row for each group and rule. What is undefined (no alarms, no positives) or not
+        known is NA.
+
+        - the columns of `by`, and `rule`.
+        - `n_runs` that the rule is judged on, `n_positive` of them, `alarms`, of which `true_alarms` and
+          `false_alarms`; `missed` positives without a true alarm.
+        - `precision` (true alarms of alarms), `recall` (true alarms of positives) and `false_alarm_rate` (the share of
+          all other runs with an alarm), each with `_low` and `_high`: Clopper-Pearson where runs are independent; a
+          bootstrap that resamples tasks where several runs share one.
+        - `saved_steps` (bootstrap interval: `_low`, `_high`), `saved_tool_calls`, `saved_tokens`, `saved_cost_usd`:
+          what the scopes that are stopped would have gone on to use, in total over all alarms (tokens and cost: over
+          runs that report them); `saved_steps_on_true_alarms`.
+        - `successes`, and how many the rule would have stopped: at most `successes_lost_upper` (all that it stops), at
+          least `successes_lost_lower` (calls follow the stop in the last turn). A success is a label; with the proxy it
+          is a run that ended by itself.
+        - `converged`: how many alarms did; NA for rules that watch no repeats, and from a table, which has no results.
+        - `clean_threshold`: for a rule that is one `counter >= n`, the smallest n without a false alarm in these runs:
+          one more than the counter's largest value at a boundary of any negative run, in the counter's own units
+          (micro-dollars, milliseconds), and at least what the rule accepts. NA where there is no negative run, or the
+          counter is unknown in one. `_low` and `_high` are percentiles over resampled clusters. No sample has a larger
+          value than the largest observed one, so `_high` is no limit for other runs.
+        - `n_unknown`: runs where a counter that the rule needs is unknown. `positive_is`, `confidence`.
+
+    Raises:
+        SettingError: if there are no rules, one of them is none, a label is neither True nor False, or an argument is
+            not one of those above.
+        TypeError: if something else than a run is among the runs.
+
+    Example:
+        >>> import boolab as bl
+        >>> from dataclasses import replace
+        >>> look = {"tool_calls": [{"name": "ls"}]}
+        >>> model = bl.ScriptedModel([{**look, "repeat": 5}, "?"])
+        >>> stuck = bl.run_sync(None, "Look", model=model, stop=bl.max_steps(9))
+        >>> fine = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]))
+        >>> found = bl.scorecard([replace(stuck, success=False), replace(fine, success=True)], [bl.doom_loop(3)])
+        >>> found[["alarms", "true_alarms", "saved_steps", "clean_threshold"]].values.tolist()
+        [[1, 1, 3, 2]]
+    """
+    check_confidence(confidence)
+    check_scope(scope)
+    keys = by_columns(by)
+    for key in keys:
+        if key in _COLUMNS:
+            msg = f"by={key!r}: the result has a column of this name; rename yours"
+            raise SettingError(msg)
+    asked = _rules(rules)
+    material = material_of(runs, asked, scope=scope, keys=keys, positive=positive)
+    if converged and material.runs is None and any(map(watches_repeats, asked)):
+        msg = "converged=True looks at what calls gave, and a table with a row per step holds no results: pass runs"
+        raise SettingError(msg)
+    table = material.ledger.runs
+    units = units_of_table(table, by) if material.runs is None else units_of(material.runs, scope="run", by=by)
+    truth = truth_of(material, positive)
+    scores = scores_of(material, asked, truth, converged=converged)
+    known = units[truth.known]
+    groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
+    words = _Words(truth, scores, confidence)
+    frame = _frame(groups, keys)
+    return Finding(
+        title=f"What {count(len(asked), 'stop rule')} would have caught, and at which cost",
+        frame=frame,
+        sentences=tuple(words.sentences(groups)),
+        notes=(*words.data(material, known.index.to_numpy()), *words.limits(groups, known)),
+        table=frame[[*keys, *_TABLE]],
+    )
+
+
+def _rules(rules: StopRule | Iterable[StopRule]) -> list[StopRule]:
+    listed: list[Any] = [rules] if isinstance(rules, StopRule) else list(rules) if isinstance(rules, Iterable) else []
+    if not listed:
+        raise SettingError(f"rules={rules!r}: expected stop rules such as [bl.doom_loop(3), bl.error_streak(4)]")
+    for rule in listed:
+        if not isinstance(rule, StopRule):
+            msg = f"rules: {rule!r} is not a stop rule: expected such as bl.doom_loop(3)"
+            raise SettingError(msg)
+    return listed
+
+
+def _frame(groups: Sequence[Group], keys: Sequence[str]) -> pd.DataFrame:
+    data: dict[str, Any] = {
+        key: [group.keys[place] for group in groups for _ in group.rows] for place, key in enumerate(keys)
+    }
+    for name, dtype in _COLUMNS.items():
+        values = [row[name] for group in groups for row in group.rows]
+        data[name] = cells(values, dtype)
+    return pd.DataFrame(data)
+
+
+# --- In plain words ---------------------------------------------------------------------------------------------------
+
+
+class _Words:
+    """The scorecard in plain words."""
+
+    def __init__(self, truth: Truth, scores: Scores, confidence: float) -> None:
+        self.truth = truth
+        self.scores = scores
+        self.level = level(confidence)
+        self.named = "" if truth.name == UNNAMED else f" ({shorten(truth.name)})"
+        self.which = (
+            "in which the agent did not end by itself"
+            if truth.proxy
+            else f"that are positive{self.named}"
+            if truth.user
+            else "that failed"
+        )
+
+    def of_them(self, n: int, alarms: int) -> str:
+        """How many of some runs are positive: "9 of them failed"."""
+        who = "it" if alarms == 1 else f"{n:,} of them" if n else "none of them"
+        if self.truth.proxy:
+            if not n:
+                return "its agent ended by itself" if alarms == 1 else "in all of them the agent ended by itself"
+            return f"in {who} the agent {NOT_ENDED}"
+        if alarms == 1 and not n:
+            return f"it is not positive{self.named}" if self.truth.user else "it did not fail"
+        if self.truth.user:
+            return f"{who} {'is' if alarms == 1 or n == 1 else 'are'} positive{self.named}"
+        return f"{who} failed"
+
+    def successes(self, n: int) -> str:
+        """The successes as they are called here."""
+        return (
+            f"{count(n, 'run')} that ended by {'itself' if n == 1 else 'themselves'}"
+            if self.truth.proxy
+            else f"{n:,} success{'' if n == 1 else 'es'}"
+        )
+
+    def interval(self, row: Mapping[str, Any], name: str) -> str:
+        return f"{self.level} interval {percent(row[f'{name}_low'])} to {percent(row[f'{name}_high'])}"
+
+    def sentences(self, groups: Sequence[Group]) -> Iterator[str]:
+        """What each rule catches, at which cost."""
+        written = 0
+        total = sum(len(group.rows) for group in groups)
+        for group in groups:
+            prefix = f"{group.name}: " if group.name else ""
+            for row, score in zip(group.rows, self.scores.rules, strict=True):
+                if written < _MAX_SENTENCES:
+                    written += 1
+                    yield prefix + " ".join(self._rule(group, row, score))
+        if total > written:
+            yield f"{count(total - written, 'further row')} in the table."
+
+    def _rule(self, group: Group, row: Mapping[str, Any], score: Score) -> Iterator[str]:
+        rule, n, alarms = row["rule"], row["n_runs"], row["alarms"]
+        if not n:
+            why = "a counter that it needs is unknown in all runs" if row["n_unknown"] else "there is no run to judge"
+            yield f"{rule} cannot be judged: {why}, so it is not known what it finds of runs {self.which}."
+            return
+        if not alarms:
+            yield f"{rule} alarms in none of {count(n, 'run')}, so its precision is not defined; {self._found(row)}."
+        else:
+            right = f"{self.of_them(row['true_alarms'], alarms)}{self._unless(row)}"
+            yield (
+                f"{rule} alarms in {alarms:,} of {count(n, 'run')}; {right} (precision {row['true_alarms']:,} of "
+                f"{alarms:,}, {self.interval(row, 'precision')}); it would have {self._cost(row)}."
+            )
+            yield f"It finds {self._found(row, short=True)}{self._false(row)}."
+            base = row["n_positive"] / n
+            if 0 < base < 1 and row["precision_low"] <= base:
+                yield (
+                    "The data do not show that its alarms are right more often than random alarms, of which "
+                    f"{percent(base)} would be in runs {self.which}."
+                )
+        yield from self._work(row)
+        yield from self._clean(group, row, score)
+
+    def _unless(self, row: Mapping[str, Any]) -> str:
+        return " without converging later" if self.scores.converged and row["converged"] else ""
+
+    def _cost(self, row: Mapping[str, Any]) -> str:
+        saved = f"saved {count(row['saved_steps'], 'step')}"
+        low, high, base = row["successes_lost_lower"], row["successes_lost_upper"], row["successes"]
+        if high is None:
+            return f"{saved}; how many successes it would have stopped is not known: no run has a success label"
+        if not base:
+            return f"{saved}; there is no success to lose"
+        if not high:
+            return f"{saved} and stopped none of {self.successes(base)}"
+        how = f"at most {high:,}" if not low else f"{high:,}" if low == high else f"{low:,} to {high:,}"
+        return f"{saved} and stopped {how} of {self.successes(base)}"
+
+    def _found(self, row: Mapping[str, Any], *, short: bool = False) -> str:
+        n, found = row["n_positive"], row["true_alarms"]
+        if not n:
+            return f"no run, because there is none {self.which}" if short else f"there is no run {self.which}"
+        which = self.which.replace("that are", "that is") if n == 1 else self.which
+        share = f"(recall {found:,} of {n:,}, {self.interval(row, 'recall')})"
+        if short:
+            return f"{found:,} of {count(n, 'run')} {which} {share}"
+        return f"it misses {'the one run' if n == 1 else f'all {n:,} runs'} {which} {share}"
+
+    def _false(self, row: Mapping[str, Any]) -> str:
+        others = row["n_runs"] - row["n_positive"]
+        if not others:
+            return "; there are no other runs, so the rate of false alarms is not known"
+        n = round(row["false_alarm_rate"] * others)
+        return f" and alarms in {n:,} of {count(others, 'other')} ({self.interval(row, 'false_alarm_rate')})"
+
+    def _work(self, row: Mapping[str, Any]) -> Iterator[str]:
+        n = row["converged"]
+        if not n:
+            return
+        what = "1 alarm was" if n == 1 else f"{n:,} alarms were"
+        it, them = ("it counts", "it") if n == 1 else ("they count", "them")
+        counts = f"{it} as false" if self.scores.converged else f"converged=True would count {them} as false"
+        yield f"{what} work and not a loop: the same call gave a new result later; {counts}."
+
+    def _clean(self, group: Group, row: Mapping[str, Any], score: Score) -> Iterator[str]:
+        if row["clean_threshold"] is None or score.reach is None:
+            return
+        n = int((score.reach.false[group.runs] != NOT_REPORTED).sum())
+        unit = {"cost": " micro-dollars", "elapsed": " ms"}.get(next(score.alarms.rule.leaves()).counter, "")
+        least = f"A threshold of {row['clean_threshold']:,}{unit} is the least without a false alarm in "
+        if self.scores.converged:
+            yield f"{least}these runs."
+            return
+        none = (
+            f"the {count(n, 'run')} that {'is' if n == 1 else 'are'} not positive{self.named}"
+            if self.truth.user
+            else self._others(n)
+        )
+        share = percent(group.beyond(score.reach))
+        yield f"{least}{none}; with {self.level} confidence at most {share} of such runs reach it."
+
+    def _others(self, n: int) -> str:
+        if self.truth.proxy:
+            return f"the {count(n, 'run')} that ended by {'itself' if n == 1 else 'themselves'}"
+        return f"the {count(n, 'run')} that did not fail"
+
+    def data(self, material: Material, known: Ints) -> Iterator[str]:
+        """The quality of the data: labels, and what is left out."""
+        total, n = material.ledger.n_runs, len(known)
+        if not total:
+            yield "There are no runs."
+            return
+        share = f"{int(self.truth.positive[known].sum()):,} of {count(n, 'run')}"
+        if self.truth.proxy:
+            yield (
+                f"No run has a label. By a proxy, a run is positive if it {NOT_ENDED} ({share}). That is not a "
+                "failure: a censored run may have been about to succeed, and one that ended may have failed."
+            )
+        elif self.truth.user:
+            yield f"A run is positive as the user says{self.named}: {share}."
+        else:
+            yield f"A run is positive if it failed, by its label: {share}."
+        if n < total:
+            verb = "is" if total - n == 1 else "are"
+            yield f"{total - n:,} of {count(total, 'run')} {verb} left out: without a label their class is not known."
+        yield from self._unknown(known)
+        yield from self._cut(material, known)
+        if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
+            yield "Whether an alarm converged is not known, because a table with a row per step holds no results."
+
+    def _unknown(self, known: Ints) -> Iterator[str]:
+        hanging = [(s.alarms, int(s.alarms.unknown[known].sum())) for s in self.scores.rules]
+        rules = [f"{alarms.rule} in {count(n, 'run')}" for alarms, n in hanging if n]
+        if rules:
+            more = f" and {len(rules) - _MAX_NAMED:,} further rules" if len(rules) > _MAX_NAMED else ""
+            yield (
+                f"Rules that need an unknown counter: {', '.join(rules[:_MAX_NAMED])}{more}. These runs are not "
+                "alarms, and the rule's row leaves them out."
+            )
+        for name in ("tokens", "cost"):
+            pairs = [(s.alarms.raised[known], s.alarms.saved[name][known] == NOT_REPORTED) for s in self.scores.rules]
+            raised, unknown = (sum(int(flags.sum()) for flags in column) for column in zip(*pairs, strict=True))
+            if unknown:
+                of = "any alarm" if unknown == raised else f"{unknown:,} of {count(raised, 'alarm')}"
+                how = "NA" if unknown == raised else "without them"
+                yield f"What {of} would have saved in {name} is not known: the total is {how}."
+
+    def _cut(self, material: Material, known: Ints) -> Iterator[str]:
+        cut = known[~material.ledger.terminated[known]]
+        reasons = pd.Series(material.ledger.reason[cut], dtype=object).dropna()
+        if len(cut):
+            verb = "is" if len(cut) == 1 else "are"
+            why = f" ({_counted(reasons)})" if len(reasons) else ""
+            yield (
+                f"{len(cut):,} of {count(len(known), 'run')} {verb} censored{why}: a rule may have fired later, so "
+                "there may be more alarms, and more to save."
+            )
+        detected = reasons[reasons.isin(_DETECTED)]
+        if len(detected):
+            yield (
+                f"{count(len(detected), 'run')} had been stopped by a detector when recorded ({_counted(detected)}): "
+                "an alarm of a similar rule there is no evidence, and the stop may be why the run is positive."
+            )
+
+    def limits(self, groups: Sequence[Group], known: pd.DataFrame) -> Iterator[str]:
+        """What limits the answer."""
+        places = known.index.to_numpy()
+        early = sum(int(score.alarms.early[places].sum()) for score in self.scores.rules)
+        if early:
+            yield (
+                f"{count(early, 'alarm')} in a turn that others follow: how the session would have gone on is not "
+                'known, but a run is judged as a whole. scope="run" counts through the whole run.'
+            )
+        for word in ("task", "run"):
+            sizes = [group.bootstrap.n_clusters for group in groups if group.word == word]
+            if sizes:
+                size = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
+                yield f"Intervals resample {size} {word}s, because runs of a {word} are not independent."
+                if min(sizes) < _FEW_CLUSTERS:
+                    yield f"With so few {word}s the intervals are rough."
+        tasks = {*known["task"]}
+        if len(places) > 1 and len(tasks) == 1 and tasks != {""}:
+            yield "All runs are of one task: the intervals hold for this task only."
+        if len(self.scores.rules) > 1:
+            n = len(self.scores.rules)
+            yield f"Intervals are for each rule by itself: the best of {n:,} looks better here than on other runs."
+        if any(row["clean_threshold"] is not None for group in groups for row in group.rows):
+            yield (
+                "The interval of a clean threshold resamples what was observed, so it cannot go beyond that; other "
+                "runs can."
+            )
+
+
+def _counted(reasons: pd.Series[Any]) -> str:
+    return ", ".join(f"{reason} {n:,}" for reason, n in reasons.value_counts().items())

@@ -1,0 +1,387 @@
+"""Runs as the rows of a store, and back, exactly. Nothing is read or written here."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from boolab.core.codec import decode, dumps, encode, run_of
+from boolab.core.run_tree import descendants
+from boolab.core.types import UNKNOWN_USAGE, Input, Message, Response, Run, Step, Text, ToolCall, ToolResult, Usage
+
+Row: TypeAlias = tuple[Any, ...]
+
+Said: TypeAlias = str | Sequence[str]
+"""The texts of a step: its text alone, or its text, its reasoning and the opaque part of that."""
+
+HEAD: Final = (
+    "run_id", "agent", "model", "policy", "task", "source", "parent_run_id", "seed", "started_at", "duration_ms",
+    "identity", "context_window", "stop_reason", "stop_step", "stop_rule", "stop_threshold", "stop_value", "also_fired",
+    "n_steps", "success", "error", "limits", "settings", "rest",
+)  # fmt: skip
+"""The columns of a run, except its texts and its position in the store."""
+
+STEP: Final = (
+    "step", "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason",
+    "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost", "cache_write_tokens",
+    "cache_write_1h_tokens", "answered_by", "error", "shadow_stops",
+)  # fmt: skip
+CALL: Final = (
+    "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
+)  # fmt: skip
+
+_REST: Final = ("compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events")
+_MOST, _LEAST = 2**63 - 1, -(2**63)
+_N_STEPS: Final = HEAD.index("n_steps")
+_INTEGERS: Final = {
+    "seed", "duration_ms", "context_window", "stop_step", "stop_threshold", "stop_value", "n_steps", "success",
+    "step", "turn", "start_ms", "model_ms", "ttft_ms", "input_tokens", "output_tokens", "cached_tokens",
+    "reasoning_tokens", "cost", "cache_write_tokens", "cache_write_1h_tokens", "call", "is_error", "parse_error",
+}  # fmt: skip
+
+
+class Record(NamedTuple):
+    """One run as rows of plain values, ready for the store, and cheap to send from one process to another.
+
+    `head` has the columns of `HEAD`; `steps` and `calls` the rows of the run's own, with those of `STEP` and `CALL`.
+    `texts` is JSON: `prompt`, `inputs`, and `said`, by step its text, or text, reasoning and opaque. `base` is the id
+    of the run that has the steps, if it is another one; then `texts` has no `said`, nor a `prompt` that is the same.
+    """
+
+    head: Row
+    steps: Sequence[Row]
+    calls: Sequence[Row]
+    texts: str
+    base: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.head[0])
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps the run has, its own or its base's."""
+        return int(self.head[_N_STEPS])
+
+
+def records_of(run: Run, base: Run | None = None) -> list[Record]:
+    """A run's record, and those of its subagents, each followed by those of its own.
+
+    Args:
+        run: The run.
+        base: Another run whose first steps are exactly this one's. The record then refers to it and holds no steps.
+
+    Raises:
+        SettingError: if a setting or an event holds what JSON cannot.
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> run_of_record(records_of(run)[0]) == run
+        True
+    """
+    return [_record(run, base), *(_record(child, None) for child in descendants(run))]
+
+
+def run_of_record(record: Record, base: Record | Run | None = None) -> Run:
+    """The run that a record stands for: equal to the one that was recorded, without subagents and continuation.
+
+    Args:
+        record: The record.
+        base: That of the run that has the steps, if the record refers to one.
+
+    Raises:
+        ValueError: if the record contradicts itself.
+    """
+    prompt, inputs, said = texts_of(record.texts)
+    if record.base is None:
+        return run_of_head(record.head, steps_of(record.steps, record.calls, said), prompt or (), inputs)
+    if base is None:
+        raise ValueError(f"the steps of run {record.run_id} are those of run {record.base}, which was not given")
+    whole = base if isinstance(base, Run) else run_of_record(base)
+    return run_of_head(record.head, whole.steps[: record.n_steps], whole.prompt if prompt is None else prompt, inputs)
+
+
+def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...], Sequence[Said]]:
+    """A record's `texts`: the prompt, or None if it is not there; the inputs; and the texts of each step.
+
+    Raises:
+        ValueError: if they are damaged.
+    """
+    found = json.loads(texts)
+    prompt, said = found.get("prompt"), found.get("said", ())
+    for words in said:
+        if not (type(words) is str or (type(words) is list and [*map(type, words)] == [str, str, str])):
+            raise ValueError(f"said: {words!r:.80} is neither a text nor three")
+    return (
+        None if prompt is None else tuple([decode(Message, message) for message in prompt]),
+        tuple([decode(Input, one) for one in found.get("inputs", ())]),
+        said,
+    )
+
+
+def head_of(run: Run) -> Row:
+    """The columns of `HEAD`.
+
+    Raises:
+        SettingError: if a setting or an event holds what JSON cannot.
+    """
+    stop = run.stop
+    where = f"run {run.run_id}"
+    rest = {
+        name: encode(value, f"{name} of {where}")
+        for name in _REST
+        if (value := getattr(run, name)) is not None and value != ()
+    }
+    return (
+        run.run_id,
+        run.agent,
+        run.model,
+        run.policy,
+        run.task,
+        run.source,
+        run.parent_run_id,
+        run.seed,
+        None if run.started_at is None else run.started_at.isoformat(),
+        run.duration_ms,
+        run.identity,
+        run.context_window,
+        stop.reason,
+        stop.step,
+        stop.rule,
+        stop.threshold,
+        stop.value,
+        _json(stop.also_fired),
+        len(run.steps),
+        run.success,
+        run.error,
+        _json(encode(run.limits, f"limits of {where}") if run.limits else None),
+        _json(encode(run.settings, f"settings of {where}") if run.settings else None),
+        _json(rest),
+    )
+
+
+def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...], inputs: tuple[Input, ...]) -> Run:
+    """The run of these columns and parts.
+
+    Raises:
+        ValueError: if they contradict each other.
+    """
+    at = {name: value for name, value in zip(HEAD, head, strict=True) if value is not None}
+    if at.pop("n_steps") != len(steps):
+        raise ValueError(f"it has {len(steps)} steps of {head[_N_STEPS]}")
+    for name in ("limits", "settings", "rest", "also_fired"):
+        if name in at:
+            at[name] = json.loads(at[name])
+    at |= at.pop("rest", {})
+    if at.get("success") in (0, 1):
+        at["success"] = bool(at["success"])
+    stop = {name: at.pop(f"stop_{name}") for name in _STOP if f"stop_{name}" in at}
+    at["stop"] = stop | ({"also_fired": at.pop("also_fired")} if "also_fired" in at else {})
+    return run_of(at, steps=steps, prompt=prompt, inputs=inputs)
+
+
+def decode_settings(text: str) -> Mapping[str, Any]:
+    """The settings of a run, from its column, where SQLite may hold anything.
+
+    Raises:
+        ValueError: if they are damaged.
+    """
+    given: object = text
+    if not isinstance(given, str):
+        raise ValueError(f"{given!r:.80} is no JSON")  # noqa: TRY004 - the file is wrong
+    try:
+        settings = json.loads(text)
+    except RecursionError:
+        msg = "nested too deeply"
+        raise ValueError(msg) from None
+    return decode(_Settings, {"settings": settings}).settings
+
+
+class _Settings(NamedTuple):
+    settings: Mapping[str, Any]
+
+
+_STOP: Final = ("reason", "step", "rule", "threshold", "value")
+
+
+def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
+    """The rows of some steps, and those of their calls."""
+    rows: list[Row] = []
+    calls: list[Row] = []
+    for index, turn, start_ms, duration_ms, model_ms, response, results, error, shadow_stops in steps:
+        _, asked, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model = response
+        rows.append((
+            index, turn, start_ms, duration_ms, model_ms, ttft_ms, finish_reason, native_finish_reason, *usage,
+            model or None, error or None, _json(shadow_stops),
+        ))  # fmt: skip
+        for number, (call, result) in enumerate(zip(asked, results, strict=True), 1):
+            if result is None:
+                calls.append((index, number, *call, None, None, None, None, None))
+            else:
+                answers, content, is_error, parse_error, took_ms = result
+                other = None if answers == call[0] else answers
+                failed = None if is_error is None else +is_error
+                calls.append((index, number, *call, content, failed, +parse_error, took_ms, other))
+    return rows, calls
+
+
+def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[Said]) -> tuple[Step, ...]:
+    """The steps of these rows, which are in order. `said` has a text for each, or text, reasoning and opaque.
+
+    Raises:
+        ValueError: if a row is damaged.
+    """
+    asked: list[list[ToolCall]] = [[] for _ in rows]
+    answered: list[list[ToolResult | None]] = [[] for _ in rows]
+    for row in calls:
+        if not _call_fits(tuple(map(type, row))):
+            raise ValueError(f"{row!r:.80} is no call")
+        step, _, call_id, tool, arguments, content, is_error, parse_error, duration_ms, answers = row
+        asked[step - 1].append(ToolCall(call_id, tool, arguments))
+        answered[step - 1].append(
+            None
+            if content is None
+            else ToolResult(
+                call_id if answers is None else answers,
+                content,
+                None if is_error is None else bool(is_error),
+                bool(parse_error),
+                duration_ms,
+            )
+        )
+    steps = []
+    for place, row in enumerate(rows):
+        if not _step_fits(tuple(map(type, row))):
+            raise ValueError(f"{row!r:.80} is no step")
+        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, error, shadow_stops = row
+        words = said[place] if said else ""
+        text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
+        usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
+        response = Response(text, tuple(asked[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "")
+        results = tuple(answered[place])
+        steps.append(
+            Step(index, turn, start_ms, duration_ms, model_ms, response, results, error or "", _texts(shadow_stops))
+        )
+    return tuple(steps)
+
+
+_NOTHING_KNOWN: Final = [*UNKNOWN_USAGE]
+_NEEDED: Final = {"step", "turn", "call", "call_id", "tool", "arguments"}
+
+
+def _fitting(columns: tuple[str, ...]) -> Callable[[tuple[type, ...]], bool]:
+    """Whether values of these kinds can stand in a row: SQLite holds anything anywhere.
+
+    It is one question for the thousands of rows that are alike, so the answers are kept.
+    """
+
+    @lru_cache(maxsize=256)
+    def fit(kinds: tuple[type, ...]) -> bool:
+        return all(
+            (kind is types.NoneType and name not in _NEEDED) or kind in ((int, bool) if name in _INTEGERS else (str,))
+            for kind, name in zip(kinds, columns, strict=True)
+        )
+
+    return fit
+
+
+_step_fits = _fitting(STEP)
+_call_fits = _fitting(CALL)
+
+
+def holdable(row: Row) -> Row:
+    """A row with BLOBs for what SQLite cannot hold: texts with lone surrogates, integers of more than 64 bits."""
+    return tuple([_as_blob(value) for value in row])
+
+
+def is_odd(row: Row) -> bool:
+    """Whether a row has such values."""
+    return any(type(value) is bytes for value in row)
+
+
+def restored(row: Sequence[Any], columns: Sequence[str]) -> Row:
+    """A row as it was before `holdable`."""
+    return tuple(
+        [
+            value if type(value) is not bytes else int(value) if name in _INTEGERS else _text_of_blob(value)
+            for name, value in zip(columns, row, strict=True)
+        ]
+    )
+
+
+def _text_of_blob(value: bytes) -> str:
+    return value.decode("utf-8", "surrogatepass")
+
+
+def _as_blob(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogatepass")
+    elif isinstance(value, int) and not _LEAST <= value <= _MOST:
+        return str(value).encode()
+    return value
+
+
+def _record(run: Run, base: Run | None) -> Record:
+    if base is not None and run.steps != base.steps[: len(run.steps)]:
+        raise ValueError(f"the steps of run {run.run_id} are not the first of run {base.run_id}")
+    pieces = []
+    prompt = _prompt(run.prompt)
+    if prompt != (_NO_PROMPT if base is None else prompt if base.prompt is run.prompt else _prompt(base.prompt)):
+        pieces.append(f'"prompt":{prompt}')
+    if run.inputs:
+        pieces.append(f'"inputs":{_json(encode(run.inputs, "inputs"))}')
+    if base is not None:
+        return Record(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
+    said = [
+        text if not (reasoning or opaque) else (text, reasoning, opaque)
+        for _, _, _, _, _, (text, _, _, _, reasoning, _, _, opaque, _), _, _, _ in run.steps
+    ]
+    if any(said):
+        pieces.append(f'"said":{_json(said)}')
+    return Record(head_of(run), *step_rows(run.steps), f"{{{','.join(pieces)}}}")
+
+
+_NO_PROMPT: Final = "[]"
+
+
+def _prompt(prompt: tuple[Message, ...]) -> str:
+    """The messages before the first step as JSON: the same in many runs of a sweep."""
+    if all(type(part) is Text for message in prompt for part in message.parts):
+        return _plain_prompt(prompt)
+    return dumps(encode(prompt, "prompt")).decode()
+
+
+@lru_cache(maxsize=64)
+def _plain_prompt(prompt: tuple[Message, ...]) -> str:
+    """The same for texts alone: parts of other kinds may be equal, as tuples, and not the same."""
+    return dumps(encode(prompt, "prompt")).decode()
+
+
+def _json(value: object) -> str | None:
+    return dumps(value).decode() if value else None
+
+
+def _texts(value: str | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    found = json.loads(value)
+    if not all(type(text) is str for text in found):
+        raise ValueError(f"{value!r:.80} is no list of texts")
+    return tuple(found)
+
+
+def as_json(value: Mapping[str, Any], where: str) -> str:
+    """A mapping as JSON text.
+
+    Raises:
+        SettingError: if JSON cannot hold it.
+    """
+    return dumps(encode(value, where)).decode()

@@ -1,0 +1,255 @@
+"""The statements that read runs: their rows in order, and the runs themselves."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from boolab.core.gc_pause import without_collection
+from boolab.core.types import Input, Message, Run, Step
+from boolab.errors import StoreError
+from boolab.store import statements
+from boolab.store.message_rows import TABLES, texts_of_rows
+from boolab.store.rows import (
+    HEAD,
+    Row,
+    decode_settings,
+    holdable,
+    restored,
+    run_of_head,
+    steps_of,
+    texts_of,
+)
+
+INTERRUPTED: Final = "interrupted: the process that made it ended"
+"""The error of a run whose process ended before it did."""
+
+_N_STEPS: Final = HEAD.index("n_steps")
+_ERROR: Final = HEAD.index("error")
+_ORDERS: Final = {
+    "steps": "run, step",
+    "calls": "run, step, call",
+    "messages": "run, seq",
+    "parts": "run, message, seq",
+}
+"""The primary key of each table."""
+_STATE_ORDER: Final = "CASE state WHEN 'finished' THEN 0 WHEN 'interrupted' THEN 1 WHEN 'running' THEN 2 ELSE 3 END"
+
+
+def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
+    """The row of a finished run."""
+    question = "SELECT id FROM runs WHERE run_id = ? AND state = 'finished'"
+    found = connection.execute(question, holdable((run_id,))).fetchone()
+    return None if found is None else int(found[0])
+
+
+def row_of(connection: sqlite3.Connection, run_id: str) -> int:
+    """The row of a run: of its attempt that counts, else of the one that is under way.
+
+    Raises:
+        StoreError: if there is none.
+    """
+    question = statements.select(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")
+    found = connection.execute(question, holdable((run_id,))).fetchone()
+    if found is None:
+        raise StoreError(f"there is no run {run_id} in it")
+    return int(found[0])
+
+
+def rows_in_order(
+    connection: sqlite3.Connection, states: Collection[str], sweep: int | None = None, *, deserted: bool = False
+) -> array[int]:
+    """The rows of runs in the order of the plans that they are of; those of none follow, in the order they came.
+
+    Args:
+        connection: To the store.
+        states: The states of the runs that are meant.
+        sweep: The sweep whose runs alone are meant.
+        deserted: Whether the store has no writer, so that runs under way were interrupted.
+
+    Returns:
+        The rows: each family by the latest sweep that has its cell and its place there, subagents after their callers.
+    """
+    wanted = [*states]
+    only = f"runs.state IN {statements.marks(len(wanted))}"
+    if deserted and "interrupted" in states:
+        only = f"({only} OR runs.state = 'running' AND NOT EXISTS ({_FINISHED}))"
+    planned = _PLANNED if sweep is not None else f"LEFT {_PLANNED}"
+    tables = f"runs JOIN runs AS roots ON roots.id = runs.root {planned}"
+    question = statements.select(("runs.id",), tables, only, _PLAN)
+    return array("q", (row for (row,) in connection.execute(question, (sweep, *wanted))))
+
+
+_PLANNED: Final = """
+    JOIN (
+        SELECT cell, max(sweep) AS sweep, min(place) AS place FROM cells
+        WHERE sweep = coalesce(?, (SELECT max(sweep) FROM cells AS others WHERE others.cell = cells.cell))
+        GROUP BY cell
+    ) AS planned ON planned.cell = roots.cell
+"""
+_PLAN: Final = "planned.sweep IS NULL, planned.sweep, planned.place, roots.id, runs.member, runs.id"
+_FINISHED: Final = """
+    SELECT 1 FROM runs AS others JOIN runs AS own ON own.id = runs.root
+    WHERE (others.run_id = own.run_id OR others.cell = own.cell) AND others.state = 'finished'
+"""
+
+
+def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
+    """The settings of the runs in these rows, each combination once.
+
+    Raises:
+        StoreError: if they are damaged.
+    """
+    question = statements.select(("DISTINCT settings",), "runs", _is_one_of(rows))
+    texts = [text for (text,) in connection.execute(question)]
+    try:
+        return [{} if text is None else decode_settings(text) for text in texts]
+    except ValueError as error:
+        raise StoreError(f"it is damaged: the settings of a run cannot be read ({error})") from error
+
+
+def parents_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tuple[str, str | None]]:
+    """The ids of the runs in these rows, each with that of its parent, None where it has none.
+
+    Raises:
+        StoreError: if they are damaged.
+    """
+    question = statements.select(("run_id", "parent_run_id"), "runs", _is_one_of(rows))
+    try:
+        found = [restored(row, ("run_id", "parent_run_id")) for row in connection.execute(question)]
+    except ValueError as error:
+        raise StoreError(f"it is damaged: the id of a run cannot be read ({error})") from error
+    return [(str(run_id), None if parent is None else str(parent)) for run_id, parent in found]
+
+
+def any_label_at(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
+    """Whether any run in these rows has a label."""
+    question = statements.select(("1",), "runs", f"success NOT NULL AND {_is_one_of(rows)} LIMIT 1")
+    return connection.execute(question).fetchone() is not None
+
+
+def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
+    """The runs in these rows, in this order, all read at one moment.
+
+    Raises:
+        StoreError: if one is not there any more, or it is damaged.
+    """
+    connection.execute("BEGIN")
+    try:
+        found = _rows_at(connection, rows)
+    except ValueError as error:
+        raise StoreError(f"it is damaged: a run in it cannot be read ({error})") from error
+    finally:
+        connection.execute("COMMIT")
+    missing = sum(row not in found.heads for row in rows)
+    if missing:
+        msg = f"{missing} of these runs were removed from it after they were looked up: call stored_runs again"
+        raise StoreError(msg)
+    try:
+        return _made(rows, found)
+    except Exception as error:  # a damaged file may hold anything anywhere
+        msg = f"it is damaged: a run in it cannot be read ({type(error).__name__}: {error})"
+        raise StoreError(msg) from error
+
+
+class _Head(NamedTuple):
+    """A row of runs: the row that has its steps, if that is another one, its texts, and the columns of `HEAD`."""
+
+    base: int | None
+    texts: str | None
+    odd: bool
+    columns: Row
+
+
+class _Found(NamedTuple):
+    """What was read: `own` are the rows that have steps of their own; the tables are by name and by row."""
+
+    heads: dict[int, _Head]
+    own: set[int]
+    tables: Mapping[str, Mapping[int, Sequence[Row]]]
+
+
+def _rows_at(connection: sqlite3.Connection, rows: Sequence[int]) -> _Found:
+    """What the tables hold of these rows.
+
+    Raises:
+        ValueError: if that is damaged.
+    """
+    heads = _heads(connection, rows)
+    own = {row if head.base is None else head.base for row, head in heads.items()}
+    heads |= _heads(connection, [row for row in own if row not in heads])
+    if not own <= heads.keys():
+        msg = "its steps are those of a run that is not there"
+        raise ValueError(msg)
+    tables = {name: _rows_of(connection, name, own, heads) for name in ("steps", "calls")}
+    grown = [row for row in own if heads[row].texts is None]
+    tables |= {name: _rows_of(connection, name, grown, heads) for name in ("messages", "parts")}
+    return _Found(heads, own, tables)
+
+
+def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _Head]:
+    question = statements.select(("id", "base", "texts", "odd", "state", "root", *HEAD), "runs", _is_one_of(rows))
+    found = {}
+    for row, base, texts, odd, state, root, *head in connection.execute(question):
+        if state == "running" and row == root:
+            head[_ERROR] = INTERRUPTED
+        if base is not None and type(base) is not int:  # it becomes part of a statement
+            raise ValueError(f"{base!r:.80} is no row of another run")
+        found[row] = _Head(base, texts, bool(odd), restored(head, HEAD) if odd else tuple(head))
+    return found
+
+
+def _rows_of(
+    connection: sqlite3.Connection, table: str, rows: Iterable[int], heads: Mapping[int, _Head]
+) -> dict[int, list[Row]]:
+    """The rows of a table, by run, in order."""
+    columns = TABLES[table]
+    question = statements.select(("run", *columns), table, _is_one_of(rows, "run"), _ORDERS[table])
+    found: dict[int, list[Row]] = {}
+    for run, *values in connection.execute(question):
+        if run not in heads:  # a damaged index leads to other rows
+            raise ValueError(f"a row of {table} is of run {run!r:.80}, which was not requested")
+        found.setdefault(run, []).append(values)
+    for run, some in found.items():
+        if heads[run].odd:
+            found[run] = [restored(row, columns) for row in some]
+    return found
+
+
+def _is_one_of(rows: Iterable[int], column: str = "id") -> str:
+    return f"{column} IN {statements.numbers(rows)}"
+
+
+class _Content(NamedTuple):
+    """What a run has besides its columns."""
+
+    steps: tuple[Step, ...]
+    prompt: tuple[Message, ...]
+    inputs: tuple[Input, ...]
+
+
+def _content(row: int, found: _Found) -> _Content:
+    """The content of a run that has its own steps."""
+    steps, calls, messages, parts = (found.tables[name].get(row, ()) for name in TABLES)
+    head = found.heads[row]
+    if head.texts is None:
+        prompt, inputs, said = texts_of_rows(messages, parts, head.columns[_N_STEPS])
+        return _Content(steps_of(steps, calls, said), prompt, inputs)
+    told, inputs, words = texts_of(head.texts)
+    return _Content(steps_of(steps, calls, words), told or (), inputs)
+
+
+def _made(rows: Sequence[int], found: _Found) -> list[Run]:
+    with without_collection():
+        contents = {row: _content(row, found) for row in found.own}
+        return [_run(head := found.heads[row], contents[row if head.base is None else head.base]) for row in rows]
+
+
+def _run(head: _Head, content: _Content) -> Run:
+    if head.base is None:
+        return run_of_head(head.columns, *content)
+    told, inputs, _ = texts_of(head.texts or "{}")
+    steps = content.steps[: head.columns[_N_STEPS]]
+    return run_of_head(head.columns, steps, content.prompt if told is None else told, inputs)

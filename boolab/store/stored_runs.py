@@ -1,0 +1,195 @@
+"""The runs of a store, read on access."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, overload
+
+from boolab.core.run_tree import homes_of
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from boolab.store.connection import path_of, reading
+from boolab.store.lock import is_locked
+from boolab.store.select import any_label_at, parents_at, rows_in_order, runs_at, settings_at
+
+State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
+
+STATES: Final = ("finished", "interrupted", "running", "replaced")
+_AT_ONCE: Final = 500
+_KEYS_AT_ONCE: Final = 10_000
+
+
+class StoredRuns(Sequence[Run]):
+    """The runs of a store, as a sequence: looked up once, on first use, and read in batches.
+
+    `stored_runs` returns it. Runs that are written later are not in it. Adding a list of runs gives a list.
+
+    Args:
+        path: The store.
+        sweep: The number of the sweep whose runs are meant; None for all.
+        states: The states that the runs may be in: `finished`, `running`, `interrupted`, ...
+
+    Example:
+        >>> import boolab as bl
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with bl.Store(f"{folder}/runs.db") as store:
+        ...         store.add(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
+        ...     runs = bl.stored_runs(f"{folder}/runs.db")
+        ...     len(runs), runs[0].text, runs.labelled()
+        (1, 'Hi.', False)
+    """
+
+    def __init__(self, path: Path, sweep: int | None, states: Sequence[str]) -> None:
+        self.path = path
+        self.sweep = sweep
+        self.states = tuple(states)
+        self._found: array[int] | None = None
+
+    @property
+    def _rows(self) -> array[int]:
+        if self._found is None:
+            # Checked before the file is opened: a writer that comes in between has marked interrupted runs.
+            deserted = not is_locked(self.path)
+            with reading(self.path) as connection:
+                self._found = rows_in_order(connection, self.states, self.sweep, deserted=deserted)
+        return self._found
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Run: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Run]: ...
+    def __getitem__(self, place: int | slice) -> Run | list[Run]:
+        rows = self._rows[place]
+        if isinstance(rows, int):
+            return self._read([rows])[0]
+        return [run for some in _parts(rows) for run in self._read(some)]
+
+    def __iter__(self) -> Iterator[Run]:
+        for some in self.batches():
+            yield from some
+
+    def batches(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
+        """The runs in order, so many at a time.
+
+        Args:
+            size: How many.
+
+        Yields:
+            That many runs, or fewer at the end.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        for some in _parts(self._rows, size):
+            yield self._read(some)
+
+    def families(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
+        """The runs in batches, each family in one batch: an incomplete family waits for its missing runs.
+
+        Args:
+            size: About how many at a time.
+
+        Yields:
+            Some runs.
+
+        Raises:
+            StoreError: if the store cannot be read.
+        """
+        with reading(self.path) as connection:
+            links = [link for some in _parts(self._rows, _KEYS_AT_ONCE) for link in parents_at(connection, some)]
+        homes = homes_of(links, {run_id for run_id, _ in links})
+        waiting: dict[str, list[Run]] = {}
+        for batch in self.batches(size):
+            whole: list[Run] = []
+            for run in batch:
+                home, members = homes.get(run.run_id, (run.run_id, 1))
+                waiting.setdefault(home, []).append(run)
+                if len(waiting[home]) == members:
+                    whole += waiting.pop(home)
+            if whole:
+                yield whole
+        if waiting:  # runs that were run again have one id
+            yield [run for some in waiting.values() for run in some]
+
+    def settings(self) -> list[Mapping[str, Any]]:
+        """The settings that the runs have, each combination once."""
+        found: dict[str, Mapping[str, Any]] = {}
+        with reading(self.path) as connection:
+            for some in _parts(self._rows, _KEYS_AT_ONCE):
+                found |= {repr(settings): settings for settings in settings_at(connection, some)}
+        return list(found.values())
+
+    def labelled(self) -> bool:
+        """Whether any of the runs has a label."""
+        with reading(self.path) as connection:
+            return any(any_label_at(connection, some) for some in _parts(self._rows, _KEYS_AT_ONCE))
+
+    def _read(self, rows: Sequence[int]) -> list[Run]:
+        with reading(self.path) as connection:
+            return runs_at(connection, rows)
+
+    def __add__(self, other: Iterable[Run]) -> list[Run]:
+        return [*self, *other]
+
+    def __radd__(self, other: Iterable[Run]) -> list[Run]:
+        return [*other, *self]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the query alone: after unpickling, the file is read again."""
+        return StoredRuns, (self.path, self.sweep, self.states)
+
+    def __repr__(self) -> str:
+        which = "" if self.sweep is None else f" of sweep {self.sweep}"
+        return f"<StoredRuns {self.path.name}: {len(self):,} runs{which}>"
+
+
+def stored_runs(
+    path: str | Path, *, sweep: int | None = None, states: Collection[State] = ("finished", "interrupted")
+) -> StoredRuns:
+    """The runs of a store, also while a sweep writes into it.
+
+    They stand in the order of the plans that they are of, whatever the order in which they were made: by the latest
+    sweep that has their cell and its place there, subagents after their callers. Runs of no sweep follow, in the order
+    in which they came. A run that was interrupted ends with stop reason `aborted` and an error that says so.
+
+    Args:
+        path: The store; `~` is expanded.
+        sweep: The number of a sweep, for its runs alone.
+        states: What is to be among them. `running` is under way now; `replaced` was run again since.
+
+    Returns:
+        The runs, read when somebody looks: a sequence that every function takes that takes runs.
+
+    Raises:
+        StoreError: if there is none, it is no store, is damaged or of another version.
+        SettingError: if there is no such state.
+
+    Example:
+        >>> import boolab as bl
+        >>> import tempfile
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with bl.Store(f"{folder}/runs.db") as store:
+        ...         store.add(run)
+        ...     bl.stored_runs(f"{folder}/runs.db")
+        <StoredRuns runs.db: 1 runs>
+    """
+    asked = (states,) if isinstance(states, str) else tuple(states)
+    for state in asked:
+        if state not in STATES:
+            msg = f"states: {state!r} is not one of {', '.join(STATES)}"
+            raise SettingError(msg)
+    place = path_of(path).absolute()
+    found = StoredRuns(place, sweep, asked)
+    with reading(place):  # so that its errors are raised now, not on access
+        return found
+
+
+def _parts(rows: array[int], size: int = _AT_ONCE) -> Iterator[array[int]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))

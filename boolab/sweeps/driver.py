@@ -1,0 +1,426 @@
+"""The driver of a sweep: it plans, hands out, collects, and alone writes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args, overload
+
+from boolab.core.types import Run, StopReason
+from boolab.engine.loop import YIELD_EVERY_S
+from boolab.engine.options import Score
+from boolab.engine.record import run_of
+from boolab.engine.runner import turn_of
+from boolab.engine.turn import Turn
+from boolab.errors import SettingError
+from boolab.frames.runs import with_subagents
+from boolab.io.checks import is_whole
+from boolab.parallel.executors import Executor, open_pool
+from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
+from boolab.sweeps.dispatch import Handing
+from boolab.sweeps.fingerprints import fingerprint
+from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, result_of
+from boolab.sweeps.reuse import groups
+from boolab.sweeps.task import Done, Job, run_piece
+from boolab.tools.tool import ToolSpec, as_tools
+
+if TYPE_CHECKING:
+    from boolab.store.rows import Record
+    from boolab.store.stored_runs import State, StoredRuns
+    from boolab.store.writer import Store
+
+AT_ONCE: Final = 16
+"""How many runs are under way at once in one event loop, unless it is said otherwise."""
+_CHUNK: Final = 32
+_AHEAD: Final = 2
+
+
+@overload
+async def sweep(
+    agents: Agents,
+    tasks: str | Sequence[str],
+    model: Models | None = None,
+    *,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    repeats: int = 1,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+    root: str | Path | None = None,
+    score: Score | None = None,
+    concurrency: int | None = None,
+    store: None = None,
+    executor: Executor | None = None,
+    reuse_prefixes: bool = False,
+    again: Collection[str] = (),
+    progress: bool | Watcher = True,
+) -> list[Run]: ...
+@overload
+async def sweep(
+    agents: Agents,
+    tasks: str | Sequence[str],
+    model: Models | None = None,
+    *,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    repeats: int = 1,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+    root: str | Path | None = None,
+    score: Score | None = None,
+    concurrency: int | None = None,
+    store: str | Path,
+    executor: Executor | None = None,
+    reuse_prefixes: bool = False,
+    again: Collection[str] = (),
+    progress: bool | Watcher = True,
+) -> StoredRuns: ...
+async def sweep(
+    agents: Agents,
+    tasks: str | Sequence[str],
+    model: Models | None = None,
+    *,
+    grid: Mapping[str, Iterable[Any]] | None = None,
+    repeats: int = 1,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+    root: str | Path | None = None,
+    score: Score | None = None,
+    concurrency: int | None = None,
+    store: str | Path | None = None,
+    executor: Executor | None = None,
+    reuse_prefixes: bool = False,
+    again: Collection[str] = (),
+    progress: bool | Watcher = True,
+) -> list[Run] | StoredRuns:
+    """Run every agent on every task, with every model, under every setting.
+
+    All cells are checked before the first one runs. A setting that a cell's policy does not have is None there, and
+    cells that thereby become equal run once. A run that fails is a row with stop reason `error`, not the end.
+
+    A cell gives the same run wherever and in whatever order it is executed. Its seed depends on the agent, the task,
+    the model and the repeat, not on the settings: what differs between two settings is due to them.
+
+    With a `store` nothing that is done is lost: an interrupt from the keyboard, cancelling the task or a crash keeps
+    it, and the same call goes on from there. Runs of real models are written down step by step, others in batches. A
+    cell that was changed since (its agent, policy, model, tools, score or root, as `boolab.sweeps.fingerprints` sees
+    them) runs again, and its new run takes the old one's place.
+
+    Args:
+        agents: An agent, agents, or what `load_agents` gives.
+        tasks: The tasks.
+        model: A model, models by name, or a function from a `Cell` to a model (called once to check the cell and once
+            to run it, there where it runs); the agents' own if left out.
+        grid: Values by axis: `steps`, `tool_budget`, `doom_loop`, `policy`, `temperature`.
+        repeats: How often each cell runs, each time with another seed.
+        tools: As for `run`.
+        root: As for `run`.
+        score: As for `run`; a simulated model brings its own.
+        concurrency: How many runs are under way at once: 16 by default, but one of simulated models, which never wait.
+            With an executor: how many pieces are handed out at once, by default two for each worker.
+        store: The file that holds the runs; it is made if it is not there.
+        executor: Where to run: `"processes"` (one for each core), any `concurrent.futures` executor, or the client of a
+            Dask cluster; by default in this event loop. Results come back here, and only whole runs do.
+        reuse_prefixes: Run only the loosest setting of max_steps, tool budget and doom loop under those policies that
+            never tell the model of them, and cut the others' runs from it. The runs are the same if a model's answers
+            depend on nothing but its requests. A real model is asked once where it would be asked often.
+        again: Stop reasons, such as `("error",)`: cells whose run in the store ended so are run again.
+        progress: Whether to show a progress bar; or what looks on in its place, such as a `SweepView`: an object with
+            the methods of `boolab.sweeps.progress.Watcher`.
+
+    Returns:
+        The runs in the order of the cells, each followed by those of its subagents; `Run.settings` holds the axes. With
+        a store, they are read from it when they are looked at.
+
+    Raises:
+        SettingError: if a cell is not acceptable; then nothing was run.
+        StoreError: if the store cannot be read or written; what was committed stays.
+        WorkerDied: if the workers of the user's own executor are gone for good.
+
+    Example:
+        >>> import boolab as bl
+        >>> stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
+        >>> runs = asyncio.run(bl.sweep(bl.Agent("a"), "go", stuck, grid={"doom_loop": [2, 5, None]}, progress=False))
+        >>> [run.n_steps for run in runs]
+        [2, 5, 50]
+    """
+    plan = Plan(agents, tasks, model, grid, repeats)
+    job = Job(model, tuple(as_tools(tools or ())), root, score)
+    if isinstance(again, str):
+        msg = f"again={again!r}: expected stop reasons, such as again=({again!r},)"
+        raise SettingError(msg)
+    for reason in again:
+        if reason not in get_args(StopReason):
+            msg = f"again: {reason!r} is no stop reason; expected some of {', '.join(get_args(StopReason))}"
+            raise SettingError(msg)
+    if concurrency is not None and (not is_whole(concurrency) or concurrency < 1):
+        msg = f"concurrency={concurrency!r}: expected an integer >= 1"
+        raise SettingError(msg)
+    shown = check_watcher(progress)
+    names = _Names.of(plan, job)
+    if store is None:
+        kept = _Kept(len(plan))
+        with Progress(Begun(len(plan), plan.about), shown) as bar:
+            try:
+                await _work_through(
+                    _pieces(plan, names, job, reuse_prefixes=reuse_prefixes), job, kept, bar, executor, concurrency
+                )
+            except asyncio.CancelledError as interruption:
+                interruption.runs = kept.runs  # type: ignore[attr-defined] # so that whoever catches it has them
+                raise
+        return kept.runs
+    from boolab.store.stored_runs import stored_runs
+
+    with await _open_to_write(store) as opened:
+        number = opened.begin_sweep(names, plan.about)
+        before = bytearray(len(plan))
+        reasons: Counter[str] = Counter()
+        for place, reason in opened.finished(number, again):
+            before[place] = 1
+            reasons[reason] += 1
+        written = _Written(opened, names)
+        begun = Begun(len(plan), plan.about, reasons, _Earlier(store, number, names, before), Path(store))
+        with Progress(begun, shown) as bar:
+            pieces = _pieces(plan, names, job, before, opened, reuse_prefixes=reuse_prefixes)
+            await _work_through(pieces, job, written, bar, executor, concurrency)
+        opened.end_sweep(number)
+    return stored_runs(store, sweep=number)
+
+
+async def _open_to_write(path: str | Path) -> Store:
+    """Open a store. While another writer has it, the event loop has other work to do."""
+    from boolab.store.connection import check_place, path_of
+    from boolab.store.lock import POLL_S, WAIT_S, is_locked
+    from boolab.store.writer import Store
+
+    place = path_of(path)
+    check_place(place)
+    until = time.monotonic() + WAIT_S
+    while is_locked(place):
+        if time.monotonic() >= until:
+            return Store(path, wait_s=0)
+        await asyncio.sleep(POLL_S)
+    return Store(path)
+
+
+class _Names:
+    """The keys of all cells and the ids of their runs, packed: 32 bytes for each cell."""
+
+    def __init__(self) -> None:
+        self._packed = bytearray()
+
+    @classmethod
+    def of(cls, plan: Plan, job: Job) -> _Names:
+        """Check all cells, and name them.
+
+        Raises:
+            SettingError: if a cell is not acceptable.
+        """
+        names = cls()
+        identities = Identities((job.tools, job.score, str(job.root)), job.model)
+        made = is_made(job.model)
+        checked: set[object] = set()
+        for cell in plan:
+            model = model_of_cell(cell, job.model)
+            together = (cell.agent.name, cell.model_name, cell.policy.name)
+            try:
+                if made or together not in checked:
+                    turn_of(job.setup(cell, model=model), cell.task)
+            except SettingError as error:
+                msg = f"{cell}: {error}"
+                raise SettingError(msg) from error
+            checked.add(together)
+            key = cell.key(model)
+            names._packed += bytes.fromhex(key + identities.run_id(cell, key, model))
+        return names
+
+    def __len__(self) -> int:
+        return len(self._packed) // 32
+
+    def __getitem__(self, place: int) -> tuple[str, str]:
+        """A cell's key, and the id of its run."""
+        key = self._packed[32 * place : 32 * place + 16].hex()
+        return key, self._packed[32 * place + 16 : 32 * place + 32].hex()
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return map(self.__getitem__, range(len(self)))
+
+
+def _pieces(
+    plan: Plan,
+    names: _Names,
+    job: Job,
+    before: Sequence[int] | None = None,
+    store: Store | None = None,
+    *,
+    reuse_prefixes: bool,
+) -> Iterator[Task]:
+    """What is left to do of a plan."""
+    left = before is None or not all(before)
+    place = 0
+    for block in plan.blocks() if left else ():
+        cells = [Planned(place + n, cell, names[place + n][1]) for n, cell in enumerate(block)]
+        place += len(cells)
+        for group in groups(cells, _telling(job)) if reuse_prefixes else ([planned] for planned in cells):
+            first, *others = group
+            todo = [planned for planned in others if before is None or not before[planned.place]]
+            if before is None or not before[first.place]:
+                yield Task((first, *todo))
+            elif todo and store is not None:
+                yield Task((first, *todo), store.run(first.run_id))
+
+
+def _telling(job: Job) -> Callable[[Cell], object]:
+    """What tells the models of cells apart: a function of the cell may make another one for each setting."""
+    if not is_made(job.model):
+        return lambda _cell: None
+    return lambda cell: fingerprint(model_of_cell(cell, job.model))
+
+
+class _Sink(Protocol):
+    """Where runs go."""
+
+    rows: bool
+    """Whether it wants those of other processes as rows."""
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        """A run in real time has made a step."""
+
+    def done(self, one: Done) -> None:
+        """A run is done."""
+
+    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+        """A run that was made elsewhere is here."""
+
+    def broke_off(self, planned: Planned, run: Run) -> None:
+        """A run was interrupted."""
+
+
+class _Kept:
+    """Keeps the runs in memory."""
+
+    rows = False
+
+    def __init__(self, total: int) -> None:
+        self._runs: list[Run | None] = [None] * total
+
+    @property
+    def runs(self) -> list[Run]:
+        """Those that are done, in the order of the cells, each with those of its subagents."""
+        return with_subagents(run for run in self._runs if run is not None)
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        """Nothing is kept of it yet."""
+
+    def done(self, one: Done) -> None:
+        self._runs[one.planned.place] = one.run
+
+    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+        self._runs[place] = cast("Run", what)
+
+    def broke_off(self, planned: Planned, run: Run) -> None:
+        """Nothing is kept of it."""
+
+
+class _Written:
+    """Writes the runs into a store."""
+
+    rows = True
+
+    def __init__(self, store: Store, names: _Names) -> None:
+        from boolab.store.rows import records_of
+
+        self._store = store
+        self._names = names
+        self._records_of = records_of
+
+    def step(self, planned: Planned, turn: Turn) -> None:
+        self._store.step(run_of(turn, turn.end("aborted")), self._names[planned.place][0])
+
+    def done(self, one: Done) -> None:
+        key = self._names[one.planned.place][0]
+        if one.base is None and one.run.started_at is not None:
+            self._store.finish(one.run, key)
+        else:
+            self._store.put(self._records_of(one.run, one.base), key)
+
+    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+        records = self._records_of(what) if isinstance(what, Run) else what
+        self._store.put(records, self._names[place][0])
+
+    def broke_off(self, planned: Planned, run: Run) -> None:
+        if run.started_at is not None:
+            self._store.finish(run, self._names[planned.place][0], state="interrupted")
+
+
+class _Earlier:
+    """What became of the cells that were done before, read from the store when somebody wants to know."""
+
+    def __init__(self, store: str | Path, sweep: int, names: _Names, before: Sequence[int]) -> None:
+        self._store = store
+        self._sweep = sweep
+        self._names = names
+        self._before = before
+
+    def __iter__(self) -> Iterator[CellResult]:
+        from boolab.store.stored_runs import stored_runs
+
+        # A changed cell's old run is in the store as well, under another id.
+        wanted = {self._names[place][1] for place, done in enumerate(self._before) if done}
+        if not wanted:
+            return iter(())
+        finished: tuple[State, ...] = ("finished",)
+        runs = stored_runs(self._store, sweep=self._sweep, states=finished)
+        return (result_of(run) for run in runs if run.run_id in wanted)
+
+
+async def _work_through(
+    pieces: Iterator[Task],
+    job: Job,
+    sink: _Sink,
+    bar: Progress,
+    executor: Executor | None,
+    concurrency: int | None,
+) -> None:
+    """Have all pieces done, and their runs taken down."""
+    if executor is None:
+        await _here(pieces, job, sink, bar, concurrency or (1 if job.never_waits else AT_ONCE))
+        return
+
+    def came(place: int, what: Run | Sequence[Record], result: CellResult) -> None:
+        sink.came(place, what)
+        bar.add(result)
+
+    with open_pool(executor) as pool:
+        ahead = concurrency or _AHEAD * pool.size
+        chunk = max(1, min(_CHUNK, (bar.total - bar.done) // (2 * ahead)))
+        await Handing(job, pool, came, rows=sink.rows, chunk=chunk, ahead=ahead).all(pieces)
+
+
+async def _here(pieces: Iterator[Task], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
+    """Work through the pieces in this event loop."""
+    gave_way = time.perf_counter()
+
+    async def do_some() -> None:
+        nonlocal gave_way
+        for piece in pieces:
+            try:
+                async with aclosing(run_piece(job, piece, sink.step)) as made:
+                    async for one in made:
+                        sink.done(one)
+                        bar.add(result_of(one.run))
+                        # Runs in virtual time may be too short to give way themselves, however many there are.
+                        if time.perf_counter() - gave_way > YIELD_EVERY_S:
+                            await asyncio.sleep(0)
+                            gave_way = time.perf_counter()
+            except asyncio.CancelledError as interruption:
+                run = getattr(interruption, "run", None)
+                if isinstance(run, Run):
+                    sink.broke_off(next(planned for planned in piece.cells if planned.run_id == run.run_id), run)
+                raise
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, bar.total - bar.done)):
+                group.create_task(do_some())
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None

@@ -1,0 +1,348 @@
+"""Fingerprints: digests of whatever can change what a run does, so that a sweep sees what was changed since.
+
+A function is its code: what its source says, without comments and layout, with its defaults, what it closes over, and
+the functions, classes and constants of its own module that it uses, and theirs. An object is its class and its
+settings: its public attributes, but not those that its methods rebind as they go, nor lists, sets and the like, which
+are how counters and logs look. A value such as a date, a number or an array is what it stands for. An object may say
+itself what it is: its attribute `fingerprint` is looked at in its place.
+
+What is not seen: the code of other modules and packages, private attributes and private mappings, files, environment
+variables, servers, and models behind an API that change under the same name. The bytecode of a function is that of one
+version of Python.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import functools
+import logging
+import operator
+import re
+import sys
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from hashlib import blake2b
+from pathlib import PurePath
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, GenericAlias, MethodType, ModuleType, UnionType
+from typing import Any, Final
+
+from boolab.errors import SettingError
+
+_SIZE: Final = 16
+_SCALARS: Final = (type(None), bool, int, float, complex, str, bytes)
+_SAID: Final = (
+    *(PurePath, re.Pattern, slice, GenericAlias, UnionType),
+    *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
+)
+"""What is made of nothing but what its text says."""
+_LOGS: Final = (list, set, deque, Counter, defaultdict)
+_OWN: Final = __name__.partition(".")[0]
+_REBINDS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL"})
+_READS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_MAKERS: Final = ("__init__", "__post_init__", "__new__")
+
+
+def fingerprint(value: object) -> str:
+    """A digest of a value: equal as long as nothing was changed that can be seen.
+
+    Args:
+        value: Plain data, a function, a class, an object, or anything made of these.
+
+    Returns:
+        32 hexadecimal digits.
+
+    Raises:
+        SettingError: if it is nested too deeply to be looked at.
+
+    Example:
+        >>> def fetch(n=3):
+        ...     return n
+        >>> fingerprint(fetch) == fingerprint(fetch), fingerprint(fetch) == fingerprint(lambda n=4: n)
+        (True, False)
+    """
+    try:
+        return digest(*_Reader().parts(value))
+    except RecursionError:
+        msg = (
+            f"{_name(type(value))}: what it holds is nested too deeply for a change of it to be seen: give the objects "
+            "an attribute `fingerprint` that says what they are"
+        )
+        raise SettingError(msg) from None
+
+
+def digest(*parts: object) -> str:
+    """A digest of plain data: texts, numbers, None, and tuples of these.
+
+    Example:
+        >>> digest("a", "bc") == digest("ab", "c")
+        False
+    """
+    return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=_SIZE).hexdigest()
+
+
+class _Reader:
+    """Takes a value to pieces.
+
+    Something that holds itself is named by how far up it stands, and a function, a class or an object that stands at
+    many places by the number that it got at the first: the ways to it may be millions.
+    """
+
+    def __init__(self) -> None:
+        self._above: list[int] = []
+        self._met: dict[int, tuple[int, object]] = {}  # with the thing itself, or its id might become another's
+
+    def parts(self, value: object) -> Iterator[str]:
+        """The pieces, as texts."""
+        if isinstance(value, enum.Enum):
+            yield f"{_name(type(value))}.{value.name}"
+            yield from self.parts(value.value)
+        elif isinstance(value, _SCALARS):
+            yield f"{type(value).__name__} {value!r}"
+        elif isinstance(value, _SAID):
+            yield f"{type(value).__name__} {value!s} {getattr(value, 'flags', '')}"
+        elif isinstance(value, ModuleType | logging.Logger):
+            yield f"named {_name(value)} {value.__name__ if isinstance(value, ModuleType) else value.name}"
+        elif id(value) in self._above:
+            yield f"above {self._above.index(id(value))}"
+        elif id(value) in self._met:
+            yield f"met {self._met[id(value)][0]}"
+        else:
+            self._above.append(id(value))
+            yield from self._compound(value)
+            yield "end"
+            self._above.pop()
+
+    def _compound(self, value: object) -> Iterator[str]:
+        own = None if isinstance(value, type) else getattr(value, "fingerprint", None)
+        if own is not None and not callable(own):
+            yield f"{_name(type(value))} is"
+            yield from self.parts(own)
+        elif isinstance(value, tuple | list | set | frozenset | Mapping):
+            yield from self._container(value)
+        elif isinstance(value, MethodType):
+            yield from self.parts((value.__func__, value.__self__))
+        elif isinstance(value, BuiltinFunctionType):
+            yield f"named {_name(value)}"
+            yield from self.parts(value.__self__)
+        elif isinstance(value, functools.partial):
+            yield from self.parts((value.func, value.args, value.keywords))
+        elif isinstance(value, FunctionType):
+            self._meet(value)
+            yield from self._function(value)
+        elif isinstance(value, type):
+            self._meet(value)
+            yield from self._class(value)
+        else:
+            yield from self._object(value)
+
+    def _meet(self, value: object) -> None:
+        self._met[id(value)] = (len(self._met), value)
+
+    def _container(self, value: Collection[object]) -> Iterator[str]:
+        yield f"{type(value).__name__} of {len(value)}"
+        if not _is_foreign(type(value)):
+            yield from self.parts(type(value))
+        if isinstance(value, tuple | list):
+            for item in value:
+                yield from self.parts(item)
+            return
+        for key in sorted(value, key=lambda key: digest(*_Reader().parts(key))):
+            yield from self.parts(key)
+            if isinstance(value, Mapping):
+                yield from self.parts(value[key])
+
+    def _function(self, function: FunctionType) -> Iterator[str]:
+        code, rebound = function.__code__, _rebound(function.__code__)
+        own = not _is_foreign(function)
+        yield f"function {function.__name__ if own else _name(function)}"
+        if own:
+            yield from self._code(code)
+        yield from self.parts((function.__defaults__, function.__kwdefaults__))
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            if name not in rebound:
+                yield name
+                yield from self._setting(_content(cell))
+        for name in sorted(_read(code) - rebound):
+            if own and name in function.__globals__:
+                yield from self._used(name, function.__globals__[name], function.__module__)
+
+    def _used(self, name: str, value: object, module: str) -> Iterator[str]:
+        """Something global that a function uses. A function or a class of another module is only named.
+
+        So is an object of somebody else's class that is no plain value: a client, a connection, a table. A private
+        mapping is more often a cache than a constant.
+        """
+        yield name
+        kind = type(value)
+        if isinstance(value, FunctionType | type) and value.__module__ != module:
+            yield _name(value)
+        elif isinstance(value, Mapping) and name.startswith("_"):
+            yield _name(kind)
+        elif (
+            isinstance(value, FunctionType | type)
+            or not _is_foreign(kind)
+            or kind.__module__.partition(".")[0] in (_OWN, "builtins")
+            or isinstance(value, (*_SCALARS, *_SAID, enum.Enum, tuple, Mapping, functools.partial))
+            or hasattr(value, "__wrapped__")
+            or _value(value)
+        ):
+            yield from self._setting(value)
+        else:
+            yield _name(kind)
+
+    def _code(self, code: CodeType) -> Iterator[str]:
+        yield code.co_code.hex()
+        yield code.co_exceptiontable.hex()  # what stands in a `try` and what after it may be the same code
+        yield from (*code.co_names, *code.co_varnames, *code.co_freevars)
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from self._code(constant)
+            else:
+                yield from self.parts(constant)
+
+    def _class(self, kind: type) -> Iterator[str]:
+        yield f"class {_name(kind)}"
+        if _is_foreign(kind):
+            return
+        for base in kind.__bases__:
+            yield from self.parts(base)
+        changed = _changed_by_methods(kind)
+        for name, member in sorted(vars(kind).items()):
+            inner = _inner(member)
+            if isinstance(inner, FunctionType) or not (name.startswith("_") or name in changed):
+                yield name
+                yield from self._setting(inner)
+        if issubclass(kind, enum.Enum):
+            yield from self.parts({name: member.value for name, member in kind.__members__.items()})
+        if fields := vars(kind).get("__pydantic_fields__"):
+            yield from self.parts({name: (one.default, one.default_factory) for name, one in fields.items()})
+
+    def _object(self, value: object) -> Iterator[str]:
+        kind: Any = type(value)
+        yield from self.parts(kind)
+        if isinstance(inner := getattr(value, "__wrapped__", None), FunctionType):
+            yield from self.parts(inner)
+            return
+        if kind.__eq__ is object.__eq__:  # of two equal dates nobody knows whether they are one
+            self._meet(value)
+        own = {name: held for name, held in _attributes(value).items() if not name.startswith("_")}
+        for name in sorted(own.keys() - _changed_by_methods(kind)):
+            yield name
+            yield from self._setting(own[name])
+        if not own:
+            yield _value(value)
+
+    def _setting(self, value: object) -> Iterator[str]:
+        """A value that is held on to. A list or a set is more often a log than a setting."""
+        return iter([type(value).__name__]) if isinstance(value, _LOGS) else self.parts(value)
+
+
+def _name(value: object) -> str:
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
+
+
+def _inner(member: object) -> object:
+    """The function in a method of any kind, in a property, and in what is cached; else the member itself."""
+    for name in ("__func__", "fget", "func", "__wrapped__"):
+        inner = getattr(member, name, None)
+        if isinstance(inner, FunctionType):
+            return inner
+    return member
+
+
+def _value(value: object) -> str:
+    """What an object stands for that is a value, such as a date, a range, an array; "" for all others."""
+    kind: Any = type(value)
+    if kind.__eq__ is object.__eq__:
+        return ""
+    if kind.__hash__ is None:
+        return _buffered(value)
+    said = "" if kind.__hash__ is object.__hash__ or kind.__repr__ is object.__repr__ else repr(value)
+    return "" if " at 0x" in said else said
+
+
+def _buffered(value: object) -> str:
+    try:
+        view = memoryview(value)  # type: ignore[arg-type] # a TypeError is caught
+    except (TypeError, ValueError, BufferError):
+        return ""
+    if "O" in view.format:  # of Python's objects there are only addresses
+        return ""
+    return f"{view.format} {view.shape} {blake2b(view.tobytes(), digest_size=_SIZE).hexdigest()}"
+
+
+def _is_foreign(value: object) -> bool:
+    """Whether it belongs to Python, to boolab, or to a package that is installed: its name stands for it."""
+    module = str(value.__module__)
+    top = module.partition(".")[0]
+    if top == _OWN:
+        return True
+    if isinstance(value, FunctionType):
+        return _is_installed(value.__code__.co_filename)
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return top in sys.stdlib_module_names and top != "__main__" if file is None else _is_installed(file)
+
+
+@functools.cache
+def _is_installed(file: str) -> bool:
+    path = PurePath(file)
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or path.is_relative_to(_standard_library())
+
+
+@functools.cache
+def _standard_library() -> str:
+    return str(PurePath(functools.__file__).parent)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(code: CodeType) -> frozenset[str]:
+    """The global names that a function reads."""
+    inner = (_read(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    names = {one.argval for one in dis.get_instructions(code) if one.opname in _READS}
+    return frozenset(names.union(*inner))
+
+
+@functools.lru_cache(maxsize=1024)
+def _rebound(code: CodeType) -> frozenset[str]:
+    """The variables outside of it that a function binds anew as it goes."""
+    inner = (_rebound(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    names = {one.argval for one in dis.get_instructions(code) if one.opname in _REBINDS}
+    return frozenset(names.union(*inner))
+
+
+@functools.lru_cache(maxsize=256)
+def _changed_by_methods(kind: type) -> frozenset[str]:
+    """The attributes that the methods of a class bind anew, other than when it is made."""
+    names: set[str] = set()
+    for one in kind.__mro__:
+        for name, member in vars(one).items():
+            if isinstance(member, FunctionType) and name not in _MAKERS:
+                codes = [member.__code__]
+                while codes:
+                    code = codes.pop()
+                    codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+                    names |= {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
+    return frozenset(names)
+
+
+def _attributes(value: object) -> dict[str, Any]:
+    """The attributes of an object, without those that it only keeps because they were asked for."""
+    kinds = type(value).__mro__
+    slots = [name for kind in kinds for name in _listed(vars(kind).get("__slots__", ()))]
+    found = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    found |= getattr(value, "__dict__", {})
+    kept = {name for kind in kinds for name in vars(kind) if isinstance(vars(kind)[name], functools.cached_property)}
+    return {name: found[name] for name in found if name not in kept}
+
+
+def _listed(slots: str | Iterable[str]) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def _content(cell: CellType) -> object:
+    try:
+        found: object = cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+    return found

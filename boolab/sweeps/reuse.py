@@ -1,0 +1,206 @@
+"""Cells that follow from another one's run.
+
+Under a plain policy the model never knows of its cap, its budget and its doom-loop threshold. The run of a tighter
+setting is then the beginning of the run of a looser one, up to the first boundary at which a rule of the tighter one is
+true; how it ends there (reason, sentinel, summary, score) the live rules say. Where anything in the run might depend on
+the setting after all, the cell does not follow, and is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, Final
+
+from boolab.core.types import Run
+from boolab.engine.options import Setup
+from boolab.engine.plan import TurnPlan, plan_of
+from boolab.engine.record import as_success, identity_on_record, limits_on_record
+from boolab.engine.resume import cut_short
+from boolab.engine.turn import Turn
+from boolab.errors import BoolabError, UnknownCounter
+from boolab.harness.policy import SETTINGS, Policy
+from boolab.rules.counters import Progress
+from boolab.rules.detector import Detector
+from boolab.rules.ladder import LadderState
+from boolab.rules.stop import Threshold
+from boolab.sweeps.cells import Cell, Planned
+
+_OF_THE_RUN: Final = frozenset({"retry", "throttled"})
+_OF_THE_END: Final = frozenset({"sentinel"})
+_AT_ONCE: Final = 50
+
+
+def is_plain(policy: Policy) -> bool:
+    """Whether the model never sees how its cap, its budget and its doom-loop threshold stand.
+
+    Example:
+        >>> import boolab as bl
+        >>> is_plain(bl.policies["boocode"]), is_plain(bl.policies["opencode_v2"])
+        (True, False)
+    """
+    return (
+        policy.cap.kind == "hard"
+        and policy.cap.counts == "steps"
+        and policy.cap.check == "boundary"
+        and policy.last_step.action == "tools"
+        and policy.last_step.reminder == "none"
+        and policy.budgets.batch == "overshoot"
+        and policy.continues.by != "loop"
+    )
+
+
+def groups(cells: Iterable[Planned], answers: Callable[[Cell], object]) -> Iterator[list[Planned]]:
+    """Cells that may follow from the first of their group, the loosest; all others alone.
+
+    Args:
+        cells: The cells of one agent, task and model.
+        answers: What tells the models of two cells apart, where a function makes them.
+    """
+    found: dict[object, list[Planned]] = {}
+    for planned in cells:
+        group = _group(planned.cell)
+        found.setdefault(planned.place if group is None else (group, answers(planned.cell)), []).append(planned)
+    for group in found.values():
+        loosest = max(group, key=lambda planned: _looseness(planned.cell))
+        if all(_is_within(planned.cell, loosest.cell) for planned in group):
+            yield [loosest, *(planned for planned in group if planned is not loosest)]
+        else:
+            yield from ([planned] for planned in group)
+
+
+async def derived(
+    turn: Turn, base: Run, cells: Sequence[Planned], setup: Callable[[Cell, str], Setup]
+) -> AsyncGenerator[tuple[Planned, Run | None], None]:
+    """The runs of cells, as far as they follow from the run of a looser one.
+
+    Args:
+        turn: A turn of the looser cell.
+        base: Its run.
+        cells: The cells, each with limits that are no looser.
+        setup: What a cell is run with.
+
+    Yields:
+        Each cell with its run; None if it does not follow.
+    """
+    if not cells:
+        return
+    model = turn.plan.model
+    plans = [plan_of(setup(planned.cell, planned.run_id)._replace(model=model)) for planned in cells]
+    path = _Path(turn.plan, base, plans) if _is_plain_run(base) else None
+    for number, (planned, plan) in enumerate(zip(cells, plans, strict=True), 1):
+        yield planned, None if path is None else await path.run_under(plan)
+        if number % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+def _group(cell: Cell) -> object:
+    """What cells have in common that may follow from each other; None for one that follows from none."""
+    if not is_plain(cell.policy) or cell.settings.get("max_steps") == 0:
+        return None
+    swept = [name for name in SETTINGS if cell.settings.get(name) is not None or name in cell.settings]
+    if not any(name in cell.policy.order for name in swept):
+        return None
+    return cell.policy.name, repr(cell.settings.get("temperature")), cell.repeat
+
+
+def _looseness(cell: Cell) -> tuple[float, ...]:
+    values = (cell.settings.get(name) for name in SETTINGS)
+    return tuple(float("inf") if value is None else value for value in values)
+
+
+def _is_within(cell: Cell, other: Cell) -> bool:
+    """Whether no limit of a cell is looser than the other's."""
+    return all(mine <= its for mine, its in zip(_looseness(cell), _looseness(other), strict=True))
+
+
+def _is_plain_run(run: Run) -> bool:
+    """Whether nothing in a run may depend on its limits, but its end."""
+    known = {event.kind for event in run.events} <= _OF_THE_RUN | _OF_THE_END
+    kept_apart = not (run.subagents or run.inputs or run.compactions or run.earlier_wrap_ups)
+    timed = all(step.start_ms is not None and step.duration_ms is not None for step in run.steps)
+    whole = not any(step.error for step in run.steps[: run.stop.step]) and len(run.steps) >= run.stop.step
+    return known and kept_apart and timed and whole and run.stop.reason not in ("aborted", "paused")
+
+
+class _Path:
+    """The boundaries of a run, with the counters at each."""
+
+    def __init__(self, base: TurnPlan, run: Run, plans: Sequence[TurnPlan]) -> None:
+        self._run = run
+        detectors = dict.fromkeys(detector for plan in plans for detector in plan.detectors)
+        self._counters = list(_counters(run, tuple(detectors)))
+        self._follows = _was_asked(base, run, self._counters[-1])
+        if not self._follows and run.stop.reason in ("finished", "synthesis"):
+            self._counters.pop()
+            self._follows = True
+        self._peaks: dict[tuple[str, float], list[float]] = {}
+
+    async def run_under(self, plan: TurnPlan) -> Run | None:
+        """The run under other limits; None if it does not follow."""
+        rule = plan.limits.rule
+        if (
+            not self._follows
+            or plan.text_only
+            or not all(isinstance(one, Threshold) for one in (() if rule is None else rule.alternatives))
+        ):
+            return None
+        leaves = [] if rule is None else list(rule.leaves())
+        place = min(map(self._first, leaves), default=len(self._counters))
+        try:
+            if place == len(self._counters):
+                return self._whole(plan)
+            stop = plan.verdict(plan.limits, self._counters[place])
+            return None if stop is None else await cut_short(plan, self._run, place, stop)
+        except BoolabError:
+            return None
+
+    def _first(self, rule: Threshold) -> int:
+        """The first boundary at which a rule is true, or cannot be decided; their number, if there is none."""
+        unknown = float("-inf" if rule.on_unknown == "ignore" else "inf")
+        peaks = self._peaks.get((rule.counter, unknown))
+        if peaks is None:
+            values = (counters[rule.counter] for counters in self._counters)
+            peaks = list(accumulate((unknown if value is None else value for value in values), max))
+            self._peaks[rule.counter, unknown] = peaks
+        return bisect_left(peaks, rule.threshold)
+
+    def _whole(self, plan: TurnPlan) -> Run | None:
+        """The whole run: no limit is reached in it."""
+        if {event.kind for event in self._run.events} & _OF_THE_END:
+            return None
+        options, limits = plan.options, limits_on_record(plan, plan.limits)
+        facts: dict[str, Any] = {"run_id": options.run_id, "settings": dict(options.settings), "limits": limits}
+        run = replace(self._run, **facts, identity=identity_on_record(plan), success=None)
+        score = options.score or getattr(plan.model, "score", None)
+        if score is None:
+            return run
+        try:
+            return replace(run, success=as_success(score(run)))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - then it is run, and its record says so
+            return None
+
+
+def _was_asked(plan: TurnPlan, run: Run, last: Progress) -> bool:
+    """Whether the rules were evaluated at the last boundary of a run: not where a step ended it from within."""
+    if len(run.steps) > run.stop.step:
+        return True
+    try:
+        return plan.verdict(plan.limits, last) == run.stop
+    except UnknownCounter:
+        return run.stop.reason == "error"
+
+
+def _counters(run: Run, detectors: Sequence[Detector]) -> Iterator[Progress]:
+    """The counters at each boundary of a run of one turn."""
+    ladder = LadderState(detectors)
+    yield copy.copy(ladder.counters)
+    for step in run.steps[: run.stop.step]:
+        ladder.apply(step)
+        yield copy.copy(ladder.counters)

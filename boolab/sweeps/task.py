@@ -1,0 +1,199 @@
+"""What is done for one piece of a sweep, wherever it is done: in the driver, in another process, on another machine.
+
+A piece is one cell that is run, and those cells that follow from its run (see `boolab.sweeps.reuse`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import cloudpickle
+
+from boolab.core.types import Run
+from boolab.engine.options import Score, Setup
+from boolab.engine.record import close
+from boolab.engine.runner import drive, turn_of
+from boolab.engine.turn import Turn
+from boolab.errors import BoolabError, SettingError, describe
+from boolab.models.base import Model
+from boolab.sweeps.cells import Cell, Models, Planned, Task, model_of_cell
+from boolab.sweeps.progress import CellResult, result_of
+from boolab.sweeps.reuse import derived
+from boolab.tools.tool import ToolSpec
+
+if TYPE_CHECKING:
+    from boolab.store.rows import Record
+
+
+AfterStep: TypeAlias = Callable[[Planned, Turn], object]
+
+
+class Done(NamedTuple):
+    """What became of a cell: its run, and its rows for a store, if they were asked for."""
+
+    planned: Planned
+    run: Run
+    base: Run | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all cells of a sweep have in common."""
+
+    model: Models | None
+    tools: tuple[ToolSpec, ...]
+    root: str | Path | None
+    score: Score | None
+
+    @property
+    def never_waits(self) -> bool:
+        """Whether nothing in a run can take real time: its models and all of its tools are simulated.
+
+        Such runs gain nothing by being under way together, and cost a fifth more: more of them is alive at a time.
+        """
+        models = self.model.values() if isinstance(self.model, Mapping) else [self.model]
+        return all(getattr(model, "virtual", False) and hasattr(model, "own_tools") for model in models)
+
+    def setup(self, cell: Cell, run_id: str | None = None, model: Model | None = None) -> Setup:
+        """What a cell is run with. `model` is the cell's, where it is made already."""
+        return Setup(
+            cell.variant.agent,
+            model_of_cell(cell, self.model) if model is None else model,
+            self.tools,
+            self.root,
+            cell.policy,
+            score=self.score,
+            seed=cell.seed,
+            settings=dict(cell.settings),
+            model_name=cell.model_name,
+            run_id=run_id,
+        )
+
+    def turn(self, cell: Cell, run_id: str | None = None) -> Turn:
+        """The prepared turn of a cell.
+
+        Raises:
+            SettingError: if the cell is not acceptable.
+        """
+        return turn_of(self.setup(cell, run_id), cell.task)
+
+
+async def run_piece(job: Job, piece: Task, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
+    """Make the runs of a piece.
+
+    Args:
+        job: What all cells have in common.
+        piece: The piece.
+        after_step: Called with the cell and its turn after each step of those that are run in real time.
+
+    Yields:
+        Each cell with its run; of those that were cut from another one, with that one.
+    """
+    first, *others = piece.cells
+
+    async def run(planned: Planned, turn: Turn) -> Run:
+        if after_step is None or turn.clock.virtual:
+            return await drive(turn)
+        return await drive(turn, functools.partial(after_step, planned))
+
+    turn = job.turn(first.cell, first.run_id)
+    base = piece.base
+    if base is None:
+        base = await run(first, turn)
+        yield Done(first, base)
+    async with aclosing(derived(turn, base, others, job.setup)) as cuts:
+        async for planned, cut in cuts:
+            if cut is None:
+                yield Done(planned, await run(planned, job.turn(planned.cell, planned.run_id)))
+            else:
+                yield Done(planned, cut, base)
+
+
+def packed(job: Job, pieces: Sequence[Task] | None = None) -> bytes:
+    """A job, or pieces of it, for another process. What it could not import there, such as a notebook's, goes along.
+
+    Raises:
+        SettingError: if something cannot be sent there.
+    """
+    try:
+        return bytes(cloudpickle.dumps(job if pieces is None else tuple(pieces)))
+    except BoolabError:
+        raise
+    except Exception as error:
+        what = _unsendable(job, pieces or ())
+        msg = (
+            f"{what} cannot be sent to a worker ({describe(error)}): leave out executor=, or have "
+            "it made there: a model by model= as a function of the cell, what a tool or a score needs by itself"
+        )
+        raise SettingError(msg) from error
+
+
+def _unsendable(job: Job, pieces: Sequence[Task]) -> str:
+    """What of a job cannot be pickled."""
+    agents = {planned.cell.agent.name: planned.cell.agent for piece in pieces for planned in piece.cells}
+    models = job.model if isinstance(job.model, Mapping) else {None: job.model}
+    parts: list[tuple[str, object]] = [
+        *((f"the tool {spec.name!r}", spec) for spec in job.tools),
+        *(("model" if name is None else f"the model {name!r}", model) for name, model in models.items()),
+        ("score", job.score),
+        *((f"the agent {name!r}", agent) for name, agent in agents.items()),
+    ]
+    for name, part in parts:
+        try:
+            cloudpickle.dumps(part)
+        except Exception:  # noqa: BLE001 - somebody else's
+            return name
+    return "a part of the sweep"
+
+
+def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
+    """Make the runs of some pieces in an event loop of their own: what other processes do.
+
+    Args:
+        job_load: The job, as `packed` gave it.
+        load: The pieces, likewise.
+        rows: Whether runs are wanted as rows for a store.
+
+    Returns:
+        For each cell its place in the plan, its run or its rows, and what became of it in few values.
+    """
+    job, pieces = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
+    return asyncio.run(_run_all(job, pieces, _rows if rows else lambda one: one.run))
+
+
+@functools.lru_cache(maxsize=8)
+def _unpacked(job_load: bytes, _thread: int) -> Job:
+    """The job, unpacked once by each thread of a worker: to make a model ready may take as long as some of its runs."""
+    job: Job = cloudpickle.loads(job_load)
+    return job
+
+
+async def _run_all(
+    job: Job, pieces: Sequence[Task], taken: Callable[[Done], Run | Sequence[Record]]
+) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
+    async def some(piece: Task) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
+        return [(one.planned.place, taken(one), result_of(one.run)) async for one in run_piece(job, piece)]
+
+    if job.never_waits:
+        return [done for piece in pieces for done in await some(piece)]
+    return [done for some_done in await asyncio.gather(*map(some, pieces)) for done in some_done]
+
+
+def _rows(one: Done) -> Sequence[Record]:
+    from boolab.store.rows import records_of
+
+    return records_of(one.run, one.base)
+
+
+def lost(job: Job, planned: Planned, error: Exception) -> Run:
+    """The record of a cell that nobody could run: it ends with that error before its first step."""
+    turn = job.turn(planned.cell, planned.run_id)
+    run = close(turn, turn.fail(error))
+    return replace(run, duration_ms=None, success=None)

@@ -1,0 +1,1 @@
+"""What all widgets share: the base class, the page that needs no kernel, and the look."""

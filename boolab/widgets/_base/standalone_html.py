@@ -1,0 +1,167 @@
+"""Widgets as one page that needs neither a kernel nor a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, Final
+
+from boolab.widgets._base.compress import packed
+from boolab.widgets._base.theme import stylesheet
+
+_HERE: Final = files("boolab.widgets")
+_END: Final = "export default { render };"
+_PIECES: Final = {"replay": ("_base/traits", "replay/replay_timeline", "replay/replay_step")}
+"""By widget, the files that are read before its own."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A view to draw: the JavaScript file that does it, the data that it gets, and its synced traits.
+
+    Bytes are data that are packed already.
+    """
+
+    module: str
+    data: object
+    traits: Mapping[str, Any] = field(default_factory=dict)
+
+
+def text_of(name: str) -> str:
+    """A file of this package.
+
+    Args:
+        name: The file, as in "_base/shared.js".
+
+    Returns:
+        Its text.
+    """
+    return (_HERE / name).read_text("utf-8")
+
+
+def module_of(name: str) -> str:
+    """A widget's module, after what all of them share.
+
+    Args:
+        name: The widget's file without its ending, as in "replay".
+
+    Returns:
+        The source of an ES module.
+
+    Raises:
+        ValueError: It does not end with the one export that anywidget asks for.
+    """
+    source = "\n".join(text_of(f"{piece}.js") for piece in ("_base/shared", *_PIECES.get(name, ()), f"{name}/{name}"))
+    if not source.rstrip().endswith(_END):
+        msg = f"{name}.js must end with {_END!r}"
+        raise ValueError(msg)
+    return source
+
+
+def styles_of(*names: str) -> str:
+    """The styles of widgets: the colours, what all share, and their own.
+
+    Args:
+        names: As for `module_of`.
+
+    Returns:
+        A stylesheet.
+    """
+    return "\n".join([stylesheet(), text_of("_base/shared.css"), *(text_of(f"{name}/{name}.css") for name in names)])
+
+
+def page(
+    title: str, shown: Sequence[Part], *, runs: Mapping[str, Part] | None = None, text: str = "", picture: bytes = b""
+) -> str:
+    """One self-contained HTML page.
+
+    Its own policy lets it run the one script that is in it, by digest, and load nothing: a text of a log that got into
+    the markup, against all else that is done about it, could still do nothing.
+
+    Args:
+        title: Of the page.
+        shown: The views, from top to bottom.
+        runs: By run_id, views that open when a run is chosen in one of the others.
+        text: What stands there where no JavaScript runs.
+        picture: A PNG that stands there with it.
+
+    Returns:
+        The page.
+
+    Example:
+        >>> "<!doctype html>" in page("Nothing yet", [])
+        True
+    """
+    runs = runs or {}
+    modules = sorted({part.module for part in (*shown, *runs.values())})
+    views = {"shown": [_told(part) for part in shown], "runs": [[name, _told(part)] for name, part in runs.items()]}
+    script = "\n".join(
+        [
+            '"use strict";',
+            "const modules = {};",
+            *(f"modules[{json.dumps(name)}] = (() => {{\n{_returning(name)}\n}})();" for name in modules),
+            f"const views = {_as_script(views)};",
+            text_of("_base/traits.js"),
+            text_of("_base/page.js"),
+        ]
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    image = f'<img alt="" src="data:image/png;base64,{base64.b64encode(picture).decode()}">' if picture else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(writable(title))}</title>
+<style>
+{styles_of(*modules)}
+</style>
+</head>
+<body class="boolab-page">
+<main id="views"></main>
+<noscript><pre>{html.escape(writable(text))}</pre>{image}</noscript>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+
+def writable(text: str) -> str:
+    r"""A text without halves of surrogate pairs, which neither a file nor a message to a notebook can hold.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text.
+
+    Example:
+        >>> writable("half: \ud800")
+        'half: \ufffd'
+    """
+    return "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in text)
+
+
+def _told(part: Part) -> dict[str, Any]:
+    ready = part.data if isinstance(part.data, bytes) else packed(part.data)
+    data = base64.b64encode(ready).decode()
+    return {"module": part.module, "traits": dict(part.traits), "data": data}
+
+
+def _returning(name: str) -> str:
+    return module_of(name).rstrip().removesuffix(_END) + "return { render };"
+
+
+def _as_script(value: object) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element, or starts a comment."""
+    return json.dumps(value).replace("<", "\\u003c")

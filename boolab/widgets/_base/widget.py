@@ -1,0 +1,174 @@
+"""How a widget shows itself: in a notebook, in a file, and as text and picture where no JavaScript runs."""
+
+from __future__ import annotations
+
+import html
+import io
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import anywidget
+import traitlets
+
+from boolab.core.text import clean
+from boolab.widgets._base.compress import packed
+from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_INLINE: Final = 2_000_000
+"""Bytes of page that a notebook keeps with a widget's output, for exports. Larger pages are for `to_html`."""
+
+
+class Shown:
+    """What every widget can do besides drawing itself: a page, a text, a picture, a short repr.
+
+    A widget says `_title`, `_text`, `_parts`, and, if it has one, `_picture`.
+    """
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def _text(self) -> str:
+        """What stands where no JavaScript runs."""
+        raise NotImplementedError
+
+    def _parts(self) -> list[Part]:
+        """The views of the page."""
+        raise NotImplementedError
+
+    def _runs(self) -> dict[str, Part]:
+        """Views that the page opens when a run is chosen."""
+        return {}
+
+    def _picture(self) -> bytes:
+        """A PNG of what is shown."""
+        return b""
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The widget as one page that works without a kernel and without a network.
+
+        Args:
+            path: A file to write it to as well.
+
+        Returns:
+            The page.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        text = self._page()
+        if path is not None:
+            Path(path).write_text(text, "utf-8")
+        return text
+
+    def _page(self) -> str:
+        """The page from what is known by now: what every display carries."""
+        return page(self._title(), self._parts(), runs=self._runs(), text=self._text(), picture=self._picture())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({clean(self._title())})"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        """The live widget; for exported notebooks a page in a frame; for all else a text."""
+        lines = [repr(self), *map(clean, self._text().splitlines())]
+        bundle: dict[str, Any] = {"text/plain": "\n".join(lines)}
+        framed = self._page()
+        if len(framed) <= MAX_INLINE:
+            style = "width:100%;height:720px;border:0"
+            title = html.escape(clean(self._title()), quote=True)
+            bundle["text/html"] = (
+                f'<iframe title="{title}" style="{style}" sandbox="allow-scripts" '
+                f'srcdoc="{html.escape(framed, quote=True)}"></iframe>'
+            )
+        else:
+            bundle["text/plain"] += f"\nToo large to keep in a notebook ({len(framed):,} bytes): see to_html(path)."
+        model_id = getattr(self, "model_id", None)
+        if model_id is not None:
+            bundle["application/vnd.jupyter.widget-view+json"] = {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": model_id,
+            }
+        return bundle
+
+
+def png_of(
+    draw: Callable[[Figure], object], size: tuple[float, float], *, dpi: float = 100, layout: str | None = "constrained"
+) -> bytes:
+    """A figure as a PNG. Pyplot, and with it the notebook's own figures, is left alone.
+
+    Args:
+        draw: Draws on the figure.
+        size: Width and height in inches.
+        dpi: Pixels of an inch.
+        layout: How Matplotlib arranges what is drawn; None for not at all.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout=layout)  # type: ignore[arg-type] # one of several literals
+    out = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        draw(figure)
+        figure.savefig(out, format="png", dpi=dpi)
+    return out.getvalue()
+
+
+class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no types
+    """A widget that one JavaScript file draws.
+
+    A subclass names its file: `class Replay(View, module="replay")` is drawn by replay.js with replay.css.
+    """
+
+    _module: ClassVar[str]
+    _data = traitlets.Bytes().tag(sync=True)
+
+    def __init_subclass__(cls, module: str = "", **kwargs: Any) -> None:  # noqa: ANN401 - for the classes above
+        if module:  # without, it is the class that anywidget derives from each for its traits
+            cls._module = module
+            cls._esm = module_of(module)
+            cls._css = styles_of(module)
+        super().__init_subclass__(**kwargs)
+
+    def __init__(self, data: object, **traits: Any) -> None:  # noqa: ANN401 - the subclass's own
+        """Pack the data and show them.
+
+        Args:
+            data: Plain data for the JavaScript file.
+            traits: Values of synced traits.
+        """
+        self._plain = data
+        super().__init__(_data=packed(data), **traits)
+
+    def show(self, data: object) -> None:
+        """Draw other data.
+
+        Args:
+            data: Plain data for the JavaScript file.
+        """
+        self._plain = data
+        self._data = packed(data)
+
+    def _parts(self) -> list[Part]:
+        return [Part(self._module, self._data, {name: getattr(self, name) for name in self._own_traits()})]
+
+    @classmethod
+    def part_of(cls, data: object) -> Part:
+        """The view of some data, as it is at first: for a page, without a widget that a notebook would be told of.
+
+        Args:
+            data: Plain data for the JavaScript file.
+
+        Returns:
+            The view.
+        """
+        return Part(cls._module, data, {name: trait.default() for name, trait in cls._own_traits().items()})
+
+    @classmethod
+    def _own_traits(cls) -> dict[str, Any]:
+        traits = {name: one for name, one in cls.class_traits(sync=True).items() if not name.startswith("_")}
+        return {name: one for name, one in traits.items() if issubclass(one.this_class, View)}

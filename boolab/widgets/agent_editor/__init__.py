@@ -1,0 +1,1 @@
+"""AgentEditor: an agent file and its limits. Read `widget` first."""

@@ -1,0 +1,388 @@
+"""An agent's file as a form."""
+
+from __future__ import annotations
+
+import html
+import stat
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import ipywidgets
+
+from boolab.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
+from boolab.agents.edit import FIELDS, AgentText, Value, agents_in, with_field, with_prompt, without_field
+from boolab.agents.setting import LABELS
+from boolab.core.text import clean
+from boolab.errors import AgentFileError, SettingError
+from boolab.harness.describe import axes
+from boolab.harness.policy import SETTINGS
+from boolab.harness.presets import policies
+from boolab.io.files import replacing
+from boolab.tools.workspace import BUILT_IN
+from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.widget import Shown, View
+
+HELP: Final[Mapping[str, str]] = {
+    "name": "What records call the agent.",
+    "description": "What it is for, in a line.",
+    "tools": "Names, separated by commas. Empty: all tools given to run.",
+    "model": "The name of a model, for whoever calls run.",
+    "max_steps": "The cap on steps: a number, none, or empty for the policy's default.",
+    "tool_budget": "How many tool calls it may make: a number, none, or empty for the default.",
+    "doom_loop": "How many identical calls in a row stop it: a number from 2, none, or empty for the default.",
+    "identity": "What identical calls agree in: raw, ordered, canonical, ...; empty for the policy's word.",
+    "exempt": "Tools whose repeats are no loop, such as one that polls: names, separated by commas.",
+    "policy": "The harness whose rules hold; boocode if nothing is said.",
+    "temperature": "Passed to the model; empty for its own.",
+}
+_WIDE: Final = {"description_width": "110px"}
+
+
+class _Form(View, module="agent_editor"):
+    """The part of the form that is only read; it brings the styles of all of it."""
+
+
+class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
+    """An agent's file as a form: a control for each key, messages beside them, and the limits that follow.
+
+    What is edited is one field's lines in the file's text: comments, the order of keys, quotes, line ends, other agents
+    and keys that boolab does not know stay as they are, byte for byte.
+
+    Args:
+        path: A Markdown file with one agent or several (see `boolab.agents.agent`).
+
+    Attributes:
+        text: The file's text as it would be saved.
+        place: Which of the file's agents the form shows, from 0.
+        fields: The controls, by key, and "prompt".
+
+    Raises:
+        AgentFileError: The file cannot be read, or holds no agent.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.io.resources import data_path
+        >>> editor = bl.AgentEditor(data_path("agents") / "AGENTS.md")
+        >>> editor.fields["max_steps"].value = "7"
+        >>> editor.effective[0], editor.changed
+        ('step cap: at most 7', True)
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+        self._on_disk = self._read()
+        self.text = self._decoded(self._on_disk)
+        self.place = 0
+        self._filling = False
+        self._problems: dict[str, str] = {}
+        self._says: dict[str, ipywidgets.HTML] = {}
+        self.fields: dict[str, Any] = {name: self._control(name) for name in (*FIELDS, "prompt")}
+        self.agent_choice = ipywidgets.Dropdown(description="agent", style=_WIDE)
+        self.agent_choice.observe(self._choose, "value")
+        self._under = _Form({"title": "", "fields": [], "limits": [], "extra": []})
+        self.status = ipywidgets.HTML()
+        self.save_button = ipywidgets.Button(description="save", button_style="primary", tooltip="Write the file")
+        self.reload_button = ipywidgets.Button(description="reload", tooltip="Read the file again, dropping changes")
+        self.save_button.on_click(lambda _: self._try_saving())
+        self.reload_button.on_click(lambda _: self.reload())
+        for name, one in (("save", self.save_button), ("reload", self.reload_button), ("agent", self.agent_choice)):
+            one.add_class(f"boolab-{name}")
+        rows = [ipywidgets.VBox([self.fields[name], self._says[name]]) for name in self.fields]
+        buttons = ipywidgets.HBox([self.save_button, self.reload_button, self.status])
+        super().__init__([self.agent_choice, *rows, self._under, buttons])
+        self.add_class("boolab-agent_editor").add_class("boolab-whole")
+        self._fill()
+
+    # --- What is edited -----------------------------------------------------------------------------------------------
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to save."""
+        return self.text.encode("utf-8") != self._on_disk
+
+    @property
+    def messages(self) -> dict[str, str]:
+        """What is wrong, by the key where it stands; "" for what is wrong with the file."""
+        return {**self._faults(), **self._problems}
+
+    @property
+    def effective(self) -> list[str]:
+        """What the limits mean under the agent's policy, one sentence each; empty if the agent cannot be read."""
+        agent = self._agent()
+        return [] if agent is None else list(limits_of(agent))
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The keys that boolab does not know, which stay as they are."""
+        agent = self._agent()
+        return {} if agent is None else dict(agent.extra)
+
+    def save(self) -> None:
+        """Write the file, whole or not at all.
+
+        Raises:
+            AgentFileError: What would be written cannot be read as agents, a field holds what it cannot, or the file
+                has changed since it was read.
+        """
+        for field, message in self.messages.items():
+            raise AgentFileError(f"{field}: {message}" if field else message, path=self.path)
+        if self._read() != self._on_disk:
+            msg = "has changed since it was read: reload it, and make the changes again"
+            raise AgentFileError(msg, path=self.path)
+        raw = self.text.encode("utf-8")
+        target = self.path.resolve()  # a link stays one
+        if not target.stat().st_mode & stat.S_IWUSR:  # the folder would let it be replaced all the same
+            msg = "is read-only: make it writable, then save"
+            raise AgentFileError(msg, path=self.path)
+        try:
+            with replacing(target) as file:
+                file.write(raw)
+        except OSError as error:
+            raise AgentFileError(f"cannot be written: {error.strerror}", path=self.path) from error
+        self._on_disk = raw
+        self._tell()
+
+    def reload(self) -> None:
+        """Read the file again, and drop what was not saved.
+
+        Raises:
+            AgentFileError: It cannot be read.
+        """
+        raw = self._read()
+        self.text = self._decoded(raw)
+        self._on_disk = raw
+        self.place = min(self.place, len(agents_in(self.text)) - 1)
+        self._fill()
+
+    # --- Between the form and the text --------------------------------------------------------------------------------
+
+    def _read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise AgentFileError(f"cannot be read: {error.strerror}", path=self.path) from error
+
+    def _decoded(self, raw: bytes) -> str:
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise AgentFileError(f"is not UTF-8 text (byte {error.start})", path=self.path) from error
+        try:
+            agents_in(text)
+        except AgentFileError as error:
+            raise AgentFileError(error.message, path=self.path, line=error.line) from error
+        return text
+
+    def _control(self, name: str) -> ipywidgets.ValueWidget:
+        label = name.replace("_", " ")
+        if name == "policy":
+            control = ipywidgets.Combobox(options=sorted(policies), description=label, style=_WIDE)
+        elif name == "prompt":
+            control = ipywidgets.Textarea(description=label, rows=8, style=_WIDE)
+        else:
+            control = ipywidgets.Text(description=label, style=_WIDE, continuous_update=False)
+        control.layout.width = "min(100%, 720px)"
+        control.add_class(f"boolab-field-{name}")
+        control.tooltip = control.placeholder = HELP.get(name, "What the agent is told.")
+        control.observe(lambda change: self._edit(name, change["new"]), "value")
+        self._says[name] = ipywidgets.HTML()
+        return control
+
+    def _choose(self, change: Mapping[str, Any]) -> None:
+        if not self._filling and change["new"] is not None:
+            self.place = change["new"]
+            self._fill()
+
+    def _fill(self) -> None:
+        """Show what the text says."""
+        agents = agents_in(self.text)
+        agent = agents[self.place]
+        self._filling = True
+        try:
+            self._problems = {}
+            names = [str(one.data.get("name", self.path.stem)) for one in agents]
+            self.agent_choice.options = [(name, place) for place, name in enumerate(names)]
+            self.agent_choice.value = self.place
+            for name, control in self.fields.items():
+                control.value = agent.prompt if name == "prompt" else shown_value(agent, name)
+        finally:
+            self._filling = False
+        self._tell()
+
+    def _edit(self, name: str, said: str) -> None:
+        """Take a control's value into the text, if it can be."""
+        if self._filling:
+            return
+        self._problems.pop(name, None)
+        try:
+            if name == "prompt":
+                self.text = with_prompt(self.text, self.place, said)
+            elif not said.strip() and name != "name":
+                self.text = without_field(self.text, self.place, name)
+            else:
+                self.text = with_field(self.text, self.place, name, meant(name, said))
+        except (AgentFileError, SettingError) as error:
+            self._problems[name] = error.message if isinstance(error, AgentFileError) else str(error)
+        self._tell()
+
+    def _faults(self) -> dict[str, str]:
+        """What loading the text complains of, at the key on whose line it stands."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AgentFileWarning)
+                names = [agent.name for agent, _ in agents_of(self.text.encode("utf-8"), self.path)]
+        except AgentFileError as error:
+            return {self._field_at(error.line): error.message}
+        twice = next((name for name in names if names.count(name) > 1), None)
+        return {"name": f"agent {twice!r} stands a second time"} if twice is not None else {}
+
+    def _field_at(self, line: int | None) -> str:
+        agent = agents_in(self.text)[self.place]
+        return next((name for name in FIELDS if agent.lines.get(agent.key_of(name) or "") == line), "")
+
+    def _agent(self) -> Agent | None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AgentFileWarning)
+                return [agent for agent, _ in agents_of(self.text.encode("utf-8"), self.path)][self.place]
+        except AgentFileError:
+            return None
+
+    # --- How it is shown ----------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Bring messages, limits and buttons up to what is edited."""
+        messages = self.messages
+        for name, said in self._says.items():
+            said.value = (
+                f'<span role="alert" class="boolab-message">{html.escape(clean(messages.get(name, "")))}</span>'
+            )
+        self._under.show({"title": "", "fields": [], **self._follows()})
+        self.save_button.disabled = bool(messages) or not self.changed
+        self._said("not saved yet" if self.changed else "saved" if not messages else "", messages.get("", ""))
+
+    def _said(self, *texts: str) -> None:
+        said = html.escape(clean(" ".join(filter(None, texts))))
+        self.status.value = f'<span role="status">{said}</span>'
+
+    def _try_saving(self) -> None:
+        try:
+            self.save()
+        except AgentFileError as error:
+            self._said(str(error))
+
+    def _title(self) -> str:
+        return f"{self.path.name}{', changed' if self.changed else ''}"
+
+    def _text(self) -> str:
+        data = self._form()
+        lines = [
+            f"{row['label']}: {row['value']}" + (f"  <- {row['message']}" if row["message"] else "") for row in data
+        ]
+        return "\n".join([*lines, *self.effective])
+
+    def _form(self) -> list[dict[str, str]]:
+        messages = self.messages
+        return [
+            {
+                "name": name,
+                "label": name.replace("_", " "),
+                "value": control.value,
+                "help": HELP.get(name, ""),
+                "message": messages.get(name, ""),
+            }
+            for name, control in self.fields.items()
+        ]
+
+    def _parts(self) -> list[Part]:
+        return [Part("agent_editor", {"title": self._title(), "fields": self._form(), **self._follows()})]
+
+    def _follows(self) -> dict[str, Any]:
+        """What the fields come to: the limits, and what is kept beside them."""
+        extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
+        return {"limits": self.effective, "extra": extra}
+
+
+def shown_value(agent: AgentText, field: str) -> str:
+    """What a field's control shows; empty if the file does not say it.
+
+    Args:
+        agent: The agent.
+        field: One of `FIELDS`.
+    """
+    value = agent.data.get(agent.key_of(field))
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def meant(field: str, said: str) -> Value:
+    """The value that somebody typed.
+
+    Args:
+        field: One of `FIELDS`.
+        said: What was typed.
+
+    Raises:
+        SettingError: It is none that the field can have.
+
+    Example:
+        >>> meant("max_steps", " 7 "), meant("max_steps", "None"), meant("tools", "ls, grep")
+        (7, 'none', ['ls', 'grep'])
+    """
+    said = said.strip()
+    if field in SETTINGS:
+        if said.lower() == "none":
+            return "none"
+        try:
+            return int(said)
+        except ValueError:
+            least = "an integer >= 2" if field == "doom_loop" else "an integer >= 0"
+            msg = f"{said!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
+            raise SettingError(msg) from None
+    if field in ("tools", "exempt"):
+        return [one.strip() for one in said.split(",") if one.strip()]
+    if field == "temperature":
+        try:
+            return float(said)
+        except ValueError:
+            msg = f"{said!r} is not accepted; expected a number"
+            raise SettingError(msg) from None
+    return said
+
+
+def limits_of(agent: Agent) -> list[str]:
+    """What an agent's limits mean under its policy, one sentence each.
+
+    Args:
+        agent: The agent.
+
+    Example:
+        >>> import boolab as bl
+        >>> limits_of(bl.Agent("a", max_steps=0))[0]
+        'step cap: one response without tools'
+    """
+    policy = policy_of(agent)
+    words = {axis.field: axis.of(policy) for axis in axes()}
+    reading = bool(agent.tools) and all(tool in BUILT_IN for tool in agent.tools)
+    settings = policy.effective(agent.settings, read_only=reading)
+    told = []
+    for name in SETTINGS:
+        value, label = settings.get(name), LABELS[name]
+        if name not in policy.order:
+            told.append(f"{label}: {policy} has no such setting; the file's value changes nothing")
+        elif name == "max_steps" and agent.max_steps == 0:
+            told.append(f"{label}: {words['cap.zero']}")
+        elif value is None:
+            most = f", but at most {policy.cap.ceiling:,} steps" if name == "max_steps" and policy.cap.ceiling else ""
+            told.append(f"{label}: no limit{most}")
+        else:
+            default = ", the policy's default" if agent.settings[name] is not value else ""
+            alike = f" ({words['detectors.identity']})" if agent.identity or agent.exempt else ""
+            said = f"stops at {value} identical calls in a row{alike}" if name == "doom_loop" else f"at most {value:,}"
+            told.append(f"{label}: {said}{default}")
+    if policy.last_step.action != "tools" and settings.get("max_steps"):
+        told.append(f"last step under the cap: {words['last_step.action']}")
+    return told

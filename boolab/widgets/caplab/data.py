@@ -1,0 +1,267 @@
+"""Runs, and what settings of three limits make of them: counted when it is asked for, and kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from boolab.agents.setting import ALL, AXES, Limits, Setting, identity_words
+from boolab.core.text import clean, count, shorten
+from boolab.core.types import Identities, Run
+from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.grid import GridAxis, settings_of
+from boolab.counterfactuals.scopes import check_scope
+from boolab.counterfactuals.step_table import LABEL, Ledger
+from boolab.errors import SettingError
+from boolab.frames.runs import Runs, as_runs
+from boolab.frames.tables import tools_called
+from boolab.stats.recommend.recommend import recommend
+from boolab.widgets.caplab.table import CapTable, Question, values_of
+
+_Value = TypeVar("_Value")
+
+_SAMPLED: Final = {"max_steps": 12, "tool_budget": 7, "doom_loop": 4}  # values in a page without a kernel
+_KEPT_LEDGERS: Final = 4
+_KEPT_TABLES: Final = 3
+
+
+class CapTables:
+    """Runs, and what settings make of them, counted when it is asked for.
+
+    Args:
+        runs: A run, runs, or the path of a store.
+        question: What is asked.
+
+    Raises:
+        SettingError: Labels are asked for and there are none.
+
+    Example:
+        >>> import boolab as bl
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 2}
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]))
+        >>> tables = CapTables(run, Question())
+        >>> tables.at(Setting()).answer(Setting(max_steps=1))["kept"]
+        {'lower': 0, 'upper': 0, 'of': 1}
+    """
+
+    def __init__(self, runs: Runs, question: Question) -> None:
+        listed = as_runs(runs)
+        if question.success == "label" and listed and all(run.success is None for run in listed):
+            msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
+            raise SettingError(msg)
+        self._as_given = listed
+        if question.success == "ended":
+            listed = [dataclasses.replace(run, success=None) for run in listed]
+        self.runs: list[Run] = listed
+        self.question = question
+        self.agents = list(dict.fromkeys(run.agent for run in listed))
+        self.roots = _agents_of_roots(listed)
+        """The agents that families began with, the most frequent first; empty where no run is of a subagent."""
+        self._ledgers: OrderedDict[Hashable, Ledger] = OrderedDict()
+        self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
+        self._found: dict[Hashable, dict[str, Any]] = {}
+
+    def at(self, setting: Setting) -> CapTable:
+        """The table for a setting's identity, scope and agent.
+
+        Args:
+            setting: Its limits do not matter.
+
+        Returns:
+            The table, counted now if it has not been.
+
+        Raises:
+            SettingError: There is no such agent, scope or identity.
+        """
+        if setting.agent != ALL and setting.agent not in self.agents:
+            msg = f"agent={setting.agent!r}: no run is of this agent: {', '.join(map(repr, [ALL, *self.agents]))}"
+            raise SettingError(msg)
+        if setting.agent == ALL and self.roots:
+            names = ", ".join(map(repr, self.agents))
+            msg = f"agent={ALL!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
+            raise SettingError(msg)
+        check_scope(setting.scope)
+        return _kept(self._tables, _where(setting), _KEPT_TABLES, lambda: self._counted(setting))
+
+    def _counted(self, setting: Setting) -> CapTable:
+        of_all = self.ledger(setting)
+        also = (self.found(setting) or {}).get("setting") or {}
+        values = {
+            name: values_of(name, _peak(of_all, counter), also.get(name))
+            for name, counter in self._counters(setting).items()
+        }
+        which = np.asarray(of_all.runs["agent"].to_numpy() == setting.agent, dtype=bool)
+        ledger = of_all if setting.agent == ALL else of_all.take(which)
+        return CapTable(ledger, values, setting, self.question)
+
+    def ledger(self, setting: Setting) -> Ledger:
+        """All runs as columns, under a setting's identity and scope."""
+        watched = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).detectors()
+        key = (identity_words(setting.identity), setting.scope)
+        return _kept(self._ledgers, key, _KEPT_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope).kept())
+
+    def _counters(self, setting: Setting) -> dict[str, str]:
+        axes = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).axes
+        return {name: next(axis.counter for axis in axes if axis.name == name) for name in AXES}
+
+    def found(self, setting: Setting) -> dict[str, Any] | None:
+        """What has been recommended for a setting's identity, scope and agent; None if nobody has asked yet."""
+        return self._found.get(_where(setting))
+
+    def recommended(self, setting: Setting) -> dict[str, Any]:
+        """The setting to ship, as `recommend` finds it, and how sure that is. It takes a while the first time.
+
+        Args:
+            setting: Its limits do not matter.
+
+        Returns:
+            `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words; None if there
+            is one), `sentences`, `notes`, `tasks`, `keep`, `confidence` and `more_needed`.
+        """
+        key = _where(setting)
+        if key not in self._found:
+            found = self._recommendation(setting)
+            self._found[key] = found
+            limits = found["setting"] or {}
+            if any(value not in self.at(setting).options[name] for name, value in limits.items()):
+                self._tables.pop(key, None)  # its sliders get these values too
+                self.at(setting)
+        return self._found[key]
+
+    def _recommendation(self, setting: Setting) -> dict[str, Any]:
+        """What `recommend` says of the same runs and arguments: what a slider has makes no difference to it."""
+        asked = self.question
+        runs = [run for run in self._as_given if self.roots or setting.agent in (ALL, run.agent)]
+        said: dict[str, Any] = {
+            "keep": asked.keep, "confidence": asked.confidence, "setting": None, "tasks": 0, "notes": [],
+        }  # fmt: skip
+        if self.ledger(setting).success_by == LABEL and all(run.success is None for run in runs):
+            return {
+                **said,
+                "reason": "no run of this agent has a label",
+                "sentences": ["No run of this agent has a label: nothing is recommended."],
+            }
+        try:
+            found = recommend(
+                runs, asked.keep, asked.confidence, asked.objective, success=asked.success, scope=setting.scope,
+                policy=asked.policy, identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
+            )  # fmt: skip
+        except SettingError as refused:
+            if asked.policy is None:
+                raise
+            return {**said, "reason": "not under this policy", "sentences": [f"No recommendation. {refused}."]}
+        row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
+        chosen = {name: row.get(GridAxis(name, (), ()).column, pd.NA) for name in AXES}
+        return {
+            **said,
+            "setting": {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
+            if row["qualifies"]
+            else None,
+            "reason": None if row["qualifies"] else _why_none(row),
+            "tasks": int(row["tasks"]),
+            "more_needed": int(row["more_needed"]),
+            "sentences": [clean(said) for said in found.sentences if not self.roots or _is_about(said, setting)],
+            "notes": [*map(clean, found.notes)],
+        }
+
+
+def grid_of_answers(table: CapTable, setting: Setting, also: Limits | None, rows: int) -> dict[str, Any]:
+    """The answers to some hundred settings, for a page that cannot ask.
+
+    Args:
+        table: The table of the setting's identity, scope and agent.
+        setting: The setting that must be among them.
+        also: Limits that must be among them too, if there are any.
+        rows: How many of the runs that a setting cuts to list.
+
+    Returns:
+        `values` by axis, `answers` (the cap varies fastest, then the budget), and their `curves`, one for all caps.
+    """
+    values = {
+        name: sampled(table.options[name], most, [setting.limits[name], None if also is None else also[name]])
+        for name, most in _SAMPLED.items()
+    }
+    answers, curves = [], []
+    for doom in values["doom_loop"]:
+        for budget in values["tool_budget"]:
+            some = [
+                table.answer(setting._replace(max_steps=cap, tool_budget=budget, doom_loop=doom), rows)
+                for cap in values["max_steps"]
+            ]
+            curves.append(some[0]["curve"])
+            answers += [{name: value for name, value in one.items() if name != "curve"} for one in some]
+    return {"values": values, "answers": answers, "curves": curves}
+
+
+def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] = ()) -> list[int | None]:
+    """Some of the values of an axis: its ends, as many as asked for in between, and some that must be there.
+
+    Args:
+        values: Ascending, None last.
+        most: How many at most, without those that must be there.
+        also: What must be there, if it is a value.
+
+    Returns:
+        Values, in their order.
+
+    Example:
+        >>> sampled([1, 2, 3, 4, 5, 6, None], 3, also=[5])
+        [1, 5, 6, None]
+    """
+    places = {round(n) for n in np.linspace(0, len(values) - 1, min(most, len(values)))} - {len(values) - 1}
+    places |= {len(values) - 1, max(len(values) - 2, 0)}
+    if len(places) > most:
+        places.discard(sorted(places)[1])
+    wanted = set(also)
+    return [value for place, value in enumerate(values) if place in places or value in wanted]
+
+
+def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: Callable[[], _Value]) -> _Value:
+    """What is kept under a key, made if it is not there; of those kept, what was not used longest goes."""
+    if key not in kept:
+        kept[key] = make()
+        if len(kept) > most:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
+
+
+def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
+    """The agents of the runs that families began with, if any run was started by another one of these."""
+    ids = {run.run_id for run in runs}
+    if not any(run.parent_run_id in ids for run in runs):
+        return []
+    return [agent for agent, _ in Counter(run.agent for run in runs if run.parent_run_id not in ids).most_common()]
+
+
+def _is_about(sentence: str, setting: Setting) -> bool:
+    """Whether a sentence of a recommendation by agent is about the agent of a setting."""
+    return sentence.startswith(f"{shorten(setting.agent)}: ")
+
+
+def _where(setting: Setting) -> Hashable:
+    return identity_words(setting.identity), setting.scope, setting.agent
+
+
+def _why_none(row: pd.Series[Any]) -> str:
+    """Why nothing is recommended, in a few words."""
+    n = int(row["more_needed"])
+    return f"needs {count(n, 'more success', 'more successes')}" if n else "no limit qualifies"
+
+
+def _known_to(runs: Iterable[Run], identity: Identities) -> Identities:
+    """An identity without the tools that these runs do not call: another agent does."""
+    if isinstance(identity, str):
+        return identity
+    called = tools_called(runs)
+    return {tool: one for tool, one in identity.items() if tool == "*" or tool in called}
+
+
+def _peak(ledger: Ledger, counter: str) -> int:
+    """The largest value that a counter takes at a boundary."""
+    return int(ledger.counters[counter][ledger.boundary].max(initial=0))

@@ -1,0 +1,372 @@
+"""Limits, tried on recorded runs as one drags."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import ipywidgets
+import traitlets
+
+from boolab.agents.setting import ALL, AXES, LABELS, Setting, identity_names, in_words, kept_in_words, saved_in_words
+from boolab.core.text import clean, count
+from boolab.core.types import Identities, Scope
+from boolab.counterfactuals.scopes import one_scope
+from boolab.errors import SettingError, near
+from boolab.frames.runs import Runs, as_runs
+from boolab.frames.tables import tools_called
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy, identity_under
+from boolab.rules.call_identity import check_tools
+from boolab.stats.recommend.recommend import Objective
+from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.widget import png_of
+from boolab.widgets.caplab.data import CapTables, grid_of_answers
+from boolab.widgets.caplab.table import ROWS, Question
+from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
+
+_USE: Final = "use the recommended setting"
+_IN_PAGE: Final = 20
+"""How many of the runs that are cut a page holds to be replayed, and lists."""
+_OFF: Final = ("no limit", "off")
+"""What a slider has for a limit that is None, which ipywidgets takes for no choice at all."""
+_COLUMNS: Final[Mapping[str, Literal["steps", "tool_calls", "tokens", "cost_usd"]]] = {
+    "steps": "steps", "tool_calls": "tool_calls", "tokens": "tokens", "cost": "cost_usd",
+}  # fmt: skip
+_CLASSES: Final = {"max_steps": "boolab-cap", "tool_budget": "boolab-budget", "doom_loop": "boolab-doom"}
+
+
+class _Figure(OpeningView, module="caplab"):
+    """What follows as one drags."""
+
+    rows = traitlets.Int(ROWS).tag(sync=True)
+    wanted = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+
+
+class CapLab(OpensRuns):
+    """A cap, a budget and a doom-loop threshold, tried on recorded runs as one drags.
+
+    What is kept, saved and cut follows at once: it is counted from the recording, exactly, and nothing is simulated.
+    Successes of runs that a setting cuts may or may not be kept, so they are given as two bounds. All of this holds for
+    limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`, the recommended
+    setting is that of `recommend`.
+
+    Where there are runs of subagents, the limits are those of one agent at a time, at first of the one that families
+    begin with. What is kept is what `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its
+    runs. What is saved is the part that is cut off these runs, as if each of them were begun.
+
+    Args:
+        runs: A run, runs, or the path of a store.
+        policy: Whose order of precedence, identity and further limits hold; None for the canonical identity and none.
+        keep: The share of successes that the recommended setting keeps, between 0 and 1.
+        confidence: That it does, between 0 and 1.
+        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not tell it, tokens,
+            or else steps.
+        success: What a success is: "label", "ended" (the proxy: the run ended by itself), or None for labels where
+            there are any.
+        scope: Whether limits count anew in each turn ("turn") or go on ("run").
+        identity: What makes two calls the same; by default the policy's.
+        exempt: The tools whose repeats are no loop, such as one that polls.
+
+    Attributes:
+        opened: The run that is open in Replay below, as `{"run": run_id, "step": n}`; None for none. Settable.
+
+    Raises:
+        SettingError: An argument is not accepted, or sums cannot tell what the policy does.
+
+    Example:
+        >>> import boolab as bl
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 2}
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look, "Done."]))
+        >>> lab = bl.CapLab([run])
+        >>> lab.setting = {"max_steps": 1}
+        >>> lab.answer["kept"], lab.answer["rows"][0]["at"]
+        ({'lower': 0, 'upper': 0, 'of': 1}, 1)
+    """
+
+    def __init__(
+        self,
+        runs: Runs,
+        *,
+        policy: str | Policy | None = None,
+        keep: float = 0.95,
+        confidence: float = 0.95,
+        objective: Objective = "cost",
+        success: Literal["label", "ended"] | None = None,
+        scope: Scope = "auto",
+        identity: Identities | None = None,
+        exempt: Sequence[str] = (),
+    ) -> None:
+        identity = identity_under(policy, identity, exempt)
+        listed = as_runs(runs)
+        check_tools(identity, tools_called(listed))
+        self._tables = CapTables(listed, Question(policy, keep, confidence, objective, success))
+        self._held = False
+        self._replays: tuple[tuple[str, ...], dict[str, Part]] | None = None
+        self._search: asyncio.Task[None] | None = None
+        own = "canonical" if policy is None else get_policy(policy).detectors.identity
+        own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
+        agent = self._tables.roots[0] if self._tables.roots else ALL
+        self._setting = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
+        self._make_controls()
+        self._figure = _Figure(self._data_of(self._setting))
+        super().__init__(self._figure, {run.run_id: run for run in reversed(listed)})
+        body = ipywidgets.HBox([self._panel, self._figure], layout={"flex_flow": "row wrap", "width": "100%"})
+        self._figure.layout = {"flex": "1 1 440px", "min_width": "0", "width": "auto"}
+        self.children = [body, self._below]
+        self.add_class("boolab-caplab-lab")
+        self._figure.observe(self._on_wanted, "wanted")
+        self._figure.observe(lambda _: self._refresh(), "rows")
+        self._begin_search()
+
+    # --- The setting --------------------------------------------------------------------------------------------------
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What the controls say: steps, tool_budget, doom_loop (None is off), identity, scope, agent.
+
+        Setting it moves them: what is left out stays as it is.
+        """
+        return self._setting._asdict()
+
+    @setting.setter
+    def setting(self, wanted: Mapping[str, Any]) -> None:
+        for name in wanted:
+            if name not in Setting._fields:
+                msg = f"setting: there is no {name!r}{near(name, Setting._fields, 'accepted')}"
+                raise SettingError(msg)
+        new = self._setting._replace(**wanted)
+        places = [name for name in AXES if name not in wanted]
+        new = self._fitting(new, places)
+        self._tables.at(new).sums(new.limits)  # refuses what is not on a slider before anything moves
+        self._move(new)
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """All that is shown of the present setting, as plain data."""
+        return self._tables.at(self._setting).answer(self._setting, self._figure.rows)
+
+    @property
+    def recommended(self) -> dict[str, Any]:
+        """The setting to ship for the present identity, scope and agent, and how sure that is.
+
+        It takes seconds for thousands of runs the first time. `setting` is None where nothing qualifies; `sentences`
+        say why.
+        """
+        return self._tables.recommended(self._setting)
+
+    def _fitting(self, setting: Setting, names: list[str]) -> Setting:
+        """The setting with limits that are on the sliders of its identity and scope: the next looser ones."""
+        values = self._tables.at(setting).options
+        looser: dict[str, Any] = {
+            name: next((value for value in values[name] if value is None or value >= limit), None)
+            for name in names
+            if (limit := setting.limits[name]) is not None
+        }
+        return setting._replace(**looser)
+
+    # --- Controls -----------------------------------------------------------------------------------------------------
+
+    def _make_controls(self) -> None:
+        wide = {"width": "auto"}
+        self._sliders = {
+            name: ipywidgets.SelectionSlider(
+                options=[_OFF], description=LABELS[name], continuous_update=True, layout=wide
+            )
+            for name in AXES
+        }
+        agents = [(clean(name) or "no name", name) for name in self._tables.agents if name != ALL]
+        if not self._tables.roots:
+            agents.insert(0, ("all", ALL))
+        self._choices = {
+            "identity": ipywidgets.Dropdown(
+                options=identity_names(self._setting.identity), value=self._setting.identity, description="same call",
+                tooltip="what makes two calls the same", layout=wide,
+            ),
+            "scope": ipywidgets.Dropdown(
+                options=[("each turn", "turn"), ("whole run", "run")], value=self._setting.scope,
+                description="limits per", layout=wide,
+            ),
+            "agent": ipywidgets.Dropdown(options=agents, value=self._setting.agent, description="agent", layout=wide),
+        }  # fmt: skip
+        self._button = ipywidgets.Button(description=_USE, layout={"width": "auto"})
+        self._why = ipywidgets.HTML()
+        self._why.add_class("boolab-why")
+        self._button.on_click(lambda _: self._take_recommended())
+        self._button.add_class("boolab-recommend")
+        for name, slider in self._sliders.items():
+            slider.add_class(_CLASSES[name])
+        for name, choice in self._choices.items():
+            choice.add_class(f"boolab-{name}")
+        controls = [*self._sliders.values(), *self._choices.values()]
+        self._panel = ipywidgets.VBox(
+            [*controls, self._button, self._why], layout={"flex": "0 1 290px", "min_width": "240px"}
+        )
+        self._panel.add_class("boolab-caplab-panel")
+        self._fill_sliders(self._setting)
+        for control in controls:
+            control.observe(self._on_control, "value")
+
+    def _fill_sliders(self, setting: Setting) -> None:
+        """Give the sliders the values of a setting's identity and scope, and put them where it says."""
+        values = self._tables.at(setting).options
+        for name, slider in self._sliders.items():
+            options = tuple(_OFF if value is None else (f"{value:,}", value) for value in values[name])
+            if slider.options != options:
+                slider.options = options
+            slider.index = values[name].index(setting.limits[name])
+
+    @contextmanager
+    def _holding(self) -> Iterator[None]:
+        """Controls that are moved by the program do not each ask for an answer."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+
+    def _on_control(self, _: object) -> None:
+        if self._held:
+            return
+        chosen = {name: control.value for name, control in {**self._sliders, **self._choices}.items()}
+        chosen |= {name: None for name in AXES if chosen[name] == _OFF[1]}
+        self._move(self._fitting(Setting(**chosen), list(AXES)))
+
+    def _move(self, setting: Setting) -> None:
+        """Show another setting."""
+        elsewhere = setting[len(AXES) :] != self._setting[len(AXES) :]
+        self._setting = setting
+        with self._holding():
+            if elsewhere:
+                for name, choice in self._choices.items():
+                    choice.value = getattr(setting, name)
+            self._fill_sliders(setting)
+        self._refresh()
+        if elsewhere:
+            self._begin_search()
+
+    def _refresh(self) -> None:
+        self._figure.show(self._data_of(self._setting, self._figure.rows))
+
+    def _on_wanted(self, change: Mapping[str, Any]) -> None:
+        if change["new"]:
+            self._view.wanted = None  # so that the same can be wanted again
+            self._move(self._fitting(self._setting._replace(**change["new"]), list(AXES)))
+
+    def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
+        table = self._tables.at(setting)
+        return {
+            "base": table.base,
+            "answer": table.answer(setting, rows),
+            "recommended": self._tables.found(setting),
+            "searching": self._search is not None,
+            "grid": None,
+            "held": None,
+        }
+
+    # --- The recommended setting --------------------------------------------------------------------------------------
+
+    def _begin_search(self) -> None:
+        """Look for the recommended setting beside all else, if there is an event loop to do it beside."""
+        found = self._tables.found(self._setting)
+        self._say_why(found)
+        if found is not None or self._search is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # a script: it is looked for when somebody asks
+        self._search = loop.create_task(self._find(self._setting))
+        self._refresh()
+
+    def _say_why(self, found: Mapping[str, Any] | None) -> None:
+        """Whether there is a recommended setting to use, and, where there is none, why."""
+        reason = None if found is None else found["reason"]
+        self._button.disabled = reason is not None
+        self._button.tooltip = "" if reason is None else f"Nothing can be recommended: {reason}"
+        self._why.value = "" if reason is None else f"Nothing can be recommended: {html.escape(reason)}."
+
+    async def _find(self, setting: Setting) -> None:
+        try:
+            await asyncio.to_thread(self._tables.recommended, setting)
+        finally:
+            self._search = None
+            with self._holding():
+                self._fill_sliders(self._setting)  # which may have got the recommended values
+            self._refresh()
+        self._begin_search()  # the user may be elsewhere by now
+
+    def _take_recommended(self) -> None:
+        found = self.recommended
+        self._say_why(found)
+        if found["setting"] is None:
+            self._refresh()
+        else:
+            self.setting = found["setting"]
+
+    # --- Without a kernel, and without JavaScript ---------------------------------------------------------------------
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The widget as one page that works without a kernel and without a network.
+
+        Its sliders have some hundred settings to choose from. The recommended one is looked for first.
+
+        Args:
+            path: A file to write it to as well.
+
+        Returns:
+            The page.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._tables.recommended(self._setting)
+        return super().to_html(path)
+
+    def _title(self) -> str:
+        base = self._tables.at(self._setting).base
+        return f"caps on {count(base['runs'], 'run')}"
+
+    def _text(self) -> str:
+        table, answer = self._tables.at(self._setting), self.answer
+        stopped = answer["cut"]
+        found = self._tables.found(self._setting)
+        lines = [
+            f"Setting: {in_words(self._setting)}.",
+            f"Kept: {kept_in_words(answer['kept'])} {table.base['success']}.",
+            *(f"Saved: {saved_in_words(saved)}." for saved in answer["saved"]),
+            f"Stopped: {count(stopped['n'], 'run')}, {stopped['succeeded']} of them {table.base['success']}.",
+            *([] if found is None else found["sentences"]),
+            *table.base["notes"],
+        ]
+        return "\n".join(lines)
+
+    def _parts(self) -> list[Part]:
+        table = self._tables.at(self._setting)
+        found = self._tables.found(self._setting)
+        grid = grid_of_answers(table, self._setting, None if found is None else found["setting"], _IN_PAGE)
+        data = {
+            **self._data_of(self._setting, _IN_PAGE),
+            "searching": False,
+            "grid": grid,
+            "held": list(self._runs()),
+        }
+        return [Part("caplab", data, {"opened": None, "rows": _IN_PAGE, "wanted": None})]
+
+    def _runs(self) -> dict[str, Part]:
+        rows = self._tables.at(self._setting).answer(self._setting, _IN_PAGE)["rows"]
+        listed = tuple(row["run"] for row in rows)
+        if self._replays is None or self._replays[0] != listed:  # a page asks twice, and it is most of its time
+            self._replays = listed, replay_parts(self._by_id[run_id] for run_id in listed)
+        return self._replays[1]
+
+    def _picture(self) -> bytes:
+        from boolab.plots.caps import plot_caps
+
+        table = self._tables.at(self._setting)
+        caps, saved = table.over_caps(self._setting.limits), _COLUMNS[table.measure]
+        return png_of(lambda figure: plot_caps(caps, saved=saved, ax=figure.subplots()), (9, 4))

@@ -1,0 +1,1 @@
+"""Compare: runs side by side. Read `widget` first; `data` prepares what compare.js draws."""

@@ -1,0 +1,175 @@
+// Two runs side by side: equal steps folded, the first difference marked.
+
+const chunk = 40; // rows that are drawn at once
+const context = 2; // equal steps that stay in view before a difference
+
+function render({ model, el }) {
+  el.classList.add("boolab", "boolab-compare");
+  return withData(model, el, (data) => drawCompare(model, el, data));
+}
+
+function drawCompare(model, el, data) {
+  const open = (side, step) => {
+    change(model, { opened: { run: data.sides[side].run, step: Math.max(1, Math.min(step, data.sides[side].steps)) } });
+  };
+  const rows = h("div", { class: "rows", tabindex: 0, role: "region", "aria-label": "Steps of both, side by side" });
+  const more = h("button", { class: "more-rows fold" });
+  put(rows, more);
+  const drawMore = inParts(makersOf(data, open), 3 * chunk, "more row", more, (added) => more.before(...added));
+  drawMore();
+  const different = () => [...rows.querySelectorAll(".row.first-different, .divergence")];
+  const reveal = (element) => {
+    if (!element) return;
+    rows.scrollTop += element.getBoundingClientRect().top - rows.getBoundingClientRect().top - rows.clientHeight / 3;
+    for (const other of rows.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
+    element.setAttribute("aria-current", "true");
+  };
+  const toDivergence = () => reveal(rows.querySelector(".divergence"));
+  const move = (by) => () => {
+    let all = different();
+    const now = all.findIndex((one) => one.hasAttribute("aria-current"));
+    if (by > 0 && now === all.length - 1 && drawMore()) all = different();
+    reveal(all[now < 0 ? (by > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, now + by))]);
+  };
+  fill(
+    el,
+    h("h3", { class: "finding" }, visible(data.title)),
+    h("div", { class: "heads" }, headOf(data, 0, open), h("div", { class: "gutter" }), headOf(data, 1, open)),
+    h(
+      "div",
+      { class: "bar" },
+      h("button", { class: "to-divergence", onclick: toDivergence, disabled: !data.divergence }, "to the first difference"),
+      h("button", { class: "previous-difference", "aria-label": "Previous difference", onclick: move(-1) }, "‹"),
+      h("button", { class: "next-difference", "aria-label": "Next difference", onclick: move(1) }, "›"),
+      h("span", { class: "quiet" }, summaryOf(data)),
+    ),
+    rows,
+    tableOf(data),
+    data.notes.length > 0 && h("p", { class: "notes quiet" }, visible(data.notes.join(" "))),
+  );
+  keys(el, { d: toDivergence, n: move(1), N: move(-1), p: move(-1) });
+  toDivergence();
+}
+
+function summaryOf(data) {
+  const total = (kind, side) => data.stretches.filter((one) => one.kind === kind).reduce((sum, one) => sum + one[side], 0);
+  const parts = [`${plural(total("same", "n_a"), "equal step")}`];
+  if (total("results", "n_a")) parts.push(`${count(total("results", "n_a"))} with other results`);
+  for (const [side, name] of [["n_a", 0], ["n_b", 1]]) {
+    const own = total("different", side);
+    if (own) parts.push(`${count(own)} only in ${visible(data.sides[name].name)}`);
+  }
+  return parts.join(" · ");
+}
+
+function headOf(data, side, open) {
+  const one = data.sides[side];
+  const did = data.divergence?.[side ? "b" : "a"];
+  const step = data.divergence ? data.divergence.step : one.steps;
+  return h(
+    "section",
+    { class: "head", "data-side": side ? "b" : "a" },
+    h("h4", {}, visible(one.name), h("span", { class: "quiet facts" }, one.facts && ` ${visible(one.facts)}`)),
+    did && h("p", { class: "did said" }, `${visible(did)}.`),
+    h("p", { class: "stop said" }, one.reason && stopSwatch(one.reason), visible(one.stop)),
+    h("button", { class: "open", disabled: one.steps === 0, onclick: () => open(side, step), "aria-label": `Replay ${visible(one.name)} at step ${count(Math.min(step, one.steps))}` }, `replay at step ${count(Math.max(1, Math.min(step, one.steps)))}`),
+  );
+}
+
+function tableOf(data) {
+  if (!data.table.length) return null;
+  const heads = ["", data.sides[0].name, data.sides[1].name, "difference"];
+  return h(
+    "table",
+    { class: "amounts" },
+    h("caption", { class: "only-read" }, "What both used"),
+    h("thead", {}, h("tr", {}, heads.map((name, i) => h("th", { scope: "col", class: i ? "number" : null }, visible(name))))),
+    h("tbody", {}, data.table.map((row) => h("tr", {}, h("th", { scope: "row" }, row.name), [row.a, row.b, row.difference].map((one) => h("td", { class: "number" }, one ?? "unknown"))))),
+  );
+}
+
+// --- Rows -------------------------------------------------------------------------------------------------------------
+
+// What draws each row, in order: a long comparison is drawn as far as somebody reads.
+function makersOf(data, open) {
+  const out = [];
+  const at = data.divergence ? data.divergence.step - 1 : null;
+  let marked = at === null;
+  const mark = () => {
+    marked = true;
+    out.push(() => h("div", { class: "divergence", role: "note" }, h("b", {}, `They diverge at step ${count(data.divergence.step)}`), `: ${visible(data.divergence.what)}`));
+  };
+  for (const stretch of data.stretches) {
+    if (!marked && (stretch.a >= at || stretch.b >= at)) mark();
+    const n = Math.max(stretch.n_a, stretch.n_b);
+    const row = (k) => rowAt(data, stretch, k, open);
+    const folded = stretch.kind === "same" && n > context + 2 ? n - context : 0;
+    if (folded) out.push(() => foldOf(stretch, folded, row));
+    for (let k = folded; k < n; k += 1) out.push(() => row(k));
+  }
+  if (!marked) mark();
+  out.push(() => h("div", { class: "row ends" }, [0, 1].map((side) => [side ? h("div", { class: "gutter" }) : null, h("div", { class: "end said" }, h("b", {}, "end: "), visible(data.sides[side].stop))])));
+  return out;
+}
+
+// A button that stands for rows, and draws some of them at a time.
+function foldOf(stretch, to, row) {
+  const button = h("button", { class: "fold", "aria-expanded": "false" });
+  let next = 0;
+  const name = () => {
+    const numbers = [`steps ${count(stretch.a + next + 1)}–${count(stretch.a + to)}`];
+    if (stretch.a !== stretch.b) numbers.push(`${count(stretch.b + next + 1)}–${count(stretch.b + to)}`);
+    fill(button, plural(to - next, "equal step"), h("span", { class: "quiet" }, ` ${numbers.join(" and ")}`));
+  };
+  button.addEventListener("click", () => {
+    const until = Math.min(next + chunk, to);
+    const added = Array.from({ length: until - next }, (_, k) => row(next + k));
+    next = until;
+    button.before(...added);
+    if (next === to) button.remove();
+    else name();
+    added[0]?.querySelector("button")?.focus({ preventScroll: true });
+  });
+  name();
+  return button;
+}
+
+const signs = { same: ["=", "the same"], results: ["≈", "the same calls, other results"], different: ["≠", "not the same"] };
+
+function rowAt(data, stretch, k, open) {
+  const has = [k < stretch.n_a, k < stretch.n_b];
+  const places = [stretch.a + k, stretch.b + k];
+  const [sign, words] = has[0] && has[1] ? signs[stretch.kind] : has[0] ? ["←", `only ${data.sides[0].name}`] : ["→", `only ${data.sides[1].name}`];
+  const left = has[0] ? data.steps[0][places[0]] : null;
+  const right = has[1] ? (data.steps[1][places[1]] ?? left) : null;
+  return h(
+    "div",
+    { class: `row ${stretch.kind}${k === 0 && stretch.kind !== "same" ? " first-different" : ""}`, "data-a": has[0] ? places[0] + 1 : null, "data-b": has[1] ? places[1] + 1 : null },
+    stepOf(data, 0, places[0], left, open),
+    h("div", { class: "gutter", title: visible(words) }, h("span", { "aria-hidden": "true" }, sign), h("span", { class: "only-read" }, visible(words))),
+    stepOf(data, 1, places[1], right, open),
+  );
+}
+
+function stepOf(data, side, place, step, open) {
+  if (!step) return h("div", { class: "step none" });
+  const number = h("button", { class: "number-of link", "aria-label": `Replay ${visible(data.sides[side].name)} at step ${place + 1}`, onclick: () => open(side, place + 1) }, count(place + 1));
+  const states = { failed: "failed", dropped: "dropped" };
+  const calls = step.calls.map((call) =>
+    h(
+      "div",
+      { class: `call ${call.state}` },
+      h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--tool-${call.kind}, var(--text-call))` } }),
+      h("span", { class: "code said" }, visible(call.label)),
+      states[call.state] && h("span", { class: call.state === "failed" ? "wrong" : "quiet" }, ` ${states[call.state]}`),
+    ),
+  );
+  return h(
+    "div",
+    { class: "step" },
+    number,
+    h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, visible(step.text)), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.error && h("span", { class: "quiet" }, "says nothing")),
+  );
+}
+
+export default { render };

@@ -1,0 +1,332 @@
+"""Two runs side by side as plain data: which steps are the same, where they diverge, and what differs after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple
+
+from boolab.core.text import aligned, clean, clip, count
+from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
+from boolab.rules.call_identity import arguments_hash
+from boolab.sweeps.divergence import Divergence
+from boolab.widgets._base.amounts import dollars_of, tokens_of
+from boolab.widgets._base.call_labels import labelled
+from boolab.widgets.compare.alignment import Stretch, align
+
+MAX_NAMED: Final = 3
+"""Calls of a step that are named in a sentence."""
+_TEXT: Final = 160
+_QUOTE: Final = 90
+_MINUS: Final = "\N{MINUS SIGN}"
+_PEEK: Final = 2_000  # characters of a text that is cut to one line
+
+
+class DivergentStep(NamedTuple):
+    """Where two runs diverge: the step, from 1, what is not the same there, and what each does."""
+
+    step: int
+    what: str
+    a: str
+    b: str
+
+
+class Side(NamedTuple):
+    """One of the two.
+
+    Attributes:
+        name: What it is called.
+        run: The run.
+        stop: How it ends, in words.
+        reason: The stop reason, or None where a recording does not show it.
+        opens: The run that shows its steps.
+    """
+
+    name: str
+    run: Run
+    stop: str
+    reason: str | None
+    opens: str
+
+
+def side_of(run: Run, name: str) -> Side:
+    """A run as it is on record.
+
+    Args:
+        run: The run.
+        name: What it is called here.
+    """
+    rule = f", by {run.stop.rule}" if run.stop.rule else ""
+    return Side(
+        name, run, f"{run.stop_reason} after {count(len(run.steps), 'step')}{rule}", run.stop_reason, run.run_id
+    )
+
+
+def divergent_step(divergence: Divergence) -> DivergentStep:
+    """Where two policies diverge on one script."""
+    return DivergentStep(divergence.step, divergence.what, divergence.a, divergence.b)
+
+
+def first_divergent_step(a: Run, b: Run, names: Sequence[str]) -> DivergentStep | None:
+    """The first step at which two recorded runs are not the same.
+
+    What counts: the messages before the step, the model's text and calls, and the results of the calls; then, whether
+    the step was made, and how the runs end.
+
+    Args:
+        a: A run.
+        b: Another one.
+        names: What they are called.
+
+    Returns:
+        Where they diverge; None if they never do.
+    """
+    before = [_messages_before(run) for run in (a, b)]
+    for step, (one, other) in enumerate(zip(a.steps, b.steps, strict=False), 1):
+        if before[0].get(step) != before[1].get(step):
+            said = [_quoted(mine.get(step)) for mine in before]
+            return DivergentStep(step, "the model gets another message before it.", *said)
+        if _key(one) != _key(other):
+            return DivergentStep(step, "the model gives another answer.", _step_in_words(one), _step_in_words(other))
+        if _results_of(one) != _results_of(other):
+            return DivergentStep(
+                step, "the calls have other results.", _result_in_words(one, other), _result_in_words(other, one)
+            )
+    if len(a.steps) != len(b.steps):
+        step = min(len(a.steps), len(b.steps)) + 1
+        later = names[len(b.steps) > len(a.steps)]
+        does = [_step_in_words(run.steps[step - 1]) if len(run.steps) >= step else _ends(run) for run in (a, b)]
+        return DivergentStep(step, f"only {later} makes this step.", *does)
+    if a.stop.reason != b.stop.reason:
+        return DivergentStep(len(a.steps) + 1, "both end before it, for other reasons.", _ends(a), _ends(b))
+    return None
+
+
+def compare_data(a: Side, b: Side, divergence: DivergentStep | None, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """What compare.js draws.
+
+    Args:
+        a: The one.
+        b: The other.
+        divergence: Where they diverge.
+        notes: What else must be known to read it.
+
+    Returns:
+        Plain data. `stretches` hold the steps in order; `steps` what is drawn of each, by side, None on the right
+        where it is the same as on the left; `table` amounts and their difference.
+    """
+    keys = [[_key(step) for step in side.run.steps] for side in (a, b)]
+    stretches = list(_cut(align(*keys), a.run, b.run, divergence))
+    same_in_b = {s.b + k for s, kind in stretches if kind == "same" for k in range(s.n_b)}
+    return {
+        "title": title_of(a.name, b.name, divergence),
+        "sides": [_side(side) for side in (a, b)],
+        "divergence": None if divergence is None else divergence._asdict(),
+        "stretches": [{"kind": kind, **s._asdict()} for s, kind in stretches],
+        "steps": [
+            [_compact(step) for step in a.run.steps],
+            [None if place in same_in_b else _compact(step) for place, step in enumerate(b.run.steps)],
+        ],
+        "table": list(_table(a.run, b.run)),
+        "notes": [*notes, *_notes(a.run, b.run)],
+    }
+
+
+def title_of(a: str, b: str, divergence: DivergentStep | None) -> str:
+    """The finding.
+
+    Example:
+        >>> title_of("boocode", "crush", None)
+        'boocode and crush never diverge'
+    """
+    if divergence is None:
+        return f"{a} and {b} never diverge"
+    return f"{a} and {b} diverge at step {divergence.step:,}: {divergence.what.removesuffix('.')}"
+
+
+def compare_text(data: Mapping[str, Any]) -> str:
+    """The comparison as plain text.
+
+    Args:
+        data: What `compare_data` returned.
+
+    Returns:
+        The finding, what each does there, how they end, and amounts.
+    """
+    names = [side["name"] for side in data["sides"]]
+    lines = [data["title"]]
+    if data["divergence"] is not None:
+        lines += [f"  {name}: {data['divergence'][side]}" for name, side in zip(names, "ab", strict=True)]
+    lines += [f"{side['name']} ends: {side['stop']}" for side in data["sides"]]
+    same = sum(s["n_a"] for s in data["stretches"] if s["kind"] == "same")
+    lines.append(f"{same:,} steps are the same.")
+    rows = [[row["name"], *(row[column] or "?" for column in ("a", "b", "difference"))] for row in data["table"]]
+    lines += [f"  {line}" for line in aligned(rows)]
+    return "\n".join([*lines, *data["notes"]])
+
+
+# --- What is the same -------------------------------------------------------------------------------------------------
+
+
+def _key(step: Step) -> tuple[object, ...]:
+    """What the model said and called; the ids of calls are chance."""
+    calls = tuple((call.name, _arguments(call)) for call in step.response.tool_calls)
+    return (step.response.text, calls, bool(step.error))
+
+
+def _arguments(call: ToolCall) -> str:
+    return call.arguments if call.arguments == REDACTED else arguments_hash(call.arguments)
+
+
+def _results_of(step: Step) -> tuple[object, ...]:
+    return tuple(None if r is None else (r.content, r.is_error) for r in step.results)
+
+
+def _messages_before(run: Run) -> dict[int, list[tuple[str, str]]]:
+    """What came in before each step, the prompt before the first."""
+    out: dict[int, list[tuple[str, str]]] = {}
+    for before, message in [*((1, message) for message in run.prompt), *run.inputs]:
+        out.setdefault(before, []).append((message.role, message.text))
+    return out
+
+
+def _cut(
+    stretches: Sequence[Stretch], a: Run, b: Run, divergence: DivergentStep | None
+) -> Iterator[tuple[Stretch, str]]:  # fmt: skip
+    """Stretches by kind, each divided where the runs diverge: same, other results, or different."""
+    at = -1 if divergence is None else divergence.step - 1
+    for stretch in stretches:
+        if not stretch.same:
+            yield stretch, "different"
+            continue
+        start, kind = 0, ""
+        for k in range(stretch.n_a + 1):
+            here = ""
+            if k < stretch.n_a:
+                one, other = a.steps[stretch.a + k], b.steps[stretch.b + k]
+                here = "same" if _results_of(one) == _results_of(other) else "results"
+            if k > start and (here != kind or at == stretch.a + k == stretch.b + k):
+                part = Stretch(same=True, a=stretch.a + start, b=stretch.b + start, n_a=k - start, n_b=k - start)
+                yield part, kind
+                start = k
+            kind = here
+
+
+# --- In words ---------------------------------------------------------------------------------------------------------
+
+
+def _quoted(messages: Sequence[tuple[str, str]] | None) -> str:
+    if not messages:
+        return "gets no message there"
+    role, text = messages[-1]
+    return f'gets from the {role}: "{_line(text, _QUOTE)}"'
+
+
+def _step_in_words(step: Step) -> str:
+    labels = [labelled(call).label for call in step.response.tool_calls]
+    if step.error:
+        return f"breaks: {_line(step.error, _QUOTE)}"
+    if labels:
+        more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
+        return f"calls {', '.join(labels[:MAX_NAMED])}{more}"
+    return f'says "{_line(step.response.text, _QUOTE)}"' if step.response.text else "says nothing"
+
+
+def _result_in_words(mine: Step, other: Step) -> str:
+    """The first call that has another result."""
+    pairs = zip(mine.response.tool_calls, mine.results, other.results, strict=True)
+    call, result = next((c, r) for c, r, its in pairs if _result_of(r) != _result_of(its))
+    label = labelled(call).label
+    if result is None:
+        return f"drops {label}"
+    failed = " fails and" if result.is_error else ""
+    return f'{label}{failed} gives "{_line(result.content, _QUOTE)}"'
+
+
+def _result_of(result: ToolResult | None) -> object:
+    return None if result is None else (result.content, result.is_error)
+
+
+def _ends(run: Run) -> str:
+    rule = f", by {run.stop.rule}" if run.stop.rule else ""
+    return f"ends after step {len(run.steps):,}: {run.stop_reason}{rule}"
+
+
+def _line(text: str, most: int) -> str:
+    return clip(clean(text[:_PEEK]), most)
+
+
+# --- What is drawn ----------------------------------------------------------------------------------------------------
+
+
+def _side(side: Side) -> dict[str, Any]:
+    run = side.run
+    facts = [f"policy {run.policy}" if run.policy and run.policy != side.name else "", run.model, run.agent]
+    return {
+        "name": clean(side.name),
+        "run": side.opens,
+        "facts": " · ".join(filter(None, map(clean, facts))),
+        "stop": side.stop,
+        "reason": side.reason,
+        "steps": len(run.steps),
+    }
+
+
+def _compact(step: Step) -> dict[str, Any]:
+    calls = []
+    for call, result in zip(step.response.tool_calls, step.results, strict=True):
+        kind, label, _ = labelled(call)
+        state = "dropped" if result is None else "failed" if result.is_error else "ok"
+        calls.append({"kind": kind, "label": label, "state": state})
+    return {"calls": calls, "text": _line(step.response.text, _TEXT), "error": _line(step.error, _TEXT)}
+
+
+class _Amount(NamedTuple):
+    name: str
+    of: Callable[[Run], float | None]
+    form: Callable[[float], str]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _results(run: Run) -> list[ToolResult | None]:
+    return [result for step in run.steps for result in step.results]
+
+
+_AMOUNTS: Final = (
+    _Amount("steps", lambda run: len(run.steps), _number),
+    _Amount("tool calls executed", lambda run: run.n_tool_calls, _number),
+    _Amount("calls dropped", lambda run: sum(result is None for result in _results(run)), _number),
+    _Amount("calls failed", lambda run: sum(r is not None and r.is_error is True for r in _results(run)), _number),
+    _Amount("tokens", tokens_of, _number),
+    _Amount("cost", dollars_of, lambda value: f"${value:,.4f}"),
+    _Amount("time", lambda run: run.duration_ms, lambda value: f"{value / 1000:,.1f} s"),
+)
+
+
+def _table(a: Run, b: Run) -> Iterator[dict[str, Any]]:
+    """Amounts of both, and how much more the second has; what is unknown in both is left out."""
+    for amount in _AMOUNTS:
+        one, other = amount.of(a), amount.of(b)
+        if (one is None and other is None) or (one == other == 0):
+            continue
+        less = one is not None and other is not None and other < one
+        size = None if one is None or other is None else amount.form(abs(other - one))
+        yield {
+            "name": amount.name,
+            "a": None if one is None else amount.form(one),
+            "b": None if other is None else amount.form(other),
+            "difference": size and ("same" if one == other else f"{_MINUS if less else '+'}{size}"),
+        }
+
+
+def _notes(a: Run, b: Run) -> Iterator[str]:
+    if a.task != b.task:
+        yield f'Other tasks: "{_line(a.task, 60)}" and "{_line(b.task, 60)}".'
+    if a.model != b.model:
+        yield f"Other models: {clean(a.model) or 'unknown'} and {clean(b.model) or 'unknown'}."
+    for one, other in zip_longest(a.steps[:1], b.steps[:1]):
+        if one is None or other is None:
+            yield "One of the two has no steps."

@@ -1,0 +1,185 @@
+"""Two runs, or two policies on the same work, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from boolab.agents.agent import Agent
+from boolab.core.types import Run, Stop
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.errors import SettingError
+from boolab.harness.compare import distinct_names
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy
+from boolab.plots.timeline import plot_timeline
+from boolab.sweeps.divergence import Script, both_runs
+from boolab.tools.tool import ToolSpec
+from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.widget import png_of
+from boolab.widgets.compare.data import (
+    DivergentStep,
+    Side,
+    compare_data,
+    compare_text,
+    divergent_step,
+    first_divergent_step,
+    side_of,
+)
+from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_DRAWN: Final = 1_500  # steps of a picture
+
+
+class _Columns(OpeningView, module="compare"):
+    """Both runs, step by step."""
+
+
+class Compare(OpensRuns):
+    """Two runs side by side: equal steps folded, the first difference marked and described.
+
+    Two runs are compared as they are on record. Two policies each run the same script. A run and a policy show what
+    the recording says about that policy: the same steps, up to where it would have stopped.
+
+    Args:
+        a: A run; or a policy, or the name of a preset.
+        b: The other one.
+        script: What two policies run: see `first_divergence`.
+        agent: Who runs it; None for a bare model.
+        tools: The tools of both runs.
+        task: The user's message.
+
+    Attributes:
+        opened: `{"run": run_id, "step": n}`, what is open in `Replay` below; None for nothing.
+        divergence: The step at which they diverge, from 1, what is not the same there, and what each does; None if they
+            never diverge.
+
+    Raises:
+        SettingError: if two policies come without a script, a run with one, or a policy does not exist.
+        ScriptError: if the script cannot be read.
+
+    Example:
+        >>> import boolab as bl
+        >>> stuck = [{"tool_calls": [{"name": "grep"}], "repeat": "forever"}]
+        >>> bl.Compare("boocode", "crush", script=stuck)
+        Compare(boocode and crush diverge at step 4: only crush makes this step)
+    """
+
+    def __init__(
+        self,
+        a: Run | str | Policy,
+        b: Run | str | Policy,
+        *,
+        script: Script | None = None,
+        agent: Agent | None = None,
+        tools: Sequence[ToolSpec | Callable[..., Any]] | None = None,
+        task: str = "go",
+    ) -> None:
+        runs = [one for one in (a, b) if isinstance(one, Run)]
+        if runs and script is not None:
+            msg = f"Compare({_shown(a)}, {_shown(b)}): runs are compared as they are: leave script= out"
+            raise SettingError(msg)
+        notes: tuple[str, ...] = ()
+        if isinstance(a, Run):
+            if isinstance(b, Run):
+                names = _names(a, b)
+                sides = (side_of(a, names[0]), side_of(b, names[1]))
+                self.divergence = first_divergent_step(a, b, names)
+            else:
+                sides, self.divergence, notes = _of_recording(a, b, first=True)
+        elif isinstance(b, Run):
+            sides, self.divergence, notes = _of_recording(b, a, first=False)
+        else:
+            sides, self.divergence = _of_policies(script, a, b, agent, tools, task)
+        self._sides = sides
+        self._plain = compare_data(*sides, self.divergence, notes)
+        by_id = {side.opens: side.run for side in sides}
+        by_id |= {run.run_id: run for run in runs}
+        super().__init__(_Columns(self._plain), by_id)
+
+    def _title(self) -> str:
+        return str(self._plain["title"])
+
+    def _text(self) -> str:
+        return compare_text(self._plain)
+
+    def _picture(self) -> bytes:
+        """The timelines of both; of long runs the part around where they diverge."""
+        return png_of(self._draw, (7.2, 9.6))
+
+    def _draw(self, figure: Figure) -> None:
+        for side, ax in zip(self._sides, figure.subplots(2), strict=True):
+            steps = side.run.steps
+            if len(steps) > MAX_DRAWN:
+                stop = Stop(side.run.stop.reason, MAX_DRAWN)
+                plot_timeline(replace(side.run, steps=steps[:MAX_DRAWN], stop=stop, inputs=()), ax=ax)
+                ax.set_title(f"{side.name}: the first {MAX_DRAWN:,} of {len(steps):,} steps", loc="left")
+            else:
+                plot_timeline(side.run, ax=ax)
+
+    def _runs(self) -> dict[str, Part]:
+        return replay_parts(self._by_id.values())
+
+
+def _shown(one: object) -> str:
+    return "a run" if isinstance(one, Run) else repr(one if isinstance(one, str) else getattr(one, "name", one))
+
+
+def _names(a: Run, b: Run) -> tuple[str, ...]:
+    """By what distinguishes them: policy, agent, model; else by their ids."""
+    for name in ("policy", "agent", "model"):
+        pair = (getattr(a, name), getattr(b, name))
+        if all(pair) and pair[0] != pair[1]:
+            return pair
+    return distinct_names((a.run_id[:12], b.run_id[:12]))
+
+
+def _of_policies(
+    script: Script | None,
+    a: str | Policy,
+    b: str | Policy,
+    agent: Agent | None,
+    tools: Sequence[ToolSpec | Callable[..., Any]] | None,
+    task: str,
+) -> tuple[tuple[Side, Side], DivergentStep | None]:
+    if script is None:
+        msg = f"Compare({_shown(a)}, {_shown(b)}): two policies need script="
+        raise SettingError(msg)
+    one, other, divergence = both_runs(script, a, b, agent=agent, tools=tools, task=task)
+    names = distinct_names([one.policy, other.policy])
+    sides = (side_of(one, names[0]), side_of(other, names[1]))
+    return sides, None if divergence is None else divergent_step(divergence)
+
+
+def _of_recording(
+    run: Run, policy: str | Policy, *, first: bool
+) -> tuple[tuple[Side, Side], DivergentStep | None, tuple[str, ...]]:
+    """A recorded run, and what it shows about a policy; `first` puts the run on the left."""
+    asked = get_policy(policy)
+    row = counterfactual(run, policy=asked).iloc[0]
+    stopped = row["outcome"] in ("truncated", "not_identified", "unknown")
+    n = int(row["steps"])
+    recorded = side_of(run, "the recording")
+    name = asked.name
+    if not stopped:
+        said = f"never stops it: {run.stop_reason} after {len(run.steps):,} steps, as recorded"
+        would, divergence = Side(name, run, said, None, run.run_id), None
+        notes = () if row["outcome"] == "unchanged" else ("The recording ends first: what follows is unknown.",)
+    else:
+        reason = "error" if row["outcome"] == "unknown" else row["stop_reason"]
+        known = isinstance(reason, str)
+        said = f"would stop after step {n:,}: {reason}" if known else f"would send the model a message after step {n:,}"
+        cut = replace(run, steps=run.steps[:n], policy=name, inputs=tuple(i for i in run.inputs if i.before <= n + 1))
+        would = Side(name, cut, said, reason if known else None, run.run_id)
+        what = f"only the recording continues; {name} would not." if n < len(run.steps) else "both end before it."
+        continues = f"makes step {n + 1:,}" if n < len(run.steps) else recorded.stop
+        told = (continues, said) if first else (said, continues)
+        divergence = DivergentStep(n + 1, what, *told)
+        unknown = f"What it would have achieved with {n:,} steps is unknown."
+        notes = (f"{name} is not run: its side is what the recording shows about it. {unknown}",)
+    sides = (recorded, would) if first else (would, recorded)
+    return sides, divergence, notes

@@ -1,0 +1,305 @@
+"""A heat map as plain data: cells with their colours, numbers and bases, and the runs of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.colors import to_hex
+
+from boolab.core.text import aligned, clean, count, shorten, span
+from boolab.core.types import Run
+from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, tick
+from boolab.plots._grid import UNITS, Words, setting, spent_and_saved
+from boolab.plots._grid_cells import Square, cell_text
+from boolab.plots.heatmap import COLOURS
+from boolab.widgets.heatmap.sources import CUT, MAY_BE_KEPT, NOT_STOPPED, SHARE, STOPPED
+
+MOST_LISTED: Final = 100
+"""Runs of one cell that are listed."""
+_MOST_ROWS: Final = 60_000
+_FEWEST_LISTED: Final = 10
+_STOPS_OF_SCALE: Final = 24
+_NAME: Final = 70
+_SRGB_LINEAR: Final = 0.04045
+"""The values of sRGB up to this are linear in light."""
+_LISTED: Final = ("run_id", "steps", "rank", "outcome", "stop_reason", "success")
+_OF_THE_PLOT: Final = ("White line", "Orange")
+"""Notes that the legend says here."""
+
+
+def heatmap_data(
+    square: Square, x: str, y: str, rows: Iterable[pd.DataFrame] | None, runs: Mapping[str, Run] | None
+) -> dict[str, Any]:
+    """What heatmap.js draws.
+
+    Args:
+        square: The cells.
+        x: The axis to the right.
+        y: The axis upwards.
+        rows: A row for each run of each cell: see `boolab.widgets.heatmap.sources`. None where nobody knows them.
+        runs: Those that can be opened, by run_id.
+
+    Returns:
+        Plain data. `rows` are the grid's from the top, `runs` those that any cell lists; a cell's `listed` holds
+        places in `runs`, the steps at which to open them, and places in `whys`.
+    """
+    base: dict[str, Any] = {
+        "title": square.title or f"Nothing to draw: {square.empty}.",
+        "notes": [note for note in square.notes if not note.startswith(_OF_THE_PLOT)],
+        "x": _side(x, square.across),
+        "y": _side(y, square.up),
+        "rows": [],
+        "runs": [],
+        "whys": [],
+        "can_list": rows is not None,
+        "can_open": runs is not None,
+    }
+    if square.empty:
+        return base
+    most = max(_FEWEST_LISTED, min(MOST_LISTED, _MOST_ROWS // square.cells.size))
+    listed = _listed(rows, most) if rows is not None else {}
+    ids = list(dict.fromkeys(run_id for some in listed.values() for run_id in some["run_id"]))
+    number = {run_id: place for place, run_id in enumerate(ids)}
+    whys: dict[tuple[Any, ...], int] = {}
+    facts = dict(zip(_cells_of(square, x, y), square.rows.to_dict("records"), strict=True))
+    colours, (low, high) = mpl.colormaps[COLOURS], square.limits
+    marked = None if square.marked is None else tuple(_at(square, x, y, square.marked))
+    for up in reversed(range(len(square.up))):
+        line = []
+        for across in range(len(square.across)):
+            value = float(square.cells[up, across])
+            fill = None if np.isnan(value) else to_hex(colours((value - low) / (high - low)))
+            row = facts.get((up, across))
+            cell = {
+                "text": cell_text(value, square.measure) or "?",
+                "fill": fill,
+                "ink": None if fill is None else ink_on(fill),
+                "edges": _edges(square.good, up, across),
+                "good": bool(square.good is not None and square.good[up, across]),
+                "recommended": (up, across) == marked,
+                "name": f"{setting(x, square.across[across])}, {setting(y, square.up[up])}",
+                "facts": [] if row is None else list(_facts(row, square.words)),
+                "listed": _as_lists(listed.get((up, across)), number, whys),
+            }
+            line.append(cell)
+        base["rows"].append(line)
+    told = runs or {}
+    return base | {
+        "measure": square.measure.name,
+        "scale": _scale(square),
+        "keep": _keep_words(square),
+        "runs": [_run(run_id, told.get(run_id)) for run_id in ids],
+        "whys": [_why(*why) for why in whys],
+    }
+
+
+def ink_on(fill: str) -> str:
+    """Black or white, whichever is easier to read on a colour: at least 4.58 to 1, whatever the colour.
+
+    Source: the contrast ratio of WCAG 2.2, which asks for 4.5.
+
+    Example:
+        >>> ink_on("#00224e"), ink_on("#fee838")
+        ('#ffffff', '#000000')
+    """
+    luminance = luminance_of(fill)
+    return "#ffffff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000000"
+
+
+def luminance_of(colour: str) -> float:
+    """The relative luminance of WCAG 2.2, from 0 (black) to 1 (white).
+
+    Example:
+        >>> round(luminance_of("#ffffff"), 3)
+        1.0
+    """
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (c / 12.92 if c <= _SRGB_LINEAR else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def heatmap_text(data: Mapping[str, Any]) -> str:
+    """The cells as plain text.
+
+    Args:
+        data: What `heatmap_data` returned.
+
+    Returns:
+        The title, a line for each row of cells, the notes.
+    """
+    lines = [data["title"], ""]
+    if data["rows"]:
+        lines.append(f"{data['measure']}; {data['x']['name']} ({data['x']['unit']}) to the right")
+        head = [data["y"]["name"], *data["x"]["ticks"]]
+        cells = [[f"{cell['text']}{'*' if cell['good'] else ' '}" for cell in row] for row in data["rows"]]
+        ticks = reversed(data["y"]["ticks"])
+        lines += aligned([head, *([tick, *row] for tick, row in zip(ticks, cells, strict=True))])
+        if data["keep"]:
+            lines.append(f"*: {data['keep']}")
+        lines += [f"recommended: {cell['name']}" for row in data["rows"] for cell in row if cell["recommended"]]
+    return "\n".join([*lines, *data["notes"]])
+
+
+# --- Cells ------------------------------------------------------------------------------------------------------------
+
+
+def _side(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    return {
+        "axis": name,
+        "name": AXIS_NAMES[name],
+        "unit": AXIS_UNITS[name],
+        "values": [None if value is None else float(value) if value != int(value) else int(value) for value in values],
+        "ticks": [tick(name, value) for value in values],
+    }
+
+
+def _cells_of(square: Square, x: str, y: str) -> Iterator[tuple[int, int]]:
+    for row in square.rows.to_dict("records"):
+        yield _at(square, x, y, row)
+
+
+def _at(square: Square, x: str, y: str, row: Mapping[Any, Any]) -> tuple[int, int]:
+    up, across = (
+        len(values) - 1 if pd.isna(row[name]) else values.index(row[name])
+        for name, values in ((y, square.up), (x, square.across))
+    )
+    return up, across
+
+
+def _edges(good: np.ndarray[Any, Any] | None, up: int, across: int) -> str:
+    """The sides (t, r, b, l) on which a cell that keeps enough meets one that does not."""
+    if good is None or not good[up, across]:
+        return ""
+    sides = {"t": (up + 1, across), "r": (up, across + 1), "b": (up - 1, across), "l": (up, across - 1)}
+    inside = {side: (i, j) for side, (i, j) in sides.items() if 0 <= i < good.shape[0] and 0 <= j < good.shape[1]}
+    return "".join(side for side, at in inside.items() if not good[at])
+
+
+def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
+    """What a cell's numbers are of."""
+    known = {name: value for name, value in row.items() if not pd.isna(value)}
+    if "kept_lower" in known and known.get("successes"):
+        lower = int(known["kept_lower"])
+        upper = int(known.get("kept_upper", lower))
+        yield f"keeps {span(lower, upper)} of {words.number(int(known['successes']))}"
+    for name in UNITS:
+        if name in known and f"saved_{name}" in known:
+            yield spent_and_saved(name, row)
+    if SHARE in row and known.get("n_labelled"):
+        yield f"{int(known['n_succeeded']):,} of {count(int(known['n_labelled']), 'run')} succeed"
+    for name in UNITS:
+        if f"mean_{name}" in known:
+            mean = known[f"mean_{name}"]
+            yield f"${mean:,.4f} at the mean" if name == "cost_usd" else f"{mean:,.1f} {UNITS[name][1]} at the mean"
+    stopped = sum(int(known.get(f"n_{name}", 0)) for name in ("truncated", "not_identified", "unknown"))
+    if "n_truncated" in known and "n_runs" in known:
+        yield f"stops {stopped:,} of {count(int(known['n_runs']), 'run')}"
+    elif "n_runs" in known:
+        yield count(int(known["n_runs"]), "run")
+    if known.get("n_censored"):
+        yield count(int(known["n_censored"]), "run ends with its recording", "runs end with their recording")
+
+
+def _scale(square: Square) -> dict[str, Any]:
+    low, high = square.limits
+    colours = mpl.colormaps[COLOURS]
+    middle = (low + high) / 2
+    ticks = [(0.0, low), (0.5, middle), (1.0, high)]
+    return {
+        "colours": [to_hex(colours(place)) for place in np.linspace(0, 1, _STOPS_OF_SCALE)],
+        "ticks": [{"at": at, "text": cell_text(value, square.measure) or "0"} for at, value in ticks],
+    }
+
+
+def _keep_words(square: Square) -> str:
+    found = next((note for note in square.notes if note.startswith("White line")), "")
+    return found.removeprefix("White line: up to where ").removesuffix(".")
+
+
+# --- Their runs -------------------------------------------------------------------------------------------------------
+
+
+def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], dict[str, Any]]:
+    """The first runs of each cell: cut successes, then by rank and step; and how many of each rank there are."""
+    kept: list[pd.DataFrame] = []
+    counts: Counter[tuple[int, int, int]] = Counter()
+    for frame in frames:
+        kept.append(_first_of_each(frame, most))
+        y, x, rank = (frame[name].to_numpy(dtype=np.int64) for name in ("y", "x", "rank"))
+        numbers, times = np.unique((y << 34) | (x << 4) | rank, return_counts=True)
+        for number, n in zip(numbers.tolist(), times.tolist(), strict=True):
+            counts[number >> 34, (number >> 4) & 0x3FFFFFFF, number & 15] += n
+    if not kept:
+        return {}
+    first = _first_of_each(pd.concat(kept, ignore_index=True), most)
+    # Lists, and no frame for each of what may be thousands of cells: making one takes a millisecond.
+    columns = {name: first[name].tolist() for name in _LISTED}
+    cells = list(zip(first["y"].tolist(), first["x"].tolist(), strict=True))
+    starts = [place for place, cell in enumerate(cells) if not place or cell != cells[place - 1]]
+    out: dict[tuple[int, int], dict[str, Any]] = {}
+    for start, end in pairwise((*starts, len(cells))):
+        ranks = {rank: counts[*cells[start], rank] for rank in (CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED)}
+        out[cells[start]] = {name: values[start:end] for name, values in columns.items()} | {"ranks": ranks}
+    return out
+
+
+def _first_of_each(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The first so many rows of each cell, by rank and step."""
+    y, x, rank, steps = (frame[name].to_numpy(dtype=np.int64) for name in ("y", "x", "rank", "steps"))
+    order = np.lexsort((steps, rank, x, y))
+    cells = ((y << 32) | x)[order]
+    starts = np.flatnonzero(np.append([True], cells[1:] != cells[:-1]))[: len(cells)]
+    place = np.arange(len(cells)) - np.repeat(starts, np.diff(np.append(starts, len(cells))))
+    return frame.iloc[order[place < most]]
+
+
+def _as_lists(
+    some: Mapping[str, Any] | None, number: Mapping[str, int], whys: dict[tuple[Any, ...], int]
+) -> dict[str, Any]:
+    if some is None:
+        return {"run": [], "step": [], "why": [], "all": 0, "cut": 0, "stopped": 0}
+    ranks = some["ranks"]
+    success = [None if pd.isna(value) else bool(value) for value in some["success"]]
+    reasons = [None if pd.isna(value) else str(value) for value in some["stop_reason"]]
+    keys = zip(some["rank"], some["outcome"], reasons, success, strict=True)
+    return {
+        "run": [number[run_id] for run_id in some["run_id"]],
+        "step": [max(1, int(step)) for step in some["steps"]],
+        "why": [whys.setdefault(key, len(whys)) for key in keys],
+        "all": sum(ranks.values()),
+        "cut": ranks.get(CUT, 0),
+        "stopped": sum(n for rank, n in ranks.items() if rank <= STOPPED),
+    }
+
+
+def _why(rank: int, outcome: str, reason: str | None, success: bool | None) -> dict[str, Any]:
+    """How a run fares under a setting."""
+    label = {True: "success", False: "failure", None: "no label"}[success]
+    said = {
+        "unchanged": f"{label}, not stopped",
+        "censored": f"{label}, its recording ends first",
+        "not_identified": f"{label}, what follows is not identified",
+        "unknown": f"{label}, undecided: the source lacks the counter",
+        "made": label,
+    }.get(outcome, f"{label}, stopped")
+    if outcome == "truncated" and rank in (CUT, MAY_BE_KEPT):
+        said = "success, cut" if rank == CUT else "success, may be kept: no call follows"
+    return {"text": said, "reason": reason, "cut": rank == CUT, "stopped": rank <= STOPPED}
+
+
+def _run(run_id: str, run: Run | None) -> dict[str, Any]:
+    if run is None:
+        return {"id": run_id, "task": "", "steps": None, "opens": False}
+    lines = run.task.strip().splitlines()
+    return {
+        "id": run_id,
+        "task": shorten(clean(lines[0][: 4 * _NAME]) if lines else "", _NAME),
+        "steps": len(run.steps),
+        "opens": True,
+    }

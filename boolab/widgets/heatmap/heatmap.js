@@ -1,0 +1,257 @@
+// Two settings against a measure: a grid of cells, and the runs of the chosen one.
+
+const pageOf = 12; // rows of the list that are drawn at once
+
+function render({ model, el }) {
+  el.classList.add("boolab", "boolab-heatmap");
+  return withData(model, el, (data) => drawHeatmap(model, el, data));
+}
+
+function drawHeatmap(model, el, data) {
+  const title = h("h3", { class: "finding" }, visible(data.title));
+  if (!data.rows.length) {
+    fill(el, title, h("p", { class: "quiet" }, data.notes.map(visible).join(" ")));
+    return;
+  }
+  const heading = headingId();
+  title.id = heading;
+  const readout = h("p", { class: "readout" });
+  const list = h("section", { class: "runs", "aria-live": "polite" });
+  const { grid, cells } = gridOf(data, heading);
+  fill(
+    el,
+    title,
+    keyOf(data),
+    h("div", { class: "with-axes" }, h("div", { class: "y-name" }, `${data.y.name} (${data.y.unit})`), h("div", { class: "scroll" }, grid), h("div", { class: "x-name" }, `${data.x.name} (${data.x.unit})`)),
+    readout,
+    list,
+    h("p", { class: "notes quiet" }, visible(data.notes.join(" "))),
+  );
+  const marked = placeWhere(data, (cell) => cell.recommended);
+  let focused = null;
+  let chosen = null;
+  const say = (at) => {
+    const cell = at && cellAt(data, at);
+    fill(readout, cell ? [h("b", {}, upper(cell.name)), `: ${factsOf(data, cell)}. `] : "Point at a cell for its numbers. ", !chosen && h("span", { class: "quiet" }, "Choose a cell to see its runs here."));
+  };
+  const stand = (at) => {
+    if (focused) cells[focused[0]][focused[1]].tabIndex = -1;
+    focused = at;
+    cells[at[0]][at[1]].tabIndex = 0;
+  };
+  const focus = (at, move) => {
+    stand(at);
+    if (move) cells[at[0]][at[1]].focus();
+    say(at);
+  };
+  const choose = (at) => {
+    const value = at && { [data.x.axis]: valueOf(data.x, at[1]), [data.y.axis]: valueOf(data.y, data.rows.length - 1 - at[0]) };
+    change(model, { selected: value });
+    show(at);
+  };
+  const show = (at) => {
+    if (chosen) cells[chosen[0]][chosen[1]].setAttribute("aria-selected", "false");
+    chosen = at;
+    if (at) cells[at[0]][at[1]].setAttribute("aria-selected", "true");
+    drawRuns(model, list, data, at && cellAt(data, at), () => {
+      choose(null);
+      if (at) focus(at, true);
+    });
+    say(at ?? (grid.contains(document.activeElement) ? focused : marked));
+  };
+  const fromModel = () => {
+    const at = placeOf(data, model.get("selected"));
+    if (String(at) === String(chosen)) return;
+    show(at);
+    if (at) focus(at, false);
+  };
+  cells.forEach((line, row) =>
+    line.forEach((cell, column) => {
+      cell.addEventListener("pointerenter", () => say([row, column]));
+      cell.addEventListener("focus", () => focus([row, column], false));
+      cell.addEventListener("click", () => {
+        focus([row, column], true);
+        choose([row, column]);
+      });
+    }),
+  );
+  grid.addEventListener("pointerleave", () => say(chosen ?? marked));
+  const last = [cells.length - 1, cells[0].length - 1];
+  const by = (rows, columns) => () => {
+    const [row, column] = focused ?? [0, 0];
+    focus([clamp(row + rows, last[0]), clamp(column + columns, last[1])], true);
+  };
+  keys(grid, {
+    ArrowUp: by(-1, 0),
+    ArrowDown: by(1, 0),
+    ArrowLeft: by(0, -1),
+    ArrowRight: by(0, 1),
+    PageUp: by(-5, 0),
+    PageDown: by(5, 0),
+    Home: by(0, -1e6),
+    End: by(0, 1e6),
+    "shift+Home": by(-1e6, -1e6),
+    "shift+End": by(1e6, 1e6),
+    Enter: () => focused && choose(focused),
+    " ": () => focused && choose(focused),
+  });
+  keys(el, { Escape: () => (chosen ? choose(null) : false) });
+  model.off("change:selected", el.heatmapSelected);
+  el.heatmapSelected = fromModel;
+  model.on("change:selected", fromModel);
+  stand(marked ?? [last[0], 0]);
+  chosen = undefined;
+  fromModel();
+}
+
+let headings = 0;
+const headingId = () => `boolab-heatmap-${(headings += 1)}-${Math.random().toString(36).slice(2, 8)}`;
+const clamp = (n, most) => Math.min(Math.max(n, 0), most);
+const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const valueOf = (side, place) => side.values[place];
+const cellAt = (data, [row, column]) => data.rows[row][column];
+
+function placeWhere(data, holds) {
+  for (const [row, line] of data.rows.entries()) {
+    const column = line.findIndex(holds);
+    if (column >= 0) return [row, column];
+  }
+  return null;
+}
+
+function placeOf(data, selected) {
+  if (!selected) return null;
+  const column = data.x.values.indexOf(selected[data.x.axis] ?? null);
+  const up = data.y.values.indexOf(selected[data.y.axis] ?? null);
+  return column < 0 || up < 0 ? null : [data.rows.length - 1 - up, column];
+}
+
+function factsOf(data, cell) {
+  const number = cell.text === "?" ? "unknown" : `${data.measure.replace(/ \(share\)$/, "")} ${cell.text}`;
+  const marks = [cell.good && "keeps enough", cell.recommended && "recommended"].filter(Boolean);
+  return [number, ...cell.facts, ...marks].map(visible).join("; ");
+}
+
+// --- The grid ---------------------------------------------------------------------------------------------------------
+
+function gridOf(data, heading) {
+  const corner = h("div", { class: "corner", role: "columnheader" }, h("span", { class: "only-read" }, data.y.name));
+  const heads = data.x.ticks.map((tick, i) => h("div", { class: "x-tick", role: "columnheader", "aria-label": `${data.x.name} ${tick}`, "data-off": data.x.values[i] === null }, tick));
+  const cells = [];
+  const lines = data.rows.map((line, row) => {
+    const up = data.rows.length - 1 - row;
+    const made = line.map((cell, column) => cellOf(data, cell, up, column));
+    cells.push(made);
+    const head = h("div", { class: "y-tick", role: "rowheader", "aria-label": `${data.y.name} ${data.y.ticks[up]}` }, data.y.ticks[up]);
+    return h("div", { class: "line", role: "row", "data-off": data.y.values[up] === null && data.rows.length > 1 }, head, made);
+  });
+  const columns = data.x.ticks.length;
+  const grid = h("div", { class: "grid", role: "grid", "aria-labelledby": heading, "aria-rowcount": lines.length + 1, "aria-colcount": columns + 1, style: { "--columns": columns } });
+  put(grid, lines, h("div", { class: "line ticks", role: "row" }, corner, heads));
+  return { grid, cells };
+}
+
+function cellOf(data, cell, up, column) {
+  const shade = cell.fill ? { "background-color": cell.fill, color: cell.ink } : {};
+  return h(
+    "div",
+    {
+      class: "cell",
+      role: "gridcell",
+      tabindex: -1,
+      "aria-selected": "false",
+      "aria-label": `${cell.name}: ${factsOf(data, cell)}`,
+      "data-x": data.x.ticks[column],
+      "data-y": data.y.ticks[up],
+      "data-good": cell.good,
+      "data-recommended": cell.recommended,
+      "data-unknown": !cell.fill,
+      "data-edges": cell.edges || null,
+      "data-off": data.x.values[column] === null && data.x.values.length > 1,
+      style: { ...shade, ...Object.fromEntries([...cell.edges].map((side) => [`--${side}`, 1])) },
+    },
+    h("span", { class: "number" }, cell.text),
+    cell.recommended && h("span", { class: "star", "aria-hidden": "true" }, "★"),
+  );
+}
+
+function keyOf(data) {
+  const ticks = data.scale.ticks.map((tick) => h("span", { style: { left: `${100 * tick.at}%` } }, tick.text));
+  const bar = h("div", { class: "bar", style: { background: `linear-gradient(to right, ${data.scale.colours.join(", ")})` } });
+  const cells = data.rows.flat();
+  const sample = (name, text) => h("span", { class: "sample" }, h("span", { class: `swatch ${name}`, "aria-hidden": "true" }, name === "recommended" ? "★" : null), text);
+  return h(
+    "div",
+    { class: "key" },
+    h("div", { class: "scale", role: "img", "aria-label": `Colours from ${data.scale.ticks[0].text} to ${data.scale.ticks.at(-1).text}: ${data.measure}` }, h("span", { class: "measure" }, data.measure), bar, h("div", { class: "scale-ticks" }, ticks)),
+    data.keep && sample("enough", `inside the line: ${visible(data.keep)}`),
+    cells.some((cell) => cell.recommended) && sample("recommended", "recommended"),
+    cells.some((cell) => !cell.fill) && sample("unknown", "unknown"),
+  );
+}
+
+// --- The runs of a cell -----------------------------------------------------------------------------------------------
+
+function drawRuns(model, list, data, cell, close) {
+  if (!cell) {
+    fill(list);
+    return;
+  }
+  const { listed } = cell;
+  const head = h("div", { class: "runs-head" }, h("h4", {}, upper(cell.name)), h("button", { class: "close", "aria-label": "Close the list", onclick: close }, "×"));
+  if (!data.can_list) {
+    fill(list, head, h("p", { class: "quiet" }, "An aggregate does not say which runs it counts: give them, as in Heatmap(tally, runs)."));
+    return;
+  }
+  const parts = [`${plural(listed.all, "run")}`];
+  if (listed.stopped || listed.cut) parts.push(`${count(listed.stopped)} stopped`);
+  if (listed.cut) parts.push(`${count(listed.cut)} of them successes that it cuts`);
+  const body = h("tbody");
+  const more = h("button", { class: "more" });
+  const makers = listed.run.map((_, place) => () => rowOf(model, data, listed, place));
+  inParts(makers, pageOf, "more run", more, (added) => put(body, added))();
+  const table = h(
+    "table",
+    {},
+    h("caption", { class: "only-read" }, `Runs under ${cell.name}`),
+    h("thead", {}, h("tr", {}, ["run", "task", "under this setting", "stopped by"].map((name) => h("th", { scope: "col", class: name === "task" ? "task" : null }, name)), h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "of"), h("th", { scope: "col" }, h("span", { class: "only-read" }, "open")))),
+    body,
+  );
+  const rest = listed.all - listed.run.length;
+  fill(
+    list,
+    head,
+    h("p", { class: "quiet counts" }, parts.join(", "), data.can_open ? "." : ". Give the runs to open them, as in Heatmap(table, runs)."),
+    h("div", { class: "scroll" }, table),
+    more,
+    rest > 0 && h("p", { class: "quiet" }, `${plural(rest, "run")} more ${rest === 1 ? "is" : "are"} not listed here.`),
+  );
+}
+
+function rowOf(model, data, listed, place) {
+  const run = data.runs[listed.run[place]];
+  const why = data.whys[listed.why[place]];
+  const step = listed.step[place];
+  const open = () => {
+    change(model, { opened: { run: run.id, step } });
+    for (const other of row.parentNode.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
+    row.setAttribute("aria-current", "true");
+  };
+  const name = visible(run.id);
+  const reason = why.stopped && why.reason;
+  const opened = model.get("opened");
+  const row = h(
+    "tr",
+    { class: "run-row", "data-run": name, "data-step": step, "aria-current": opened?.run === run.id && opened?.step === step ? "true" : null },
+    h("td", { class: "code run-id", title: name }, name.length > 18 ? `${name.slice(0, 16)}…` : name),
+    h("td", { class: "task said", title: visible(run.task) }, visible(run.task)),
+    h("td", { class: why.cut ? "wrong" : null }, why.text),
+    h("td", {}, reason && h("span", { class: "reason" }, stopSwatch(reason), reason.replaceAll("_", " "))),
+    h("td", { class: "number" }, count(step)),
+    h("td", { class: "number" }, run.steps === null ? "" : count(run.steps)),
+    h("td", {}, h("button", { class: "open link", disabled: !run.opens, "aria-label": `Replay ${name} at step ${step}`, onclick: open }, "replay")),
+  );
+  return row;
+}
+
+export default { render };

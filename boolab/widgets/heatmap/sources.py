@@ -1,0 +1,273 @@
+"""What a heat map can be made of: an aggregate, a table with a row for each run and setting, or the runs of a sweep.
+
+Each becomes an aggregate, whose cells are drawn, and, where runs are known, a row for each run of each cell. Both say
+the same, or it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.endings import proxy_success
+from boolab.core.types import MICRO, Identities, Run, Scope, Usage
+from boolab.counterfactuals.axis_labels import AXIS_NAMES, is_off
+from boolab.counterfactuals.evaluate import counterfactual, summed
+from boolab.counterfactuals.step_table import LABEL, PROXY
+from boolab.errors import SettingError
+from boolab.frames.dtypes import INT
+from boolab.harness.policy import Policy
+from boolab.plots._grid import setting
+from boolab.plots._grid_cells import Square
+
+CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED = range(4)
+"""The ranks in which the runs of a cell are listed: what a setting costs comes first."""
+
+_STOPPED: Final = ("truncated", "not_identified", "unknown")
+_COMPARED: Final = ("n_runs", "n_truncated", "kept_lower", "kept_upper", "steps")
+SHARE: Final = "success_share"
+"""What is shown of a sweep by default."""
+
+
+class Asked(NamedTuple):
+    """How an aggregate was made: what `counterfactual` was asked besides its grid."""
+
+    scope: Scope
+    policy: str | Policy | None
+    identity: Identities | None
+
+
+class Source(NamedTuple):
+    """An aggregate, and what gives the rows of its runs for the cells that are drawn; None where nobody knows them.
+
+    Each row has the columns x, y (places of the cell), run_id, steps (until the stop), rank, outcome, stop_reason and
+    success.
+    """
+
+    tally: pd.DataFrame
+    rows: Callable[[Square, str, str], Iterator[pd.DataFrame]] | None
+
+
+def source_of(table: object, runs: Sequence[Run] | None, asked: Asked) -> Source:
+    """A table and its runs, whatever of them there is.
+
+    Args:
+        table: An aggregate, or a table with a row for each run and setting.
+        runs: The runs that it was made of.
+        asked: How it was made.
+
+    Raises:
+        SettingError: if it is no such table.
+    """
+    if not isinstance(table, pd.DataFrame):
+        msg = f"table: expected what counterfactual(...) returns, or a sweep's runs, not {type(table).__name__}"
+        raise SettingError(msg)
+    if "scope" in table and len(set(table["scope"])) > 1:
+        msg = (
+            "table: limits start anew in each turn in some of these runs, and count through the run in others: "
+            'expected a table of one scope, such as table[table["scope"] == "run"]'
+        )
+        raise SettingError(msg)
+    if "run_id" in table:
+        return Source(summed(table), lambda square, x, y: _of_table(table, square, x, y))
+    if runs is None:
+        return Source(table, None)
+    return Source(table, lambda square, x, y: _asked_again(runs, asked, square, x, y))
+
+
+# --- A table, or an aggregate -----------------------------------------------------------------------------------------
+
+
+def _of_table(table: pd.DataFrame, square: Square, x: str, y: str) -> Iterator[pd.DataFrame]:
+    rows = table[table["rule"].isna()] if "rule" in table else table
+    keys = [str(name) for name in table.columns[: table.columns.get_loc("outcome")]]
+    for name in keys:
+        if name not in ("run_id", "rule", x, y):
+            value = square.rows[name].iloc[0]
+            rows = rows[rows[name].isna() if is_off(value) else rows[name] == value]
+    yield _reduced(rows, square, x, y)
+
+
+def _asked_again(
+    runs: Sequence[Run], asked: Asked, square: Square, x: str, y: str
+) -> Iterator[pd.DataFrame]:  # fmt: skip
+    """The rows that an aggregate is the sum of, asked for the cells that are drawn."""
+    first = square.rows.iloc[0]
+    axes = [name for name in AXIS_NAMES if name in square.rows]
+    names = [str(name) for name in square.rows.columns]
+    groups = names[: min(names.index(name) for name in axes)]
+    values = {x: square.across, y: square.up}
+    grid = {name: values.get(name, [None if is_off(first[name]) else first[name]]) for name in axes}
+    frames = counterfactual(
+        runs, grid=grid, scope=asked.scope, policy=asked.policy, identity=asked.identity, by=groups, batches=True
+    )
+    seen = []
+    for frame in frames:
+        rows = frame
+        for name in groups:
+            rows = rows[rows[name].isna() if is_off(first[name]) else rows[name] == first[name]]
+        reduced = _reduced(rows, square, x, y)
+        sums = rows[["kept_lower", "kept_upper", "steps"]].fillna(0)
+        sums = sums.assign(n_runs=1, n_truncated=(rows["outcome"] == "truncated").astype(INT))
+        seen.append(sums.groupby([reduced["y"].to_numpy(), reduced["x"].to_numpy()]).sum())
+        yield reduced
+    _check(square, x, y, seen)
+
+
+def _check(square: Square, x: str, y: str, seen: Sequence[pd.DataFrame]) -> None:
+    """Raise `SettingError` if the runs do not give the numbers of the table."""
+    sums = pd.concat(seen).groupby(level=[0, 1]).sum()
+    found = dict(zip(sums.index.tolist(), sums.to_dict("records"), strict=True))
+    places = _places(square.rows, square, x, y)
+    for row, at in zip(
+        square.rows.to_dict("records"), zip(*(side.tolist() for side in places), strict=True), strict=True
+    ):
+        for name in _COMPARED:
+            mine = found[at][name] if at in found else 0
+            if name in row and not pd.isna(row[name]) and row[name] != mine:
+                where = " and ".join(setting(axis, row[axis]) for axis in (x, y))
+                msg = (
+                    f"runs: at {where} they give {name} {int(mine):,}, the table says {int(row[name]):,}: expected the "
+                    "runs that the table was made of, and the scope=, policy= and identity= that it was made with"
+                )
+                raise SettingError(msg)
+
+
+def _reduced(rows: pd.DataFrame, square: Square, x: str, y: str) -> pd.DataFrame:
+    up, across = _places(rows, square, x, y)
+    stopped = rows["outcome"].isin(_STOPPED).to_numpy(dtype=bool)
+    success = rows["success"].fillna(value=False).to_numpy(dtype=bool)
+    lost = (rows["kept_upper"].fillna(1) == 0).to_numpy(dtype=bool)
+    rank = np.select([stopped & success & lost, stopped & success, stopped], [CUT, MAY_BE_KEPT, STOPPED], NOT_STOPPED)
+    named = {name: rows[name].array for name in ("run_id", "steps", "outcome", "stop_reason", "success")}
+    return pd.DataFrame({"x": across, "y": up, **named, "rank": rank})
+
+
+def _places(rows: pd.DataFrame, square: Square, x: str, y: str) -> tuple[Any, Any]:
+    """The row and the column of each row's cell."""
+    out = []
+    for name, values in ((y, square.up), (x, square.across)):
+        known = np.array([value for value in values if value is not None], dtype=float)
+        given = rows[name].to_numpy(dtype=float, na_value=np.inf)  # off stands last
+        out.append(np.searchsorted(known, given))
+    return out[0], out[1]
+
+
+# --- A sweep ----------------------------------------------------------------------------------------------------------
+
+
+def source_of_sweep(runs: Sequence[Run]) -> Source:
+    """The runs of a sweep by setting: how many succeed, how they end, and what they spend at the mean.
+
+    Args:
+        runs: With the settings that the sweep set.
+
+    Raises:
+        SettingError: if there are none, if no two settings vary, or if they are of several policies.
+    """
+    names = list(dict.fromkeys(name for run in runs for name in run.settings))
+    axes = [name for name in names if name in AXIS_NAMES]
+    if len(axes) <= 1:
+        msg = (
+            f"table: these {len(runs):,} runs were made under {', '.join(axes) or 'no settings'}: expected the runs of "
+            "a sweep of two settings or more, such as grid={'max_steps': [...], 'tool_budget': [...]}"
+        )
+        raise SettingError(msg)
+    for name in names:
+        kinds = list(dict.fromkeys(run.settings.get(name) for run in runs))
+        if name not in axes and len(kinds) > 1:
+            msg = (
+                f"table: the runs differ in {name} ({', '.join(map(str, kinds[:4]))}): choose those of one, as in "
+                f"[run for run in runs if run.settings[{name!r}] == {kinds[0]!r}]"
+            )
+            raise SettingError(msg)
+    labelled = any(run.success is not None for run in runs)
+    cells: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        cells.setdefault(tuple(run.settings.get(name) for name in axes), []).append(run)
+    data = [
+        {**dict(zip(axes, values, strict=True)), **_means(some, labelled=labelled)} for values, some in cells.items()
+    ]
+    frame = pd.DataFrame(data)
+    kinds_of = {name: "Float64" if name in ("max_cost", "max_time") else INT for name in axes}
+    floats = {name: "Float64" for name in frame if str(name).startswith("mean_") or name == SHARE}
+    frame = frame.astype({**kinds_of, **floats, "success_by": "string"})
+    return Source(frame, lambda square, x, y: _of_sweep(runs, axes, square, (x, y), labelled=labelled))
+
+
+def success_of(run: Run, *, labelled: bool) -> bool | None:
+    """Whether a run succeeds: by its label; where no run has one, by the proxy, as in counterfactuals."""
+    return run.success if labelled else proxy_success(run)
+
+
+def _means(runs: Sequence[Run], *, labelled: bool) -> dict[str, Any]:
+    known = [success for run in runs if (success := success_of(run, labelled=labelled)) is not None]
+    reasons: dict[str, int] = {}
+    for run in runs:
+        reasons[f"n_{run.stop_reason}"] = reasons.get(f"n_{run.stop_reason}", 0) + 1
+    return {
+        "n_runs": len(runs),
+        "success_by": LABEL if labelled else PROXY,
+        "n_labelled": len(known),
+        "n_succeeded": sum(known),
+        SHARE: sum(known) / len(known) if known else None,
+        "mean_steps": sum(run.n_steps for run in runs) / len(runs),
+        "mean_tool_calls": sum(run.n_tool_calls for run in runs) / len(runs),
+        "mean_tokens": _mean(_used(run, _tokens) for run in runs),
+        "mean_cost_usd": _mean(_used(run, _dollars) for run in runs),
+        **reasons,
+    }
+
+
+def _tokens(usage: Usage) -> float | None:
+    both = (usage.input_tokens, usage.output_tokens)
+    return None if both[0] is None or both[1] is None else both[0] + both[1]
+
+
+def _dollars(usage: Usage) -> float | None:
+    return None if usage.cost is None else usage.cost / MICRO
+
+
+def _used(run: Run, amount: Callable[[Usage], float | None]) -> float | None:
+    """What a run used, all requests together; unknown, where one does not say."""
+    amounts = [amount(usage) for usage in (*(step.response.usage for step in run.steps), *run.outside)]
+    known = [one for one in amounts if one is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return sum(known) / len(known) if listed and len(known) == len(listed) else None
+
+
+def _of_sweep(
+    runs: Sequence[Run], axes: Sequence[str], square: Square, drawn: tuple[str, str], *, labelled: bool
+) -> Iterator[pd.DataFrame]:  # fmt: skip
+    first = square.rows.iloc[0]
+    fixed = {name: first[name] for name in axes if name not in drawn}
+    rows = []
+    for run in runs:
+        if any(_differ(run.settings.get(name), value) for name, value in fixed.items()):
+            continue
+        at = {name: run.settings.get(name) for name in axes}
+        rows.append(
+            {
+                "x": square.across.index(at[drawn[0]]),
+                "y": square.up.index(at[drawn[1]]),
+                "run_id": run.run_id,
+                "steps": run.n_steps,
+                "outcome": "made",
+                "stop_reason": run.stop_reason,
+                "success": success_of(run, labelled=labelled),
+                "rank": STOPPED if run.censored else NOT_STOPPED,
+            }
+        )
+    yield pd.DataFrame(rows).astype({"success": "boolean"})
+
+
+def _differ(one: Any, other: Any) -> bool:  # noqa: ANN401 - numbers, None or NA
+    return is_off(one) != is_off(other) or (not is_off(one) and one != other)

@@ -1,0 +1,196 @@
+"""Two settings against a measure, each cell with its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+import traitlets
+
+from boolab.core.types import Identities, Scope
+from boolab.counterfactuals.axis_labels import AXIS_NAMES
+from boolab.errors import SettingError
+from boolab.frames.runs import Runs, as_runs
+from boolab.harness.policy import Policy
+from boolab.harness.presets import identity_under
+from boolab.plots._grid import Point
+from boolab.plots._grid_cells import square_of
+from boolab.plots.heatmap import plot_heatmap
+from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.widget import png_of
+from boolab.widgets.heatmap.data import heatmap_data, heatmap_text
+from boolab.widgets.heatmap.sources import SHARE, Asked, source_of, source_of_sweep
+from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
+
+_USUAL: Final = ("max_steps", "tool_budget")
+
+
+class _Cells(OpeningView, module="heatmap"):
+    """The grid and the list of the chosen cell's runs."""
+
+    selected = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+
+    def __init__(self, data: Mapping[str, Any], title: str, text: str) -> None:
+        self._words = title, text
+        super().__init__(data)
+
+    def _title(self) -> str:
+        return self._words[0]
+
+    def _text(self) -> str:
+        return self._words[1]
+
+
+class Heatmap(OpensRuns):
+    """Two settings against a measure: each cell has its number, what that is of, and its runs.
+
+    A cell is chosen by a click, or by the arrow keys and Enter; its runs are listed, successes that the setting cuts
+    first. A run opens in `Replay` below, at the step after which that setting stops it.
+
+    Args:
+        table: What `counterfactual` returns, with `aggregate=True` or a row for each run; or the runs of a sweep of two
+            settings or more.
+        runs: The runs that the table was made of. Without them the runs of an aggregate cannot be listed, and those of
+            a table not opened.
+        x: The axis to the right: `max_steps`, `tool_budget`, `doom_loop` and so on. By default cap and
+            budget, or else the first two that vary.
+        y: The axis upwards.
+        value: A column, as for `plot_heatmap`; of a sweep `success_share`, `mean_steps`, `mean_tokens`,
+            `mean_cost_usd`, or `n_step_cap` and the like. By default what is kept for certain, of a sweep the share of
+            runs that succeed.
+        keep: The share of successes, kept for certain, around which a line is drawn; None for no line. A sweep has
+            none: what it keeps is not counted against a recording.
+        at: Values of the other axes, as for `plot_heatmap`.
+        recommended: Values by axis to mark, or what `recommend` returns.
+        scope: The scope that an aggregate was made with: see `counterfactual`.
+        policy: The policy that an aggregate was made with.
+        identity: The identity that an aggregate was made with.
+        exempt: The exempt tools that an aggregate was made with.
+
+    Attributes:
+        selected: The chosen cell by axis, such as `{"max_steps": 10, "tool_budget": None}`; None for none.
+        opened: `{"run": run_id, "step": n}`, what is open below; None for nothing.
+
+    Raises:
+        SettingError: as `plot_heatmap` does; or if the runs do not give the numbers of the table.
+
+    Example:
+        >>> import boolab as bl
+        >>> script = [{"tool_calls": [{"name": "grep"}], "repeat": 4}, "Done."]
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel(script), policy="naive")
+        >>> table = bl.counterfactual(run, grid={"max_steps": [2, 9], "tool_budget": [3, None]}, aggregate=True)
+        >>> heatmap = bl.Heatmap(table, run)
+        >>> heatmap.selected = {"max_steps": 2, "tool_budget": None}
+        >>> heatmap.opened = {"run": run.run_id, "step": 2}
+        >>> heatmap.replay.step
+        2
+    """
+
+    selected = traitlets.Dict(allow_none=True, default_value=None)
+
+    def __init__(
+        self,
+        table: pd.DataFrame | Runs,
+        runs: Runs | None = None,
+        *,
+        x: str | None = None,
+        y: str | None = None,
+        value: str | None = None,
+        keep: float | None = 0.95,
+        at: Mapping[str, Any] | None = None,
+        recommended: Point | None = None,
+        scope: Scope = "auto",
+        policy: str | Policy | None = None,
+        identity: Identities | None = None,
+        exempt: Sequence[str] = (),
+    ) -> None:
+        identity = identity_under(policy, identity, exempt)
+        if isinstance(table, pd.DataFrame):
+            listed = None if runs is None else as_runs(runs)
+            source = source_of(table, listed, Asked(scope, policy, identity))
+            value = value or "kept_lower"
+        else:
+            listed = as_runs(table)
+            source = source_of_sweep(listed)
+            value, keep = value or SHARE, None
+        x, y = _axes(source.tally, x, y)
+        self._drawn: dict[str, Any] = {
+            "x": x,
+            "y": y,
+            "value": value,
+            "keep": keep,
+            "at": at,
+            "recommended": recommended,
+        }
+        self._tally = source.tally
+        self._kept_parts: dict[str, Part] | None = None
+        square = square_of(source.tally, **self._drawn)
+        by_id = {run.run_id: run for run in listed or ()}
+        rows = None if source.rows is None or square.empty else source.rows(square, x, y)
+        self._data_shown = heatmap_data(square, x, y, rows, by_id if listed is not None else None)
+        ids = {run["id"] for run in self._data_shown["runs"]}
+        if ids and listed is not None and not ids & set(by_id):
+            msg = f"runs: none of the {len(listed):,} is in the table, whose first is {min(ids)!r}"
+            raise SettingError(msg)
+        self._places = {(_plain(data_x), _plain(data_y)): None for data_x in square.across for data_y in square.up}
+        cells = _Cells(self._data_shown, self._data_shown["title"], heatmap_text(self._data_shown))
+        super().__init__(cells, by_id, ("opened", "selected"))
+
+    @traitlets.validate("selected")
+    def _in_the_grid(self, proposal: dict[str, Any]) -> dict[str, Any] | None:
+        value: dict[str, Any] | None = proposal["value"]
+        x, y = self._drawn["x"], self._drawn["y"]
+        if value is not None and (set(value) != {x, y} or (value[x], value[y]) not in self._places):
+            sides = {name: self._data_shown[side]["values"] for side, name in (("x", x), ("y", y))}
+            msg = f"selected={value!r}: expected one value of each of {sides}"
+            raise SettingError(msg)
+        return value
+
+    def _title(self) -> str:
+        return str(self._data_shown["title"])
+
+    def _text(self) -> str:
+        return heatmap_text(self._data_shown)
+
+    def _picture(self) -> bytes:
+        return png_of(
+            lambda figure: plot_heatmap(self._tally, ax=figure.subplots(), **self._drawn), (7.2, 4.6), dpi=110
+        )
+
+    def _runs(self) -> dict[str, Part]:
+        """Of the runs that are listed, those that most cells cut, then those that most cells stop."""
+        if self._kept_parts is None:
+            self._kept_parts = replay_parts(self._by_id[run_id] for run_id in self._wanted() if run_id in self._by_id)
+        return self._kept_parts
+
+    def _wanted(self) -> list[str]:
+        wanted: dict[int, tuple[int, int]] = {}
+        whys = self._data_shown["whys"]
+        for row in self._data_shown["rows"]:
+            for cell in row:
+                for place, why in zip(cell["listed"]["run"], cell["listed"]["why"], strict=True):
+                    cut, stopped = wanted.get(place, (0, 0))
+                    wanted[place] = (cut - whys[why]["cut"], stopped - whys[why]["stopped"])
+        return [self._data_shown["runs"][place]["id"] for place in sorted(wanted, key=lambda place: wanted[place])]
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None else int(value) if value == int(value) else float(value)
+
+
+def _axes(tally: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
+    """The two axes that are drawn: what was asked, then cap and budget, then whatever varies."""
+    asked = [x, y]
+    known = [name for name in AXIS_NAMES if name in tally]
+    free = [name for name in known if name not in asked and len(tally[name].unique()) > 1]
+    free.sort(key=lambda name: name not in _USUAL)
+    for place, name in enumerate(asked):
+        if name is None:
+            if not free:
+                msg = (
+                    f"the table varies {len(known)} axes of {', '.join(AXIS_NAMES)}: expected two; plot_caps draws one"
+                )
+                raise SettingError(msg)
+            asked[place] = free.pop(0)
+    return str(asked[0]), str(asked[1])

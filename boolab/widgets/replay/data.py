@@ -1,0 +1,385 @@
+"""A run as the plain data that replay.js draws: all that it shows is prepared here.
+
+Texts are raw: the browser makes what cannot be seen in them visible. Money is in dollars, times are milliseconds from
+the run's start, None is unknown. Steps count from 1, boundaries from 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from boolab.core.text import count, duration, money, short_number
+from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
+from boolab.frames.runs import known_sum
+from boolab.harness.policy import Policy
+from boolab.rules.call_identity import ObservedCall
+from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.rules.stop import StopRule
+from boolab.widgets._base.amounts import dollars_of, tokens_of
+from boolab.widgets._base.call_labels import labelled
+from boolab.widgets._base.tool_icons import KINDS
+from boolab.widgets.replay.events import moments_of
+from boolab.widgets.replay.gauges import gauges_of
+from boolab.widgets.replay.outline import outline_of
+from boolab.widgets.replay.subagents import Child, children_of
+from boolab.widgets.replay.what_if_marks import acting, marks_of_each, stop_boundary
+
+_BY_LIMIT: Final = frozenset(
+    {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel"}
+)
+"""Events that a limit, or a guard, is behind."""
+_REPEATED: Final = 3
+
+
+def replay_data(
+    run: Run,
+    policies: Sequence[str | Policy] | None = None,
+    rules: Sequence[StopRule] = (),
+    runs: Sequence[Run] = (),
+) -> dict[str, Any]:
+    """A run as plain data.
+
+    Args:
+        run: The run.
+        policies: Whose stops are marked: see `boolab.widgets.replay.what_if_marks.marks_of`.
+        rules: Rules whose stops are marked.
+        runs: Runs among which there are subagents of it, linked by their `parent_run_id`.
+
+    Returns:
+        Dictionaries, lists, texts, numbers, flags and None. A child whose call is not known has None as its `step`
+        and `call`.
+
+    Raises:
+        SettingError: if there is no such policy, or recordings say nothing about it.
+
+    Example:
+        >>> import boolab as bl
+        >>> data = replay_data(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
+        >>> data["pills"][0], data["steps"][0]["text"], data["stop"]["text"]
+        ('1 step · 0 calls', 'Hi.', 'finished after 1 step')
+    """
+    return replays_data([run], policies, rules, runs)[0]
+
+
+def replays_data(
+    wanted: Sequence[Run],
+    policies: Sequence[str | Policy] | None = None,
+    rules: Sequence[StopRule] = (),
+    runs: Sequence[Run] = (),
+) -> list[dict[str, Any]]:
+    """Several runs as plain data: what other policies would have done is asked once for all of them.
+
+    Args:
+        wanted: The runs.
+        policies: As for `replay_data`.
+        rules: Likewise.
+        runs: Likewise.
+
+    Returns:
+        For each run what `replay_data` gives.
+
+    Raises:
+        SettingError: as `replay_data`.
+
+    Example:
+        >>> replays_data([])
+        []
+    """
+    families = [_family(run, runs, frozenset({run.run_id})) for run in wanted]
+    marks = iter(marks_of_each([run for family in families for run in _members(family)], policies, rules))
+    return [_data(family, marks) for family in families]
+
+
+class _Family(NamedTuple):
+    """A run with the runs that it started, and those that they did."""
+
+    run: Run
+    children: list[tuple[Child, _Family]]
+
+
+def _family(run: Run, runs: Sequence[Run], above: frozenset[str]) -> _Family:
+    children = [child for child in children_of(run, runs) if child.run.run_id not in above]
+    return _Family(run, [(child, _family(child.run, runs, above | {child.run.run_id})) for child in children])
+
+
+def _members(family: _Family) -> Iterator[Run]:
+    """All runs of a family, in the order in which `_data` comes to them."""
+    yield family.run
+    for _, below in family.children:
+        yield from _members(below)
+
+
+def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> dict[str, Any]:
+    run = family.run
+    marks = next(marks_of_members)
+    opening = _openings(run)
+    turns = _turns(run, opening)
+    children = [child for child, _ in family.children]
+    nested = {(child.step, child.call): number for number, child in enumerate(children)}
+    shown = {child.run.run_id for child in children if child.call is not None}
+    streaks = _streaks(run)
+    steps = _steps(run, turns, moments_of(run, opening, shown), streaks, nested)
+    _flag(steps, marks)
+    return {
+        "run_id": run.run_id,
+        "title": run.agent or run.source,
+        "policy": run.policy,
+        "model": run.model,
+        "task": run.task,
+        "pills": _pills(run),
+        "stop": _stop(run),
+        "finding": _finding(streaks, marks),
+        "acting": acting(marks),
+        "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children)],
+        "kinds": dict(KINDS),
+        "timed": is_timed(run),
+        "duration_ms": run.duration_ms,
+        "turns": turns,
+        "steps": steps,
+        "gauges": gauges_of(run),
+        "marks": marks,
+        "outline": outline_of(turns, steps),
+        "children": [
+            {
+                "step": child.step,
+                "call": child.call,
+                "start_ms": child.start_ms,
+                "duration_ms": child.run.duration_ms,
+                "run": _data(below, marks_of_members),
+            }
+            for child, below in family.children
+        ],
+        "answer": _answer(run),
+    }
+
+
+# --- Turns and steps --------------------------------------------------------------------------------------------------
+
+
+def _segments(run: Run) -> list[tuple[int, list[Step]]]:
+    """The turns with their steps, in order; a run without steps has one turn. A number that comes again is another."""
+    return [(turn, list(steps)) for turn, steps in groupby(run.steps, lambda step: step.turn)] or [(1, [])]
+
+
+def _openings(run: Run) -> dict[int, Message]:
+    """By its first step, the message that opens each turn: the last one of the user's before it."""
+    opening = {}
+    for number, (_, steps) in enumerate(_segments(run)):
+        first = steps[0].index if steps else 1
+        said = list(run.prompt) if number == 0 else []
+        said += [message for before, message in run.inputs if before == first]
+        asked = [message for message in said if message.role == "user" and message.text]
+        if asked:
+            opening[first] = asked[-1]
+    return opening
+
+
+def _turns(run: Run, opening: dict[int, Message]) -> list[dict[str, Any]]:
+    turns = []
+    for number, (turn, steps) in enumerate(_segments(run)):
+        first, last = (steps[0].index, steps[-1].index) if steps else (1, 0)
+        text = opening[first].text if first in opening else run.task if number == 0 else ""
+        title = next((line.strip() for line in text.splitlines() if line.strip()), "") or f"Turn {turn}"
+        turns.append({"title": title[:200], "text": text, "first": first, "last": last})
+    return turns
+
+
+def _streaks(run: Run) -> list[list[int]]:
+    """For each call of each step, how many in a row were the same up to it; 0 for one that never ran."""
+    repeat = RepeatStreak(run.identity)
+    streaks = []
+    for _, steps in _segments(run):
+        state = repeat.start
+        for step in steps:
+            counts = []
+            for call, result in zip(step.response.tool_calls, step.results, strict=True):
+                streak = 0
+                if result is not None:
+                    state, streak = repeat.fold(state, ObservedCall(call, result))
+                counts.append(streak)
+            streaks.append(counts)
+    return streaks
+
+
+def _steps(
+    run: Run,
+    turns: Sequence[dict[str, Any]],
+    moments: Sequence[list[dict[str, Any]]],
+    streaks: Sequence[list[int]],
+    nested: dict[tuple[int | None, int | None], int],
+) -> list[dict[str, Any]]:
+    places = [number for number, turn in enumerate(turns, 1) for _ in range(turn["first"], turn["last"] + 1)]
+    before: dict[tuple[str, str, str], int] = {}
+    rows = []
+    for step, turn, events, counts in zip(run.steps, places, moments, streaks, strict=True):
+        response, usage = step.response, step.response.usage
+        times = _call_times(step)
+        calls = []
+        for place, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True)):
+            seen = before.get(_outcome(call, result)) if result is not None else None
+            facts = {"streak": counts[place], "same_result_as": seen, "child": nested.get((step.index, place))}
+            calls.append(_call(call, result, times[place]) | facts)
+        for call, result in zip(response.tool_calls, step.results, strict=True):
+            if result is not None and result.content:
+                before[_outcome(call, result)] = step.index
+        rows.append(
+            {
+                "turn": turn,
+                "start_ms": step.start_ms,
+                "duration_ms": step.duration_ms,
+                "model_ms": step.model_ms,
+                "ttft_ms": response.ttft_ms,
+                "finish": response.finish_reason,
+                "text": response.text,
+                "reasoning": response.reasoning,
+                "error": step.error,
+                "usage": {
+                    "input": usage.input_tokens,
+                    "cached": usage.cached_tokens,
+                    "output": usage.output_tokens,
+                    "reasoning": usage.reasoning_tokens,
+                    "cost": None if usage.cost is None else usage.cost / MICRO,
+                },
+                "calls": calls,
+                "events": events,
+            }
+        )
+    return rows
+
+
+def _outcome(call: ToolCall, result: ToolResult | None) -> tuple[str, str, str]:
+    return call.name, call.arguments, result.content if result is not None else ""
+
+
+def _call(call: ToolCall, result: ToolResult | None, start: int | None) -> dict[str, Any]:
+    kind, label, value = labelled(call)
+    return {
+        "tool": call.name,
+        "kind": kind,
+        "label": label,
+        "arguments": call.arguments if value is None else json.dumps(value, indent=2, ensure_ascii=False),
+        "parse_error": result is not None and result.parse_error,
+        "result": None if result is None else result.content,
+        "error": None if result is None else result.is_error,
+        "dropped": result is None,
+        "start_ms": start,
+        "ms": None if result is None else result.duration_ms,
+    }
+
+
+def _call_times(step: Step) -> list[int | None]:
+    """When each call started. Calls of one step that fit one after another into its time are taken to have been so."""
+    n = len(step.results)
+    if step.start_ms is None or step.model_ms is None:
+        return [None] * n
+    start = step.start_ms + step.model_ms
+    took = [result.duration_ms for result in step.results if result is not None]
+    total = known_sum(took)
+    if total is None or step.duration_ms is None or total > step.duration_ms - step.model_ms:
+        return [start] * n
+    times: list[int | None] = []
+    for result in step.results:
+        times.append(start)
+        start += (result.duration_ms or 0) if result is not None else 0
+    return times
+
+
+def _flag(steps: Sequence[dict[str, Any]], marks: Sequence[dict[str, Any]]) -> None:
+    """What one can jump to: errors, repeats, and where limits stopped, would have stopped, or spoke."""
+    stops = {
+        max(mark["step"], 1)
+        for mark in marks
+        if mark["step"] is not None and mark["reason"] not in ("finished", "synthesis", "paused")
+    }
+    for number, step in enumerate(steps, 1):
+        flags = {
+            "error": bool(step["error"]) or any(call["error"] for call in step["calls"]),
+            "repeat": any(call["streak"] > 1 for call in step["calls"]),
+            "limit": number in stops or any(event["kind"] in _BY_LIMIT for event in step["events"]),
+        }
+        step["flags"] = [name for name, holds in flags.items() if holds]
+
+
+# --- The run in a few words -------------------------------------------------------------------------------------------
+
+
+def is_timed(run: Run) -> bool:
+    """Whether a run's steps have times, and some passed."""
+    if not run.steps or any(step.start_ms is None for step in run.steps):
+        return False
+    last = run.steps[-1]
+    return last.duration_ms is not None and (last.start_ms or 0) + last.duration_ms > 0
+
+
+def _pills(run: Run) -> list[str]:
+    tokens, dollars = tokens_of(run), dollars_of(run)
+    pills = [f"{count(run.n_steps, 'step')} · {count(run.n_tool_calls, 'call')}"]
+    turns = len({step.turn for step in run.steps})
+    pills += [count(turns, "turn")] if turns > 1 else []
+    pills += [] if tokens is None else [f"{short_number(tokens)} tokens"]
+    pills += [] if dollars is None else [money(dollars)]
+    pills += [duration(run.duration_ms)] if run.duration_ms else []
+    return pills
+
+
+def _stop(run: Run) -> dict[str, Any]:
+    at = stop_boundary(run)
+    text = f"{run.stop_reason} after {count(at, 'step')}"
+    if run.stop.rule:
+        text += f": {run.stop.rule}"
+    if run.error:
+        text += f" ({run.error})"
+    return {"reason": run.stop_reason, "step": at, "text": text}
+
+
+def _finding(streaks: Sequence[list[int]], marks: Sequence[dict[str, Any]]) -> str | None:
+    longest = max((streak for counts in streaks for streak in counts), default=0)
+    repeated = f"{longest:,} identical calls in a row" if longest >= _REPEATED else None
+    return "; ".join(filter(None, (repeated, acting(marks)))) or None
+
+
+def _notes(run: Run) -> Iterator[str]:
+    results = [result for step in run.steps for result in step.results if result is not None]
+    calls = [call for step in run.steps for call in step.response.tool_calls]
+    usages = [step.response.usage for step in run.steps]
+    if run.steps and not is_timed(run):
+        at_all = any(step.start_ms is not None for step in run.steps)
+        yield "No time passed." if at_all else "Times are not on record."
+    for name, what in (("input_tokens", "Tokens"), ("cost", "Costs")):
+        missing = sum(getattr(usage, name) is None for usage in usages)
+        if missing:
+            yield f"{what} of {count(missing, 'step')} are not on record."
+    unknown = sum(result.is_error is None for result in results)
+    if unknown:
+        yield f"Whether {count(unknown, 'call')} failed is not on record."
+    hidden = sum(call.arguments == REDACTED for call in calls)
+    if hidden:
+        yield f"The log keeps back the arguments of {count(hidden, 'call')}."
+    if not run.limits:
+        yield "No limits are on record."
+    elif len({step.turn for step in run.steps}) > 1:
+        yield "Counters start anew at each turn."
+
+
+def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:
+    names = [mark["policy"] for mark in marks if mark["compacts"]]
+    if names:
+        yield f"Asked as if they never compacted the history: {', '.join(names)}."
+    told = [mark["policy"] for mark in marks if mark["acts"] == "steps in"]
+    if told:
+        yield f"Would have told the model something, and what would have followed is not known: {', '.join(told)}."
+
+
+def _children_notes(children: Sequence[Child]) -> Iterator[str]:
+    lost = sum(child.call is None for child in children)
+    if lost:
+        yield f"Which calls started {count(lost, 'subagent')} is not on record."
+
+
+def _answer(run: Run) -> str | None:
+    if run.synthesis is None and run.wrap_up is None and (not run.steps or run.steps[-1].response.tool_calls):
+        return None
+    return run.text or None

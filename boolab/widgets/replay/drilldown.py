@@ -1,0 +1,122 @@
+"""A view with a place below it, where a run that is chosen opens in Replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import ipywidgets
+import traitlets
+
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from boolab.io.checks import is_whole
+from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.widget import Shown, View
+from boolab.widgets.replay.data import replays_data
+from boolab.widgets.replay.widget import Replay
+
+_MOST_RUNS: Final = 12
+_MOST_STEPS: Final = 12_000
+"""Of all runs in a page together: about a megabyte."""
+
+
+def replay_parts(runs: Iterable[Run]) -> dict[str, Part]:
+    """What a page without a kernel opens when one of these runs is chosen.
+
+    Args:
+        runs: The most wanted first. After some, or after a long one, there is no more room in a page.
+
+    Returns:
+        A view for each run that fits, by run_id.
+
+    Example:
+        >>> replay_parts([])
+        {}
+    """
+    chosen: dict[str, Run] = {}
+    steps = 0
+    for run in runs:
+        steps += len(run.steps)
+        if len(chosen) == _MOST_RUNS or (chosen and steps > _MOST_STEPS):
+            break
+        chosen[run.run_id] = run
+    return dict(zip(chosen, map(Replay.part_of, replays_data([*chosen.values()])), strict=True))
+
+
+class OpeningView(View):
+    """A view in which a run can be chosen.
+
+    Attributes:
+        opened: `{"run": run_id, "step": n}`, the chosen run and its step; None for none.
+    """
+
+    opened = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+
+
+class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
+    """A view, and below it the run that was chosen in it.
+
+    Attributes:
+        opened: `{"run": run_id, "step": n}`, what is open below and where it stands; None for nothing. Setting it opens
+            a run.
+    """
+
+    opened = traitlets.Dict(allow_none=True, default_value=None)
+
+    def __init__(self, view: OpeningView, runs: Mapping[str, Run], names: Iterable[str] = ("opened",)) -> None:
+        """Put the view on top.
+
+        Args:
+            view: The view.
+            runs: Those that can be opened, by run_id.
+            names: Traits that the view and this widget have in common.
+        """
+        self._view = view
+        self._by_id = dict(runs)
+        self._replay: Replay | None = None
+        self._below = ipywidgets.VBox()
+        super().__init__([view, self._below])
+        self.add_class("boolab-whole")
+        for name in names:
+            traitlets.link((view, name), (self, name))
+        self.observe(self._open, "opened")
+
+    @traitlets.validate("opened")
+    def _known(self, proposal: dict[str, Any]) -> dict[str, Any] | None:
+        value: dict[str, Any] | None = proposal["value"]
+        if value is None:
+            return None
+        chosen = value.get("run")
+        run = self._by_id.get(chosen) if isinstance(chosen, str) else None
+        if run is None or set(value) != {"run", "step"} or not is_whole(value["step"]):
+            known = f"one of the {len(self._by_id):,} runs here"
+            msg = f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {known}"
+            raise SettingError(msg)
+        return {"run": run.run_id, "step": min(max(1, value["step"]), max(1, len(run.steps)))}
+
+    def _open(self, change: dict[str, Any]) -> None:
+        value = change["new"]
+        before = self._replay
+        if value is not None and before is not None and before.run.run_id == value["run"]:
+            before.step = value["step"]
+            return
+        self._replay = None
+        if value is not None:
+            self._replay = Replay(self._by_id[value["run"]], step=value["step"])
+            self._replay.observe(self._moved, "step")
+        self._below.children = () if self._replay is None else (self._replay,)
+        if before is not None:
+            before.close()  # else the kernel and the page would keep every run that was ever opened
+
+    def _moved(self, _: object) -> None:
+        if self._replay is not None:
+            self.opened = {"run": self._replay.run.run_id, "step": self._replay.step}
+
+    @property
+    def replay(self) -> Replay | None:
+        """The run that is open below."""
+        return self._replay
+
+    def _parts(self) -> list[Part]:
+        return self._view._parts()  # noqa: SLF001 - both are widgets

@@ -1,0 +1,156 @@
+"""A run where no JavaScript runs: as a picture, and as text with a line for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from boolab.core.text import clean, clip
+from boolab.core.transcript import WIDTH
+from boolab.core.types import Response, Run, Step
+from boolab.widgets._base.widget import png_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_LAID_OUT: Final = 1_000
+"""Steps: with more, laying out a picture takes as long as drawing it."""
+MAX_LINES: Final = 48
+"""Steps of a run that are shown as text."""
+MAX_LAST: Final = 12
+"""How many of these are the last ones of a long run."""
+
+
+# --- The picture ------------------------------------------------------------------------------------------------------
+
+
+def picture_of(run: Run) -> bytes:
+    """The timeline of a run: see `boolab.plots.timeline.plot_timeline`. Pyplot is left alone.
+
+    Args:
+        run: The run; no text in it can keep it from being drawn.
+
+    Returns:
+        A PNG.
+
+    Example:
+        >>> import boolab as bl
+        >>> picture_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))[1:4]
+        b'PNG'
+    """
+    from boolab.plots.timeline import plot_timeline
+
+    long = run.n_steps > MAX_LAID_OUT
+
+    def draw(figure: Figure) -> None:
+        plot_timeline(_drawable(run), ax=figure.subplots())
+        if long:
+            figure.subplots_adjust(left=0.2, right=0.97, top=0.84, bottom=0.2)
+
+    return png_of(draw, (9, 4.2), layout=None if long else "constrained")
+
+
+def _drawable(run: Run) -> Run:
+    """The run with texts that fonts and tables take: no control characters, no lone surrogates."""
+    steps = tuple(_drawable_step(step) for step in run.steps)
+    limits = {clean(name): value for name, value in run.limits.items()}
+    return replace(run, run_id="run", agent=clean(run.agent), task=clean(run.task[:200]), limits=limits, steps=steps)
+
+
+def _drawable_step(step: Step) -> Step:
+    given = step.response
+    calls = tuple(
+        call._replace(name=clean(call.name[:80]), arguments=_encodable(call.arguments)) for call in given.tool_calls
+    )
+    results = tuple(result and result._replace(content=_encodable(result.content)) for result in step.results)
+    response = Response("text" if given.text else "", calls, usage=given.usage)
+    return step._replace(response=response, results=results, error="", shadow_stops=())
+
+
+def _encodable(text: str) -> str:
+    """The text without lone surrogates; equal texts stay equal."""
+    return text.encode("utf-8", "replace").decode()
+
+
+# --- The text ---------------------------------------------------------------------------------------------------------
+
+
+def replay_text(data: Mapping[str, Any]) -> str:
+    """The steps of a run, a line each, in turns, with its stop and where other policies would have stopped it.
+
+    Args:
+        data: What `replay_data` gives.
+
+    Returns:
+        About 60 lines at most; it says how many steps it leaves out.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.widgets.replay.data import replay_data
+        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}]}, "Done."], tools={"ls": "a.py"})
+        >>> run = bl.run_sync(None, "Look", model=script, policy="opencode_3631")
+        >>> print(replay_text(replay_data(run, policies=[])))
+        2 steps · 1 call
+        Look
+           1. ls
+           2. "Done."
+        finished after 2 steps
+    """
+    return "\n".join(clip(line.rstrip(), WIDTH) for line in _lines(data))
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    yield clean(" · ".join(data["pills"]))
+    steps = data["steps"]
+    shown = _shown(len(steps))
+    opens = {turn["first"]: turn["title"] for turn in data["turns"]}
+    if not steps:
+        yield from filter(None, map(_line, opens.values()))
+    last = 0
+    for number in shown:
+        if number > last + 1:
+            yield f"      {number - last - 1:,} steps are left out"
+        if number in opens:
+            yield _line(opens[number])
+        yield f"{number:4}. {_step_line(steps[number - 1])}"
+        last = number
+    yield _line(data["stop"]["text"])
+    if data["finding"]:
+        yield _line(data["finding"])
+    yield from _marked(data["marks"])
+    if data["children"]:
+        yield _line("subagents: " + ", ".join(child["run"]["title"] for child in data["children"][:MAX_LAST]))
+
+
+def _shown(n: int) -> Sequence[int]:
+    """The numbers of the steps that are shown: of a long run the beginning and the end."""
+    if n <= MAX_LINES:
+        return range(1, n + 1)
+    return [*range(1, MAX_LINES - MAX_LAST + 1), *range(n - MAX_LAST + 1, n + 1)]
+
+
+def _step_line(step: Mapping[str, Any]) -> str:
+    parts = [call["label"] + _outcome(call) for call in step["calls"]]
+    if not parts and step["text"]:
+        parts = [f'"{_line(step["text"])}"']
+    if step["error"]:
+        parts.append(f"broke off: {_line(step['error'])}")
+    return ", ".join(parts) or "nothing"
+
+
+def _outcome(call: Mapping[str, Any]) -> str:
+    if call["dropped"]:
+        return " (never ran)"
+    failed = " (failed)" if call["error"] else ""
+    return f"{failed} (same call, {call['streak']} in a row)" if call["streak"] > 1 else failed
+
+
+def _marked(marks: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    others = [mark for mark in marks if not mark["own"] and mark["step"] is not None]
+    for mark in sorted(others, key=lambda mark: int(mark["step"]))[:6]:
+        yield _line(f"{mark['label']}: after step {mark['step']:,}")
+
+
+def _line(text: str) -> str:
+    return clean(text[:400])

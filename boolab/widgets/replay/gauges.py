@@ -1,0 +1,70 @@
+"""Counters of a run over its steps, each against its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from boolab.core.types import MICRO, Run
+from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.step_table import Ledger
+from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
+
+
+class _Gauge(NamedTuple):
+    key: str
+    label: str
+    unit: str
+
+
+_GAUGES: Final = (
+    _Gauge("steps", "steps", "count"),
+    _Gauge("tool_calls", "tool calls", "count"),
+    _Gauge("repeat_streak", "repeat streak", "count"),
+    _Gauge("error_streak", "error streak", "count"),
+    _Gauge("tokens", "tokens", "tokens"),
+    _Gauge("cost", "cost", "usd"),
+    _Gauge("elapsed", "time", "ms"),
+)
+_ALWAYS: Final = frozenset({"steps", "tool_calls", "repeat_streak", "tokens", "cost"})
+
+
+def nameless(run: Run) -> Run:
+    """The run without what it is called: no column of text takes halves of letters, and no counter reads a name."""
+    nothing: dict[str, Any] = dict.fromkeys(("agent", "model", "policy", "task", "source"), "")
+    return replace(run, run_id="run", settings={}, **nothing)
+
+
+def gauges_of(run: Run) -> list[dict[str, Any]]:
+    """The counters of a run after each of its steps, as its rules read them: they start anew at each turn.
+
+    Args:
+        run: The run.
+
+    Returns:
+        For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it) and
+        `values`: before the first step, then after each. None is unknown. Those of errors and time are left out where
+        nothing limits them and they never move.
+
+    Example:
+        >>> import boolab as bl
+        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 2}, "Done."], tools={"ls": "a.py"})
+        >>> run = bl.run_sync(None, "Look", model=script)
+        >>> next(one["values"] for one in gauges_of(run) if one["key"] == "tool_calls")
+        [0, 1, 2, 2]
+    """
+    ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
+    return list(_gauges(run.limits, ledger, RepeatStreak(run.identity).name))
+
+
+def _gauges(limits: Mapping[str, int], ledger: Ledger, repeats: str) -> Iterator[dict[str, Any]]:
+    for key, label, unit in _GAUGES:
+        counter = repeats if key == "repeat_streak" else key
+        counts: list[int | None] = [0, *(None if n < 0 else n for n in ledger.counters[counter].tolist())]
+        limit = limits.get(counter, limits.get(key))
+        if key in _ALWAYS or limit is not None or any(counts):
+            scale = MICRO if unit == "usd" else None
+            values = counts if scale is None else [None if n is None else n / scale for n in counts]
+            shown = limit if limit is None or scale is None else limit / scale
+            yield {"key": key, "label": label, "unit": unit, "limit": shown, "values": values}

@@ -1,0 +1,85 @@
+"""The outline of a run: its turns, and in each what was done, neighbours that do the same in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from boolab.core.text import clean, shorten
+
+_ANSWER: Final = "final answer"
+_NOTHING: Final = "nothing said"
+_PEEK: Final = 200
+_WORDS: Final = 48
+_SPEAKS: Final = "text"
+_TIMES: Final = "\N{MULTIPLICATION SIGN}"
+
+
+def outline_of(turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The outline of a run.
+
+    Args:
+        turns: As in `replay_data`.
+        steps: Likewise.
+
+    Returns:
+        For each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is
+        called), `first` and `last` step, and `errors` (how many of its calls failed).
+
+    Example:
+        >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False}
+        >>> steps = [{"calls": [call], "text": "", "error": ""}, {"calls": [], "text": "Done.", "error": ""}]
+        >>> [item["label"] for item in outline_of([{"title": "Look", "first": 1, "last": 2}], steps)[0]["items"]]
+        ['ls src', 'final answer']
+    """
+    return [
+        {"turn": number, "title": turn["title"], "items": _items(steps, turn["first"], turn["last"])}
+        for number, turn in enumerate(turns, 1)
+    ]
+
+
+def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int) -> list[dict[str, Any]]:
+    numbered = ((number, steps[number - 1]) for number in range(first, last + 1))
+    items = []
+    for _, group in groupby(numbered, lambda one: _sameness(one[1])):
+        members = list(group)
+        inside = [step for _, step in members]
+        calls = [call for step in inside for call in step["calls"]]
+        items.append(
+            {
+                "label": _label(inside, calls, closes=members[-1][0] == last),
+                "kind": calls[0]["kind"] if calls else _SPEAKS,
+                "first": members[0][0],
+                "last": members[-1][0],
+                "errors": sum(call["error"] is True for call in calls) + sum(bool(step["error"]) for step in inside),
+            }
+        )
+    return items
+
+
+def _sameness(step: Mapping[str, Any]) -> tuple[str, ...]:
+    """What makes neighbours one item: the same calls, or reads and searches by the same tool, about whatever."""
+    calls = step["calls"]
+    if not calls:
+        return (_SPEAKS, step["text"], step["error"])
+    tools = {(call["tool"], call["kind"]) for call in calls}
+    if len(tools) == 1 and calls[0]["kind"] == "read":
+        return ("read", calls[0]["tool"])
+    return tuple(sorted({call["label"] for call in calls}))
+
+
+def _label(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], *, closes: bool) -> str:
+    if not calls:
+        if steps[-1]["error"]:
+            return "broke off"
+        said = clean(steps[0]["text"][:_PEEK])
+        label = _ANSWER if closes and said else f'"{shorten(said, _WORDS)}"' if said else _NOTHING
+        return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
+    labels = list(dict.fromkeys(call["label"] for call in calls))
+    if len(labels) == 1:
+        return labels[0] if len(calls) == 1 else f"{labels[0]} {_TIMES}{len(calls)}"
+    tools = list(dict.fromkeys(call["tool"] for call in calls))
+    if len(tools) == 1:
+        return f"{tools[0]} {_TIMES}{len(calls)}"
+    return f"{labels[0]} and {len(calls) - 1} more"

@@ -1,0 +1,204 @@
+"""Where other policies, and rules, would have stopped a recorded run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from boolab.core.transcript import limit_in_words
+from boolab.core.types import Run
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.counterfactuals.grid import settings_of_policy
+from boolab.frames.runs import turns_of
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy
+from boolab.rules.stop import StopRule, Threshold
+from boolab.widgets.replay.gauges import nameless
+
+DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code", "gemini_cli", "openhands")
+"""Whose stops are shown where nobody asks for others: harnesses that are in wide use, each different."""
+
+_SHORT: Final = {
+    "step_cap": "cap",
+    "tool_budget": "budget",
+    "doom_loop": "doom",
+    "token_budget": "tokens",
+    "error_streak": "errors",
+}
+
+
+def marks_of(
+    run: Run, policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
+) -> list[dict[str, Any]]:
+    """Where each policy, and each rule, would have stopped a run; the real stop is the first.
+
+    Args:
+        run: The run.
+        policies: Policies, or names of presets; by default `DEFAULT_POLICIES` without the run's own. One that compacts
+            is asked as if it did not, because no recording tells what the model does with a summary.
+        rules: Stop rules.
+
+    Returns:
+        For each its `label`, `policy`, `rule`, `reason`, `outcome` (see `counterfactual`), `step` (how many steps of
+        the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where the model
+        is told something and the rest is open, or "unknown", where a counter is not on record; None: nothing), `own`,
+        and `compacts` (it was asked without its compaction).
+
+    Raises:
+        SettingError: if there is no such policy, or recordings say nothing about it.
+
+    Example:
+        >>> import boolab as bl
+        >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 4}, "Done."], tools={"ls": "a.py"})
+        >>> run = bl.run_sync(None, "Look", model=script, policy="opencode_3631")
+        >>> [(mark["label"], mark["step"]) for mark in marks_of(run, ["boocode"])]
+        [('finished', 5), ('boocode: doom 3', 3)]
+    """
+    return marks_of_each([run], policies, rules)[0]
+
+
+def marks_of_each(
+    runs: Sequence[Run], policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
+) -> list[list[dict[str, Any]]]:
+    """The marks of each of several runs: what a policy would have done is asked once for all of them.
+
+    Args:
+        runs: The runs.
+        policies: As for `marks_of`.
+        rules: Likewise.
+
+    Returns:
+        For each run what `marks_of` gives.
+
+    Raises:
+        SettingError: as `marks_of`.
+
+    Example:
+        >>> marks_of_each([])
+        []
+    """
+    marks = [[real_stop(run)] for run in runs]
+    for one in DEFAULT_POLICIES if policies is None else policies:
+        asked = [place for place, run in enumerate(runs) if policies is not None or run.policy != one]
+        for place, mark in zip(asked, _of_policy([runs[place] for place in asked], get_policy(one)), strict=True):
+            marks[place].append(mark)
+    for mine, found in zip(marks, _of_rules(runs, rules), strict=True):
+        mine.extend(found)
+    return marks
+
+
+def real_stop(run: Run) -> dict[str, Any]:
+    """The mark of the stop that is on record."""
+    return {
+        "label": run.stop.rule or run.stop_reason,
+        "policy": run.policy,
+        "rule": run.stop.rule,
+        "reason": run.stop_reason,
+        "outcome": None,
+        "step": stop_boundary(run),
+        "acts": "stops",
+        "own": True,
+        "compacts": False,
+    }
+
+
+def stop_boundary(run: Run) -> int:
+    """How many steps of the whole run were complete when it ended; its last text is one of them."""
+    if not run.censored:
+        return run.n_steps
+    *earlier, _ = [len(steps) for _, steps in turns_of(run)]
+    return min(sum(earlier) + run.stop_step, run.n_steps)
+
+
+def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
+    plain = policy.vary(compaction=None)
+    rules = [rule for axis in settings_of_policy(plain).axes for rule in (*axis.rules, *axis.responses)]
+    marks = []
+    for run, (row,) in zip(runs, _asked(runs, policy=plain), strict=True):
+        place = _place(run, row)
+        fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
+        label = f"{policy.name}: {_in_words(place, fired)}"
+        rule = str(fired[0]) if len(fired) == 1 else None
+        named = {"label": label, "policy": policy.name, "rule": rule}
+        marks.append(named | place | {"compacts": policy.compaction is not None})
+    return marks
+
+
+def _of_rules(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[str, Any]]]:
+    rows = _asked(runs, rules=rules) if rules else [[] for _ in runs]
+    return [
+        [{"label": row["rule"], "policy": None, "rule": row["rule"], **_place(run, row)} for row in each]
+        for run, each in zip(runs, rows, strict=True)
+    ]
+
+
+def _asked(runs: Sequence[Run], **what: Any) -> list[list[dict[Any, Any]]]:  # noqa: ANN401 - as counterfactual takes it
+    """For each run its rows of a counterfactual."""
+    rows: dict[str, list[dict[Any, Any]]] = {str(number): [] for number in range(len(runs))}
+    named = [replace(nameless(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
+    # Each by itself: where a limit of the recording stopped the run, one that comes there too stops it as well.
+    for row in counterfactual(named, own_limits="lifted", **what).to_dict("records") if named else []:
+        rows[row["run_id"]].append(row)
+    return list(rows.values())
+
+
+def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
+    """What a counterfactual's row says, with the boundary counted through the whole run."""
+    stops = row["outcome"] in ("truncated", "not_identified", "unknown")
+    if not stops:
+        return {"reason": None, "outcome": row["outcome"], "step": None, "acts": None, "own": False, "compacts": False}
+    before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps}
+    reason = row["stop_reason"] if isinstance(row["stop_reason"], str) else None
+    step = before.get(row["stop_turn"], 0) + int(row["stop_step"])
+    acts = "unknown" if row["outcome"] == "unknown" else "steps in" if reason is None else "stops"
+    return {
+        "reason": reason, "outcome": row["outcome"], "step": step, "acts": acts, "own": False, "compacts": False,
+    }  # fmt: skip
+
+
+def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
+    """How many of the others would have acted before the run ended, and how; None if none would.
+
+    Args:
+        marks: What `marks_of` gives.
+
+    Example:
+        >>> mine = {"own": True, "acts": "stops", "policy": "boocode", "step": 9}
+        >>> others = [{"own": False, "acts": acts, "policy": "p", "step": 3} for acts in ("stops", "steps in", None)]
+        >>> acting([mine, *others])
+        '1 of 3 policies would have stopped it earlier, 1 would have stepped in'
+    """
+    others = [mark for mark in marks if not mark["own"]]
+    ends = next((mark["step"] for mark in marks if mark["own"]), 0)
+    n = Counter(mark["acts"] for mark in others if mark["acts"] and mark["step"] < ends)
+    asked = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
+    parts = [
+        f"{n[acts]:,} {words}"
+        for acts, words in (
+            ("stops", "would have stopped it earlier"),
+            ("steps in", "would have stepped in"),
+            ("unknown", "cannot be told, for lack of what they count"),
+        )
+        if n[acts]
+    ]
+    first, *rest = parts or [""]
+    number, _, words = first.partition(" ")
+    return ", ".join([f"{number} of {len(others):,} {asked} {words}", *rest]) if parts else None
+
+
+def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
+    """A stop in two words, such as "doom 3"; where several rules give its reason, in one."""
+    if place["step"] is None:
+        return "never"
+    if place["acts"] != "stops":
+        return "not known" if place["acts"] == "unknown" else "steps in"
+    reason: str = place["reason"]
+    name = _SHORT.get(reason, reason)
+    if len(fired) != 1:
+        return name
+    (rule,) = fired
+    if rule.counter in ("cost", "elapsed"):
+        return limit_in_words(rule.counter, rule.threshold)
+    return f"{name} {rule.threshold:,}"

@@ -1,0 +1,1 @@
+"""SweepView: a sweep while it runs. Read `widget` first; `data` prepares what sweep_view.js draws."""

@@ -1,0 +1,281 @@
+"""A sweep as it stands: counted cell by cell, and told as plain data whenever somebody looks."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from boolab.errors import describe
+from boolab.plots._style import STOP_LOOKS
+from boolab.sweeps.progress import CellResult
+
+State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed", "snapshot"]
+
+ROWS: Final = 200
+"""How many settings a table shows at most."""
+FAILURES: Final = 20
+"""How many kinds of failure are named at most."""
+_RATE_S: Final = 20.0
+_PAIR: Final = 2
+"""The fewest moments that give a rate."""
+_ERROR_CHARS: Final = 300
+_WHO: Final = ("agent", "model", "policy")
+
+
+@dataclass(slots=True)
+class _Row:
+    """What is counted of one setting."""
+
+    runs: int = 0
+    steps: int = 0
+    cost: float = 0.0
+    priced: int = 0
+    tasks: dict[str, list[int]] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
+    share: tuple[float | None, ...] | None = None
+
+    def add(self, result: CellResult) -> None:
+        self.runs += 1
+        self.steps += result.n_steps
+        self.reasons[result.reason] += 1
+        if result.cost_usd is not None:
+            self.cost += result.cost_usd
+            self.priced += 1
+        if result.success is not None:
+            counts = self.tasks.setdefault(result.task, [0, 0])
+            counts[0] += result.success
+            counts[1] += 1
+            self.share = None  # computed again when somebody looks
+
+    def success(self) -> tuple[float | None, ...]:
+        """The share of successes and both ends of its interval: tasks are what repeats."""
+        if self.share is None:
+            from boolab.stats.estimates import share
+
+            found = share([part for part, _ in self.tasks.values()], [whole for _, whole in self.tasks.values()])
+            self.share = (found.value, found.low, found.high) if self.tasks else (None,) * 3
+        return self.share
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Runs that broke in the same way."""
+
+    first: CellResult
+    runs: int = 0
+
+
+class Board:
+    """Counts a sweep's cells as they are done. Each costs the same, however many there were.
+
+    Args:
+        total: How many cells the sweep has; None if nobody knows.
+        about: What it is made of: `agents`, `tasks`, `models`, `grid` and `repeats`, as far as known.
+        store: Where its runs are kept.
+
+    Example:
+        >>> board = Board(2, {"grid": {"max_steps": [5]}})
+        >>> board.add(CellResult("r", "a", "m", "boocode", "t", {"max_steps": 5}, "finished", 3, None, True, None))
+        >>> told = board.told("running", now=1.0)
+        >>> told["done"], told["rows"][0]["successes"], told["rows"][0]["cost"]
+        (1, 1, None)
+    """
+
+    def __init__(self, total: int | None, about: Mapping[str, Any], store: str = "") -> None:
+        self.total = total
+        self.store = store
+        self._about = about
+        self._rows: dict[tuple[Any, ...], _Row] = {}
+        self._names: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._reasons: Counter[str] = Counter()
+        self._failures: dict[str, _Failure] = {}
+        self._done = 0
+        self._before = 0
+        self._pace: deque[tuple[float, int]] = deque()
+        self._begun: float | None = None
+
+    @property
+    def done(self) -> int:
+        """How many cells are done."""
+        return self._done
+
+    def begin(self, now: float) -> None:
+        """The sweep begins; what was added so far was done before.
+
+        Args:
+            now: Seconds, by any clock.
+        """
+        self._begun = now
+        self._before = self._done
+        self._pace.append((now, self._done))
+
+    def add(self, result: CellResult) -> None:
+        """Count a cell.
+
+        Args:
+            result: What became of it.
+        """
+        self._done += 1
+        self._reasons[result.reason] += 1
+        key = (result.agent, result.model, result.policy, *map(repr, result.settings.items()))
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = _Row()
+            who = {"agent": result.agent, "model": result.model, "policy": result.policy}
+            self._names[key] = who | dict(result.settings)
+        row.add(result)
+        if result.reason == "error":
+            told = (result.error or "no error was recorded")[:_ERROR_CHARS]
+            self._failures.setdefault(told, _Failure(result)).runs += 1
+
+    def told(self, state: State, now: float, error: BaseException | None = None) -> dict[str, Any]:
+        """All that there is to see, as plain data.
+
+        Args:
+            state: How far the sweep is.
+            now: Seconds, by the clock of `begin`.
+            error: What ended it early.
+
+        Returns:
+            Numbers and texts; None is unknown. `rows` are at most `ROWS` settings, in the order of the plan.
+        """
+        elapsed = None if self._begun is None else now - self._begun
+        rate = self._rate(now)
+        left = None if self.total is None else self.total - self._done
+        columns, fixed = self._columns()
+        ordered = sorted(self._rows, key=self._place(columns))
+        planned = self._planned()
+        return {
+            "state": state,
+            "done": self._done,
+            "before": self._before,
+            "total": self.total,
+            "elapsed_ms": None if elapsed is None else round(elapsed * 1000),
+            "rate": rate,
+            "left_ms": round(left / rate * 1000) if state == "running" and rate and left else None,
+            "ended": "" if error is None else (str(describe(error)) or type(error).__name__),
+            "store": self.store,
+            "reasons": [{"reason": name, "n": self._reasons[name]} for name in STOP_LOOKS if self._reasons[name]],
+            "columns": columns,
+            "fixed": [{"name": name, "value": _said(value)} for name, value in fixed.items()],
+            "rows": [self._row(key, columns, planned) for key in ordered[:ROWS]],
+            "n_rows": len(ordered),
+            "planned_rows": None if not planned or self.total is None else self.total // planned,
+            "failures": [self._failure(text, columns) for text in self._worst()[:FAILURES]],
+            "n_failures": len(self._failures),
+            "failed": self._reasons["error"],
+            "notes": list(self._notes(len(ordered))),
+        }
+
+    def _rate(self, now: float) -> float | None:
+        """Cells a second, over the last while."""
+        if self._begun is None:
+            return None
+        if self._pace and now > self._pace[-1][0]:
+            self._pace.append((now, self._done))
+        while len(self._pace) > _PAIR and now - self._pace[1][0] >= _RATE_S:
+            self._pace.popleft()
+        since, done = self._pace[0]
+        return (self._done - done) / (now - since) if now > since and self._done > done else None
+
+    def _columns(self) -> tuple[list[str], dict[str, Any]]:
+        """What tells settings apart, and what is the same in all of them."""
+        values: dict[str, dict[str, Any]] = {name: {} for name in _WHO}
+        for names in self._names.values():
+            for name, value in names.items():
+                values.setdefault(name, {})[repr(value)] = value
+        grid = self._about.get("grid", {})
+        varying = {name for name, seen in values.items() if len(seen) > 1 or len(grid.get(name, ())) > 1}
+        varying |= {name for name in ("agent", "model") if len(self._about.get(f"{name}s", ())) > 1}
+        fixed = {name: next(iter(seen.values())) for name, seen in values.items() if seen and name not in varying}
+        return [name for name in values if name in varying], fixed
+
+    def _place(self, columns: list[str]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        """Where a setting stands in the plan; what is not of the plan comes last."""
+        grid = self._about.get("grid", {})
+        named = {"agent": self._about.get("agents", ()), "model": self._about.get("models", ())}
+        orders = {
+            name: {repr(value): place for place, value in enumerate(grid.get(name, named.get(name, ())))}
+            for name in columns
+        }
+
+        def place(key: tuple[Any, ...]) -> tuple[Any, ...]:
+            names = self._names[key]
+            seen = [repr(names.get(name)) for name in columns]
+            return tuple((orders[name].get(one, math.inf), one) for name, one in zip(columns, seen, strict=True))
+
+        return place
+
+    def _planned(self) -> int:
+        """How many cells each setting has; 0 if nobody knows."""
+        return len(self._about.get("tasks", ())) * int(self._about.get("repeats", 0))
+
+    def _row(self, key: tuple[Any, ...], columns: list[str], planned: int) -> dict[str, Any]:
+        row, names = self._rows[key], self._names[key]
+        share, low, high = row.success()
+        return {
+            "values": [_said(names.get(name)) for name in columns],
+            "runs": row.runs,
+            "planned": planned or None,
+            "labelled": sum(whole for _, whole in row.tasks.values()),
+            "successes": sum(part for part, _ in row.tasks.values()),
+            "tasks": len(row.tasks),
+            "share": share,
+            "low": low,
+            "high": high,
+            "steps": row.steps / row.runs,
+            "cost": row.cost / row.priced if row.priced else None,
+            "priced": row.priced,
+            "reasons": [{"reason": name, "n": row.reasons[name]} for name in STOP_LOOKS if row.reasons[name]],
+        }
+
+    def _worst(self) -> list[str]:
+        """The errors, the most frequent first."""
+        return sorted(self._failures, key=lambda text: -self._failures[text].runs)
+
+    def _failure(self, text: str, columns: list[str]) -> dict[str, Any]:
+        found = self._failures[text]
+        first = found.first
+        names = {"agent": first.agent, "model": first.model, "policy": first.policy} | dict(first.settings)
+        where = [f"{name} {_said(names.get(name))}" for name in columns]
+        return {"error": text, "runs": found.runs, "run_id": first.run_id, "task": first.task, "where": where}
+
+    def _notes(self, n_rows: int) -> Iterator[str]:
+        """What limits the numbers."""
+        rows = self._rows.values()
+        labelled = sum(whole for row in rows for _, whole in row.tasks.values())
+        if not self._done:
+            return
+        if not labelled:
+            yield "No run says whether it was a success."
+        else:
+            yield "Successes with their 95% interval, for which runs of one task count as a cluster."
+            if labelled < self._done:
+                yield f"{self._done - labelled:,} runs without a label are left out there."
+        priced = sum(row.priced for row in rows)
+        if not priced:
+            yield "No run says what it cost."
+        elif priced < self._done:
+            yield f"Costs are those of the {priced:,} runs that tell them."
+        if n_rows > ROWS:
+            yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
+
+
+def settings_of(told: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """The rows of a table, each with its setting in words.
+
+    Args:
+        told: What `Board.told` gave.
+    """
+    for row in told["rows"]:
+        named = zip(told["columns"], row["values"], strict=True)
+        yield ", ".join(f"{name} {value}" for name, value in named) or "all", row
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,157 @@
+// A sweep: how far it is, how runs end, what each setting came to, and what failed.
+const SAID = {
+  waiting: "not begun",
+  running: "running",
+  done: "done",
+  interrupted: "interrupted",
+  failed: "ended with an error",
+  snapshot: "as the store has it",
+};
+
+function render({ model, el }) {
+  let data = null;
+  let drawnAt = 0;
+  let announced = "";
+  const headline = h("h3");
+  const clock = h("p", { class: "clock" });
+  const bar = h("div", { class: "bar", role: "progressbar", "aria-label": "runs done", "aria-valuemin": 0 });
+  const ended = h("p", { class: "ended wrong", role: "alert" });
+  const reasons = h("section", { class: "reasons", "aria-label": "Why runs stopped" });
+  const table = h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "What each setting came to" });
+  const failures = h("section", { class: "failures", "aria-label": "What failed" });
+  const notes = h("footer", { class: "quiet" });
+  const state = h("span", { class: "only-read", "aria-live": "polite" });
+  const refresh = h("button", { class: "refresh", type: "button", onclick: ask }, "look again");
+  const root = h(
+    "div",
+    { class: "boolab boolab-sweep_view", role: "group", "aria-label": "A sweep" },
+    h("header", {}, headline, clock, refresh), bar, ended, reasons, table, failures, notes, state,
+  );
+  put(el, root);
+
+  function ask() {
+    refresh.disabled = true;
+    change(model, { refreshed: model.get("refreshed") + 1 });
+  }
+
+  // The time goes on between two messages: a run may take minutes.
+  function tick() {
+    const went = data.state === "running" && !data.still ? performance.now() - drawnAt : 0;
+    const left = data.left_ms === null ? null : Math.max(0, data.left_ms - went);
+    fill(clock, [
+      SAID[data.state],
+      data.elapsed_ms === null ? null : duration(data.elapsed_ms + went),
+      data.rate === null ? null : pace(data.rate),
+      left === null ? null : `about ${duration(left)} left`,
+      data.before ? `${count(data.before)} were there before` : null,
+      data.store ? visible(data.store) : null,
+    ].filter(Boolean).map((text, place) => h("span", place ? {} : { class: "state" }, text)));
+  }
+
+  function draw(given) {
+    data = given;
+    drawnAt = performance.now();
+    const { done, total } = data;
+    root.dataset.state = data.state;
+    fill(headline, h("b", {}, count(done)), total === null ? ` ${done === 1 ? "run" : "runs"}` : ` of ${plural(total, "run")}`);
+    tick();
+    const share = total ? done / total : 0;
+    bar.hidden = total === null;
+    bar.setAttribute("aria-valuemax", total ?? done);
+    bar.setAttribute("aria-valuenow", done);
+    bar.setAttribute("aria-valuetext", `${count(done)} of ${count(total)} runs, ${SAID[data.state]}`);
+    fill(bar, h("i", { style: { width: `${100 * share}%` } }));
+    ended.hidden = !data.ended;
+    fill(ended, h("span", { class: "said" }, visible(data.ended)));
+    refresh.hidden = !data.refresh;
+    refresh.disabled = false;
+    fill(reasons, data.reasons.length ? [h("h4", {}, "Why runs stopped"), stacked(data.reasons, done), key()] : null);
+    drawTable();
+    drawFailures();
+    fill(notes, data.notes.map((note) => h("span", {}, note)));
+    const news = data.state === "running" ? `${Math.floor(share * 10) * 10}% done` : SAID[data.state];
+    if (news !== announced) fill(state, (announced = news));
+  }
+
+  function stacked(parts, all) {
+    const text = parts.map((one) => `${one.reason} ${count(one.n)}`).join(", ");
+    return h("div", { class: "stack", role: "img", "aria-label": text, title: text }, parts.map((one) =>
+      h("i", { style: { width: `${(100 * one.n) / all}%`, background: `var(--stop-${one.reason})`, "border-color": `var(--ink-${one.reason})` } })));
+  }
+
+  function key() {
+    return h("ul", { class: "key" }, data.reasons.map((one) =>
+      h("li", { "data-reason": one.reason }, stopSwatch(one.reason), one.reason.replaceAll("_", " "), " ", h("b", {}, count(one.n)))));
+  }
+
+  function drawTable() {
+    const { columns, rows, fixed } = data;
+    const kept = { top: table.scrollTop, left: table.scrollLeft };
+    if (!rows.length) {
+      fill(table, h("p", { class: "quiet" }, data.state === "waiting" ? "Give this view to a sweep: sweep(..., progress=view)." : "No run is done yet."));
+      return;
+    }
+    const labelled = rows.some((row) => row.labelled);
+    const priced = rows.some((row) => row.priced);
+    const settings = data.planned_rows && data.planned_rows > data.n_rows ? `${count(data.n_rows)} of ${plural(data.planned_rows, "setting")} have begun` : plural(data.n_rows, "setting");
+    fill(
+      table,
+      h("h4", {}, settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", visible(one.name), " ", h("b", {}, visible(one.value))])) : null),
+      h("table", { "aria-label": "Runs by setting" },
+        h("thead", {}, h("tr", {},
+          columns.map((name) => h("th", { scope: "col" }, visible(name.replaceAll("_", " ")))),
+          h("th", { scope: "col", class: "number" }, "runs"),
+          h("th", { scope: "col" }, "how they end"),
+          labelled ? h("th", { scope: "col", class: "shares" }, "successes") : null,
+          h("th", { scope: "col", class: "number" }, "mean steps"),
+          priced ? h("th", { scope: "col", class: "number" }, "mean cost") : null)),
+        h("tbody", {}, rows.map((row) => h("tr", {},
+          row.values.map((value) => h("td", { class: "said" }, visible(value))),
+          h("td", { class: "number runs" }, count(row.runs), row.planned && row.planned !== row.runs ? h("span", { class: "quiet" }, ` of ${count(row.planned)}`) : null),
+          h("td", { class: "ends" }, stacked(row.reasons, row.runs)),
+          labelled ? h("td", { class: "shares" }, success(row)) : null,
+          h("td", { class: "number steps" }, row.steps.toFixed(1)),
+          priced ? h("td", { class: "number cost" }, money(row.cost)) : null)))),
+    );
+    table.scrollTop = kept.top;
+    table.scrollLeft = kept.left;
+  }
+
+  function success(row) {
+    if (!row.labelled) return h("span", { class: "quiet" }, "no label");
+    const whole = (share) => percent(share, 1, 0);
+    const text = `${whole(row.share)}, 95% interval ${whole(row.low)} to ${whole(row.high)}, ${plural(row.tasks, "task")}`;
+    return h("span", { class: "success", title: text },
+      h("span", { class: "interval", role: "img", "aria-label": text },
+        h("i", { class: "range", style: { left: whole(row.low), width: whole(row.high - row.low) } }),
+        h("i", { class: "point", style: { left: whole(row.share) } })),
+      h("span", {}, h("b", {}, count(row.successes)), ` of ${count(row.labelled)}`));
+  }
+
+  function drawFailures() {
+    const { failures: some, n_failures: kinds, failed } = data;
+    fill(failures, !some.length ? null : [
+      h("h4", {}, stopSwatch("error"), `${plural(failed, "run")} failed`, kinds > some.length ? h("span", { class: "quiet" }, `, in ${count(kinds)} ways; the most frequent:`) : null),
+      h("ul", {}, some.map((one) => h("li", {},
+        h("b", {}, `${count(one.runs)} ×`),
+        h("div", {},
+          h("p", { class: "said code" }, visible(one.error)),
+          h("p", { class: "quiet" }, "first: run ", h("span", { class: "code" }, visible(one.run_id.slice(0, 12))),
+            one.where.length ? `, ${visible(one.where.join(", "))}` : "", ", task ", h("span", { class: "said" }, visible(one.task.length > 90 ? `${one.task.slice(0, 89)}…` : one.task))))))),
+    ]);
+  }
+
+  const stop = withData(model, root, draw);
+  const timer = setInterval(() => data?.state === "running" && !data.still && tick(), 1000);
+  return () => {
+    stop();
+    clearInterval(timer);
+  };
+}
+
+function pace(rate) {
+  if (rate >= 1) return `${count(rate)} runs/s`;
+  return rate * 60 >= 1 ? `${(rate * 60).toFixed(1)} runs/min` : `${(rate * 3600).toFixed(1)} runs/h`;
+}
+
+export default { render };

@@ -1,0 +1,197 @@
+"""A sweep under way, or what a store holds of one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import traitlets
+
+from boolab.core.text import count
+from boolab.errors import SettingError
+from boolab.sweeps.progress import Begun, CellResult, result_of
+from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.widget import View, png_of
+from boolab.widgets.sweep_view.data import Board, State, settings_of
+
+_EVERY_S: Final = 0.25
+_SHARE: Final = 0.02
+"""Of the sweep's time that drawing may take."""
+_BARS: Final = 24
+
+
+class SweepView(View, module="sweep_view"):
+    """A sweep under way: how far it is, how runs end, a table by setting that fills, and what failed.
+
+    Given to `sweep(..., progress=view)` it is drawn while the sweep runs, at most four times a second, and keeps the
+    end. Given a store it shows what is there, and again whenever it is asked to.
+
+    Args:
+        store: A store to look into, also while somebody else's sweep writes there; None to be given to `sweep`.
+        sweep: The number of one of its sweeps; the latest by default.
+
+    Raises:
+        StoreError: If there is no such store, or it cannot be read.
+        SettingError: If the store has no such sweep.
+
+    Example:
+        >>> import boolab as bl
+        >>> view = bl.SweepView()
+        >>> stuck = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}])
+        >>> runs = asyncio.run(bl.sweep(bl.Agent("a"), "go", stuck, grid={"doom_loop": [2, 5]}, progress=view))
+        >>> view
+        SweepView(sweep: 2 of 2 runs, done)
+    """
+
+    refreshed = traitlets.Int(0).tag(sync=True)
+    """How often somebody has asked for the store to be looked at again."""
+
+    def __init__(self, store: str | Path | None = None, *, sweep: int | None = None) -> None:
+        self._store = store
+        self._sweep = sweep
+        self._board = Board(None, {})
+        self._state: State = "waiting"
+        self._timer: asyncio.TimerHandle | None = None
+        self._drew_s = 0.0
+        self._outputs: list[Any] = []
+        if store is not None:
+            self._board, self._state = _board_of(store, sweep), "snapshot"
+        super().__init__(self._told())
+        self.observe(lambda _change: self.refresh(), "refreshed")
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """What is shown, as plain data: `state`, `done`, `total`, `rows`, `reasons`, `failures`, ..."""
+        return cast("Mapping[str, Any]", self._plain)
+
+    def refresh(self) -> None:
+        """Look into the store again. A view of a sweep under way looks by itself, and has nothing to do."""
+        if self._store is not None:
+            self._board = _board_of(self._store, self._sweep)
+            self._draw()
+
+    # --- What a sweep tells it ----------------------------------------------------------------------------------------
+
+    def begin(self, begun: Begun) -> None:
+        """A sweep begins.
+
+        Args:
+            begun: The sweep.
+
+        Raises:
+            SettingError: This is the view of a store, or of another sweep under way.
+        """
+        if self._state in ("snapshot", "running"):
+            msg = f"progress={self!r} shows something else: expected a new SweepView()"
+            raise SettingError(msg)
+        self._board = Board(begun.total, begun.about, "" if begun.store is None else str(begun.store))
+        for result in begun.earlier:
+            self._board.add(result)
+        self._board.begin(time.monotonic())
+        self._state = "running"
+        self._draw()
+
+    def add(self, result: CellResult) -> None:
+        """A cell is done: it is counted now, and seen soon.
+
+        Args:
+            result: What became of it.
+        """
+        self._board.add(result)
+        if self._timer is None:
+            # One timer for whatever comes until then. A table that takes long to draw is drawn less often.
+            pause = max(_EVERY_S, self._drew_s / _SHARE)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._draw)
+
+    def end(self, error: BaseException | None) -> None:
+        """The sweep is over.
+
+        Args:
+            error: What ended it early.
+        """
+        stopped = isinstance(error, KeyboardInterrupt | asyncio.CancelledError | GeneratorExit)
+        self._state = "done" if error is None else "interrupted" if stopped else "failed"
+        self._draw(None if stopped else error)
+        bundle = self._repr_mimebundle_() if self._outputs else {}
+        for output in self._outputs:
+            output.update(bundle, raw=True)
+
+    # --- How it is shown ----------------------------------------------------------------------------------------------
+
+    def _ipython_display_(self, **_: object) -> None:
+        """Show it such that `end` can replace what a notebook keeps of it: else that were a sweep that never began."""
+        from IPython.display import display
+
+        output = display(  # type: ignore[no-untyped-call]
+            self._repr_mimebundle_(), raw=True, display_id=True
+        )
+        if output is not None:  # None where there is no IPython: what it shows then is not kept
+            self._outputs.append(output)
+
+    def _told(self, error: BaseException | None = None) -> dict[str, Any]:
+        return self._board.told(self._state, time.monotonic(), error) | {"refresh": self._store is not None}
+
+    def _draw(self, error: BaseException | None = None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        began = time.perf_counter()
+        self.show(self._told(error))
+        self._drew_s = time.perf_counter() - began
+
+    def _title(self) -> str:
+        told = self.data
+        of = "" if told["total"] is None else f" of {told['total']:,}"
+        where = f" in {Path(told['store']).name}" if told["store"] else ""
+        return f"sweep: {told['done']:,}{of} runs{where}, {told['state']}"
+
+    def _text(self) -> str:
+        told = self.data
+        lines = [", ".join(f"{one['n']:,} {one['reason']}" for one in told["reasons"])]
+        for name, row in settings_of(told):
+            share = f", {row['successes']:,} of {row['labelled']:,} successes" if row["labelled"] else ""
+            lines.append(f"{name}: {count(row['runs'], 'run')}{share}, {row['steps']:.1f} steps on average")
+        lines += [f"{one['runs']:,} failed: {one['error']}" for one in told["failures"]]
+        return "\n".join(filter(None, [*lines, *told["notes"]]))
+
+    def _parts(self) -> list[Part]:
+        # A page has nobody to ask, and no clock that runs.
+        return [Part(self._module, {**self.data, "refresh": False, "still": True})]
+
+    def _picture(self) -> bytes:
+        rows = [(name, one["reason"], one["n"]) for name, row in settings_of(self.data) for one in row["reasons"]]
+        names = list(dict.fromkeys(name for name, _, _ in rows))[:_BARS]
+        if not names:
+            return b""
+        import pandas as pd
+
+        from boolab.plots.stop_reasons import plot_stop_reasons
+
+        table = pd.DataFrame(
+            [(name, reason) for name, reason, n in rows if name in names for _ in range(n)],
+            columns=["setting", "stop_reason"],
+        )
+        size = (7.2, max(2.2, 1.4 + 0.34 * len(names)))
+        return png_of(lambda figure: plot_stop_reasons(table, by="setting", ax=figure.subplots()), size)
+
+
+def _board_of(store: str | Path, sweep: int | None) -> Board:
+    """What a store holds of a sweep: its finished runs."""
+    from boolab.store import stored_runs
+    from boolab.store.summary import overview
+
+    sweeps = {row.sweep: row for row in overview(store).sweeps}
+    number = max(sweeps, default=None) if sweep is None else sweep
+    if number is not None and number not in sweeps:
+        known = ", ".join(map(str, sweeps)) or "it has none"
+        raise SettingError(f"sweep={sweep!r}: {store} has no such sweep; there are: {known}")
+    row = None if number is None else sweeps[number]
+    board = Board(None if row is None else row.n_cells, {} if row is None else row.about, str(store))
+    finished: tuple[stored_runs.State, ...] = ("finished",)
+    for run in stored_runs.stored_runs(store, sweep=number, states=finished):
+        if run.parent_run_id is None:
+            board.add(result_of(run))
+    return board

@@ -1,0 +1,254 @@
+"""The shipped agents and scripts: each loads, all go together, and each script does what its description says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boolab.agents.agent import Agent, load_agents
+from boolab.cli.demo.demo import load_material
+from boolab.core.types import Run, ToolResult
+from boolab.engine.runner import resume, run_sync
+from boolab.frames.tables import steps_df
+from boolab.harness.policy import DEFAULT
+from boolab.io.resources import checkout, data_path
+from boolab.models.scripted import ScriptedModel
+from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_time, max_tokens
+from boolab.sweeps.driver import sweep
+from boolab.tools.workspace import BUILT_IN
+from tests.support.cases import first
+
+pytestmark = pytest.mark.xdist_group("datasets")  # what they share takes long to make
+
+SCRIPTS = sorted((data_path("datasets") / "scripts").glob("*.yaml"))
+AGENTS = load_agents(data_path("agents"))
+PACKAGE = data_path("agents").parent / "boolab" if (checkout() / "pyproject.toml").is_file() else checkout()
+"""What an installed boolab, which has no checkout, takes for the workspace."""
+
+RULES = (max_tokens(100_000), max_cost(0.25), max_time(30), error_streak(3))
+REACHED = {
+    "finished", "paused", "step_cap", "tool_budget", "doom_loop", "error",
+    "token_budget", "cost_budget", "time_budget", "error_streak",
+}  # fmt: skip
+"""All stop reasons but `aborted` and `synthesis`, which come from outside the script, and `stuck`."""
+
+FAULTY = ("alternating", "asks_access", "bad_arguments", "key_order", "slow_tool", "stuck")
+"""The scripts whose point is that a call finds nothing, or fails."""
+
+
+def play(name: str, agent: Agent | str = "auditor", root: Path | None = None, **options: Any) -> Run:
+    model = ScriptedModel.load(data_path("datasets") / "scripts" / f"{name}.yaml")
+    chosen = AGENTS[agent] if isinstance(agent, str) else agent
+    return run_sync(chosen, "go", model=model, root=root or checkout(), **options)
+
+
+def results(run: Run) -> list[ToolResult]:
+    return [result for step in run.steps for result in step.results if result is not None]
+
+
+@pytest.fixture(scope="module")
+def everything() -> Mapping[tuple[str, str], Run]:
+    """A run of each agent, under its own limits, on each script."""
+    material = load_material()
+    runs = asyncio.run(sweep(AGENTS.values(), "go", material.scripts, tools=material.tools, progress=False))
+    return {(run.agent, run.model): run for run in runs}
+
+
+# Agents.
+
+
+def test_the_agents_of_the_origin_have_the_step_caps_of_the_origin() -> None:
+    caps = {name: AGENTS[name].max_steps for name in ("refactorer", "architect", "explorer", "answerer")}
+    assert caps == {"refactorer": 5, "architect": 20, "explorer": DEFAULT, "answerer": 0}
+
+
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=lambda agent: agent.name)
+def test_every_agent_lists_built_in_tools_only_and_says_what_it_is_for(agent: Agent) -> None:
+    assert set(agent.tools) <= set(BUILT_IN)
+    assert agent.name == agent.name.lower()
+    assert agent.description.endswith(".")
+    assert len(agent.prompt) > 100
+    assert not agent.extra
+
+
+def test_one_agent_has_a_file_of_its_own() -> None:
+    assert list(load_agents(data_path("agents") / "scout.md")) == ["scout"]
+
+
+# All agents on all scripts.
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_every_script_loads_under_the_name_of_its_file_and_describes_itself(path: Path) -> None:
+    model = ScriptedModel.load(path)
+    assert model.name == path.stem
+    assert model.description.endswith(".")
+    assert len(model)
+
+
+@pytest.mark.slow
+def test_every_agent_runs_on_every_script(everything: Mapping[tuple[str, str], Run]) -> None:
+    assert len(everything) == len(AGENTS) * len(SCRIPTS)
+    assert {run.stop_reason for run in everything.values()} <= REACHED
+    assert all(run.n_steps for run in everything.values())
+
+
+@pytest.mark.slow
+def test_every_script_is_stopped_by_a_ceiling_if_by_nothing_else() -> None:
+    for path in SCRIPTS:
+        assert play(path.stem, policy="naive").n_steps <= 1000
+
+
+@pytest.mark.slow
+def test_the_scripts_reach_every_stop_reason_that_a_script_can_reach(everything: Mapping[tuple[str, str], Run]) -> None:
+    by_rule = {
+        play(name, stop=rule).stop_reason for rule in RULES for name in ("expensive", "slow_tool", "bad_arguments")
+    }
+    assert {run.stop_reason for run in everything.values()} | by_rule == REACHED
+
+
+@pytest.mark.slow
+def test_an_agent_without_steps_finishes_every_script_in_one_response(
+    everything: Mapping[tuple[str, str], Run],
+) -> None:
+    runs = [run for (agent, _), run in everything.items() if agent == "answerer"]
+    assert {(run.stop_reason, run.n_steps, run.n_tool_calls) for run in runs} == {("finished", 1, 0)}
+
+
+@pytest.mark.parametrize("root", first(1, [checkout(), PACKAGE]), ids=["checkout", "package"])
+@pytest.mark.parametrize("name", [path.stem for path in SCRIPTS if path.stem not in FAULTY])
+def test_what_a_script_looks_for_is_there(name: str, root: Path) -> None:
+    pauses = {"ask_user_input", "request_read_access"}
+    for step in play(name, root=root).steps:
+        for call, result in zip(step.response.tool_calls, step.results, strict=True):
+            if call.name not in pauses:
+                assert result is not None
+                assert not result.is_error, result.content
+                assert "(no match" not in result.content, call.arguments
+
+
+# What each script is for.
+
+
+def test_a_plain_script_passes_the_default_limits() -> None:
+    run = play("clean_finish", "explorer")
+    assert (run.stop_reason, run.n_steps, run.n_tool_calls) == ("finished", 4, 3)
+
+
+def test_a_long_audit_is_cut_by_a_cap_of_20_and_summarises() -> None:
+    run = play("long_audit", "architect")
+    assert (run.stop_reason, run.n_steps) == ("step_cap", 20)
+    assert run.text.startswith("The audit is not complete")
+
+
+def test_parallel_calls_overshoot_the_budget_by_the_rest_of_their_batch() -> None:
+    run = play("parallel_calls", Agent("a", tools=("search_text",), tool_budget=20))
+    assert (run.stop_reason, run.n_tool_calls, run.stop.overshoot) == ("tool_budget", 24, 4)
+
+
+def test_a_stuck_model_runs_to_the_ceiling_unless_a_doom_loop_guard_stops_it() -> None:
+    assert play("stuck", policy="naive").n_steps == 1000
+    guarded = play("stuck", "explorer")
+    assert (guarded.stop_reason, guarded.n_steps) == ("doom_loop", 3)
+
+
+def test_alternating_calls_pass_every_repeat_threshold_and_show_as_a_cycle() -> None:
+    run = play("alternating", stop=doom_loop(2))
+    assert (run.stop_reason, run.n_steps) == ("finished", 25)
+    assert steps_df(run)["cycle_period"].max() == 2
+
+
+def test_polling_is_a_loop_by_its_calls_and_none_by_its_results() -> None:
+    assert play("polling", stop=doom_loop(3)).stop_reason == "doom_loop"
+    assert play("polling", stop=doom_loop(2, "call+result")).stop_reason == "finished"
+
+
+def test_flipped_keys_are_the_same_call_in_canonical_form_only() -> None:
+    assert play("key_order", stop=doom_loop(2, "ordered")).stop_reason == "finished"
+    assert play("key_order", stop=doom_loop(3, "canonical")).stop_reason == "doom_loop"
+
+
+def test_three_identical_calls_of_one_step_are_a_doom_loop() -> None:
+    run = play("triple_call", "explorer")
+    assert (run.stop_reason, run.stop_step, run.stop.value) == ("doom_loop", 2, 3)
+
+
+def test_an_early_exit_drops_the_pending_calls_under_naive_only() -> None:
+    naive, boocode = play("early_exit", policy="naive"), play("early_exit")
+    assert (naive.stop_reason, len(naive.steps[-1].dropped)) == ("finished", 2)
+    assert (boocode.stop_reason, boocode.n_tool_calls) == ("finished", 4)
+
+
+def test_a_provider_that_always_says_stop_ends_naive_at_its_first_response() -> None:
+    assert [play("always_stop", policy=policy).n_steps for policy in ("naive", "boocode")] == [1, 3]
+
+
+def test_an_answer_that_is_cut_off_ends_the_run_unless_the_policy_waits_for_stop() -> None:
+    assert [play("cut_off_answer", policy=policy).n_steps for policy in ("naive", "boocode")] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "words"),
+    [
+        ("outage", 4, "HTTP 503 after 24 characters"),
+        ("server_error", 2, "HTTP 500"),
+        ("garbage", 3, "cannot be parsed"),
+        ("runs_out", 4, "holds 3 responses"),
+    ],
+)
+def test_a_broken_response_ends_with_an_error_and_keeps_the_steps_before_it(name: str, steps: int, words: str) -> None:
+    run = play(name)
+    assert (run.stop_reason, run.n_steps, run.stop_step) == ("error", steps, steps - 1)
+    assert words in str(run.error)
+
+
+def test_a_retry_after_the_outage_starts_with_its_whole_cap() -> None:
+    agent = Agent("a", tools=("search_text",), max_steps=5)
+    broken, retried = play("outage", agent), play("after_the_outage", agent)
+    assert (broken.stop_reason, broken.stop_step) == ("error", 3)
+    assert steps_df(retried)["steps_left"].iloc[0] == 5
+    assert (retried.stop_reason, retried.stop_step) == ("finished", 4)
+
+
+@pytest.mark.parametrize("name", ["asks_user", "asks_access"])
+def test_a_question_pauses_who_can_ask_and_an_answer_goes_on(name: str) -> None:
+    paused = play(name, "architect")
+    assert paused.stop_reason == "paused"
+    resumed = asyncio.run(resume(paused, "Yes."))
+    assert resumed.stop_reason == "finished"
+    assert resumed.text.startswith("Thank you.")
+
+
+def test_who_cannot_ask_says_what_it_assumed() -> None:
+    assert play("asks_user", "explorer").text.startswith("I could not ask")
+
+
+def test_each_faulty_call_gets_an_error_of_its_own_and_the_right_one_a_result() -> None:
+    got = results(play("bad_arguments"))
+    assert [result.is_error for result in got] == [True, True, True, True, False]
+    assert [result.parse_error for result in got] == [True, False, False, False, False]
+    assert len({result.content for result in got}) == 5
+
+
+def test_a_slow_tool_takes_the_time_and_the_quick_call_beside_it_none() -> None:
+    run = play("slow_tool")
+    tool_ms = [(step.duration_ms or 0) - (step.model_ms or 0) for step in run.steps]
+    assert tool_ms[0] == 41_200
+    assert sum(tool_ms) > 0.9 * (run.duration_ms or 0)
+
+
+@pytest.mark.parametrize("root", [checkout(), PACKAGE], ids=["checkout", "package"])
+def test_a_file_is_read_where_it_was_found(root: Path) -> None:
+    run = play("find_then_read", root=root)
+    assert run.n_steps == 3
+    assert run.text.startswith("The loop is in loop.py.")
+
+
+def test_a_provider_without_usage_leaves_a_token_rule_undecided() -> None:
+    run = play("no_usage", stop=max_tokens(1000))
+    assert run.stop_reason == "error"
+    assert "tokens unknown" in str(run.error)

@@ -1,0 +1,208 @@
+"""The help of the command: nothing is left unsaid, it fits a terminal, and its examples run."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import boolab as bl
+from boolab.cli.help import subcommands
+from boolab.cli.lab import lab_command
+from boolab.cli.main import COMMANDS, help_pages, main, parser_of
+from boolab.io.resources import data_path
+from boolab.store.rows import records_of
+from tests.support.model_protocols import Said, Speaks, both
+from tests.support.model_server import ModelServer, stream
+from tests.support.project import ROOT
+from tests.support.report_cases import write_log, write_sessions
+
+PAGES = help_pages()
+COLUMNS = 80
+ENDS_OTHERWISE = {'boolab run explorer "Look around" --model datasets/scripts/polling.yaml': 3}
+"""Examples of runs that a limit stops."""
+TOLD = r"expected|accepted|choose from"
+
+
+def parsers(parser: argparse.ArgumentParser | None = None) -> Iterator[argparse.ArgumentParser]:
+    """The parser of the command, and those of all its subcommands."""
+    parser = parser_of(*COMMANDS) if parser is None else parser
+    yield parser
+    for command in subcommands(parser):
+        yield from parsers(command)
+
+
+EVERY = pytest.mark.parametrize("parser", [*parsers()], ids=lambda parser: parser.prog)
+
+
+def options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What can be given, `--help` and subcommands aside."""
+    inner = (argparse._HelpAction, argparse._SubParsersAction)
+    return [action for action in parser._actions if not isinstance(action, inner)]
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+@EVERY
+def test_a_page_fits_a_terminal_and_breaks_no_word(parser: argparse.ArgumentParser) -> None:
+    page = PAGES[parser.prog]
+    assert [line for line in page.splitlines() if len(line) >= COLUMNS or line != line.rstrip()] == []
+    said = plain(page)
+    for action in options(parser):
+        assert plain(str(action.help) % {"default": action.default}) in said
+    for command in subcommands(parser):
+        summary = plain(str(command.description)).partition(". ")[0]
+        assert f"{summary[0].lower()}{summary[1:]}" in said
+
+
+@EVERY
+def test_each_option_says_what_holds_without_it(parser: argparse.ArgumentParser) -> None:
+    for action in options(parser):
+        told = str(action.help)
+        assert told[0].islower() or told[0] == "-", action
+        takes_a_value = action.option_strings and action.nargs != 0
+        if takes_a_value or action.nargs in ("?", "*"):
+            assert re.search(r"\(default: |\(required\)", told), action
+        assert action.required is ("(required)" in told) or not action.option_strings
+
+
+@EVERY
+def test_a_page_says_what_the_command_does_and_shows_it(parser: argparse.ArgumentParser) -> None:
+    assert plain(str(parser.description))[0].isupper()
+    assert all(shlex.split(line)[0] == "boolab" for line in examples(parser.prog))
+    assert any(line.startswith(parser.prog) for line in examples(parser.prog))
+
+
+def test_the_exit_codes_are_told() -> None:
+    codes = re.findall(r"^  (\d+)", PAGES["boolab"].partition("exit codes:")[2], re.MULTILINE)
+    assert codes == ["0", "1", "2", "3", "130", "129", "143"]
+
+
+@pytest.mark.parametrize(
+    ("prog", "option"),
+    [
+        (parser.prog, action.option_strings[-1])
+        for parser in parsers()
+        for action in options(parser)
+        if action.option_strings and (action.type is not None or action.choices)
+    ],
+)
+def test_a_value_that_an_option_does_not_take_is_told_with_what_it_takes(
+    prog: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([*prog.split()[1:], option, "?!"])
+    assert left.value.code == 2
+    told = capsys.readouterr().err
+    assert option in told
+    assert re.search(TOLD, told)
+
+
+def test_an_option_that_is_not_known_is_told_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["store", "ls", "runs.db", "--jsno"])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.endswith("boolab store ls: error: --jsno is not known; did you mean --json?\n")
+
+
+# --- The examples run -------------------------------------------------------------------------------------------------
+
+
+def examples(prog: str) -> list[str]:
+    """The examples of a page, one line each, without what is said beside them."""
+    block = PAGES[prog].partition("examples:\n")[2].partition("\n\n")[0]
+    lines = re.sub(r"\\\n +", "", block).splitlines()
+    return [re.split(r" {2,}", line.strip())[0] for line in lines]
+
+
+def words(example: str) -> list[str]:
+    """The arguments of an example as a shell passes them on; what a pipe does with the output is not its own."""
+    given = shlex.split(example.partition(" | ")[0])[1:]
+    return [found for word in given for found in (sorted(glob.glob(word)) or [os.path.expanduser(word)])]  # noqa: PTH111, PTH207 - as a shell
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with all that the examples speak of, in a home with logs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MY_KEY", "secret")
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    samples = ROOT / "tests" / "data"
+    sessions = tmp_path / ".claude" / "projects" / "one"
+    sessions.mkdir(parents=True)
+    write_sessions(sessions)
+    shutil.copytree(samples / "codex", tmp_path / ".codex" / "sessions")
+    (tmp_path / "logs").mkdir()
+    shutil.copy(samples / "inspect" / "stocktake.eval", tmp_path / "logs")
+    (tmp_path / "runs").mkdir()
+    write_log(tmp_path / "runs" / "one.json", [2, 3, 9], rewards=[1.0, 1.0, 0.0])
+    made = bl.load_runs(data_path("datasets") / "runs")[:3]
+    bl.save_runs(made, tmp_path / "runs.jsonl")
+    (tmp_path / "labels.csv").write_text("run_id,success\n" + "".join(f"{run.run_id},true\n" for run in made))
+    (tmp_path / "my_agent.md").write_text("---\nname: mine\n---\nYou look.\n")
+    (tmp_path / "datasets").symlink_to(data_path("datasets"))
+    for name in ("notebooks", "my_notebooks"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prog", [prog for prog in PAGES if prog not in ("boolab", "boolab run", "boolab demo")])
+def test_the_examples_run(prog: str, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for example in examples(prog):
+        if prog.startswith("boolab store"):
+            store_with_a_run(world / "runs.db")
+        given = words(example)
+        if prog == "boolab lab":  # it would become JupyterLab
+            args = parser_of(*COMMANDS).parse_args(given)
+            assert lab_command(args.path, args.options)[4:] == args.options
+            continue
+        if "prune" in given and "--yes" not in given:
+            given.append("--yes")  # nobody is there to be asked
+        assert main(given) == 0, example
+        told = capsys.readouterr().out
+        if " | jq '." in example:
+            key = example.partition(" | jq '.")[2].partition("[")[0]
+            assert isinstance(json.loads(told)[key], list)
+        for name in re.findall(r"\S+\.(?:html|csv|parquet)$", example):
+            assert (world / name).stat().st_size
+
+
+def store_with_a_run(path: Path) -> None:
+    """A store with one sweep of one run, whose id begins as the help says."""
+    path.unlink(missing_ok=True)
+    with bl.Store(path) as store:
+        store.begin_sweep([("a", "1")], {"agents": ["x"]})
+        run = bl.run_sync(None, "go", model=bl.ScriptedModel(["Done."]))
+        store.put(records_of(replace(run, run_id="3f9a" + 28 * "0")), "a")
+
+
+@both
+def test_the_examples_of_run_run(speaks: Speaks, world: Path) -> None:
+    shown = [line for line in examples("boolab run") if ("claude" in line) == (speaks.name == "anthropic")]
+    with ModelServer(*(stream(*speaks.events(Said("It is the runner."))) for _ in shown)) as server:
+        there = ("--base-url", server.url + speaks.root, "--protocol", speaks.name)
+        for example in shown:
+            played = re.search(r"--model \S+\.(yaml|jsonl)", example)
+            assert main([*words(example), *(() if played else there), "--quiet"]) == ENDS_OTHERWISE.get(example, 0), (
+                example
+            )
+    assert (world / "runs").is_dir()
+
+
+def test_the_examples_of_demo_are_understood() -> None:
+    # tests/cli/test_main.py runs them.
+    for example in (*examples("boolab"), *examples("boolab demo")):
+        assert parser_of(*COMMANDS).parse_args(words(example)).run is not None

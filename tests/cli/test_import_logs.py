@@ -1,0 +1,131 @@
+"""`boolab import`: logs of any formats into one file, and what it says about them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import boolab as bl
+from boolab.cli.main import main
+from tests.support.claude_logs import Session, call, text
+from tests.support.samples import own
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Two sessions of one id, a chat, a file of no format, and a damaged one."""
+    folder = tmp_path / "logs"
+    for name in ("a", "b"):
+        session = Session(sessionId="one")
+        session.user("look")
+        session.say("m1", call("t1"), call("t2"))
+        session.answer("t1")
+        session.answer("t2")
+        session.say("m2", text())
+        session.write(folder / name / "one.jsonl")
+    chat = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]
+    (folder / "chat.jsonl").write_text(json.dumps({"messages": chat}) + "\n{broken\n")
+    (folder / "package.json").write_text('{"name": "x"}')
+    (folder / "bad.json").write_text('[{"task_id": 1, "traj": [oops')
+    return folder
+
+
+@pytest.mark.parametrize("name", ["runs.parquet", "runs.jsonl"])
+def test_logs_of_several_formats_become_one_file_that_holds_all_of_them(
+    logs: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(logs), "-o", str(tmp_path / name)]) == 0
+    runs = bl.load_runs(tmp_path / name)
+    assert sorted((run.source, run.run_id, run.n_steps, run.n_tool_calls) for run in runs) == [
+        ("claude_code", "one", 2, 2),
+        ("claude_code", "one#2", 2, 2),
+        ("openai_chat", "chat", 1, 0),
+    ]
+    said = capsys.readouterr().out
+    assert "Read 3 of 5 files in " in said
+    assert "3 runs, 5 steps, 4 tool calls." in said
+    assert "no reader recognises it:\n      " + str(logs / "package.json") in said
+    assert str(logs / "bad.json") in said
+    assert "chat.jsonl:2: not valid JSON" in said
+    assert "1 run had the id of another and got a new one, such as one#2" in said
+    assert f"boolab report {tmp_path / name} -o report.html" in said
+
+
+def test_as_json_every_file_has_a_row_with_what_became_of_it(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "runs.parquet"
+    assert main(["import", str(logs), "-o", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["schema"], told["runs"], told["steps"]) == ("boolab/import/1", 3, {"claude_code": 4, "openai_chat": 1})
+    rows = {Path(row["path"]).relative_to(logs).as_posix(): row for row in told["files"]}
+    assert {name: (row["format"], row["runs"], row["skipped"] is None) for name, row in rows.items()} == {
+        "a/one.jsonl": ("claude_code", 1, True),
+        "b/one.jsonl": ("claude_code", 1, True),
+        "bad.json": ("tau_bench", 0, False),
+        "chat.jsonl": ("openai_chat", 1, True),
+        "package.json": (None, 0, False),
+    }
+    assert len(rows["chat.jsonl"]["warnings"]) == 1
+
+
+def test_the_subagents_of_a_copy_have_their_parents_in_it(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        shutil.copyfile(own("atif/others.json"), tmp_path / name)
+    assert main(["import", str(tmp_path / "*.json"), "-o", str(tmp_path / "runs.jsonl")]) == 0
+    runs = bl.load_runs(tmp_path / "runs.jsonl")
+    assert [(run.run_id, run.parent_run_id) for run in runs] == [
+        ("shelf-7", None),
+        ("binder-1", "shelf-7"),
+        ("shelf-7#2", None),
+        ("binder-1#2", "shelf-7#2"),
+    ]
+
+
+def test_the_file_answers_questions_like_the_logs(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs.parquet"
+    assert main(["import", str(logs / "a"), "-o", str(out)]) == 0
+    from_logs = bl.counterfactual(bl.load_runs(logs / "a"), grid={"tool_budget": [1, 2, 3]})
+    pd.testing.assert_frame_equal(bl.counterfactual(out, grid={"tool_budget": [1, 2, 3]}), from_logs, check_like=True)
+    assert main(["whatif", str(out), "--tool-budget", "1,2"]) == 0
+
+
+def test_what_an_earlier_import_wrote_among_the_logs_is_not_read_again(
+    logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(logs)
+    for out in (logs / "runs.parquet", logs / "runs.parquet", "runs.parquet"):
+        assert main(["import", str(logs), "-o", str(out)]) == 0
+        assert "3 runs, 5 steps" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_read(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", str(logs), "-o", str(tmp_path / "runs.csv")]) == 1
+    assert "runs are saved as .jsonl (ATIF) or .parquet; .csv is not accepted" in capsys.readouterr().err
+    assert main(["import", str(logs), "-o", str(tmp_path / "no" / "runs.jsonl")]) == 1
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_an_import_that_fails_leaves_an_earlier_file_as_it_was(logs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs.jsonl"
+    out.write_text("mine")
+    assert main(["import", str(logs / "bad.json"), "-o", str(out)]) == 1
+    assert out.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "runs.jsonl"]
+
+
+def test_logs_without_a_run_leave_an_earlier_file_as_it_was_and_end_with_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "runs.parquet"
+    out.write_text("mine")
+    (tmp_path / "empty").mkdir()
+    assert main(["import", str(tmp_path / "empty"), "-o", str(out)]) == 1
+    assert f"There is no run in these logs: {out} was not written." in capsys.readouterr().out
+    assert out.read_text() == "mine"

@@ -1,0 +1,86 @@
+"""Figures on real runs, from facts of public recordings: see tests/data/facts."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult
+from tests.support.project import ROOT
+
+FACTS = ROOT / "tests" / "data" / "facts"
+
+
+def runs_of(name: str, source: str) -> list[Run]:
+    """The runs of a file of facts; every call is another one."""
+    with (FACTS / f"{name}.csv").open(encoding="utf-8") as file:
+        return [run_of(f"{name}-{n}", source, row) for n, row in enumerate(csv.DictReader(file))]
+
+
+def run_of(run_id: str, source: str, row: dict[str, str]) -> Run:
+    steps: list[Step] = []
+    for turn, counts in enumerate(row["steps"].split("|"), 1):
+        for count in map(int, counts):
+            calls = tuple(ToolCall(f"c{i}", "act", f'{{"n": {len(steps)}, "i": {i}}}') for i in range(count))
+            results = tuple(ToolResult(call.id, "") for call in calls)
+            steps.append(Step(len(steps) + 1, turn, None, None, None, Response("", calls), results))
+    reason: Any = row["stop_reason"]
+    return Run(
+        run_id=run_id, agent="a", model="m", policy="", task=row["task"], source=source,
+        stop=Stop(reason, len(row["steps"].split("|")[-1])), steps=tuple(steps), success=row["success"] == "1",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def verified() -> list[Run]:
+    return runs_of("swebench-verified", "swe_agent")
+
+
+@pytest.fixture(scope="module")
+def airline() -> list[Run]:
+    return runs_of("tau-airline", "tau_bench")
+
+
+def test_the_facts_are_those_that_were_counted_by_others(verified: list[Run], airline: list[Run]) -> None:
+    assert (len(verified), sum(r.n_steps for r in verified), sum(bool(r.success) for r in verified)) == (
+        499,
+        16707,
+        168,
+    )
+    assert sum(run.stop_reason == "cost_budget" for run in verified) == 90
+    assert sum(run.stop_reason == "cost_budget" and bool(run.success) for run in verified) == 10
+    assert (len(airline), sum(r.n_steps for r in airline), sum(bool(r.success) for r in airline)) == (200, 2454, 84)
+
+
+def test_a_cap_on_swebench_verified_keeps_labelled_successes_that_were_cut(verified: list[Run]) -> None:
+    table = bl.counterfactual(verified, grid={"max_steps": [49, 67, 68]}, aggregate=True)
+    assert table["successes"].tolist() == [168] * 3
+    assert table["kept_lower"].tolist() == [149, 159, 160]
+    share = table["saved_steps"] / (table["steps"] + table["saved_steps"])
+    assert [round(100 * one, 1) for one in share] == [12.4, 2.4, 2.1]
+    assert set(table["scope"]) == {"run"}
+
+
+def test_recommend_and_counterfactual_count_the_same_successes(verified: list[Run]) -> None:
+    """Runs that the harness submitted at its cost limit are labelled, and count as they are labelled."""
+    found = bl.recommend(verified, keep=0.9)
+    row = found.frame.iloc[0]
+    grid: dict[str, list[Any]] = {name: [value] for name, value in found.setting.items()}
+    table = bl.counterfactual(verified, grid=grid, aggregate=True).iloc[0]
+    assert row["successes"] == table["successes"] == 168
+    assert (row["kept_lower"], row["saved"]) == (table["kept_lower"], table["saved_steps"])
+    assert found.setting["max_steps"] == 65
+    assert (row["kept_lower"], round(100 * row["saved_share"], 1)) == (159, 3.2)
+
+
+def test_benchmarks_count_through_the_run_and_auto_knows_it(airline: list[Run]) -> None:
+    """In the scope of its harness a cap of 22 keeps all; counted anew at each message of the user one of 12 does."""
+    for scope, cap, saved in (("auto", 22, 75), ("run", 22, 75), ("turn", 12, 23)):
+        tables: Any = scope
+        rows = bl.counterfactual(airline, grid={"max_steps": [cap - 1, cap]}, scope=tables, aggregate=True)
+        assert rows["kept_lower"].tolist()[1] == 84, scope
+        assert rows["saved_steps"].tolist()[1] == saved
+    assert bl.recommend(airline, keep=0.9, grid={"max_steps": range(1, 31)}).frame["qualifies"].tolist() == [True]

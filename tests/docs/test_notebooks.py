@@ -1,0 +1,269 @@
+"""The notebooks run from top to bottom, are committed without outputs, and do what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.model_protocols import CHAT, Said
+from tests.support.model_server import PATIENCE_S, ModelServer, stream
+from tests.support.notebooks import execute, sources
+from tests.support.project import ROOT
+
+pytestmark = [
+    # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+LOGS = ROOT.parent / "shared/data/claude-code"
+NOTEBOOKS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
+"""By their numbers."""
+
+
+def images(notebook: Any) -> int:
+    """How many figures its cells show."""
+    return sum("image/png" in out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", ()))
+
+
+def test_there_are_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOKS.values()] == [
+        "01_first_run",
+        "02_caps_budgets_doom_loops",
+        "03_your_own_logs",
+        "04_harnesses",
+        "05_turn_limits",
+        "06_real_models",
+        "07_sweeps",
+        "08_many_machines",
+        "09_replay_and_explore",
+    ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS.values(), ids=lambda path: path.stem)
+def test_outputs_are_stripped(path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+    assert "widgets" not in notebook["metadata"]
+
+
+@pytest.mark.slow
+def test_01_replays_its_run_step_by_step() -> None:
+    extra = """
+seen = []
+for play.value in range(1, run.n_steps + 1):
+    slider.value = play.value
+    seen.append(view.value.splitlines()[0].split("   ")[0])
+print(seen, run.stop_reason, live.run.stop_reason)
+"""
+    notebook = execute(NOTEBOOKS["01"], extra)
+    printed = notebook.cells[-1].outputs[0]["text"]
+    assert printed.strip() == "['step 1 of 4', 'step 2 of 4', 'step 3 of 4', 'step 4 of 4'] doom_loop aborted"
+
+
+@pytest.mark.slow
+def test_02_finds_what_a_threshold_kills_and_what_naive_drops() -> None:
+    extra = """
+killed = table[(table["off"] == "finished") & (table["2"] == "doom_loop")].index.tolist()
+print("polling" in killed, table.loc["stuck", "off"], int(policies.query("policy == 'naive'")["n_dropped"].sum()) > 0)
+"""
+    notebook = execute(NOTEBOOKS["02"], extra)
+    assert notebook.cells[-1].outputs[0]["text"].strip() == "True step_cap True"
+    assert images(notebook) == 3
+
+
+LAST = """
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+with TemporaryDirectory() as folder:
+    (Path(folder) / "AGENTS.md").write_text(front_matter)
+    agent = bl.load_agents(Path(folder) / "AGENTS.md")["my-agent"]
+print(shipped, [agent.max_steps, agent.tool_budget, agent.doom_loop], surprising.run_id, EXEMPT, agent.exempt)
+"""
+"""The front matter that 03 ends with, read as an agent's file is."""
+
+
+@pytest.mark.slow
+def test_03_finds_the_stuck_run_and_what_polls_and_ends_with_what_to_ship(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOOLAB_LOGS", raising=False)
+    monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
+    notebook = execute(NOTEBOOKS["03"], LAST)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    assert printed == "True [33, None, None] coder-041 ['wait_for_build'] ('wait_for_build',)"
+    assert images(notebook) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LOGS.is_dir(), reason=f"{LOGS} is not beside the checkout")
+def test_03_runs_on_logs_without_labels_and_ships_nothing_that_they_do_not_carry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BOOLAB_LOGS", str(LOGS))
+    monkeypatch.delenv("BOOLAB_SCOPE", raising=False)
+    notebook = execute(NOTEBOOKS["03"], LAST)
+    assert notebook.cells[-1].outputs[0]["text"].startswith("False [DEFAULT, DEFAULT, DEFAULT] ")
+    assert images(notebook) == 6
+
+
+@pytest.mark.slow
+def test_04_shows_what_each_harness_makes_of_the_same_scripts() -> None:
+    extra = """
+of = {one["policy"]: one for one in capped}
+print(
+    early.loc["naive", "stop_reason"],
+    [int(early.loc["naive", what]) for what in ("tools run", "dropped", "not done")],
+    int(parted.loc["naive", "boocode"]),
+    [int(noticed.loc[name, "greps run"]) for name in ("boocode", "crush", "opencode_v1")],
+    [(of[name]["model calls"], of[name]["tools run"]) for name in ("opencode_v2", "inspect_react", "boocode")],
+    int(pd.DataFrame(watched)["polling"].count()),
+)
+"""
+    notebook = execute(NOTEBOOKS["04"], extra)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    assert printed == "finished [1, 2, 3] 3 [3, 10, 364] [(3, 2), (4, 3), (4, 3)] 3"
+    assert images(notebook) == 4
+
+
+TOLD = """
+def kept(told, setting):
+    return table.query("told == @told and setting == @setting")["kept"].tolist()
+
+
+more_is_more = all((np.diff([kept(told, name) for told in REMINDERS], axis=0) >= 0).all() for name in SETTINGS)
+extended = {row["no effect"] for row in more.values()}
+print(same, more_is_more, max(kept("no effect", "p25")) < 41, extended, quartiles, len(side))
+"""
+"""Whether more is kept, the more an agent heeds what it is told, and whether a mere cut keeps less than published."""
+
+
+@pytest.mark.slow
+def test_05_keeps_what_the_agent_heeds_and_saves_nothing_by_extensions_that_it_does_not() -> None:
+    notebook = execute(NOTEBOOKS["05"], TOLD)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    assert printed == "True True True {'0 (0 to 0)'} {'p25': 11, 'p50': 17, 'p75': 28} 18"
+    told = [out["text"] for cell in notebook.cells for out in cell.get("outputs", ()) if "text" in out]
+    assert "".join(told).count("refused: policy") == 2
+    assert images(notebook) == 1
+
+
+SETTINGS = ("BOOLAB_MODEL", "BOOLAB_BASE_URL", "BOOLAB_PROTOCOL", "BOOLAB_KEY_VARIABLE")
+"""What 06 takes from the environment."""
+COMPARED = """
+print(
+    table["steps"].astype(int).tolist(), int(table["finished"].sum()), agreed.round(2).values.tolist(), same,
+    lost.error.partition(":")[0], [branch.steps[0] == run.steps[0] for branch in branches.values()],
+    branches["by hand"].n_steps, server.pid,
+)
+"""
+
+
+@pytest.mark.slow
+def test_06_compares_a_double_a_script_and_a_model_of_ones_own_and_shows_no_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "sk-canary-of-the-notebook"
+    found = Said("I would have to look.")
+    with ModelServer(reply=lambda _: stream(*CHAT.events(found))) as own:
+        values = ("mine", own.url + CHAT.root, "openai", "KEY_OF_MINE")
+        for name, value in (*zip(SETTINGS, values, strict=True), ("KEY_OF_MINE", key)):
+            monkeypatch.setenv(name, value)
+        notebook = execute(NOTEBOOKS["06"], COMPARED)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    told, _, server = printed.rpartition(" ")
+    agreed = [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    assert told == f"[2, 2, 1, 3] 12 {agreed} True ScriptExhausted [True, True, True, True] 3"
+    assert images(notebook) == 1
+    assert {CHAT.key_in(asked) for asked in own.asked} == {key}
+    assert key not in json.dumps(notebook)
+    assert has_ended(int(server))
+
+
+def has_ended(process: int) -> bool:
+    """Wait until a process that is no child of this one has ended."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], PATIENCE_S)[0])
+    finally:
+        os.close(handle)
+
+
+@pytest.mark.slow
+def test_06_says_what_to_install_if_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "llmock", None)
+    first, second, *_ = sources(NOTEBOOKS["06"])
+    namespace: dict[str, Any] = {}
+    exec(first, namespace)  # noqa: S102 - the project's own notebook
+    with pytest.raises(SystemExit, match="install the double: pip install llmock"):
+        exec(second, namespace)  # noqa: S102
+
+
+SWEPT = """
+print(
+    500 <= before < len(runs) == len(frame) == 10_000, len(plain), sum(agree) == len(agree) == 16, chosen,
+    bool(result.loc[chosen, "shown"]), -5 < 100 * float(change.low) < 0 < 100 * float(saving.low), found.setting,
+)
+"""
+
+
+@pytest.mark.slow
+def test_07_goes_on_where_it_was_interrupted_and_finds_a_setting_that_holds_on_other_tasks() -> None:
+    notebook = execute(NOTEBOOKS["07"], SWEPT)
+    assert (
+        notebook.cells[-1].outputs[0]["text"].strip()
+        == "True 300 True (48, 6) True True {'max_steps': 48, 'doom_loop': None}"
+    )
+    assert images(notebook) == 3
+
+
+@pytest.mark.slow
+def test_08_gives_the_same_on_a_cluster_also_when_a_worker_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOOLAB_SCHEDULER", raising=False)
+    extra = """
+print(same, there.equals(here), died, lost["run_id"].nunique(), set(lost["stop_reason"]), len(said), client.status)
+"""
+    notebook = execute(NOTEBOOKS["08"], extra)
+    assert notebook.cells[-1].outputs[0]["text"].strip() == "True True True 80 {'finished'} 80 closed"
+    assert images(notebook) == 1
+
+
+EXPLORED = """
+def lost(lab):
+    return {row["run"] for row in lab.answer["rows"] if row["lost"]}
+
+
+first, at = lab.replay.run, lab.replay.step
+waits = [(step.response.tool_calls[0].name, step.results[0].content) for step in first.steps[at - 5 : at]]
+print(
+    first.run_id in lost(lab), first.success, at == cut[0]["at"], {tool for tool, _ in waits}, len(set(waits)),
+    lost(lab) & lost(exempt), exempt.setting["max_steps"], exempt.setting["doom_loop"], replay.step,
+    heatmap.selected["doom_loop"], parted.divergence.step, view.data["done"] == len(swept) == 360,
+)
+"""
+"""Whether the run that the text points at polls for a success, and is not lost where polls are exempt."""
+
+
+@pytest.mark.slow
+def test_09_finds_by_eye_that_a_threshold_cuts_polls_and_shows_what_becomes_of_them_if_exempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("BOOLAB_LOGS", raising=False)
+    notebook = execute(NOTEBOOKS["09"], EXPLORED)
+    printed = notebook.cells[-1].outputs[0]["text"].strip()
+    assert printed == "True True True {'wait_for_build'} 5 set() 33 None 14 2 4 True"
+    views = [out["data"] for cell in notebook.cells for out in cell.get("outputs", ()) if "data" in out]
+    assert (
+        sum("application/vnd.jupyter.widget-view+json" in one and "<iframe" in one["text/html"] for one in views) == 8
+    )

@@ -1,0 +1,46 @@
+"""`.ci/words`: words that the project has left behind are found, and the repository holds none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import ROOT
+
+OLD = {
+    "a.py": "row['also" + "_true']",
+    "b.md": "boolab run explorer --" + "budget 3",
+    "c.ipynb": 'bl.counterfactual(runs, grid={\\"st' + 'eps\\": [5]})',
+    "d.js": "setting.would" + "_stop",
+    "e.py": 'bl.recommend(runs, identity={"poll": ' + "None})",
+}
+NEW = {"a.py": "also_fired", "b.md": "--tool-budget 3, counters.steps", "c.py": 'limits={"steps": 5}'}
+
+
+def words(*paths: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / ".ci/words"), *map(str, paths)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_word_of_the_list_is_found_with_its_place_and_what_to_write(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"\n{OLD[name]}\n")
+    done = words(path)
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"{path}:2: ")
+    assert "; use " in done.stdout
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_the_words_in_their_place_are_none_of_the_list(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(NEW[name])
+    assert words(tmp_path / name).returncode == 0
+
+
+def test_the_repository_holds_none_of_them() -> None:
+    done = words()
+    assert (done.returncode, done.stdout[:12]) == (0, "no old words")

@@ -1,0 +1,514 @@
+"""Aborting and cancelling: in mid-stream, in mid-tool, from anywhere; the record is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import anyio
+import pytest
+
+from boolab.agents.agent import Agent
+from boolab.core.events import run_events
+from boolab.core.types import Event, Response, Run, ToolCall
+from boolab.engine.abort import Abort
+from boolab.engine.runner import run, start
+from boolab.errors import ModelError
+from boolab.models.scripted import ScriptedModel
+from boolab.sweeps.driver import sweep
+from boolab.tools.tool import tool
+from tests.support.helpers import QUIET, TOOLS, call, distinct, play, steps
+
+AGENT = Agent("a", tools=TOOLS, policy=QUIET)
+
+
+class Silent:
+    """A model that never answers."""
+
+    name = "silent"
+
+    async def respond(self, request: Any, emit: Any = None) -> Response:
+        await asyncio.Event().wait()
+        return Response()
+
+
+def check_whole(run: Run) -> None:
+    """A record without gaps: an answer for every call, times in order, events and messages that can be read."""
+    assert run.stop_reason == "aborted"
+    assert run.censored
+    end = 0
+    for n, step in enumerate(run.steps, 1):
+        assert step.index == n
+        assert len(step.results) == len(step.response.tool_calls)
+        assert step.start_ms is not None
+        assert step.duration_ms is not None
+        assert step.start_ms >= end
+        end = step.start_ms + step.duration_ms
+        assert all(step.results)
+    assert [e.kind for e in run.events] == ["abort"]
+    assert run_events(run)[-1].kind == "stop"
+    assert run.messages
+
+
+def test_an_abort_in_mid_stream_keeps_the_text_so_far() -> None:
+    abort = Abort()
+
+    def watcher(event: Event) -> None:
+        if event.payload.get("text") == "three ":
+            abort.abort()
+
+    result = play([*steps("A", None), "one two three four five"], on_event=watcher, abort=abort)
+    check_whole(result)
+    assert (result.n_steps, result.stop_step) == (2, 1)
+    assert result.steps[-1].response.text == "one two three "
+    assert result.steps[-1].error == "aborted"
+
+
+def test_an_abort_in_mid_tool_gives_the_calls_without_a_result_an_error_result() -> None:
+    abort = Abort()
+
+    async def wait(n: int) -> str:
+        """Wait, unless n is 0."""
+        if n == 0:
+            return "quick"
+        if n == 2:
+            abort.abort()
+        await asyncio.Event().wait()
+        return "never"
+
+    items = [*steps("A", None), {"text": "Now.", "tool_calls": [call("wait", n=n) for n in (1, 0, 2)]}]
+    agent = Agent("a", tools=(*TOOLS, wait), policy=QUIET)
+    result = play(items, agent=agent, abort=abort)
+    check_whole(result)
+    assert (result.n_steps, result.stop_step, result.n_tool_calls) == (2, 1, 4)
+    assert [r and (r.content, r.is_error) for r in result.steps[1].results] == [
+        ("aborted", True),
+        ("quick", False),
+        ("aborted", True),
+    ]
+    assert result.steps[1].response.text == "Now."
+
+
+def test_an_abort_from_a_plain_tool_ends_the_run_at_the_next_boundary() -> None:
+    abort = Abort()
+
+    def stopper() -> str:
+        """Stop."""
+        abort.abort()
+        return "stopped"
+
+    result = play([{"tool_calls": [call("stopper")]}, "more"], agent=Agent("a", tools=(stopper,)), abort=abort)
+    check_whole(result)
+    assert (result.n_steps, result.stop_step) == (1, 1)
+    assert result.steps[0].results[0] is not None
+    assert result.steps[0].results[0].content == "stopped"
+
+
+def test_an_abort_that_fired_before_the_run_stops_it_before_the_first_request() -> None:
+    abort = Abort()
+    abort.abort()
+    result = play(distinct(3), abort=abort)
+    check_whole(result)
+    assert result.n_steps == 0
+
+
+def test_an_abort_from_another_thread_wakes_a_waiting_model() -> None:
+    abort = Abort()
+    asked = threading.Event()
+
+    class Silent:
+        name = "silent"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            asked.set()
+            await asyncio.Event().wait()
+            return Response()
+
+    def later() -> None:
+        asked.wait(10)
+        abort.abort()
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    result = play(Silent(), abort=abort)
+    thread.join()
+    check_whole(result)
+    assert result.n_steps == 1
+
+
+def test_one_abort_stops_all_runs_that_hold_it_and_no_other() -> None:
+    abort = Abort()
+
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.Event().wait()
+        return ""
+
+    agent = Agent("a", tools=(wait,))
+    model = ScriptedModel([{"tool_calls": [call("wait")]}])
+
+    async def scenario() -> tuple[list[Run], Run]:
+        stopped = [asyncio.create_task(run(agent, "go", model=model, abort=abort)) for _ in range(5)]
+        other = asyncio.create_task(run(AGENT, "go", model=ScriptedModel(distinct(3)), abort=Abort()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        abort.abort()
+        return await asyncio.gather(*stopped), await other
+
+    stopped, other = asyncio.run(scenario())
+    for record in stopped:
+        check_whole(record)
+    assert other.stop_reason == "finished"
+
+
+def test_the_task_goes_on_unharmed_after_an_abort() -> None:
+    async def scenario() -> int:
+        abort = Abort()
+
+        def watcher(event: Event) -> None:
+            abort.abort()
+
+        await run(AGENT, "go", model=ScriptedModel(["one two"]), on_event=watcher, abort=abort)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    assert asyncio.run(scenario()) == 0
+
+
+def record_of(cancelled: BaseException) -> Run:
+    """The record that comes with a cancellation."""
+    record = getattr(cancelled, "run", None)
+    assert isinstance(record, Run)
+    return record
+
+
+def cancel_at(n: int) -> Coroutine[Any, Any, Run | None]:
+    """Cancel a run when it awaits for the n-th time, and return the record that comes with the cancellation."""
+
+    async def scenario() -> Run | None:
+        seen = 0
+
+        async def pause() -> None:
+            nonlocal seen
+            seen += 1
+            if seen == n:
+                task.cancel()
+            await asyncio.sleep(0)
+
+        class Pausing(ScriptedModel):
+            async def respond(self, request: Any, emit: Any = None) -> Response:
+                await pause()
+                response = await super().respond(request, emit)
+                await pause()
+                return response
+
+        async def slow(what: str) -> str:
+            """Be slow."""
+            await pause()
+            return what
+
+        model = Pausing([{"tool_calls": [call("slow", what=w) for w in "ab"]}, *steps("A"), "end"], summary="sum")
+        agent = Agent("a", tools=(*TOOLS, slow), max_steps=2)
+        task = asyncio.create_task(run(agent, "go", model=model))
+        try:
+            await task
+        except asyncio.CancelledError as cancelled:
+            assert len(asyncio.all_tasks()) == 1, "a task is left over"
+            return record_of(cancelled)
+        return None
+
+    return scenario()
+
+
+def test_cancelling_the_task_at_any_await_raises_with_a_whole_record_and_leaves_no_task() -> None:
+    records = [asyncio.run(cancel_at(n)) for n in range(1, 9)]
+    for record in records[:6]:
+        assert record is not None
+        check_whole(record)
+    for record in records[6:8]:
+        # In mid-summary the limit had already ended the run: the stop reason stays, the static text is used.
+        assert record is not None
+        assert record.stop_reason == "step_cap"
+        assert record.wrap_up is not None
+        assert record.wrap_up.fault == "aborted"
+    assert asyncio.run(cancel_at(9)) is None
+
+
+def test_an_outer_cancel_is_told_from_the_runs_own_abort() -> None:
+    async def scenario() -> tuple[Run, int]:
+        abort = Abort()
+
+        async def wait() -> str:
+            """Wait."""
+            await asyncio.Event().wait()
+            return ""
+
+        agent = Agent("a", tools=(wait,))
+        model = ScriptedModel([{"tool_calls": [call("wait")]}])
+        task = asyncio.create_task(run(agent, "go", model=model, abort=abort))
+        await asyncio.sleep(0)
+        abort.abort()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return record_of(caught.value), task.cancelling()
+
+    record, cancelling = asyncio.run(scenario())
+    check_whole(record)
+    assert cancelling == 1
+
+
+def test_an_abort_in_mid_summary_changes_nothing_but_the_summary() -> None:
+    abort = Abort()
+
+    class Summarising(ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            if request.purpose == "summary":
+                abort.abort()
+                await asyncio.Event().wait()
+            return await super().respond(request, emit)
+
+    result = play(Summarising(distinct(5), summary="sum"), max_steps=2, policy="boocode", abort=abort)
+    assert (result.stop_reason, result.n_steps) == ("step_cap", 2)
+    assert result.wrap_up is not None
+    assert result.wrap_up.fault == "aborted"
+
+
+def test_an_abort_while_the_watcher_of_a_live_run_thinks_ends_the_run_and_spares_the_watcher() -> None:
+    async def scenario() -> tuple[Run, list[int]]:
+        abort = Abort()
+        seen = []
+        async with start(AGENT, "go", model=ScriptedModel(distinct(5)), abort=abort) as live:
+            async for step in live:
+                seen.append(step.index)
+                if step.index == 2:
+                    abort.abort()
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+        return live.run, seen
+
+    record, seen = asyncio.run(scenario())
+    check_whole(record)
+    assert seen == [1, 2]
+
+
+def test_a_tool_that_swallows_the_cancellation_does_not_hide_the_abort() -> None:
+    abort = Abort()
+
+    async def stubborn() -> str:
+        """Refuse to stop."""
+        abort.abort()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "I stay"
+        return ""
+
+    result = play([{"tool_calls": [call("stubborn")]}, "end"], agent=Agent("a", tools=(stubborn,)), abort=abort)
+    check_whole(result)
+    assert result.steps[0].results[0] is not None
+    assert result.steps[0].results[0].content == "I stay"
+
+
+def test_nothing_is_left_of_an_abort_that_a_tool_swallowed() -> None:
+    async def scenario() -> int:
+        abort = Abort()
+
+        async def stubborn() -> str:
+            """Refuse to stop."""
+            abort.abort()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return "I stay"
+
+        model = ScriptedModel([{"tool_calls": [call("stubborn")]}, "end"])
+        await run(Agent("a", tools=(stubborn,)), "go", model=model, abort=abort)
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        return -1 if task is None else task.cancelling()
+
+    assert asyncio.run(scenario()) == 0
+
+
+async def under_a_timeout(work: Coroutine[Any, Any, object]) -> None:
+    async with asyncio.timeout(0.01):
+        await work
+
+
+async def waited_for(work: Coroutine[Any, Any, object]) -> None:
+    await asyncio.wait_for(work, 0.01)
+
+
+async def in_a_cancel_scope(work: Coroutine[Any, Any, object]) -> None:
+    with anyio.fail_after(0.01):
+        await work
+
+
+async def beside_a_failure(work: Coroutine[Any, Any, object]) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise TimeoutError
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work)
+            group.create_task(fails())
+    except ExceptionGroup as several:
+        raise several.exceptions[0] from None
+
+
+@pytest.mark.parametrize("limited", [under_a_timeout, waited_for])
+def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record(limited: Any) -> None:
+    """As its context, on every release of Python; as its cause as well on all but early ones of 3.11."""
+
+    async def scenario() -> Run:
+        with pytest.raises(TimeoutError) as caught:
+            await limited(run(None, "go", model=Silent()))
+        assert caught.value.__context__ is not None
+        return record_of(caught.value.__context__)
+
+    check_whole(asyncio.run(scenario()))
+
+
+@pytest.mark.parametrize("limited", [under_a_timeout, waited_for, in_a_cancel_scope, beside_a_failure])
+def test_what_was_started_keeps_its_record_whatever_cancels_it(limited: Any) -> None:
+    async def scenario() -> Run:
+        live = start(None, "go", model=Silent())
+
+        async def watched() -> None:
+            async with live:
+                async for _ in live:
+                    pass
+
+        with pytest.raises(TimeoutError):
+            await limited(watched())
+        return live.run
+
+    check_whole(asyncio.run(scenario()))
+
+
+def test_a_sibling_that_fails_in_a_task_group_cancels_a_run_cleanly() -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    async def scenario() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run(None, "go", model=Silent()))
+            group.create_task(fails())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(scenario())
+    assert [type(e) for e in caught.value.exceptions] == [ValueError]
+
+
+def test_a_tools_timeout_around_a_nested_run_is_told_as_a_timeout() -> None:
+    @tool(timeout=0.01)
+    async def delegate() -> str:
+        """Delegate."""
+        return (await run(None, "go", model=Silent())).text
+
+    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=Agent("a", tools=(delegate,)))
+    assert result.steps[0].results[0] is not None
+    assert result.steps[0].results[0].content == "delegate did not finish within 0.01 s"
+
+
+def test_a_cancellation_that_nobody_sent_is_the_models_failure() -> None:
+    class Broken:
+        name = "broken"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            raise asyncio.CancelledError
+
+    result = play(Broken())
+    assert (result.stop_reason, result.error) == ("error", "CancelledError: ")
+    runs = asyncio.run(sweep(AGENT, "go", Broken(), repeats=5, progress=False))
+    assert [r.stop_reason for r in runs] == ["error"] * 5
+
+
+def test_a_model_that_turns_the_abort_into_a_failure_of_its_own_is_aborted_all_the_same() -> None:
+    abort = Abort()
+
+    class Client:
+        name = "client"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            abort.abort()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise ModelError("closed", partial=Response("so far")) from None
+            return Response()
+
+    result = play(Client(), abort=abort)
+    check_whole(result)
+    assert result.steps[0].response.text == "so far"
+
+
+def test_text_that_streamed_in_real_time_is_kept_though_nobody_watched() -> None:
+    async def scenario() -> Run:
+        streamed = asyncio.Event()
+
+        class Streaming:
+            name = "streaming"
+
+            async def respond(self, request: Any, emit: Any = None) -> Response:
+                emit("reasoning", "hm")
+                emit("text", "one ")
+                emit("text", "two ")
+                streamed.set()
+                await asyncio.Event().wait()
+                return Response()
+
+        task = asyncio.create_task(run(None, "go", model=Streaming()))
+        await streamed.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return record_of(caught.value)
+
+    record = asyncio.run(scenario())
+    assert (record.steps[0].response.text, record.steps[0].response.reasoning) == ("one two ", "hm")
+
+
+def test_one_abort_shared_with_a_run_inside_a_tool_stops_both() -> None:
+    abort = Abort()
+    inner_runs: list[Run] = []
+
+    class Aborting:
+        name = "aborting"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            abort.abort()
+            await asyncio.Event().wait()
+            return Response()
+
+    async def delegate() -> str:
+        """Delegate, then wait for ever."""
+        inner_runs.append(await run(None, "go", model=Aborting(), abort=abort))
+        await asyncio.Event().wait()
+        return ""
+
+    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=Agent("a", tools=(delegate,)), abort=abort)
+    check_whole(result)
+    check_whole(inner_runs[0])
+    assert result.steps[0].results[0] is not None
+    assert result.steps[0].results[0].content == "aborted"
+
+
+def test_calls_that_arrived_are_in_the_record_of_a_response_that_broke() -> None:
+    class Breaking:
+        name = "breaking"
+
+        async def respond(self, request: Any, emit: Any = None) -> Response:
+            raise ModelError("cut", partial=Response("so far", (ToolCall("c1", "look", "{}"),)))
+
+    result = play(Breaking())
+    assert (result.stop_reason, result.steps[0].response.text) == ("error", "so far")
+    assert [c.id for c in result.steps[0].dropped] == ["c1"]

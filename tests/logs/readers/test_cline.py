@@ -1,0 +1,180 @@
+"""Sessions of Cline: of its command line, and of its extension in both of its ways to write calls."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from boolab.core.types import Run, Usage
+from boolab.logs.fields import Head
+from boolab.logs.load import load_runs, read_logs
+from boolab.logs.readers.cline import sniff
+from tests.support.readers import reader_of
+from tests.support.samples import own, shared
+
+read = reader_of("cline")
+
+HERE = "cline/1767225600000_abcde.messages.json"
+TASK = "cline/tasks/1700000000000/api_conversation_history.json"
+
+
+def results(run: Run) -> list[list[bool | None]]:
+    return [[None if result is None else result.is_error for result in step.results] for step in run.steps]
+
+
+def task(folder: Path, *texts: str) -> Path:
+    roles = ("user", "assistant")
+    path = folder / "api_conversation_history.json"
+    path.write_text(
+        json.dumps([{"role": roles[i % 2], "content": [{"type": "text", "text": one}]} for i, one in enumerate(texts)])
+    )
+    return path
+
+
+def test_the_real_session_agrees_with_what_cline_itself_counted_before_a_compaction() -> None:
+    (run,) = load_runs(shared("cline/session.messages.json"))
+    said = json.loads(shared("cline/basic.compaction.json").read_text())
+    counted = said["messages"][0]["metadata"]["usageBefore"]
+    used = [step.response.usage for step in run.steps]
+    assert sum(one.input_tokens or 0 for one in used) == counted["inputTokens"]
+    assert sum(one.output_tokens or 0 for one in used) == counted["outputTokens"]
+    assert sum(one.cached_tokens or 0 for one in used) == counted["cacheReadTokens"]
+    assert abs(sum(one.cost or 0 for one in used) / 1e6 - counted["cost"]) < 1e-4
+
+
+def test_a_session_of_the_command_line() -> None:
+    (run,) = load_runs(own(HERE))
+    assert (run.source, run.run_id, run.agent) == ("cline", "1767225600000_abcde", "lead")
+    assert (run.model, run.task, run.parent_run_id) == ("example/model-1", "Sort the recipes", None)
+    assert (run.n_steps, run.n_tool_calls) == (4, 3)
+    assert [step.turn for step in run.steps] == [1, 1, 1, 2]
+    assert run.prompt[0].text == "You are a careful cook."
+    assert run.prompt[1].text.endswith("[file recipes.txt]")
+
+
+def test_a_result_fails_by_its_flag_or_by_what_its_parts_say() -> None:
+    (run,) = load_runs(own(HERE))
+    assert results(run) == [[False, True], [True], [], [None]]
+    assert run.steps[0].results[0] is not None
+    assert '"result":"tart\\nsoup"' in run.steps[0].results[0].content
+
+
+def test_usage_includes_what_the_cache_gave_and_times_are_milliseconds() -> None:
+    (run,) = load_runs(own(HERE))
+    assert run.steps[1].response.usage == Usage(1100, 60, 990, None, 2000)
+    assert [step.start_ms for step in run.steps] == [0, 3000, 6600, 60_000]
+    assert run.steps[0].model_ms == 2000
+    assert {step.response.finish_reason for step in run.steps} == {None}
+
+
+def test_notices_are_neither_steps_nor_turns_and_a_compaction_is_an_event() -> None:
+    (run,) = load_runs(own(HERE))
+    assert [(event.kind, event.payload["after_step"]) for event in run.events] == [("fault", 1), ("compaction", 3)]
+    assert [given.before for given in run.inputs] == [3, 4, 4]
+
+
+def test_a_session_that_ends_in_a_call_was_cut() -> None:
+    (run,) = load_runs(own(HERE))
+    assert (run.stop.reason, run.success, dict(run.limits)) == ("aborted", None, {})
+
+
+def test_a_compaction_repeats_its_session_and_holds_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "1767225600000_abcde.compaction.json"
+    path.write_bytes(own(HERE).read_bytes())
+    assert sniff(Head(path.read_bytes(), path))
+    assert read(path) == []
+
+
+def test_a_subagent_is_a_run_of_its_own() -> None:
+    (run,) = load_runs(own("cline/1767225600000_abcde__helper.messages.json"))
+    assert (run.run_id, run.parent_run_id) == ("1767225600000_abcde__helper", "1767225600000_abcde")
+    assert run.agent == "helper"
+
+
+def test_a_folder_gives_each_session_once() -> None:
+    reading = read_logs(own("cline"))
+    assert sorted(run.run_id for run in reading.runs) == [
+        "1700000000000",
+        "1767225600000_abcde",
+        "1767225600000_abcde__helper",
+    ]
+    assert not any(row.warnings for row in reading.files)
+
+
+def test_calls_in_texts_are_paired_by_order_and_only_the_first_of_a_message_ran() -> None:
+    (run,) = load_runs(own(TASK))
+    assert (run.run_id, run.model, run.task) == ("1700000000000", "example-2", "Fix the notes")
+    first = run.steps[0]
+    assert [(call.name, call.arguments) for call in first.response.tool_calls] == [
+        ("read_file", '{"path":"notes.md"}'),
+        ("list_files", '{"path":"."}'),
+    ]
+    assert first.results[0] is not None
+    assert (first.results[0].content, first.results[1]) == ("# Notes\n- milk", None)
+    assert first.response.usage == Usage(500, 40, 100, None, 4000)
+
+
+def test_errors_of_the_extension_are_told_by_clines_own_words() -> None:
+    (run,) = load_runs(own(TASK))
+    assert results(run) == [[False, None], [True], [], [False], [None]]
+
+
+def test_feedback_after_the_agent_was_done_opens_a_turn_and_a_reminder_does_not() -> None:
+    (run,) = load_runs(own(TASK))
+    assert [step.turn for step in run.steps] == [1, 1, 1, 1, 2]
+
+
+def test_notices_that_are_shown_or_that_a_call_did_not_run_open_no_turn(tmp_path: Path) -> None:
+    talk: list[Any] = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    notice = {"role": "user", "content": "The plan changed.", "metadata": {"displayRole": "system"}}
+    path = tmp_path / "s.messages.json"
+    path.write_text(json.dumps({"version": 1, "sessionId": "s", "messages": [*talk, notice, *talk[1:], *talk]}))
+    (run,) = load_runs(path)
+    assert [step.turn for step in run.steps] == [1, 1, 2]
+    (run,) = load_runs(task(tmp_path, "<task>x</task>", "y", "Tool [read_file] was not executed because", "z"))
+    assert (run.inputs[0].message.text, [step.turn for step in run.steps]) == ("", [1, 1])
+
+
+def test_an_interrupted_response_says_so() -> None:
+    (run,) = load_runs(own(TASK))
+    assert (run.stop.reason, run.steps[-1].error) == ("aborted", "[Response interrupted by user]")
+    assert [call.name for call in run.steps[-1].dropped] == ["write_to_file"]
+
+
+def test_an_error_of_the_provider_ends_a_run_with_it(tmp_path: Path) -> None:
+    (run,) = load_runs(task(tmp_path, "<task>x</task>", "Well\n\n[Response interrupted by API Error]"))
+    assert (run.stop.reason, run.error) == ("error", "[Response interrupted by API Error]")
+
+
+def test_a_completion_that_nobody_answered_is_a_finish(tmp_path: Path) -> None:
+    done = "<attempt_completion>\n<result>\nyes\n</result>\n</attempt_completion>"
+    (run,) = load_runs(task(tmp_path, "<task>x</task>", done))
+    assert (run.stop.reason, run.n_tool_calls) == ("finished", 0)
+
+
+def test_a_result_of_a_command_over_several_lines_is_one(tmp_path: Path) -> None:
+    asked = "<execute_command>\n<command>cd x\nmake</command>\n</execute_command>"
+    given = "[execute_command for 'cd x\nmake'] Result:\nbuilt"
+    (run,) = load_runs(task(tmp_path, "<task>x</task>", asked, given, "ok"))
+    assert run.steps[0].results[0] is not None
+    assert run.steps[0].results[0].content == "built"
+    assert [step.turn for step in run.steps] == [1, 1]
+
+
+def test_the_model_is_taken_from_the_manifest_where_messages_do_not_say(tmp_path: Path) -> None:
+    talk: list[Any] = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    path = tmp_path / "s.messages.json"
+    path.write_text(json.dumps({"version": 1, "sessionId": "s", "messages": talk}))
+    (tmp_path / "s.json").write_text('{"model": "m"}')
+    (run,) = load_runs(path)
+    assert run.model == "m"
+
+
+def test_tags_without_an_end_do_not_take_long(tmp_path: Path) -> None:
+    many = "<read_file>" + "".join(f"<a{i}>" for i in range(100_000))
+    start = time.perf_counter()
+    (run,) = load_runs(task(tmp_path, "<task>x</task>", many))
+    assert time.perf_counter() - start < 5
+    assert run.n_steps == 1

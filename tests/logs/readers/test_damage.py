@@ -1,0 +1,107 @@
+"""Damaged logs, cut or changed at any byte: what comes of it is runs and warnings, or a `RunFormatError`."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+
+import boolab as bl
+from boolab.core.types import Run
+from boolab.errors import ReadWarning, RunFormatError
+from boolab.logs.load import read_logs
+from tests.fuzz.log_targets import samples
+from tests.logs.readers.expected import EXPECTED
+from tests.support.cases import first
+from tests.support.samples import FOLDER
+
+BINARY = (".eval", ".parquet")
+_EVERY = 40
+"""How many bytes lie between two places at which a log is cut."""
+
+REAL = [row.path for row in EXPECTED if row.format is not None and (FOLDER / row.path).exists()]
+
+
+def outcome(path: Path, data: bytes) -> list[Run] | None:
+    """The runs, or None for a `RunFormatError`; anything else fails the test."""
+    path.write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ReadWarning)
+        try:
+            runs: list[Run] | None = list(read_logs(path).runs)
+        except RunFormatError as error:
+            refused = error
+            runs = None
+    if runs is None:
+        assert refused.path == str(path)
+        assert refused.line is not None or path.suffix in BINARY
+        assert "failed (" not in refused.message, "a reader's own fault"
+        return None
+    for run in runs:
+        assert isinstance(str(run), str)
+        assert [step.index for step in run.steps] == list(range(1, run.n_steps + 1))
+        assert all(len(step.results) == len(step.response.tool_calls) for step in run.steps)
+    assert len({run.run_id for run in runs}) == len(runs)
+    for frame in (bl.runs_df, bl.steps_df, bl.calls_df, bl.events_df, bl.recording_df):
+        assert frame(runs) is not None
+    return runs
+
+
+@pytest.mark.parametrize("name", first(20, REAL))
+def test_a_real_log_cut_or_changed_anywhere(name: str, tmp_path: Path) -> None:
+    """Twice each, at places that depend on its name alone; samples of our own are what is fuzzed."""
+    path, data, chance = tmp_path / Path(name).name, (FOLDER / name).read_bytes(), random.Random(name)  # noqa: S311
+    for _ in range(2):
+        outcome(path, data[: chance.randrange(len(data))])
+        changed = bytearray(data)
+        for _ in range(chance.randint(1, 8)):
+            changed[chance.randrange(len(data))] = chance.randrange(256)
+        outcome(path, bytes(changed))
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("claude_code", "rich.jsonl"), ("tau_bench", "tau-bench-tiny-airline.json"), ("atif", "own.jsonl")],
+)
+def test_a_log_cut_at_any_byte_has_no_more_steps(form: str, name: str, tmp_path: Path) -> None:
+    whole, path = samples(form)[name], tmp_path / name
+    complete = outcome(path, whole)
+    assert complete
+    for size in range(0, len(whole), _EVERY):
+        runs = outcome(path, whole[:size])
+        assert runs is None or sum(run.n_steps for run in runs) <= sum(run.n_steps for run in complete)
+
+
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    for opened, closed in (("[", "]"), ('{"messages":', "}")):
+        text_ = opened * 100_000 + closed * 100_000
+        for name in ("deep.json", "deep.jsonl"):
+            assert outcome(tmp_path / name, text_.encode()) is None
+
+
+@pytest.mark.slow
+def test_a_line_of_a_gigabyte_is_passed_over_without_holding_it(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    path.write_bytes(samples("claude_code")["rich.jsonl"])
+    lines = path.read_bytes().splitlines(keepends=True)
+    with path.open("wb") as file:
+        file.writelines(lines[:2])
+        file.write(b'{"type":"user","sessionId":"')
+        file.seek(2**30, 1)  # a hole, which takes no room on the disk
+        file.write(b'"}\n')
+        file.writelines(lines[2:])
+    with pytest.warns(ReadWarning, match=r"long\.jsonl:3: a line of more than 67,108,864 bytes; skipped"):
+        assert [run.n_steps for run in read_logs(path).runs] == [2, 1]
+
+
+def test_a_document_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.write(b'[{"task_id": 1, "traj": [')
+        file.seek(2**30)
+        file.write(b"]}]")
+    with pytest.raises(RunFormatError, match=r"1,073,741,827 bytes, more than the 536,870,912 that are read"):
+        read_logs(path)

@@ -1,0 +1,299 @@
+"""Runs of mini-swe-agent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boolab.core.types import UNKNOWN_USAGE, Run, Usage
+from boolab.errors import ReadWarning, RunFormatError
+from boolab.logs.fields import Head
+from boolab.logs.readers.mini_swe_agent import sniff
+from tests.support.readers import reader_of
+from tests.support.samples import own, shared
+
+read = reader_of("mini_swe_agent")
+
+HEAD = 65_536
+
+
+def asks(*commands: str, **extra: Any) -> dict[str, Any]:
+    calls = [
+        {"id": f"c{i}", "type": "function", "function": {"name": "bash", "arguments": json.dumps({"command": command})}}
+        for i, command in enumerate(commands)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": calls, "extra": extra}
+
+
+def gives(call: str, said: str = "<returncode>0</returncode>", **extra: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call, "content": said, "extra": extra}
+
+
+def says(said: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": said}
+
+
+def user(said: str, **extra: Any) -> dict[str, Any]:
+    return {"role": "user", "content": said} | ({"extra": extra} if extra else {})
+
+
+def write(folder: Path, *messages: Any, info: Any = None, name: str = "repo-1.traj.json", **more: Any) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"info": {} if info is None else info, "messages": [user("Fix it"), *messages]}
+    path.write_text(json.dumps(document | {"trajectory_format": "mini-swe-agent-1.1"} | more))
+    return path
+
+
+def only(path: Path) -> Run:
+    (run,) = read(path)
+    return run
+
+
+def errors(run: Run) -> list[list[bool | str | None]]:
+    return [[result.is_error if result else "dropped" for result in step.results] for step in run.steps]
+
+
+def test_the_sample_with_tool_calls() -> None:
+    run = only(own("mini_swe_agent/tool-calls.traj.json"))
+    assert (run.n_steps, run.n_tool_calls, run.task) == (5, 6, "tower__bell-7")
+    assert errors(run) == [[False, True], [], [False, True, "dropped"], [False], [None]]
+    assert [step.response.finish_reason for step in run.steps] == ["tool_calls", "stop", *["tool_calls"] * 3]
+    assert [step.response.text for step in run.steps] == [
+        "I look at two files.",
+        "The bell is fine.",
+        "",
+        "I mend it.",
+        "Done.",
+    ]
+    assert run.steps[0].response.reasoning == "Perhaps a loop."
+    assert [step.response.usage for step in run.steps] == [
+        Usage(900, 40, None, None, 2_000),
+        Usage(1_000, 15, None, None, None),
+        Usage(1_100, 30, 512, 8, 3_500),
+        Usage(1_300, 25, 1_024, 0, 3_000),
+        Usage(1_400, 20, 1_280, 0, None),
+    ]
+    assert run.stop[:3] == ("finished", 5, None)
+    assert (run.agent, run.model, dict(run.limits)) == (
+        "mini_swe_agent",
+        "acme/coder-1",
+        {"steps": 50, "cost": 3_000_000},
+    )
+    assert {step.turn for step in run.steps} == {1}
+
+
+def test_times_are_those_of_the_messages() -> None:
+    run = only(own("mini_swe_agent/tool-calls.traj.json"))
+    assert [step.start_ms for step in run.steps] == [0, 1_500, 4_000, 71_000, 80_500]
+    assert [step.duration_ms for step in run.steps] == [1_500, 2_500, 67_000, 9_500, 5_250]
+    assert [step.model_ms for step in run.steps] == [None, 2_500, 6_000, 9_000, 4_500]
+    assert run.duration_ms == 85_750
+
+
+def test_what_the_submission_gave_is_the_result_of_its_call() -> None:
+    run = only(own("mini_swe_agent/tool-calls.traj.json"))
+    (result,) = run.steps[-1].results
+    assert result is not None
+    assert (result.content, result.is_error) == ("diff --git a/bell.py b/bell.py\n", None)
+
+
+def test_of_parallel_calls_only_the_one_that_submits_gets_what_the_submission_gave(tmp_path: Path) -> None:
+    end = {"role": "exit", "content": "patch", "extra": {"exit_status": "Submitted"}}
+    run = only(write(tmp_path, asks("ls", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "pwd"), end))
+    assert errors(run) == [["dropped", None, "dropped"]]
+    assert run.stop.reason == "finished"
+
+
+def test_the_sample_of_the_text_mode() -> None:
+    run = only(own("mini_swe_agent/text.traj.json"))
+    assert errors(run) == [[False], [], [True]]
+    calls = [call for step in run.steps for call in step.response.tool_calls]
+    assert [(call.name, call.arguments) for call in calls] == [
+        ("bash", '{"command":"ls"}'),
+        ("bash", '{"command":"python clock.py"}'),
+    ]
+    assert run.stop == ("step_cap", 3, "step_limit(3)", 3, 3, ())
+    assert dict(run.limits) == {"steps": 3, "cost": 2_500_000}
+    assert [step.response.usage[:2] for step in run.steps] == [(500, 20)] * 3
+    assert [dict(event.payload) for event in run.events] == [{"after_step": 3, "cost": 250_000, "responses": 3}]
+    assert {step.turn for step in run.steps} == {1}
+    assert {step.start_ms for step in run.steps} == {None}
+
+
+def test_the_sample_of_the_responses_interface() -> None:
+    run = only(own("mini_swe_agent/responses.traj.json"))
+    assert [step.turn for step in run.steps] == [1, 1, 2]
+    assert [step.response.text for step in run.steps] == ["I look.", "", "There is on"]
+    assert [step.response.reasoning for step in run.steps] == ["Look first.", "", ""]
+    assert [step.response.usage for step in run.steps] == [
+        Usage(300, 30, 100, 12, 4_000),
+        Usage(350, 10, None, None, 3_000),
+        Usage(400, 5, None, None, 3_000),
+    ]
+    assert [step.response.finish_reason for step in run.steps] == [None, None, "length"]
+    assert errors(run) == [[False], ["dropped"], []]
+    assert run.stop[:4] == ("time_budget", 0, "TimeExceeded", 60_000)
+    assert (dict(run.limits), run.events) == ({"elapsed": 60_000}, ())
+
+
+def test_the_sample_that_is_a_list_of_messages() -> None:
+    run = only(own("mini_swe_agent/messages.traj.json"))
+    assert errors(run) == [[True], [None]]
+    assert (run.stop[:2], run.task, run.limits) == (("finished", 2), "Say the time.", {})
+    assert {step.response.usage for step in run.steps} == {UNKNOWN_USAGE}
+
+
+def test_a_response_that_could_not_be_parsed_is_a_step_once(tmp_path: Path) -> None:
+    kept = user("Format error", interrupt_type="FormatError", model_response="no block")
+    run = only(write(tmp_path, kept, asks("ls"), gives("c0"), says("Hm."), kept))
+    assert [step.response.text for step in run.steps] == ["no block", "", "Hm."]
+    assert run.n_tool_calls == 1
+
+
+def test_a_text_with_two_commands_or_none_asks_for_nothing(tmp_path: Path) -> None:
+    fence = "```mswea_bash_command\nls\n```"
+    run = only(
+        write(tmp_path, says(f"{fence}\n{fence}"), user("One, please."), says("What?"), user("One!"), says(fence))
+    )
+    assert [len(step.response.tool_calls) for step in run.steps] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["```bash\nls -l\n```", "```mswea_bash_command\nls -l\n```", "<mswea_bash_command>ls -l</mswea_bash_command>"],
+)
+def test_commands_are_found_in_each_kind_of_block(tmp_path: Path, said: str) -> None:
+    run = only(write(tmp_path, says(said), user("<returncode>0</returncode>")))
+    assert run.steps[0].response.tool_calls[0].arguments == '{"command":"ls -l"}'
+
+
+def test_actions_that_the_harness_parsed_are_calls_and_their_results_come_in_order(tmp_path: Path) -> None:
+    reply = {"role": "assistant", "content": "…", "extra": {"actions": [{"command": "a"}, {"command": "b"}]}}
+    run = only(write(tmp_path, reply, user("one", returncode=0), user("two", returncode=2), user("done?")))
+    assert errors(run) == [[False, True]]
+    assert [message.text for _, message in run.inputs] == ["done?"]
+
+
+def test_a_command_of_the_user_and_what_it_gave_are_no_call(tmp_path: Path) -> None:
+    typed = user("User command: \n```bash\nls\n```", actions=[{"command": "ls"}])
+    run = only(write(tmp_path, asks("pwd"), gives("c0"), typed, user("a.py", returncode=0), asks("ls"), gives("c0")))
+    assert (run.n_steps, run.n_tool_calls) == (2, 2)
+    assert [step.turn for step in run.steps] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "turn"),
+    [
+        ("The user added a new task: now the other", "UserNewTask", 2),
+        ("Interrupted by user: not like that", "UserInterruption", 2),
+        ("Interrupted by user: Temporary interruption caught.", "UserInterruption", 1),
+        ("Commands not executed. Switching to human mode", "UserRejection", 1),
+        ("Please use a tool.", "FormatError", 1),
+        ("Interrupted by user: not like that", None, 2),
+    ],
+)
+def test_only_words_of_the_user_begin_a_turn(tmp_path: Path, said: str, kind: str | None, turn: int) -> None:
+    extra = {} if kind is None else {"interrupt_type": kind}
+    run = only(write(tmp_path, says("```bash\nls\n```"), user(said, **extra), asks("pwd"), gives("c0")))
+    assert [step.turn for step in run.steps] == [1, turn]
+    assert errors(run) == [["dropped"], [False]]
+
+
+def test_a_result_that_was_padded_is_none_whichever_way_the_command_was_asked_for(tmp_path: Path) -> None:
+    padding = {"returncode": -1, "exception_info": "action was not executed"}
+    told = [says("two") | {"extra": {"actions": [{"command": "ls"}, {"command": "pwd"}]}}, user("a.py"), user("")]
+    told[2]["extra"] = padding
+    run = only(write(tmp_path, *told, asks("ls", "pwd"), gives("c0"), gives("c1", "", **padding)))
+    assert errors(run) == [[None, "dropped"], [False, "dropped"]]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("Submitted", "finished"),
+        ("TimeExceeded", "time_budget"),
+        ("LimitsExceeded", "cost_budget"),
+        ("RepeatedFormatError", "error_streak"),
+        ("ContextWindowExceededError", "token_budget"),
+        ("KeyboardInterrupt", "aborted"),
+        ("AuthenticationError", "error"),
+        (None, "aborted"),
+    ],
+)
+def test_the_status_tells_why_a_run_ended(tmp_path: Path, status: str | None, reason: str) -> None:
+    run = only(write(tmp_path, asks("ls"), gives("c0"), info={"exit_status": status}))
+    assert run.stop[:2] == (reason, 1)
+    assert run.error == (status if reason == "error" else None)
+
+
+def test_a_status_that_stands_only_in_the_last_message_counts(tmp_path: Path) -> None:
+    end = {
+        "role": "user",
+        "content": "x",
+        "extra": {"exit_status": "BadRequestError", "exception_str": "no such model"},
+    }
+    run = only(write(tmp_path, asks("ls"), gives("c0"), end))
+    assert (run.stop.reason, run.error) == ("error", "BadRequestError: no such model")
+
+
+def test_the_limit_that_was_reached_is_told_by_the_settings(tmp_path: Path) -> None:
+    settings = {"step_limit": 9, "cost_limit": 0.5}
+    info = {"exit_status": "LimitsExceeded", "config": {"agent": settings}, "model_stats": {"instance_cost": 0.75}}
+    info["model_stats"] = {"instance_cost": 0.75, "api_calls": 4}
+    run = only(write(tmp_path, asks("ls"), gives("c0"), info=info))
+    assert run.stop == ("cost_budget", 1, "cost_limit", 500_000, 750_000, ())
+    info["model_stats"] = {"instance_cost": 0.75, "api_calls": 9}
+    run = only(write(tmp_path, asks("ls"), gives("c0"), info=info))
+    assert (run.stop.reason, run.stop.threshold, run.stop.also_fired) == ("step_cap", 9, ("cost_budget",))
+
+
+def test_labels_come_from_a_report_beside_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, asks("ls"), gives("c0"), name="try/repo-1/repo-1.traj.json", instance_id="repo-1")
+    (tmp_path / "try" / "report.json").write_text('{"resolved_ids": [], "submitted_ids": ["repo-1"]}')
+    run = only(path)
+    assert (run.run_id, run.task, run.success) == ("try/repo-1", "repo-1", False)
+
+
+def test_results_that_answer_no_call_are_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    read(write(tmp_path, asks("ls"), gives("c0"), gives("c7")), told.append)
+    assert len(told) == 1
+    assert "1 tool result answers no call" in told[0]
+
+
+def test_a_list_of_texts_is_refused_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "local.traj.json"
+    path.write_text('["first", "second"]')
+    assert not sniff(Head(path.read_bytes(), path))
+    with pytest.raises(RunFormatError, match="a list of strs, not a run; a run of mini-swe-agent is an object"):
+        read(path)
+
+
+def test_files_of_its_form_without_a_run_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "a.traj.json"
+    for content in ("[]", '{"messages": []}'):
+        assert not sniff(Head(content.encode(), path))
+    path.write_text('{"info": {"mini_version": 1}}')
+    with pytest.raises(RunFormatError):
+        read(path)
+
+
+def test_of_a_file_that_was_cut_the_steps_before_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, asks("ls"), gives("c0"), asks("pwd"), gives("c0"))
+    data = path.read_bytes()
+    path.write_bytes(data[: data.index(b"pwd")])
+    with pytest.warns(ReadWarning, match=":1: the file ends in the middle of a value"):
+        run = only(path)
+    assert (run.n_steps, run.stop[:2]) == (1, ("aborted", 1))
+
+
+def test_the_real_list_of_messages() -> None:
+    run = only(shared("mini-swe-agent/github_issue.traj.json"))
+    assert (run.n_steps, run.n_tool_calls, run.stop[:2]) == (10, 10, ("finished", 10))
+    assert [result.is_error for step in run.steps for result in step.results if result] == [
+        True, *[False] * 6, True, False, None,
+    ]  # fmt: skip

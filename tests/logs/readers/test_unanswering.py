@@ -1,0 +1,156 @@
+"""Results that answer no call: every reader leaves them out, and says so in one way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boolab.core.types import Run
+from boolab.errors import ReadWarning
+from boolab.logs.load import load_runs, read_file, readers
+
+T = "2026-02-01T10:00:00Z"
+OPENAI: list[dict[str, Any]] = [
+    {"role": "user", "content": "go"},
+    {"role": "assistant", "content": "Done."},
+    {"role": "tool", "tool_call_id": "lost", "content": "x"},
+]
+ANTHROPIC: list[dict[str, Any]] = [
+    {"role": "user", "content": "go"},
+    {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "lost", "content": "x"}]},
+]
+CLAUDE = [
+    {"type": row["role"], "uuid": f"u{n}", "parentUuid": f"u{n - 1}" if n else None, "sessionId": "s", "timestamp": T}
+    | {"message": {"id": f"m{n}", "model": "m", **row}}
+    for n, row in enumerate(ANTHROPIC)
+]
+CODEX = [
+    {"timestamp": T, "type": "session_meta", "payload": {"id": "s", "cwd": "/x", "cli_version": "0.104"}},
+    *(
+        {"timestamp": T, "type": "response_item", "payload": payload}
+        for payload in (
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+            {"type": "function_call_output", "call_id": "lost", "output": "x"},
+        )
+    ),
+]
+PI = [
+    {"type": "session", "id": "s", "timestamp": T, "version": 3},
+    *(
+        {"type": "message", "id": f"e{n}", "parentId": f"e{n - 1}" if n else None, "timestamp": T, "message": message}
+        for n, message in enumerate(
+            [
+                {"role": "user", "content": "go"},
+                {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "stopReason": "stop"},
+                {"role": "toolResult", "toolCallId": "lost", "content": [], "isError": False},
+            ]
+        )
+    ),
+]
+ATIF_STEPS = [
+    {"step_id": 1, "source": "user", "message": "go"},
+    {"step_id": 2, "source": "agent", "message": "Done."}
+    | {"observation": {"results": [{"source_call_id": "lost", "content": "x"}]}},
+]
+OPENHANDS = [
+    {"id": 1, "timestamp": T, "source": "user", "action": "message", "args": {"content": "go"}},
+    {"id": 2, "timestamp": T, "source": "agent", "action": "message", "args": {"content": "Done."}},
+    {"id": 3, "timestamp": T, "source": "agent", "cause": 99, "observation": "run", "content": "x", "extras": {}},
+]
+SDK = [
+    {"id": "1", "timestamp": T, "source": "user", "kind": "MessageEvent"}
+    | {"llm_message": {"role": "user", "content": [{"type": "text", "text": "go"}]}},
+    {"id": "2", "timestamp": T, "source": "agent", "kind": "MessageEvent", "llm_response_id": "r"}
+    | {"llm_message": {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}},
+    {"id": "3", "timestamp": T, "source": "environment", "kind": "ObservationEvent", "tool_call_id": "lost"}
+    | {"tool_name": "bash", "observation": {"content": "x"}, "action_id": "9"},
+]
+CHAT_SPAN = {"traceId": "t", "spanId": "b", "name": "chat", "startTimeUnixNano": "1", "endTimeUnixNano": "2"} | {
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+        {
+            "key": "gen_ai.input.messages",
+            "value": {
+                "stringValue": json.dumps(
+                    [
+                        {"role": "user", "parts": [{"type": "text", "content": "go"}]},
+                        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "lost", "response": "x"}]},
+                    ]
+                )
+            },
+        },
+    ]
+}
+OTEL = {"resourceSpans": [{"scopeSpans": [{"spans": [CHAT_SPAN, {**CHAT_SPAN, "spanId": "c"}]}]}]}
+"""Each request repeats the history: the result is one all the same."""
+TAU2 = [{**message, "id": "lost", "requestor": "assistant"} for message in OPENAI]
+INSPECT = {"eval": {"eval_id": "e", "task": "t", "model": "m"}, "status": "success", "version": 2} | {
+    "samples": [{"id": "1", "epoch": 1, "messages": OPENAI, "scores": {}}]
+}
+MINI = {"trajectory_format": "mini-swe-agent-1.1", "info": {"exit_status": "Submitted"}, "messages": OPENAI}
+CLINE = {"version": 1, "agent": "main", "sessionId": "s"} | {
+    "messages": [{"ts": 1767225600000 + n, **row} for n, row in enumerate(ANTHROPIC)]
+}
+
+
+def lines(*values: Any) -> str:
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
+CASES: dict[str, tuple[str, str, int | None]] = {
+    "anthropic_messages": ("a.jsonl", lines({"system": "s", "messages": ANTHROPIC}), 1),
+    "atif": ("a.jsonl", lines({"schema_version": "ATIF-v1.4", "session_id": "s", "steps": ATIF_STEPS}), 1),
+    "claude_code": ("s.jsonl", lines(*CLAUDE), 3),
+    "cline": ("a.messages.json", json.dumps(CLINE), None),
+    "codex": ("rollout-a.jsonl", lines(*CODEX), 4),
+    "inspect": ("a.json", json.dumps(INSPECT), None),
+    "mini_swe_agent": ("a.traj.json", json.dumps(MINI), None),
+    "openai_chat": ("a.jsonl", lines(*OPENAI), 3),
+    "openhands": ("output.jsonl", lines({"instance_id": "i", "history": OPENHANDS}), 1),
+    "openhands_sdk": ("events.jsonl", lines(*SDK), 3),
+    "otel": ("a.json", json.dumps(OTEL), None),
+    "pi": ("a.jsonl", lines(*PI), 4),
+    "tau_bench": ("a.json", json.dumps([{"task_id": 1, "trial": 0, "reward": 1.0, "info": {}, "traj": OPENAI}]), None),
+    "tau2_bench": ("a.json", json.dumps([{"task_id": "1", "termination_reason": "user_stop", "messages": TAU2}]), None),
+}
+BY_PLACE = {"gemini", "opencode", "swe_agent"}
+"""Formats that keep a result with its call, so that none can be without one."""
+OWN = {"parquet", "store"}
+
+
+def test_every_reader_is_held_to_it() -> None:
+    assert sorted(readers()) == sorted([*CASES, *BY_PLACE, *OWN])
+
+
+def load(path: Path, name: str) -> tuple[list[Run], list[str]]:
+    told: list[str] = []
+    return read_file(readers()[name], path, told.append), told
+
+
+@pytest.mark.parametrize("name", [*CASES])
+def test_a_result_that_answers_no_call_is_left_out_and_told_with_its_place(name: str, tmp_path: Path) -> None:
+    file, content, line = CASES[name]
+    path = tmp_path / file
+    path.write_text(content)
+    runs, told = load(path, name)
+    place = path if line is None else f"{path}:{line}"
+    assert [one for one in told if "no call" in one] == [
+        f"{place}: 1 tool result answers no call that is in the file; left out"
+    ]
+    assert sum(run.n_tool_calls for run in runs) == 0
+    assert sum(run.n_steps for run in runs) >= 1
+
+
+def test_many_of_them_are_one_warning_with_the_place_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(lines(*OPENAI[:2], *[{**OPENAI[2], "tool_call_id": f"lost {n}"} for n in range(1_200)]))
+    with pytest.warns(ReadWarning) as told:
+        load_runs(path)
+    assert [str(one.message) for one in told] == [
+        f"{path}:3: 1,200 tool results answer no call that is in the file (this is the first); left out"
+    ]

@@ -1,0 +1,241 @@
+"""Finding, recognising and reading logs, and the account of it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.errors import ReadWarning, RunFormatError, SettingError
+from boolab.io.json_input import whole_file
+from boolab.logs.fields import Head
+from boolab.logs.load import load_runs, read_logs, readers
+from boolab.logs.readers._sidecars import sidecar
+from boolab.logs.save import save_runs
+from tests.support.claude_logs import Session, call, text
+from tests.support.helpers import distinct, play
+
+
+def session(path: Path, *, name: str, steps: int = 1, at: int = 0) -> Path:
+    """A session with so many steps, changed at that time."""
+    made = Session(sessionId=name)
+    made.user(f"task of {name}")
+    for number in range(steps - 1):
+        made.say(f"m{number}", call(f"t{number}"))
+        made.answer(f"t{number}")
+    made.say("last", text())
+    made.write(path)
+    os.utime(path, (at, at))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two sessions, own records, something else, and a damaged file."""
+    session(tmp_path / "projects" / "-a" / "one.jsonl", name="one", at=100)
+    session(tmp_path / "projects" / "-b" / ".hidden" / "two.jsonl", name="two", steps=3, at=300)
+    save_runs(play(distinct(1)), tmp_path / "own.jsonl")
+    os.utime(tmp_path / "own.jsonl", (200, 200))
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    (tmp_path / "notes.txt").write_text("not looked at")
+    (tmp_path / "bad.json").write_text('[{"task_id": 1, "traj": [oops')
+    return tmp_path
+
+
+def test_a_folder_gives_the_runs_of_all_logs_in_it_and_one_bad_file_stops_nothing(folder: Path) -> None:
+    with pytest.warns(ReadWarning, match=r"bad\.json:1: not valid JSON .*; the file was skipped"):
+        reading = read_logs(folder)
+    assert [run.source for run in reading.runs] == ["boolab", "claude_code", "claude_code"]
+    rows = {Path(row.path).name: row for row in reading.files}
+    assert {name: (row.format, row.runs) for name, row in rows.items()} == {
+        "bad.json": ("tau_bench", 0),
+        "own.jsonl": ("atif", 1),
+        "package.json": (None, 0),
+        "one.jsonl": ("claude_code", 1),
+        "two.jsonl": ("claude_code", 1),
+    }
+    assert rows["package.json"].skipped == "no reader recognises it"
+    assert rows["package.json"].warnings == ()
+    assert rows["bad.json"].skipped is not None
+    assert rows["one.jsonl"].bytes == (folder / "projects/-a/one.jsonl").stat().st_size
+    assert repr(reading) == "<Reading: 3 runs of 5 files, 2 skipped, 1 warnings>"
+
+
+def test_the_account_is_a_frame(folder: Path) -> None:
+    with pytest.warns(ReadWarning):
+        frame = read_logs(folder).files_df()
+    assert frame["runs"].sum() == 3
+    assert frame["format"].isna().sum() == 1
+    assert frame["skipped"].notna().sum() == 2
+    assert {str(kind) for kind in frame.dtypes} == {"string", "Int64", "Float64"}
+    assert "bad.json:1" in frame["warnings"].iloc[0]
+    assert len(read_logs(folder / "own.jsonl").files_df()) == 1
+
+
+def test_globs_lists_and_a_tilde(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    assert [run.run_id for run in load_runs("~/projects/**/*.jsonl")] == ["one", "two"]
+    one, own = folder / "projects/-a/one.jsonl", "~/own.jsonl"
+    assert [run.source for run in load_runs([one, own, one])] == ["claude_code", "boolab"]
+    assert [run.source for run in bl.load_runs(folder / "own.jsonl")] == ["boolab"]
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_a_file(tmp_path: Path) -> None:
+    assert load_runs(session(tmp_path / "a[1].jsonl", name="s"))[0].run_id == "s"
+
+
+def test_only_files_changed_since_and_the_newest_first(folder: Path) -> None:
+    since = datetime.fromtimestamp(150, UTC)
+    assert {run.run_id for run in read_logs(folder / "projects", since=since).runs} == {"two"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)
+        newest = read_logs(folder, limit=2)
+    assert [Path(row.path).name for row in newest.files if row.skipped is None] == ["two.jsonl", "own.jsonl"]
+
+
+def test_the_one_file_that_was_named_is_refused_with_what_was_looked_for(folder: Path) -> None:
+    with pytest.raises(RunFormatError, match=r"package\.json:1: not a log of a known format") as caught:
+        load_runs(folder / "package.json")
+    assert caught.value.line == 1
+    for name, reader in readers().items():
+        assert f"{name}: {reader.LOOKED_FOR}" in caught.value.message
+    with pytest.raises(RunFormatError, match=r"bad\.json:1: not valid JSON"):
+        load_runs(folder / "bad.json")
+
+
+def test_an_empty_file_is_said_to_be_empty_and_is_no_run_where_its_format_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    save_runs([], path)
+    with pytest.raises(RunFormatError, match=r"runs\.jsonl:1: the file is empty"):
+        load_runs(path)
+    with pytest.warns(ReadWarning, match="no run in it"):
+        assert load_runs(path, format="atif") == []
+
+
+def test_an_unknown_file_in_a_list_or_a_glob_is_a_warning(folder: Path) -> None:
+    with pytest.warns(ReadWarning, match=r"package\.json:1: not a log of a known format"):
+        assert load_runs(str(folder / "p*.json")) == []
+    with pytest.warns(ReadWarning, match=r"package\.json:1"):
+        assert len(load_runs([folder / "package.json", folder / "own.jsonl"])) == 1
+
+
+@pytest.mark.parametrize("name", ["nothing.jsonl", "nothing/**/*.jsonl"])
+def test_where_nothing_is_there_is_nothing_to_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RunFormatError, match="no such file or folder|no file matches"):
+        load_runs(tmp_path / name)
+
+
+def test_a_format_can_be_named(folder: Path) -> None:
+    assert [run.source for run in load_runs(folder, format="atif")] == ["boolab"]
+    with pytest.raises(SettingError, match="format 'x' is not known; accepted: .*atif, .*claude_code, .*tau_bench"):
+        load_runs(folder, format="x")
+    with pytest.raises(RunFormatError, match="nothing else in it can be read"):
+        load_runs(folder / "projects/-a/one.jsonl", format="atif")
+
+
+def test_a_named_log_without_runs_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"type": "summary", "summary": "x", "leafUuid": "u"}\n')
+    with pytest.warns(ReadWarning, match="no run in it"):
+        assert load_runs(path) == []
+
+
+def test_a_run_that_two_files_hold_is_told(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        save_runs(play(distinct(1), agent=None), tmp_path / f"{name}.jsonl")
+    (tmp_path / "b.jsonl").write_bytes((tmp_path / "a.jsonl").read_bytes())
+    with pytest.warns(ReadWarning, match=r"b\.jsonl: run .* is in .*a\.jsonl too"):
+        assert len(load_runs(tmp_path)) == 2
+
+
+def test_an_unreadable_file_among_others_is_a_row(tmp_path: Path) -> None:
+    session(tmp_path / "a.jsonl", name="a")
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    assert len(load_runs(tmp_path)) == 1
+    with pytest.raises(RunFormatError):
+        load_runs(tmp_path / "gone.jsonl")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_pipes_and_devices_are_no_logs_and_nothing_waits_for_them(tmp_path: Path) -> None:
+    session(tmp_path / "a.jsonl", name="a")
+    for name in ("pipe.jsonl", "results.json", "report.json"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    (tmp_path / "x.traj").write_text('{"environment": "e", "trajectory": [], "info": {}}')
+    for place in (tmp_path, tmp_path / "*"):
+        assert [Path(row.path).name for row in read_logs(place).files] == ["a.jsonl", "x.traj"]
+    for name in ("pipe.jsonl", "zero.json"):
+        with pytest.raises(RunFormatError, match="a pipe or a device, not a file"):
+            load_runs(tmp_path / name)
+
+
+NO_PROC = pytest.mark.skipif(not Path("/proc/version").is_file(), reason="there is no /proc here")
+
+
+@NO_PROC
+@pytest.mark.parametrize("target", ["/proc/version", "/proc/self/environ", "/sys/kernel/notes"])
+def test_links_to_files_of_the_kernel_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    session(tmp_path / "a.jsonl", name="a")
+    (tmp_path / "b.jsonl").symlink_to(target)
+    if not Path(target).is_file():
+        pytest.skip(f"there is no {target} here")
+    opened: list[str] = []
+    monkeypatch.setattr(Path, "open", _noting(opened, Path.open))
+    assert [Path(row.path).name for row in read_logs(tmp_path).files] == ["a.jsonl"]
+    with pytest.raises(RunFormatError, match=r"a file of the kernel \(/proc or /sys\)"):
+        load_runs(tmp_path / "b.jsonl")
+    assert opened
+    assert not [name for name in opened if name.endswith("b.jsonl")]
+
+
+@NO_PROC
+def test_a_report_that_is_a_link_to_a_file_of_the_kernel_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "x.traj").write_text('{"environment": "e", "trajectory": [], "info": {}}')
+    (tmp_path / "results.json").symlink_to("/proc/self/environ")
+    assert sidecar(tmp_path / "results.json") is None
+    with pytest.raises(ValueError, match="a file of the kernel"):
+        whole_file(tmp_path / "results.json")
+
+
+def _noting(opened: list[str], real: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(path: Path, *args: Any, **options: Any) -> Any:
+        opened.append(str(path))
+        return real(path, *args, **options)
+
+    return noted
+
+
+def test_links_that_go_in_circles_lead_nowhere(tmp_path: Path) -> None:
+    session(tmp_path / "sub" / ".hidden" / "a.jsonl", name="a")
+    for name in ("here", "there"):
+        (tmp_path / "sub" / name).symlink_to(tmp_path)
+    for pattern in ("", "**", "**/*.jsonl", "**/a.json**", "*/**/a*"):
+        assert len(load_runs(tmp_path / pattern)) == 1
+
+
+def test_every_reader_says_what_it_is() -> None:
+    assert [*readers()] == sorted(readers())
+    for name, reader in readers().items():
+        assert name == reader.NAME
+        assert isinstance(reader.PLACES, tuple)
+        assert reader.SUFFIXES
+        assert all(suffix.startswith(".") for suffix in reader.SUFFIXES)
+        assert not reader.sniff(Head(b"", Path("a.jsonl")))
+
+
+def test_a_bar_is_shown_only_where_somebody_can_see_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("boolab.logs.load._QUIET", 0)
+    session(tmp_path / "a.jsonl", name="a")
+    assert len(read_logs(tmp_path, progress=True).runs) == 1
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,141 @@
+"""The public names."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import boolab
+from boolab.core.lazy_names import homes_of, public_names
+from tests.support.project import ROOT
+
+LAZY = ("boolab", "boolab.models", "boolab.plots", "boolab.rules.detectors")
+PACKAGES = [found.name for found in pkgutil.walk_packages(boolab.__path__, "boolab.") if found.ispkg]
+
+
+def every() -> Any:
+    """What `from boolab import *` gives."""
+    return importlib.import_module("boolab")
+
+
+def test_at_most_eighty_names_stand_at_the_top() -> None:
+    assert len(every().__all__) <= 80
+
+
+NAIVE: Any = boolab.policies["naive"]
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_the_public_names_are_sorted_and_each_is_what_its_stub_says(package: str) -> None:
+    module: Any = importlib.import_module(package)
+    homes = homes_of(package)
+    assert dir(module) == module.__all__ == sorted(homes)
+    for name, home in homes.items():
+        value = getattr(module, name)
+        assert getattr(value, "__name__", name).rpartition(".")[2] in (name, "dict")
+        if not isinstance(value, ModuleType | dict):
+            assert value.__module__ == home, f"{name} is defined in {value.__module__}"
+
+
+def test_each_public_name_stands_in_one_place() -> None:
+    last = [public.rpartition(".")[2] for public in public_names()]
+    assert sorted(last) == sorted(set(last))
+
+
+def test_importing_a_subpackage_hides_no_public_name() -> None:
+    for found in pkgutil.iter_modules(boolab.__path__):
+        assert found.name not in every().__all__ or isinstance(getattr(boolab, found.name), ModuleType)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_package_has_a_name_that_is_one_of_its_modules(package: str) -> None:
+    module = importlib.import_module(package)
+    inside = {found.name for found in pkgutil.iter_modules(module.__path__)}
+    taken = [name for name, value in vars(module).items() if name in inside and not isinstance(value, ModuleType)]
+    assert taken == []
+    assert inside.isdisjoint(homes_of(package))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("run_sinc", "; did you mean 'run_sync'?"),
+        ("run_sync_", "; did you mean 'run_sync'?"),
+        ("Retry", "; did you mean 'models.Retry'?"),
+        ("ModelError", "; did you mean 'errors.ModelError'?"),
+        ("plot_fit", "; did you mean 'plots.plot_fit'?"),
+        ("round_streak", "; did you mean 'detectors.round_streak'?"),
+        ("nonsense", ""),
+        ("__wrapped__", ""),
+    ],
+)
+def test_an_unknown_name_is_an_attribute_error_that_names_the_nearest(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        getattr(boolab, name)
+    assert str(error.value) == f"module 'boolab' has no attribute {name!r}{hint}"
+
+
+def test_importing_boolab_imports_nothing_heavy() -> None:
+    code = "import sys, boolab; print([m for m in ('pandas', 'numpy', 'matplotlib', 'pydantic') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert out.stdout.strip() == "[]"
+
+
+def test_run_alone_imports_neither_yaml_nor_what_makes_tools() -> None:
+    heavy = ("yaml", "pydantic.main", "pydantic.json_schema", "pandas", "numpy", "httpx")
+    code = f"import sys, boolab; boolab.run; print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert out.stdout.strip() == "[]"
+
+
+def test_running_an_agent_and_keeping_its_record_imports_neither_pandas_nor_matplotlib(tmp_path: Path) -> None:
+    code = (
+        "import sys, boolab as bl; bl.save_runs(bl.run_sync(None, 'x', model=bl.ScriptedModel(['y'])), 'run.jsonl');"
+        "print([m for m in ('pandas', 'numpy', 'matplotlib', 'scipy', 'httpx') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("use", "hint"),
+    [
+        (lambda: boolab.Agent("a", policy="boocde"), "did you mean 'boocode'?"),
+        (lambda: NAIVE.vary(cpa={}), "did you mean 'cap'?"),
+        (lambda: NAIVE.vary(cap={"maxsteps": 3}), "did you mean 'max_steps'?"),
+        (lambda: NAIVE.vary(max_steps=3), "did you mean cap={'max_steps': ...}?"),
+        (lambda: NAIVE.vary(cap={"kind": "sofd"}), "did you mean 'soft'?"),
+        (lambda: every().run_sync(None, "go", modle=None), "did you mean 'model'?"),
+        (lambda: boolab.counterfactual([], grid={"max_step": [3]}), "did you mean 'max_steps'?"),
+        (lambda: boolab.load_dataset("swe_gym_openhand"), "did you mean 'swe_gym_openhands'?"),
+        (lambda: boolab.load_runs(".", format="claude_cod"), "did you mean 'claude_code'?"),
+        (lambda: boolab.doom_loop(3, "orderd"), "did you mean 'ordered'?"),
+    ],
+)
+def test_what_is_misspelt_is_answered_with_the_nearest_name(use: Any, hint: str) -> None:
+    with pytest.raises((boolab.SettingError, TypeError)) as error:
+        use()
+    assert str(error.value).endswith(hint), str(error.value)
+
+
+def test_a_coroutine_in_place_of_a_run_is_answered_with_await() -> None:
+    def coroutine() -> Any:
+        return boolab.run(None, "go", model=boolab.ScriptedModel(["x"]))
+
+    for use in (
+        boolab.runs_df,
+        lambda made: boolab.steps_df([made]),
+        lambda made: boolab.save_runs(made, "runs.jsonl"),
+    ):
+        with pytest.raises(TypeError, match="did you forget await"):
+            use(coroutine())
+    with pytest.raises(boolab.SettingError, match="did you forget await"):
+        asyncio.run(boolab.resume(coroutine(), "go"))

@@ -1,1 +1,0 @@
-"""Tests of the readers, and how they make sessions to read."""

@@ -1,0 +1,251 @@
+"""One question, one answer, wherever it is asked; and what is pasted gives the numbers that stand beside it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import html
+import io
+import json
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.agents.agent import Agent, policy_of
+from boolab.agents.setting import AXES, Setting, as_code, as_front_matter
+from boolab.cli.main import main
+from boolab.core.types import Run
+from boolab.engine.runner import run_sync
+from boolab.io.resources import data_path
+from boolab.logs.save import save_runs
+from boolab.models.recorded.model import RecordedModel
+from boolab.report.html_page import page_of
+from boolab.report.snippets import Sources, front_matter, python, shell
+from boolab.report.study import Question, Study, _turns, study_of
+from boolab.widgets._base.compress import unpacked
+from tests.support.caplab_cases import Told, runs_of
+from tests.support.cases import first
+from tests.support.project import ROOT
+
+DATASET = str(data_path("datasets") / "runs")
+POLLS = {"*": "canonical", "wait_for_build": None}
+README = ROOT / "README.md"
+
+
+def labelled(folder: Path) -> str:
+    """A small labelled set: 60 successes of up to 8 steps, failures that go on, in a loop or not; two are long."""
+    words = ["A B C", "A B C D E F", "A A B C D", "AB CD EF GH A B C"]
+    told = [Told((f"{words[n % 4]} -",), success=True, task=f"t{n}") for n in range(60)]
+    told += [Told(("A " * 20 + "-",), success=False, task=f"f{n}") for n in range(6)]
+    told += [Told(("A B C D E F G " * (3 + 20 * n) + "-",), success=False, task=f"g{n}") for n in range(3)]
+    path = folder / "small.jsonl"
+    save_runs(runs_of(*told), path)
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=first(1, ["small", "dataset"]))
+def logs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return DATASET if request.param == "dataset" else labelled(tmp_path_factory.mktemp("logs"))
+
+
+def printed(*words: str) -> str:
+    """What the command prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(words) == 0
+    return out.getvalue()
+
+
+def in_page(page: str) -> Any:
+    """The data of the first view that an exported page holds."""
+    views = re.search(r"^const views = (.*);$", page, re.MULTILINE)
+    assert views is not None
+    return unpacked(base64.b64decode(json.loads(views[1])["shown"][0]["data"]))
+
+
+def of_groups(text: str) -> dict[str, int | None]:
+    """The setting in what `whatif --json` prints."""
+    (row,) = json.loads(text)["recommendation"]["groups"]
+    return {axis: row[axis] for axis in AXES}
+
+
+def in_words(setting: Mapping[str, Any]) -> list[str]:
+    names = {"max_steps": "step cap", "tool_budget": "tool budget", "doom_loop": "doom-loop threshold"}
+    return [f"{names[axis]} of {value}" for axis, value in setting.items() if value is not None]
+
+
+@pytest.mark.slow
+def test_all_that_recommends_gives_one_setting(logs: str) -> None:
+    keep = 0.9
+    runs = bl.load_runs(logs)
+    found = bl.recommend(runs, keep=keep)
+    wanted = {axis: found.setting[axis] for axis in AXES}
+    assert any(value is not None for value in wanted.values())
+    assert of_groups(printed("whatif", logs, "--keep", str(keep), "--json")) == wanted
+    text = " ".join(printed("whatif", logs, "--keep", str(keep)).split())
+    study = study_of([logs], Question(keep=keep))
+    page = html.unescape(re.sub(r"<[^>]+>", " ", page_of(study)))
+    assert found.sentences[0] in text
+    assert found.sentences[0] in " ".join(page.split())
+    assert all(words in found.sentences[0] for words in in_words(wanted))
+    lab = bl.CapLab(runs, keep=keep)
+    assert lab.recommended["setting"] == wanted
+    assert lab.recommended["sentences"] == [*found.sentences]
+    data = in_page(lab.to_html())
+    assert data["recommended"]["setting"] == wanted
+    assert all(wanted[axis] in data["grid"]["values"][axis] for axis in AXES)  # its button leads there
+    lab.setting = lab.recommended["setting"]
+    row = found.frame.iloc[0]
+    assert lab.answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
+
+
+def test_the_readme_shows_what_is_recommended() -> None:
+    code = next(
+        block for block in re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+        if "found = bl.recommend(" in block
+    )  # fmt: skip
+    names: dict[str, Any] = {"bl": bl, "runs": bl.load_runs(DATASET)}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(code, names)  # noqa: S102 - what it shows is what is tested
+    exempt = [word for tool in names["polls"] for word in ("--exempt", tool)]
+    said = of_groups(printed("whatif", DATASET, "--keep", "0.9", *exempt, "--json"))
+    assert said == {axis: names["found"].setting[axis] for axis in AXES}
+    assert bl.CapLab(names["runs"], keep=0.9, identity={**POLLS}).recommended["setting"] == said
+
+
+# --- What is pasted ---------------------------------------------------------------------------------------------------
+
+
+def agent_in(text: str, folder: Path) -> Agent:
+    """The agent that a front matter is."""
+    path = folder / "AGENTS.md"
+    path.write_text(f"{text.rstrip()}\nDo it.\n", "utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (agent,) = bl.load_agents(path).values()
+    return agent
+
+
+def played(runs: Sequence[Run], agent: Agent) -> tuple[int, int]:
+    """How many successes an agent leaves as they were, and how many steps it saves, with each turn played again."""
+    quiet = policy_of(agent).vary(wrap_up={"summary": "none"})
+    kept = saved = 0
+    for run in runs:
+        less = 0
+        for unit in _turns(run, 0):
+            again = run_sync(agent, "go", model=RecordedModel(unit.run), policy=quiet)
+            less += max(
+                unit.run.n_steps - again.n_steps, 0
+            )  # beyond what the recording's own cap let it say is nothing
+        saved += less
+        kept += bool(run.success) and not less
+    return kept, saved
+
+
+def told(runs: Sequence[Run], setting: Setting) -> tuple[int, int]:
+    """The same as a counterfactual tells it: the successes that are kept for certain, and the steps that are saved."""
+    grid = {axis: [value] for axis, value in setting.limits.items()}
+    (row,) = bl.counterfactual(runs, grid=grid, identity=setting.identity, scope=setting.scope, aggregate=True).to_dict(
+        "records"
+    )
+    return int(row["kept_lower"]), int(row["saved_steps"])
+
+
+SETTINGS = [
+    Setting(doom_loop=5),
+    Setting(doom_loop=5, identity=POLLS),
+    Setting(max_steps=56, tool_budget=60, doom_loop=4, identity={"*": "ordered", "wait_for_build": None}),
+    Setting(doom_loop=3, identity={"*": "canonical", "wait_for_build": "call+result"}),
+]
+
+
+@pytest.mark.parametrize("setting", first(2, SETTINGS), ids=str)
+def test_a_setting_that_is_pasted_keeps_and_saves_what_stands_beside_it(setting: Setting, tmp_path: Path) -> None:
+    runs = bl.load_runs(DATASET)
+    lab = bl.CapLab(runs, identity=setting.identity)
+    lab.setting = setting.limits
+    answer = lab.answer
+    steps = next(saved for saved in answer["saved"] if saved["measure"] == "steps")
+    beside = (answer["kept"]["lower"], steps["saved"])
+    assert beside == told(runs, setting)
+    names: dict[str, Any] = {}
+    exec(answer["code"], names)  # noqa: S102 - that it runs and what it gives is what is tested
+    assert played(runs, names["agent"]) == beside
+    (row,) = bl.counterfactual(runs, rules=names["rule"], scope=setting.scope, aggregate=True).to_dict("records")
+    assert (row["kept_lower"], row["saved_steps"]) == beside
+    front = answer["front_matter"]
+    reached = played(runs, agent_in(front, tmp_path)) == beside
+    assert reached or "#" in front
+    assert reached or "ends a run at 200 steps" in front or "which no agent file can express" in front
+    assert (as_code(setting), as_front_matter(setting)) == (answer["code"], front)
+
+
+@pytest.mark.parametrize(
+    ("identity", "grid"),
+    [(None, None), (POLLS, {"doom_loop": [4, 5, 6]}), pytest.param("tool", None, marks=pytest.mark.slow)],
+)
+def test_what_the_report_says_to_use_gives_its_numbers(logs: str, identity: Any, grid: Any, tmp_path: Path) -> None:
+    if identity == POLLS and logs != DATASET:
+        pytest.skip("no run of that set polls")
+    study = study_of([logs], Question(keep=0.9, identity=identity, grid=grid))
+    row, sources = study.found.frame.iloc[0], Sources([logs])
+    front = front_matter(study)
+    assert front in html.unescape(page_of(study, sources=sources))
+    names: dict[str, Any] = {}
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(python(study, sources), names)  # noqa: S102
+    assert names["found"].frame.equals(study.found.frame)
+    assert names["found"].sentences == study.found.sentences
+    if row["qualifies"]:
+        (table,) = names["table"].to_dict("records")
+        assert (table["kept_lower"], table["kept_upper"]) == (row["kept_lower"], row["kept_upper"])
+        setting = Setting(**{axis: names["found"].setting.get(axis) for axis in AXES})
+        kept = played(study.runs, agent_in(front, tmp_path))[0]
+        assert kept == row["kept_lower"] or (setting.max_steps is None and "ends a run at 200 steps" in front)
+    name, *words = re.findall(r"\S+", shell(study, sources))
+    said = json.loads(printed(*words, "--json"))
+    assert name == "boolab"
+    assert said["recommendation"]["groups"] == json.loads(json.dumps(groups_of(study)))
+
+
+def groups_of(study: Study) -> list[dict[str, Any]]:
+    from boolab.report.text import records
+
+    return records(study.found.frame)
+
+
+def test_each_agent_of_a_family_gets_a_front_matter_of_its_own(tmp_path: Path) -> None:
+    study = study_of([str(data_path("datasets") / "families")], Question(keep=0.9))
+    blocks = front_matter(study).split("\n\n")
+    agents = [agent_in(block, tmp_path) for block in blocks]
+    assert [(agent.name, agent.max_steps) for agent in agents] == [
+        (row["agent"], row["max_steps"]) for _, row in study.found.frame.iterrows()
+    ]
+    lab = bl.CapLab(study.runs, keep=0.9)
+    for agent in agents:
+        lab.setting = {"agent": agent.name}
+        assert lab.recommended["setting"]["max_steps"] == agent.max_steps
+
+
+@pytest.mark.parametrize("policy", first(1, ["claude_code", "langgraph_react", "openhands"]))
+def test_under_a_policy_too_the_code_and_the_command_give_the_answer(policy: str, tmp_path: Path) -> None:
+    study = study_of([DATASET], Question(keep=0.9, policy=policy))
+    sources, names = Sources([DATASET]), dict[str, Any]()
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(python(study, sources), names)  # noqa: S102
+    said = json.loads(printed(*shell(study, sources).split()[1:], "--json"))
+    assert said["recommendation"]["groups"] == json.loads(json.dumps(groups_of(study)))
+    agent = agent_in(front_matter(study), tmp_path)
+    if study.found.frame.empty:
+        assert "found" not in names
+        assert f"No recommendation under {policy}" in page_of(study)
+        assert "No limit can be recommended" in front_matter(study)
+    else:
+        assert names["found"].frame.equals(study.found.frame)
+        assert (agent.policy, agent.max_steps) == (policy, study.found.setting["max_steps"])

@@ -1,0 +1,223 @@
+"""The report: it stands by itself, its links lead somewhere, and what logs say is text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+
+import boolab as bl
+from boolab.cli.main import main
+from boolab.logs.save import save_runs
+from boolab.report.data_quality import Quality
+from boolab.report.html import code, text_of
+from boolab.report.html_page import page_of
+from boolab.report.snippets import Sources, front_matter
+from boolab.report.study import Question, Study, study_of
+from boolab.report.text import as_data
+from boolab.report.text import text as told_of
+from tests.support.cases import first
+from tests.support.helpers import call, play, steps
+from tests.support.report_cases import HOSTILE, write_log, write_sessions
+
+pytestmark = pytest.mark.xdist_group("report")  # what they share takes long to make
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Page(HTMLParser):
+    """What a page holds."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def study(path: Path, **how: object) -> Study:
+    return study_of([str(path)], Question(**how))  # type: ignore[arg-type] # a test's own keywords
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("logs")
+    write_log(folder / "a'b\"<i>.json", [1, 2, 3, 3, 9], rewards=[1, 1, 1, 0, 1], tool=HOSTILE, said=HOSTILE)
+    (folder / "<b>broken.json").write_text("{")
+    return page_of(study(folder, scope="run"), title=HOSTILE, sources=Sources([HOSTILE]))
+
+
+def test_it_needs_nothing_from_elsewhere_and_runs_nothing(hostile: str) -> None:
+    page = Page(hostile)
+    names = {name for name, _ in page.tags}
+    assert page.open == []
+    assert names.isdisjoint({"script", "link", "iframe", "object", "embed", "form", "base", "img", "b", "i"})
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("href", "src", "xlink:href", "action", "srcset"):
+                assert value is not None
+                assert value.startswith(("#", "data:image/png;base64,"))
+    style = hostile[hostile.index("<style>") : hostile.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    policy = next(a["content"] for n, a in page.tags if n == "meta" and "http-equiv" in a)
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "script" not in policy
+
+
+def test_what_logs_say_is_text(hostile: str) -> None:
+    assert "<script" not in hostile
+    assert "\x1b" not in hostile
+    assert "\u202e" not in hostile
+    assert "alert('x')" in Page(hostile).text
+
+
+def test_every_link_leads_somewhere_and_every_name_is_unique(hostile: str) -> None:
+    page = Page(hostile)
+    names = [str(attributes["id"]) for _, attributes in page.tags if "id" in attributes]
+    links = {str(a["href"])[1:] for _, a in page.tags if str(a.get("href", "")).startswith("#")}
+    assert len(names) == len(set(names))
+    assert links <= set(names)
+    assert any(link.startswith("cut-max_steps-") for link in links)
+    assert any(link.startswith("run-") for link in links)
+
+
+def test_a_count_leads_to_as_many_runs_even_without_transcripts(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.json", [1, 2, 3], said="a secret")
+    text = page_of(study(log, scope="run"), transcripts=False)
+    listed = text[text.index('id="cut-max_steps-2"') :]
+    listed = listed[: listed.index("</details>")]
+    assert "2 runs stopped, 2 of them successes" in listed
+    assert listed.count("<tr>") == 1 + 2
+    assert "needs" in listed
+    assert 'href="#run-2"' in listed
+    assert "a secret" not in text
+
+
+def test_the_figures_follow_the_scheme(hostile: str) -> None:
+    assert hostile.count("<svg ") >= 5
+    assert "prefers-color-scheme:dark" in hostile
+    assert 'class="dark"' not in hostile  # one figure for both schemes
+    assert "<?xml" not in hostile
+
+
+def test_the_answer_and_the_data_come_first(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.json", [*range(1, 6)] * 16, rewards=[1, 1, 1, 0, 0] * 16)
+    found = study(log, scope="run", keep=0.9)
+    text = Page(page_of(found)).text
+    places = [
+        text.index(said)
+        for said in (
+            "Recommended: step cap 4",
+            "Ship a step cap of 4",
+            "The data, and what",
+            "Each limit",
+            "How sure this is",
+        )
+    ]
+    assert places[0] < places[1] < places[2] < places[4]
+    assert "steps: 4\n" in front_matter(found)
+    assert "Excerpts of 50 of 80" in text
+
+
+def test_without_labels_the_proxy_is_named(tmp_path: Path) -> None:
+    found = study(write_sessions(tmp_path))
+    text = Page(page_of(found)).text
+    assert "proxy" in text
+    assert "Too few successes" in text
+    assert "not a recommendation" in front_matter(found)
+
+
+def test_groups_have_their_own_tables(tmp_path: Path) -> None:
+    write_log(tmp_path / "airline.json", [1, 2])
+    write_log(tmp_path / "retail.json", [3, 4])
+    page = Page(page_of(study(tmp_path, by=("task",))))
+    assert "step cap for airline/0" in page.text
+    names = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(names) == len(set(names))
+
+
+def test_the_template_escapes_what_is_not_markup() -> None:
+    assert text_of(Markup("<b>\x1b")) == "<b>\x1b"
+    assert text_of("<b>\x1b\n\ud800 c") == "<b> c"
+    assert code('<a href="x">\x1b\ud800') == "<pre>&lt;a href=&#34;x&#34;&gt;\ufffd\ufffd</pre>"
+    assert isinstance(code(""), Markup)
+
+
+def test_a_policy_that_recordings_do_not_answer_for_gets_tables_and_the_reason(tmp_path: Path) -> None:
+    found = study(write_sessions(tmp_path), policy="openhands")
+    assert found.found.sentences[0].startswith("No recommendation. policy openhands: it sends the model messages")
+    assert not found.qualifies
+    assert len(found.margins["max_steps"]) > 1
+
+
+@pytest.mark.parametrize(
+    ("silent", "told"),
+    first(
+        1,
+        [
+            [5, "5 of 8 runs report finished with calls that were never executed: s0, s1, s2, and 2 more."],
+            [1, "1 of 4 runs reports finished with calls that were never executed: s0."],
+            [0, ""],
+        ],
+    ),
+)
+def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named(
+    tmp_path: Path, silent: int, told: str
+) -> None:
+    asks = {"tool_calls": [call("look", what="A")], "finish_reason": "stop"}
+    drops = [replace(play([asks], policy="naive"), run_id=f"s{n}") for n in range(silent)]
+    save_runs([*drops, *(replace(play(steps("A B")), run_id=f"good-{n}") for n in range(3))], tmp_path / "runs.jsonl")
+    made = study(tmp_path / "runs.jsonl")
+    sentences = [sentence for sentence in Quality(made).sentences() if "never executed" in sentence]
+    assert [sentence.startswith(told) for sentence in sentences] == ([True] if told else [])
+    printed = " ".join(told_of(made).split())
+    assert (told in printed) is True
+    assert ("never executed" in printed) is bool(told)
+    assert as_data(made)["data"]["finished_unexecuted"] == [f"s{n}" for n in range(silent)]
+    assert ("never executed" in page_of(made)) is bool(told)
+
+
+def test_a_recording_of_several_agents_says_whose_runs_it_holds_before_all_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [replace(bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."])), agent=name, run_id=f"{name}{n}",
+                    success=name == "a") for name in "ab" for n in range(2 + (name == "a"))]  # fmt: skip
+    logs = tmp_path / "runs.jsonl"
+    bl.save_runs(runs, logs)
+    assert main(["whatif", str(logs), "--max-steps", "5,none"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Whose runs these are")
+    assert re.search(r"^ +boolab +a +3 +3 +3 of 3$", shown, re.MULTILINE)
+    assert re.search(r"^ +boolab +b +2 +2 +0 of 2$", shown, re.MULTILINE)
+    assert "which one is meant?" in shown
+    assert main(["report", str(logs), "-o", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text()
+    assert page.index("which one is meant?") < page.index("The question")
+    assert "% of the 2 agents" in page
+    bl.save_runs(runs[:3], logs)
+    capsys.readouterr()
+    assert main(["whatif", str(logs), "--max-steps", "5,none"]) == 0
+    assert capsys.readouterr().out.startswith("The data")

@@ -1,0 +1,346 @@
+"""Recommendations: what they keep, what they rest on, and what they say where the data do not carry one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom  # type: ignore[import-untyped] # scipy has no types
+
+import boolab as bl
+from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult, Usage
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.counterfactuals.from_runs import ledger_of
+from boolab.errors import SettingError
+from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.stats.recommend.candidates import FOLDS, Candidates, Question, sums_of
+from boolab.stats.recommend.recommend import ORDER, recommend, units_of_ledger
+from tests.support.cases import first
+
+
+def run_of(number: int, calls: str, *, success: bool | None = True, task: str | None = None, cut: bool = False) -> Run:
+    """A run with one call per letter, a step each, and then a text, unless it was cut."""
+    usage = Usage(10, 1, cost=1000)
+    made = [
+        Step(i, 1, None, None, None, Response("", (ToolCall("c", letter, "{}"),), None, usage), (ToolResult("c", ""),))
+        for i, letter in enumerate(calls, 1)
+    ]
+    if not cut:
+        made.append(Step(len(calls) + 1, 1, None, None, None, Response("Done.", (), "stop", usage)))
+    stop = Stop("step_cap" if cut else "finished", len(calls))
+    return Run(run_id=f"r{number}", agent="a", model="m", policy="", task=f"t{number}" if task is None else task,
+               stop=stop, steps=tuple(made), success=success)  # fmt: skip
+
+
+def plain(n: int, calls: str = "abcd", **options: Any) -> list[Run]:
+    return [run_of(i, calls, **options) for i in range(n)]
+
+
+LOOPS = [run_of(1000 + i, "abc" + "d" * 20, success=False) for i in range(5)]
+
+
+def test_a_cap_that_loses_nothing_needs_59_successes() -> None:
+    assert not recommend(plain(58) + LOOPS)["qualifies"][0]
+    found = recommend(plain(59) + LOOPS)
+    assert found["qualifies"][0]
+    assert found.setting == {"max_steps": 5, "tool_budget": None, "doom_loop": None}
+    assert (found["may_lose"][0], found["kept_share"][0]) == (0, 1)
+    assert recommend(plain(29), keep=0.9)["qualifies"][0]
+    assert not recommend(plain(28), keep=0.9)["qualifies"][0]
+    assert recommend(plain(299), keep=0.99)["qualifies"][0]
+
+
+def test_from_94_successes_on_further_limits_are_tested_beside_the_cap() -> None:
+    few, enough = recommend(plain(93) + LOOPS), recommend(plain(94) + LOOPS)
+    assert few.paths["path"].tolist() == ["max_steps", "doom_loop", "tool_budget", "joint"]
+    assert few.paths["error"].tolist() == pytest.approx([0.05, 0, 0, 0])
+    assert enough.paths["error"].tolist() == pytest.approx([0.05 / 2, *[0.05 / 6] * 3])
+    assert few.paths["accepted"].tolist() == [True, False, False, False]
+    assert enough.paths["accepted"].all()
+    assert "testing doom-loop thresholds and tool budgets too needs 1 more success." in few.sentences[-1]
+    assert not any("more than step caps" in sentence for sentence in enough.sentences)
+
+
+def test_the_answer_is_the_accepted_setting_that_saves_most() -> None:
+    """Failures that repeat from their fourth step on, and successes as long as they are: only the loop tells them."""
+    runs = [*plain(120, "abcdefghijklmnopqrst"), *[run_of(900 + i, "abc" + "d" * 17, success=False) for i in range(60)]]
+    found = recommend(runs, objective="steps")
+    assert found.setting == {"max_steps": None, "doom_loop": 2, "tool_budget": None}
+    best = found.paths.set_index("path")
+    assert best["recommended"].tolist() == [False, True, False, False]
+    assert best["doom_loop"]["doom_loop"] == 2
+    assert best["saved"].max() == best["saved"]["doom_loop"] == found["saved"][0]
+    assert best["lost"]["doom_loop"] == 0 <= best["may_lose"]["doom_loop"]
+
+
+def test_limits_that_add_nothing_to_others_are_left_off() -> None:
+    found = recommend([*plain(120), *LOOPS], objective="steps", grid={"max_steps": [5, 9], "tool_budget": [500, 900]})
+    assert found.setting == {"max_steps": 5, "tool_budget": None}
+    assert found.paths.set_index("path").loc["joint", "tool_budget"] is pd.NA
+
+
+def test_where_every_value_that_was_tried_fails_nothing_qualifies() -> None:
+    runs = [*plain(79), run_of(79, "a" * 12), *LOOPS]
+    found = recommend(runs, grid={"max_steps": [5, 10]})
+    row = found.frame.iloc[0]
+    assert not row["qualifies"]
+    assert found.setting == {"max_steps": None}
+    assert (
+        "None of the values that were tried qualifies: the best of them, a step cap of 10, loses 1 of 80 successes, "
+        f"and it may lose none. Try looser values, or record {row['more_needed']} more, of which it loses "
+        "none."
+    ) in found.sentences[0]
+    more = [*plain(79 + int(row["more_needed"])), run_of(999, "a" * 12), *LOOPS]
+    assert recommend(more, grid={"max_steps": [5, 10]})["qualifies"][0]
+    assert not recommend(more[1:], grid={"max_steps": [5, 10]})["qualifies"][0]
+
+
+def test_off_is_a_value_like_any_other_if_it_is_asked_for() -> None:
+    runs = [*plain(79), run_of(79, "a" * 12), *LOOPS]
+    found = recommend(runs, grid={"max_steps": [5, 10, None]})
+    assert found["qualifies"][0]
+    assert found.setting == {"max_steps": None}
+    assert recommend(runs, grid={"max_steps": [None]})["qualifies"][0]
+
+
+def test_how_runs_of_a_task_depend_on_each_other_is_measured_or_given() -> None:
+    """Tasks of two runs, of which every third loses the first: measured, they are nearly independent."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(3, 40, 120)
+    runs = [
+        run_of(i, "abcdefghij" * (n // 10) + "abcdefghij"[: n % 10], task=f"t{i // 2}") for i, n in enumerate(lengths)
+    ]
+    found = {how: recommend(runs, keep=0.9, dependence=how) for how in ("auto", "worst", "same_tasks")}
+    effective = {how: one["effective"][0] for how, one in found.items()}
+    assert effective["worst"] == pytest.approx(60)
+    assert effective["same_tasks"] == 120
+    assert 60 < effective["auto"] <= 120
+    assert "effective sample size" in str(found["auto"])
+    assert "a task are lost or kept together" in str(found["worst"])
+    assert "new runs of these same tasks" in str(found["same_tasks"])
+    assert "effective sample size" not in " ".join(found["same_tasks"].sentences)
+
+
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("confidence", first(1, [0.8, 0.6, 0.95]))
+@pytest.mark.parametrize("successes", [0, 1, 2, 3, 5, 8, 40])
+def test_no_limit_is_said_only_where_no_limit_that_passes_would_have_saved_anything(
+    keep: float, confidence: float, successes: int
+) -> None:
+    """Looked up value by value: of 40 lengths, every cap that passes the binomial test by itself."""
+    runs = [run_of(i, "abcdefgh"[: 1 + i % 8]) for i in range(successes)] + LOOPS
+    found = recommend(runs, keep, confidence, "steps", grid={"max_steps": range(1, 40)})
+    lengths = [1 + i % 8 for i in range(successes)]
+    lost = {c: sum(n >= c for n in lengths) for c in range(1, 40)}
+    passing = [c for c in lost if successes and binom.cdf(lost[c], successes, 1 - keep) <= 1 - confidence + 1e-12]
+    said = " ".join(found.sentences)
+    assert bool(found["qualifies"][0]) == bool(passing)
+    saving = [c for c in passing if any(len(run.steps) - 1 >= c for run in runs)]
+    assert ("Ship no limit" in said) == (bool(passing) and not saving)
+    if saving:
+        assert found.setting["max_steps"] == min(saving)
+        assert f"a step cap of {min(saving)}" in said
+
+
+def test_shares_in_sentences_have_one_decimal_at_most() -> None:
+    for runs in (plain(400) + LOOPS, plain(20), plain(400), [*plain(79), run_of(79, "a" * 12), *LOOPS]):
+        for grid in (None, {"max_steps": [5, 10]}):
+            told = str(recommend(runs, 187 / 190, 0.9876543, grid=grid))
+            assert "98.4" in told
+            assert not re.search(r"\d\.\d\d+%", told)
+
+
+def test_what_it_keeps_and_saves_is_what_the_counterfactual_says() -> None:
+    runs = plain(150, "abcd") + plain(10, "abcdefghij") + LOOPS
+    found = recommend(runs, objective="steps")
+    row = found.frame.iloc[0]
+    grid = {name: [value] for name, value in found.setting.items()}
+    tally = counterfactual(runs, grid=grid, aggregate=True).iloc[0]
+    for name in ("kept_lower", "kept_upper", "successes"):
+        assert row[name] == tally[name]
+    assert (row["spent"], row["saved"]) == (tally["steps"], tally["saved_steps"])
+    assert row["saved_share"] == pytest.approx(tally["saved_steps"] / (tally["steps"] + tally["saved_steps"]))
+    assert row["heldout_successes"] == 160
+    assert 0 <= row["heldout_kept"] <= 160
+
+
+def test_what_is_chosen_without_a_fold_is_what_is_chosen_on_the_rest() -> None:
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(1, 30, 150)
+    runs = [
+        run_of(i, "abcdefghij" * (n // 10) + "abcdefghij"[: n % 10], task=f"t{i // 2}", success=bool(i % 4))
+        for i, n in enumerate(lengths)
+    ]
+    units = units_of_ledger(ledger_of(runs, [RepeatStreak()]), None)
+    question = Question(0.9, 0.95, "steps", ORDER, None, None, 0)
+    tasks = units.runs["task"].astype(str)
+    total = {"kept_lower": 0, "steps": 0, "saved_steps": 0}
+    codes = pd.factorize(tasks)[0]
+    fold = (np.random.default_rng(0).permutation(codes.max() + 1) % FOLDS)[codes]
+    whole = Candidates(units, tasks, question)
+    for number in range(FOLDS):
+        rest = Candidates(units.take(fold != number), tasks[fold != number], question).choose()
+        assert whole.choose(without=number).setting == rest.setting
+        sums = sums_of(units.take(fold == number), rest.setting, question)
+        total = {name: total[name] + sums[name] for name in total}
+    found = whole.held_out()
+    assert found is not None
+    assert {name: found[name] for name in total} == total
+
+
+def test_runs_that_were_cut_at_one_cap_are_told_as_such_and_say_nothing_for_it() -> None:
+    """A label beats the way a run ended: what a limit of the recording cut counts as it was labelled."""
+    cut = [run_of(500 + i, "abcdefgh", cut=True) for i in range(20)]
+    found = recommend(plain(30) + cut, keep=0.8)
+    notes = " ".join(found.notes)
+    assert "20 runs (20 of them labelled a success) are censored" in notes
+    assert "20 of these stopped at 8 steps, the most on record, as under a step cap of 8." in notes
+    assert found["successes"][0] == 50
+    assert not any("as under a step cap" in note for note in recommend(plain(30) + cut[:2]).notes)
+    assert not any("as under a step cap" in note for note in recommend(plain(30) + cut + LOOPS).notes)
+
+
+@pytest.mark.parametrize(
+    ("runs", "grid", "said"),
+    [
+        (plain(9) + LOOPS, None, "a step cap of 5, a doom-loop threshold of 2 and a tool budget of 5, each by itself,"),
+        (
+            plain(9) + LOOPS,
+            {"max_steps": [3, 9, 12]},
+            "On this record a step cap of 9 would have lost no success and stopped",
+        ),
+        (plain(9) + LOOPS, {"max_steps": [3]}, None),
+        (plain(9), None, None),
+        (plain(9) + [run_of(50 + i, "abcd", cut=True) for i in range(9)], {"max_steps": [2, 4, 5]}, None),
+    ],
+)
+def test_what_can_be_said_is_of_values_that_were_asked_for_and_stop_something(
+    runs: list[Run], grid: dict[str, Any] | None, said: str | None
+) -> None:
+    told = " ".join(recommend(runs, grid=grid).sentences)
+    assert ("would have lost no success" in told) == (said is not None)
+    assert said is None or said in told
+
+
+def test_a_limit_that_saves_nothing_is_left_off() -> None:
+    found = recommend(plain(200))
+    assert found.setting == {"max_steps": None, "tool_budget": None, "doom_loop": None}
+    assert "Ship no limit" in found.sentences[0]
+
+
+def test_of_values_that_save_as_much_the_loosest_is_taken() -> None:
+    found = recommend(
+        [*plain(200), run_of(900, "abcdefghij", success=False)], grid={"max_steps": [5, 6, 7]}, objective="steps"
+    )
+    assert found.setting["max_steps"] == 5
+    alike = recommend([*plain(200), run_of(900, "a" * 10, success=False, cut=True)], grid={"doom_loop": [2, 3, 11, 12]})
+    assert alike.setting["doom_loop"] == 2
+
+
+def test_ten_runs_of_one_task_are_not_ten_successes() -> None:
+    copies = [run_of(10 * t + i, "abcd", task=f"task {t}") for t in range(30) for i in range(10)]
+    found = recommend(copies)
+    row = found.frame.iloc[0]
+    assert (row["qualifies"], row["successes"], row["tasks"], row["more_needed"]) == (False, 300, 30, 285)
+    assert "On record are 300 successes in 30 tasks (effective sample size 30)" in found.sentences[0]
+    assert "it takes 285 more, in tasks like these" in found.sentences[0]
+    apart = recommend([replace(run, task="") for run in copies])
+    assert apart["qualifies"][0]
+
+
+def test_labels_win_and_the_proxy_is_named_everywhere() -> None:
+    unlabelled = [*plain(100, success=None), run_of(500, "abcdefgh", success=None, cut=True)]
+    found = recommend(unlabelled)
+    assert set(found["success_by"]) == {"turn ended by itself"}
+    assert "proxy" in str(found)
+    assert "proxy" in found._repr_html_()
+    assert found["successes"][0] == 100
+    labelled = recommend([*unlabelled, *plain(3)])
+    assert set(labelled["success_by"]) == {"label"}
+    assert labelled["successes"][0] == 3
+    assert "proxy" not in str(labelled)
+    assert recommend([*unlabelled, *plain(3)], success="ended")["successes"][0] == 103
+    with pytest.raises(SettingError, match="no run has a label"):
+        recommend(unlabelled, success="label")
+
+
+def test_by_the_proxy_each_turn_of_a_session_is_a_unit() -> None:
+    text = Response("Done.", (), "stop")
+    call = Response("", (ToolCall("c", "x", "{}"),), None)
+    done = (ToolResult("c", ""),)
+    steps = [Step(1, 1, None, None, None, call, done), Step(2, 1, None, None, None, text),
+             Step(3, 2, None, None, None, call, done), Step(4, 2, None, None, None, call, done),
+             Step(5, 3, None, None, None, text)]  # fmt: skip
+    run = Run(run_id="s", agent="", model="", policy="", task="", stop=Stop("finished", 0), steps=tuple(steps))
+    row = recommend(run).frame.iloc[0]
+    assert (row["n_units"], row["successes"]) == (3, 2)
+    row = recommend(run, scope="run").frame.iloc[0]
+    assert (row["n_units"], row["successes"]) == (1, 1)
+
+
+def test_a_labelled_success_that_was_cut_is_a_success() -> None:
+    found = recommend(plain(100) + [run_of(300 + i, "abcdefgh", cut=True) for i in range(40)])
+    assert found["successes"][0] == 140
+    assert "40 of them labelled a success" in str(found)
+
+
+def test_where_the_source_tells_no_costs_steps_are_saved_and_it_says_so() -> None:
+    bare = [replace(run, steps=tuple(s._replace(response=s.response._replace(usage=Usage())) for s in run.steps))
+            for run in plain(100) + LOOPS]  # fmt: skip
+    found = recommend(bare)
+    assert set(found["objective"]) == {"steps"}
+    assert "does not report what a run costs" in str(found)
+
+
+def test_groups_get_settings_of_their_own() -> None:
+    runs = plain(100) + LOOPS + [replace(run, agent="b", run_id=f"b{run.run_id}") for run in plain(20)]
+    found = recommend(runs, by="agent")
+    assert found["agent"].tolist() == ["a", "b"]
+    assert found["qualifies"].tolist() == [True, False]
+    assert found.paths.groupby("agent", sort=False)["accepted"].any().to_dict() == {"a": True, "b": False}
+    with pytest.raises(SettingError, match="2 groups"):
+        found.setting  # noqa: B018 - on purpose
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"keep": 1.5}, "keep=1.5"),
+        ({"confidence": 0}, "confidence=0"),
+        ({"objective": "money"}, "objective='money': expected one of cost"),
+        ({"success": "yes"}, "success='yes'"),
+        ({"by": "team"}, "by='team'"),
+        ({"dependence": "none"}, "dependence='none'"),
+        ({"scope": "day"}, "scope='day'"),
+        ({"grid": {"caps": [1]}}, "there is no axis 'caps'"),
+    ],
+)
+def test_what_is_not_accepted_is_said(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError) as error:
+        recommend(plain(3), **asked)
+    assert message in str(error.value)
+
+
+def test_without_runs_or_successes_it_says_what_is_missing() -> None:
+    for runs in ([], plain(5, success=False)):
+        found = recommend(runs)
+        assert not found["qualifies"][0]
+        assert "59 independent successes without a loss" in found.sentences[0]
+
+
+def test_frames_and_parquet_give_the_same_advice(tmp_path: Path) -> None:
+    runs = plain(100) + LOOPS
+    frame = bl.recording_df(runs)
+    frame.to_parquet(tmp_path / "runs.parquet")
+    for source in (frame, tmp_path / "runs.parquet"):
+        pd.testing.assert_frame_equal(recommend(source).frame, recommend(runs).frame)
+
+
+def test_markup_in_names_stays_text() -> None:
+    runs = [replace(run, agent="<b>x</b>") for run in plain(5)]
+    assert "<b>" not in recommend(runs, by="agent")._repr_html_()

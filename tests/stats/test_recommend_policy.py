@@ -1,0 +1,89 @@
+"""Recommendations under a harness's policy: its limits, where it evaluates them, beside its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.cli.main import main
+from boolab.core.types import Run
+from boolab.errors import SettingError
+from tests.support.cases import first
+from tests.support.project import ROOT
+
+LOGS = ROOT / "datasets" / "runs"
+ANSWERED = ["boocode", "claude_code", "openhands_classic", "langgraph_react", "pydantic_ai", "autogpt", "naive"]
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[Run]:
+    return bl.load_runs(LOGS)
+
+
+@pytest.mark.parametrize("name", first(3, ANSWERED))
+def test_the_advice_under_a_policy_has_the_numbers_of_the_table_under_it(name: str, runs: list[Run]) -> None:
+    found = bl.recommend(runs, keep=0.9, policy=name)
+    grid: dict[str, list[Any]] = {axis: [value] for axis, value in found.setting.items()}
+    table = bl.counterfactual(runs, grid=grid, policy=name, aggregate=True).iloc[0]
+    row = found.frame.iloc[0]
+    assert (row["kept_lower"], row["kept_upper"]) == (table["kept_lower"], table["kept_upper"])
+    assert row["saved"] == pytest.approx(table["saved_cost_usd"])
+    assert set(found.setting) == {
+        axis for axis in bl.policies[name].order if axis in ("max_steps", "tool_budget", "doom_loop")
+    }
+    if row["qualifies"]:
+        assert row["kept_lower"] >= 0.9 * row["successes"]
+
+
+def test_the_advice_is_in_the_units_of_the_policy(runs: list[Run]) -> None:
+    """LangGraph counts two supersteps for a round of tools, so its limit is twice as large."""
+    rounds = bl.recommend(runs, keep=0.9, policy="naive").setting["max_steps"]
+    supersteps = bl.recommend(runs, keep=0.9, policy="langgraph_react")
+    assert supersteps.setting["max_steps"] == 2 * rounds
+    assert any("a step cap of 20 is max_supersteps(20)" in note for note in supersteps.notes)
+
+
+def test_under_a_policy_with_limits_at_boundaries_alone_the_answer_is_that_without_one(runs: list[Run]) -> None:
+    under = bl.recommend(runs, keep=0.9, policy="boocode", grid={"max_steps": range(1, 80)})
+    assert under.setting == bl.recommend(runs, keep=0.9, identity="ordered", grid={"max_steps": range(1, 80)}).setting
+
+
+@pytest.mark.parametrize("name", ["openhands", "opencode_v2", "opencode_3631", "cline", "crush"])
+def test_what_recordings_do_not_tell_is_refused_by_name(name: str, runs: list[Run]) -> None:
+    with pytest.raises(SettingError, match=f"policy {name}: "):
+        bl.recommend(runs, policy=name)
+
+
+def test_a_limit_that_the_policy_does_not_have_is_refused_by_name(runs: list[Run]) -> None:
+    with pytest.raises(
+        SettingError, match="policy claude_code: it has no limit such as 'doom_loop'; its limits: max_steps"
+    ):
+        bl.recommend(runs, policy="claude_code", grid={"doom_loop": [3, 5]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["claude_code", "langgraph_react"])
+def test_the_table_of_whatif_and_the_advice_below_it_say_the_same(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["whatif", str(LOGS), "--keep", "0.9", "--policy", name]) == 0
+    shown = capsys.readouterr().out
+    marked = re.search(r"^ +(\d+) +(\S+) of 95 .*<- recommended$", shown, re.MULTILINE)
+    assert marked is not None
+    told = re.sub(r"\s+", " ", shown)
+    low, _, high = marked[2].partition("-")
+    kept = f"{low} to {high}" if high else low
+    assert f"Ship a step cap of {marked[1]}. On record it keeps {kept} of 95 successes" in told
+    assert "doom-loop threshold of" not in told.partition("What to do")[2]
+
+
+def test_whatif_shows_its_table_where_there_is_no_advice_under_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", str(LOGS), "--policy", "openhands", "--max-steps", "20,none", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["recommendation"]["groups"] == []
+    assert found["recommendation"]["sentences"][0].startswith("No recommendation. policy openhands: ")
+    assert [row["max_steps"] for row in found["axes"]["max_steps"]] == [20, None]

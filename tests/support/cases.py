@@ -1,0 +1,36 @@
+"""How many random cases a property gets: a fifth of its number in `make test`, two in `slow`, forty in `properties`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pytest
+from hypothesis import settings
+
+USUAL: Final = 100
+"""How many random cases a property that says nothing gets; profiles say how many to make instead of so many."""
+
+
+def cases(usual: int, **how: Any) -> settings:
+    """Settings for so many random cases, or for fewer or more as the profile says that hypothesis was started with.
+
+    Args:
+        usual: How many there are in a profile of `USUAL` cases.
+        how: Other settings.
+    """
+    return settings(max_examples=max(3, usual * settings().max_examples // USUAL), deadline=None, **how)
+
+
+def first(number: int, values: Iterable[Any]) -> list[Any]:
+    """Parameters of a test: all of these values, of which `make test` takes the first few and `make slow` the others.
+
+    Args:
+        number: How many `make test` takes.
+        values: The parameters, one value or one list of values for each case.
+    """
+
+    def slow(one: Any) -> Any:
+        return pytest.param(*(one if isinstance(one, list) else [one]), marks=pytest.mark.slow)
+
+    return [one if place < number else slow(one) for place, one in enumerate(values)]

@@ -1,0 +1,97 @@
+"""Short ways to write scripts and agents in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from boolab.agents.agent import Agent
+from boolab.core.types import Run
+from boolab.engine.runner import run_sync
+from boolab.harness.policy import Policy
+from boolab.harness.presets import policies
+from boolab.models.scripted import ScriptedModel
+from boolab.tools.tool import tool
+
+
+def grouped(values: Mapping[str, Any]) -> Any:
+    """What `Policy.vary` takes, from paths of fields: `{"cap.zero": "plain"}` gives `{"cap": {"zero": "plain"}}`."""
+    changes: dict[str, Any] = {}
+    for path, value in values.items():
+        group, _, name = path.partition(".")
+        if name:
+            changes.setdefault(group, {})[name] = value
+        else:
+            changes[path] = value
+    return changes
+
+
+QUIET = policies["boocode"].vary(wrap_up={"summary": "none"})
+"""The default policy without a summary: for tests that are not about the wrap-up."""
+
+
+@tool(read_only=True)
+def look(what: str = "") -> str:
+    """Look at something."""
+    return f"seen {what}"
+
+
+@tool
+def write(what: str = "") -> str:
+    """Write something."""
+    return f"wrote {what}"
+
+
+@tool(read_only=True)
+def fail(what: str = "") -> str:
+    """Fail."""
+    raise RuntimeError(what)
+
+
+@tool(read_only=True, pauses=True)
+def ask(question: str = "") -> str:
+    """Ask the user."""
+    return f"asked {question}"
+
+
+TOOLS = (look, write, fail, ask)
+
+
+def call(name: str = "look", **arguments: Any) -> dict[str, Any]:
+    """One call of a script item."""
+    return {"name": name, "arguments": arguments}
+
+
+def letter(name: str) -> dict[str, Any]:
+    """The call that a capital letter stands for: the same letter, the same call."""
+    return call("look", what=name)
+
+
+def steps(pattern: str, end: str | None = "done") -> list[Any]:
+    """A script from a pattern: each word is one step, each letter in it one call; then a text, unless `end` is None."""
+    items: list[Any] = [{"tool_calls": [letter(name) for name in word]} for word in pattern.split()]
+    return items if end is None else [*items, end]
+
+
+def distinct(n: int, end: str | None = "done") -> list[Any]:
+    """N steps, each with one call that no other step has."""
+    items: list[Any] = [{"tool_calls": [call("look", what=str(i))]} for i in range(n)]
+    return items if end is None else [*items, end]
+
+
+def play(items: Any, *, policy: Policy | str = QUIET, agent: Agent | None = None, **options: Any) -> Run:
+    """Run a script under an agent with the tools above; settings of the agent may be given as options."""
+    settings = {name: options.pop(name) for name in ("max_steps", "tool_budget", "doom_loop") if name in options}
+    model = items if hasattr(items, "respond") else ScriptedModel(items)
+    agent = agent or Agent("tester", tools=TOOLS, policy=policy, **settings)
+    return run_sync(agent, "go", model=model, **options)
+
+
+def without_ids(run: Run) -> Run:
+    """A run without its own id, and those of the runs that it went on from."""
+    events = [
+        event._replace(payload={**event.payload, "run_id": ""}) if event.kind == "resumed" else event
+        for event in run.events
+    ]
+    return replace(run, run_id="", events=tuple(events))

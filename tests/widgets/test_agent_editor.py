@@ -1,0 +1,128 @@
+"""The form of an agent's file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from boolab.agents.agent import Agent, load_agents
+from boolab.errors import AgentFileError
+from boolab.io.resources import data_path
+from boolab.widgets.agent_editor.widget import AgentEditor, limits_of
+
+TEXT = b"\xef\xbb\xbf---\r\nname: a  # who\r\nmaxSteps: 5\r\nmode: primary\r\n---\r\nYou look.\r\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "a.md").write_bytes(TEXT)
+    return tmp_path / "a.md"
+
+
+def test_what_is_saved_is_the_file_with_that_field_changed(path: Path) -> None:
+    editor = AgentEditor(path)
+    editor.fields["max_steps"].value = "7"
+    assert path.read_bytes() == TEXT
+    editor.save()
+    assert path.read_bytes() == TEXT.replace(b"5", b"7")
+    assert not editor.changed
+    assert [file.name for file in path.parent.iterdir()] == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [("max_steps", "many"), ("max_steps", "-1"), ("policy", "no_such"), ("doom_loop", "1"), ("name", " ")],
+)
+def test_what_does_not_load_is_said_at_its_field_and_not_saved(path: Path, field: str, said: str) -> None:
+    editor = AgentEditor(path)
+    editor.fields[field].value = said
+    assert list(editor.messages) == [field]
+    assert editor.save_button.disabled
+    with pytest.raises(AgentFileError):
+        editor.save()
+    assert path.read_bytes() == TEXT
+
+
+def test_a_fault_in_one_field_hides_none_in_another(path: Path) -> None:
+    editor = AgentEditor(path)
+    editor.fields["max_steps"].value = "many"
+    editor.fields["policy"].value = "no_such"
+    assert sorted(editor.messages) == ["max_steps", "policy"]
+
+
+def test_a_file_that_somebody_else_changed_is_not_overwritten(path: Path) -> None:
+    editor = AgentEditor(path)
+    editor.fields["max_steps"].value = "7"
+    path.write_bytes(TEXT + b"More.\r\n")
+    with pytest.raises(AgentFileError, match="has changed since it was read"):
+        editor.save()
+    editor.reload()
+    assert editor.fields["prompt"].value == "You look.\nMore."
+
+
+def test_unknown_keys_are_shown_and_kept(path: Path) -> None:
+    editor = AgentEditor(path)
+    assert editor.extra == {"mode": "primary"}
+    assert editor._follows()["extra"] == [{"name": "mode", "value": "'primary'"}]
+
+
+def test_all_agents_of_a_file_can_be_chosen_and_edited(tmp_path: Path) -> None:
+    path = tmp_path / "AGENTS.md"
+    shutil.copy(data_path("agents") / "AGENTS.md", path)
+    before = load_agents(path)
+    editor = AgentEditor(path)
+    for place, name in enumerate(before):
+        editor.agent_choice.value = place
+        assert editor.fields["name"].value == name
+        assert not editor.changed
+    editor.fields["temperature"].value = "0.5"
+    editor.save()
+    assert load_agents(path)[name].temperature == 0.5
+    others = {key: agent for key, agent in load_agents(path).items() if key != name}
+    assert others == {key: agent for key, agent in before.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        (Agent("a", max_steps=0), "step cap: one response without tools"),
+        (Agent("a", max_steps=None), "step cap: no limit, but at most 200 steps"),
+        (Agent("a"), "tool budget: at most 10, the policy's default"),
+        (Agent("a", tools=("read_file",)), "tool budget: at most 50, the policy's default"),
+        (
+            Agent("a", max_steps=5, policy="opencode_3631"),
+            "last step under the cap: the model gets a message; no tools are sent",
+        ),
+        (Agent("a", policy="naive"), "doom loop: naive has no such setting; the file's value changes nothing"),
+    ],
+)
+def test_limits_are_those_of_the_policy(agent: Agent, said: str) -> None:
+    assert said in limits_of(agent)
+
+
+def test_hostile_text_in_a_file_is_no_markup(path: Path) -> None:
+    path.write_bytes(b"---\nname: a\n<img src=x onerror=alert(1)>: <script>\n---\n")
+    editor = AgentEditor(path)
+    editor.fields["max_steps"].value = "<img src=x onerror=alert(1)>"
+    shown = editor.status.value + "".join(one.value for one in editor._says.values())
+    assert "is not accepted" in shown
+    assert "<img" not in shown
+    assert "<script" not in shown
+    assert "<script>" not in editor.to_html().split("<main")[1].split("<script type")[0]
+
+
+def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "AGENTS.md"
+    path.write_text("---\nname: a\nsteps: 5\n---\nYou look.\n", "utf-8")
+    path.chmod(0o444)
+    editor = AgentEditor(path)
+    editor.fields["max_steps"].value = "7"
+    with pytest.raises(AgentFileError, match="is read-only: make it writable"):
+        editor.save()
+    assert "steps: 5" in path.read_text("utf-8")
+    assert editor.changed
+    path.chmod(0o644)
+    editor.save()
+    assert "steps: 7" in path.read_text("utf-8")

@@ -1,0 +1,414 @@
+"""What settings make of runs: the numbers of CapLab are those of counterfactual and recommend."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import boolab as bl
+from boolab.agents.agent import policy_of
+from boolab.agents.setting import AXES, Setting, as_code, as_front_matter
+from boolab.core.types import MICRO, Run
+from boolab.errors import SettingError
+from boolab.harness.presets import policies
+from boolab.rules.detectors.streaks import RepeatStreak
+from boolab.store.rows import records_of
+from boolab.widgets.caplab.data import CapTables, grid_of_answers, sampled
+from boolab.widgets.caplab.table import CapTable, Question, values_of
+from tests.support.caplab_cases import Told, runs_of, several
+from tests.support.cases import cases
+
+LABELS = st.sampled_from([True, False, None])
+
+
+def drawn(data: st.DataObject, tables: CapTables, setting: Setting) -> Setting:
+    """Limits among those that the sliders have: every threshold that the data reach is one of them."""
+    options = tables.at(setting).options
+    limits: dict[str, Any] = {name: data.draw(st.sampled_from(options[name]), label=name) for name in AXES}
+    return setting._replace(**limits)
+
+
+def asked(runs: list[Run], setting: Setting, policy: str | None, **how: Any) -> pd.DataFrame:
+    """The same setting, asked of `counterfactual` alone."""
+    grid = {name: [value] for name, value in setting.limits.items()}
+    return cast(
+        "pd.DataFrame",
+        bl.counterfactual(runs, grid=grid, scope=setting.scope, identity=setting.identity, policy=policy, **how),
+    )
+
+
+@given(
+    several(LABELS), st.sampled_from(["turn", "run"]), st.sampled_from(["canonical", "raw", "tool"]),
+    st.sampled_from([None, "boocode", "openhands_classic", "opencode_3631"]), st.data(),
+)  # fmt: skip
+@cases(40)
+def test_the_sums_of_a_setting_are_those_of_counterfactual(
+    runs: list[Run], scope: Any, identity: str, policy: str | None, data: st.DataObject
+) -> None:
+    tables = CapTables(runs, Question(policy))
+    setting = drawn(data, tables, Setting(identity=identity, scope=scope))
+    mine = tables.at(setting).sums(setting.limits)
+    theirs = asked(runs, setting, policy, aggregate=True).iloc[0]
+    for name, value in mine.items():
+        if name.startswith("unreported_"):
+            continue  # what the upper end of what is saved is made of
+        if name in ("cost", "saved_cost"):
+            told = theirs[f"{name}_usd"]
+            assert (0 if told is pd.NA else round(told * MICRO)) == value, name
+        else:
+            told = theirs.get(name, 0)  # a reason that the setting has no rule for has no column
+            assert (0 if told is pd.NA else told) == value, name
+    assert {"kept_lower", "kept_upper", "successes", "saved_steps", "saved_cost", "n_step_cap", "n_censored"} <= {*mine}
+
+
+@given(
+    several(LABELS),
+    st.sampled_from(["turn", "run"]),
+    st.sampled_from([None, "boocode", "openhands_classic"]),
+    st.data(),
+)
+@cases(40)
+def test_the_runs_that_are_cut_are_those_that_counterfactual_stops(
+    runs: list[Run], scope: Any, policy: str | None, data: st.DataObject
+) -> None:
+    tables = CapTables(runs, Question(policy))
+    setting = drawn(data, tables, Setting(scope=scope))
+    answer = tables.at(setting).answer(setting)
+    rows = {row["run"]: row for row in answer["rows"]}
+    table = asked(runs, setting, policy).set_index("run_id")
+    stopped = table[table["outcome"].isin(["truncated", "not_identified", "unknown"])]
+    assert answer["cut"]["n"] == len(rows) == len(stopped)
+    assert {*rows} == {*stopped.index}
+    for run_id, row in rows.items():
+        there = stopped.loc[run_id]
+        assert row["reason"] == there["stop_reason"]
+        run = next(run for run in runs if run.run_id == run_id)
+        before = sum(step.turn < there["stop_turn"] for step in run.steps) if scope == "turn" else 0
+        assert row["at"] == before + there["stop_step"]  # of the whole run: what Replay opens at
+        assert row["needed"] == there["steps"] + there["saved_steps"] == run.n_steps
+        assert row["success"] == (None if there["success"] is pd.NA else bool(there["success"]))
+        assert row["lost"] == bool(there["success"] is not pd.NA and there["success"] and there["kept_upper"] == 0)
+    order = [(-1 if row["success"] is None else int(row["success"]), row["lost"]) for row in answer["rows"]]
+    assert order == sorted(order, reverse=True)
+
+
+@given(several(LABELS), st.sampled_from(["turn", "run"]))
+@cases(15)
+def test_an_agents_numbers_are_those_of_its_group(runs: list[Run], scope: Any) -> None:
+    tables = CapTables(runs, Question())
+    groups = bl.counterfactual(runs, grid={"max_steps": [2]}, scope=scope, by="agent", aggregate=True)
+    for agent, row in groups.set_index("agent").iterrows():
+        setting = Setting(max_steps=2, scope=scope, agent=str(agent))
+        if 2 not in tables.at(setting).options["max_steps"]:
+            continue
+        sums = tables.at(setting).sums(setting.limits)
+        for name in ("n_runs", "successes", "kept_lower", "kept_upper", "n_step_cap", "saved_steps"):
+            assert sums[name] == row[name], name
+
+
+@given(several(LABELS), st.data())
+@cases(20)
+def test_the_curve_is_the_tally_of_all_caps(runs: list[Run], data: st.DataObject) -> None:
+    tables = CapTables(runs, Question(objective="steps"))
+    setting = drawn(data, tables, Setting())
+    table = tables.at(setting)
+    curve = table.answer(setting)["curve"]
+    grid = {name: [value] for name, value in setting.limits.items()} | {"max_steps": table.options["max_steps"]}
+    rows = bl.counterfactual(runs, grid=grid, aggregate=True)
+    assert [None if cap is pd.NA else cap for cap in rows["max_steps"]] == table.options["max_steps"]
+    for place, (_, row) in enumerate(rows.iterrows()):
+        whole = row["steps"] + row["saved_steps"]
+        assert (curve["lower"][place], curve["upper"][place]) == (row["kept_lower"], row["kept_upper"])
+        assert curve["saved"][place] == pytest.approx(row["saved_steps"] / whole, abs=1e-4)
+
+
+@given(several(LABELS), st.sampled_from(["turn", "run"]))
+@cases(15)
+def test_all_runs_stand_in_the_figures_and_each_once(runs: list[Run], scope: Any) -> None:
+    setting = Setting(max_steps=1, scope=scope)
+    table = CapTables(runs, Question()).at(setting)
+    base, answer = table.base, table.answer(setting)
+    lengths = base["lengths"]
+    assert sum(sum(lengths[name]) for name in ("success", "failure", "unknown")) == len(runs) == base["runs"]
+    assert sum(answer["cut_by_length"]) == answer["cut"]["n"]
+    assert sum(end["n"] for end in answer["ends"]) + answer["open"]["unknown"] == len(runs)
+
+
+def labelled(n: int) -> list[Run]:
+    """N runs of n tasks; the few that fail are the long ones."""
+    rng = np.random.default_rng(1)
+    words = [int(k) for k in rng.integers(2, 9, n)]
+    told = [
+        Told((" ".join("ABCDEFGHIJ"[i % 10] for i in range(k)) + " -",), success=True, task=f"t{n}")
+        for n, k in enumerate(words)
+    ]
+    return runs_of(*told, *(Told(("A " * 14 + "-",), success=False, task=f"f{n}") for n in range(n // 5)))
+
+
+@pytest.mark.parametrize("scope", ["turn", "run"])
+@pytest.mark.parametrize("success", [None, "ended"])
+def test_the_recommended_setting_is_that_of_recommend(scope: Any, success: Any) -> None:
+    runs = labelled(90)
+    found = CapTables(runs, Question(success=success)).recommended(Setting(scope=scope))
+    theirs = bl.recommend(runs, success=success, scope=scope)
+    row = theirs.frame.iloc[0]
+    assert found["setting"] == ({name: theirs.setting[name] for name in AXES} if row["qualifies"] else None)
+    assert found["tasks"] == row["tasks"]
+    assert (found["keep"], found["confidence"]) == (0.95, 0.95)
+    assert [*theirs.sentences] == found["sentences"]
+
+
+def long(n: int) -> list[Run]:
+    """Runs of up to 600 steps: the sliders have not all of that range."""
+    short = [
+        Told((" ".join("ABCDEFGHIJ"[i % 10] for i in range(100 + k)) + " -",), success=True, task=f"t{k}")
+        for k in range(n)
+    ]
+    return runs_of(*short, *(Told(("A B " * 300 + "-",), success=False, task=f"f{k}") for k in range(5)))
+
+
+def test_a_recommended_value_is_on_the_sliders_however_few_they_have() -> None:
+    runs, tables = long(70), CapTables(long(70), Question())
+    before = tables.at(Setting()).options["max_steps"]
+    wanted = bl.recommend(runs).setting
+    assert wanted["max_steps"] not in before
+    assert tables.recommended(Setting())["setting"] == wanted
+    table = tables.at(Setting())
+    assert table.options["max_steps"] == [*sorted({*before[:-1], wanted["max_steps"]}), None]
+    row = bl.recommend(runs).frame.iloc[0]
+    kept = table.answer(Setting(**wanted))["kept"]
+    assert (kept["lower"], kept["upper"], kept["of"]) == (row["kept_lower"], row["kept_upper"], row["successes"])
+
+
+def test_an_agent_is_asked_without_the_tools_that_others_call() -> None:
+    runs = [replace(run, agent="poller") for run in labelled(90)]
+    runs += [replace(run, agent="other", run_id=f"o{n}", steps=run.steps[-1:]) for n, run in enumerate(labelled(70))]
+    setting = Setting(agent="other", identity={"*": "canonical", "look": None})
+    assert CapTables(runs, Question()).recommended(setting)["sentences"]
+
+
+def test_where_nothing_qualifies_it_says_how_many_more_successes_are_needed() -> None:
+    found = CapTables(labelled(20), Question()).recommended(Setting())
+    assert found["setting"] is None
+    assert found["reason"] == f"needs {found['more_needed']} more successes"
+    assert found["more_needed"] == bl.recommend(labelled(20))["more_needed"][0] > 0
+    assert found["sentences"]
+
+
+def test_a_recommended_setting_is_on_the_sliders() -> None:
+    tables = CapTables(labelled(90), Question())
+    limits = tables.recommended(Setting())["setting"]
+    assert tables.at(Setting()).answer(Setting(**limits))["kept"]["lower"] >= 0.95 * 90
+
+
+def test_an_agent_without_a_label_among_labelled_ones_gets_no_recommendation() -> None:
+    runs = [*labelled(90), *runs_of(Told(("A -",), agent="other"))]
+    found = CapTables(runs, Question()).recommended(Setting(agent="other"))
+    assert found["setting"] is None
+    assert "No run of this agent has a label" in found["sentences"][0]
+
+
+def test_without_labels_the_proxy_is_named() -> None:
+    table = CapTables(runs_of(Told(("A A -",)), Told(("A A",), cut=True)), Question()).at(Setting())
+    assert table.base["proxy"]
+    assert table.base["success"] == "runs that ended by themselves"
+    assert any("proxy" in note for note in table.base["notes"])
+    assert table.answer(Setting())["kept"] == {"lower": 1, "upper": 1, "of": 1}
+
+
+@given(several(LABELS))
+@cases(60)
+def test_a_tighter_cap_never_saves_a_smaller_share(runs: list[Run]) -> None:
+    table = CapTables(runs, Question()).at(Setting())
+    shares = [share or 0 for share in table.answer(Setting())["curve"]["saved"]]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_what_is_assumed_of_later_turns_is_said_where_there_are_some() -> None:
+    table = CapTables(runs_of(Told(("A B C -",)), Told(("A A -",), success=True)), Question()).at(Setting())
+    assert not any("later turns" in note for note in table.base["notes"])
+    two = CapTables(runs_of(Told(("A B C -", "D D -"))), Question()).at(Setting())
+    assert any("later turns stand as recorded" in note for note in two.base["notes"])
+
+
+def test_without_runs_there_is_an_answer_too() -> None:
+    table = CapTables([], Question()).at(Setting())
+    assert table.answer(Setting())["kept"] == {"lower": 0, "upper": 0, "of": 0}
+    assert table.answer(Setting())["saved"][0]["share"] is None
+    assert table.base["runs"] == 0
+
+
+def test_what_a_source_does_not_tell_is_said_and_counted_in_steps() -> None:
+    table = CapTables(runs_of(Told(("A A -",), cost=None)), Question()).at(Setting())
+    assert table.measure == "steps"
+    assert any("does not tell cost" in note for note in table.base["notes"])
+
+
+def test_a_store_is_read_like_the_runs_in_it(tmp_path: Path) -> None:
+    runs = runs_of(Told(("A A -",), success=True), Told(("A B A -",), success=False))
+    path = tmp_path / "runs.db"
+    with bl.Store(path) as store:
+        for run in runs:
+            store.put(records_of(run))
+    setting = Setting(max_steps=2)
+    of_store, of_runs = (CapTables(some, Question()).at(setting).answer(setting) for some in (str(path), runs))
+    assert of_store == of_runs
+
+
+@pytest.mark.parametrize(
+    "policy", [None, "boocode", "naive", policies["boocode"].vary(name="mine", cap={"max_steps": 7})]
+)
+@pytest.mark.parametrize("identity", ["canonical", {"poll": None, "*": "raw"}, {"poll": "raw"}])
+@pytest.mark.parametrize("agent", ["all", "coder", 'it\'s "odd": #\n\x1b', "null", "1.0"])
+def test_written_down_a_setting_is_read_back(policy: Any, identity: Any, agent: str, tmp_path: Path) -> None:
+    for limits in ((18, None, 3), (None, 12, None), (None, None, None)):
+        setting = Setting(limits[0], limits[1], limits[2], identity=identity, agent=agent)
+        names: dict[str, Any] = {}
+        exec(as_code(setting, policy), names)  # noqa: S102 - that it runs is what is tested
+        assert names["agent"].settings == setting.limits
+        assert RepeatStreak.of(policy_of(names["agent"]).detectors.identity) == RepeatStreak.of(identity)
+        assert ("rule" in names) == any(limit is not None for limit in limits)
+        path = tmp_path / "AGENTS.md"
+        path.write_text(as_front_matter(setting, policy) + "\nDo it.\n", "utf-8")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            (read,) = bl.load_agents(path).values()
+        assert read.settings == setting.limits
+        assert read.name == ("agent" if agent == "all" else agent)
+        assert read.prompt == "Do it."
+        if "which no agent file can express" not in as_front_matter(setting, policy):
+            assert RepeatStreak.of(policy_of(read).detectors.identity) == RepeatStreak.of(identity)
+
+
+def test_the_rule_that_is_written_down_stops_where_the_setting_does() -> None:
+    runs = runs_of(Told(("A A A B B -",)), Told(("AB C D E F -",)), Told(("A B -",)))
+    setting = Setting(max_steps=4, tool_budget=5, doom_loop=3, identity="ordered")
+    names: dict[str, Any] = {}
+    exec(as_code(setting), names)  # noqa: S102
+    table = bl.counterfactual(runs, rules=names["rule"])
+    rows = {
+        row["run"]: (row["at"], row["reason"])
+        for row in CapTables(runs, Question()).at(setting).answer(setting)["rows"]
+    }
+    stopped = table[table["outcome"] == "truncated"]
+    assert rows == {row["run_id"]: (row["stop_step"], row["stop_reason"]) for _, row in stopped.iterrows()}
+    assert len(rows) == 2
+
+
+@given(st.sampled_from(AXES), st.integers(0, 5000))
+@cases(40)
+def test_sliders_have_all_values_of_a_short_range_and_both_ends_of_a_long_one(name: str, peak: int) -> None:
+    values = values_of(name, peak)
+    least = 2 if name == "doom_loop" else 1
+    assert values.listed == sorted({*values.listed})
+    assert (values.listed[0], values.listed[-1]) == (least, max(peak, least))
+    assert len(values.listed) <= 120
+    assert values.whole == (values.listed == list(range(least, values.listed[-1] + 1)))
+
+
+@given(st.integers(0, 200), st.integers(3, 12), st.data())
+@cases(40)
+def test_some_of_the_values_hold_the_ends_and_what_must_be_there(n: int, most: int, data: st.DataObject) -> None:
+    values = [*range(1, n + 1), None]
+    also = data.draw(st.lists(st.sampled_from(values), max_size=2))
+    some = sampled(values, most, also)
+    assert some == [value for value in values if value in some]
+    assert {*values[:1], *values[-2:], *also} <= {*some}
+    assert len(some) <= most + len(also) + 1
+
+
+def test_a_page_has_the_same_answers_as_a_notebook() -> None:
+    runs = labelled(30)
+    setting = Setting(max_steps=5, doom_loop=2)
+    table: CapTable = CapTables(runs, Question()).at(setting)
+    grid = grid_of_answers(table, setting, None, 5)
+    values = grid["values"]
+    caps, budgets = values["max_steps"], values["tool_budget"]
+    for place, held in enumerate(grid["answers"]):
+        column, cap = divmod(place, len(caps))
+        doom, budget = divmod(column, len(budgets))
+        there = setting._replace(max_steps=caps[cap], tool_budget=budgets[budget], doom_loop=values["doom_loop"][doom])
+        assert {**held, "curve": grid["curves"][column]} == table.answer(there, 5)
+    assert setting.max_steps in caps
+
+
+@pytest.mark.parametrize("policy", ["claude_code", "gemini_cli"])
+def test_a_policy_of_which_sums_cannot_tell_is_refused_by_name(policy: str) -> None:
+    with pytest.raises(SettingError, match=f"policy {policy}: .*expected a policy whose limits are asked at"):
+        Question(policy)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"keep": 1.5}, "keep"),
+        ({"confidence": 0}, "confidence"),
+        ({"objective": "time"}, "objective='time': expected one of cost"),
+        ({"success": "yes"}, "success='yes': expected 'label'"),
+    ],
+)
+def test_what_is_asked_is_checked(how: Any, said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        Question(**how)
+
+
+def test_labels_that_are_asked_for_must_be_there() -> None:
+    with pytest.raises(SettingError, match="no run has a label"):
+        CapTables(runs_of(Told(("A -",))), Question(success="label"))
+
+
+def test_a_limit_that_is_not_on_its_slider_is_refused_with_the_nearest() -> None:
+    table = CapTables(runs_of(Told(("A A A -",))), Question()).at(Setting())
+    with pytest.raises(SettingError, match="max_steps=9 is not on its slider: expected such as 2, 3, or None"):
+        table.sums({**Setting().limits, "max_steps": 9})
+    with pytest.raises(SettingError, match="agent='who': no run is of this agent: 'all', 'coder'"):
+        CapTables(runs_of(Told(("A -",))), Question()).at(Setting(agent="who"))
+
+
+def test_what_is_saved_is_told_in_dollars_with_its_base_and_with_what_is_left_out() -> None:
+    runs = runs_of(*(Told(("A A A -",), cost=250_000) for _ in range(3)), Told(("A A A -",), cost=None))
+    table = CapTables(runs, Question()).at(Setting())
+    row = bl.counterfactual(runs, grid={"max_steps": [2]}, aggregate=True).iloc[0]
+    cost, steps = table.answer(Setting(max_steps=2))["saved"]
+    assert (cost["saved"], cost["of"]) == (row["saved_cost_usd"], row["saved_cost_usd"] + row["cost_usd"])
+    assert (cost["saved"], cost["of"]) == (3 * 0.25 * (3 + 4), 3 * 0.25 * (1 + 2 + 3 + 4))
+    assert cost["left_out"] == 1
+    assert "1 run of unknown cost left out of what is saved." in table.base["notes"]
+    assert (steps["saved"], steps["of"]) == (8, 16)
+
+
+@pytest.mark.parametrize("identity", ["canonical", {"*": "raw", "poll": None}, {"poll": "raw"}])
+def test_front_matter_says_what_an_agent_file_cannot(identity: Any) -> None:
+    by_tool = identity == {"poll": "raw"}
+    text = as_front_matter(Setting(doom_loop=3, identity=identity, scope="run"))
+    assert ("which no agent file can express" in text) == by_tool
+    assert "# The numbers count limits through whole runs" in text
+    assert "# Policy boocode ends a run at 200 steps too" in text
+    plain = as_front_matter(Setting(max_steps=3, identity=identity))
+    assert ("#" in plain) == by_tool
+
+
+def test_a_limit_that_a_policy_does_not_have_is_named_where_it_is_written_down() -> None:
+    setting = Setting(max_steps=9, tool_budget=8, doom_loop=3)
+    for name in ("boocode", "naive", "openhands_classic"):
+        for text in (as_code(setting, name), as_front_matter(setting, name)):
+            said = [line for line in text.splitlines() if "knows no" in line]
+            assert len(said) == sum(axis not in policies[name].order for axis in AXES)
+
+
+def test_a_long_range_says_how_much_of_it_the_sliders_have() -> None:
+    short, long = runs_of(Told(("A -",))), runs_of(Told(("AB " * 300 + "-",)))
+    tables = [CapTables(runs, Question()).at(Setting()) for runs in (short, long)]
+    assert not any("not every value" in note for note in tables[0].base["notes"])
+    caps, calls = (len(tables[1].options[name]) - 1 for name in ("max_steps", "tool_budget"))
+    assert 100 < caps < 300
+    said = f": {caps} up to 300 (step cap), {calls} up to 600 (tool budget)."
+    assert any(note.endswith(said) for note in tables[1].base["notes"])

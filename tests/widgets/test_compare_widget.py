@@ -1,0 +1,190 @@
+"""Compare without a browser: what is paired, where two runs diverge, and what is said of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boolab.core.types import Response, Run, Step, ToolCall, ToolResult
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.engine.runner import run_sync
+from boolab.errors import SettingError
+from boolab.models.scripted import ScriptedModel
+from boolab.sweeps.divergence import first_divergence
+from boolab.widgets._base.compress import unpacked
+from boolab.widgets.compare.alignment import align
+from boolab.widgets.compare.widget import Compare
+from tests.support.cases import cases
+from tests.support.helpers import TOOLS, steps
+
+STUCK = [{"tool_calls": [{"name": "grep"}], "repeat": "forever"}]
+LETTERS = st.lists(st.sampled_from("ABC"), max_size=12)
+
+
+def run_of(pattern: str, run_id: str = "a", policy: str = "naive") -> Run:
+    run = run_sync(None, "go", model=ScriptedModel(steps(pattern)), tools=TOOLS, policy=policy)
+    return replace(run, run_id=run_id)
+
+
+def long_run(run_id: str, names: Sequence[int]) -> Run:
+    """A run with one call for each number, made by hand: a loop over so many would take seconds."""
+    made = tuple(
+        Step(
+            n, 1, n, 1, 1, Response("", (ToolCall(f"c{n}", "look", f'{{"what": {name}}}'),)), (ToolResult("", "seen"),)
+        )
+        for n, name in enumerate(names, 1)
+    )
+    return replace(run_of("A", run_id), steps=made)
+
+
+def data_of(compare: Compare) -> dict[str, Any]:
+    data = unpacked(compare._view._data)
+    assert isinstance(data, dict)
+    return data
+
+
+def longest(a: Sequence[str], b: Sequence[str]) -> int:
+    """The length of a longest common subsequence, by the textbook's table."""
+    row = [0] * (len(b) + 1)
+    for one in a:
+        above = row[:]
+        for j, other in enumerate(b, 1):
+            row[j] = above[j - 1] + 1 if one == other else max(above[j], row[j - 1])
+    return row[-1]
+
+
+@given(LETTERS, LETTERS)
+@cases(150)
+def test_as_many_items_as_possible_are_paired_and_none_is_lost(a: list[str], b: list[str]) -> None:
+    stretches = align(a, b)
+    next_a = next_b = 0
+    for stretch in stretches:
+        assert (stretch.a, stretch.b) == (next_a, next_b)
+        next_a, next_b = next_a + stretch.n_a, next_b + stretch.n_b
+        if stretch.same:
+            assert a[stretch.a : next_a] == b[stretch.b : next_b]
+    assert (next_a, next_b) == (len(a), len(b))
+    assert sum(stretch.n_a for stretch in stretches if stretch.same) == longest(a, b)
+
+
+@pytest.mark.parametrize("other", ["crush", "naive", "opencode_v1", "openhands"])
+def test_two_policies_part_where_first_divergence_says(other: str) -> None:
+    parted = first_divergence(STUCK, "boocode", other)
+    compare = Compare("boocode", other, script=STUCK)
+    assert parted is not None
+    assert compare.divergence == (parted.step, parted.what, parted.a, parted.b)
+    data = data_of(compare)
+    assert [side["steps"] for side in data["sides"]] == [parted.run_a.n_steps, parted.run_b.n_steps]
+
+
+@given(st.lists(st.sampled_from(["A", "B", "AB"]), min_size=1, max_size=6), st.integers(0, 5))
+@cases(15)
+def test_recorded_runs_part_at_the_first_step_that_differs(words: list[str], place: int) -> None:
+    place = min(place, len(words) - 1)
+    changed = [*words[:place], "C", *words[place + 1 :]]
+    compare = Compare(run_of(" ".join(words)), run_of(" ".join(changed), "b"))
+    assert compare.divergence is not None
+    assert compare.divergence.step == place + 1
+    assert "look C" in compare.divergence.b
+    first = next(s for s in data_of(compare)["stretches"] if s["kind"] != "same")
+    assert (first["a"], first["b"]) == (place, place)
+
+
+def test_equal_runs_never_part() -> None:
+    compare = Compare(run_of("A B AC"), run_of("A B AC", "b"))
+    assert compare.divergence is None
+    assert [(s["kind"], s["n_a"]) for s in data_of(compare)["stretches"]] == [("same", 4)]
+    amounts = {row["name"]: row["difference"] for row in data_of(compare)["table"] if row["name"] != "time"}
+    assert amounts == dict.fromkeys(amounts, "same")
+
+
+def test_the_same_call_with_another_result_is_told_apart_from_another_call() -> None:
+    one = run_of("A B C")
+    other = list(one.steps)
+    other[1] = other[1]._replace(results=(ToolResult("", "something else", is_error=True),))
+    compare = Compare(one, replace(one, run_id="b", steps=tuple(other)))
+    assert compare.divergence is not None
+    assert (compare.divergence.step, compare.divergence.what) == (2, "the calls have other results.")
+    assert 'fails and gives "something else"' in compare.divergence.b
+    assert [s["kind"] for s in data_of(compare)["stretches"]] == ["same", "results", "same"]
+
+
+def test_a_recording_and_a_policy_part_where_the_counterfactual_stops() -> None:
+    run = run_of("A B A A A A B")
+    row = counterfactual(run, policy="boocode").iloc[0]
+    compare = Compare(run, "boocode")
+    assert compare.divergence is not None
+    assert compare.divergence.step == row["stop_step"] + 1
+    data = data_of(compare)
+    assert data["sides"][1]["steps"] == row["stop_step"]
+    assert data["sides"][1]["reason"] == row["stop_reason"]
+    assert "boocode is not run" in data["notes"][0]
+    assert [side["name"] for side in data_of(Compare("boocode", run))["sides"]] == ["boocode", "the recording"]
+    assert Compare(run_of("A B"), "boocode").divergence is None
+
+
+def test_each_side_opens_below() -> None:
+    compare = Compare("boocode", "crush", script=STUCK)
+    sides = data_of(compare)["sides"]
+    compare.opened = {"run": sides[1]["run"], "step": 4}
+    assert compare.replay is not None
+    assert (compare.replay.run.policy, compare.replay.step) == ("crush", 4)
+    compare.opened = {"run": sides[0]["run"], "step": 400}
+    assert (compare.replay.run.policy, compare.replay.step) == ("boocode", 3)
+    assert set(compare._runs()) == {side["run"] for side in sides}
+
+
+def test_long_runs_are_compared_in_less_than_two_seconds() -> None:
+    a = long_run("a", [n * 7919 % 50 for n in range(5_000)])
+    b = long_run("b", [n * 104_729 % 50 for n in range(5_000)])
+    start = time.process_time()
+    compare = Compare(a, b)
+    assert time.process_time() - start < 2
+    assert sum(s["n_a"] for s in data_of(compare)["stretches"]) == len(a.steps)
+    assert len(compare._view._data) < 1_000_000
+
+
+def test_what_cannot_be_compared_is_named() -> None:
+    with pytest.raises(SettingError, match=r"Compare\('boocode', 'crush'\): two policies need script="):
+        Compare("boocode", "crush")
+    with pytest.raises(SettingError, match=r"Compare\(a run, 'crush'\): runs are compared as they are"):
+        Compare(run_of("A"), "crush", script=STUCK)
+    with pytest.raises(SettingError, match="no_such"):
+        Compare("boocode", "no_such", script=STUCK)
+
+
+def test_text_picture_and_repr_stand_in_for_the_widget() -> None:
+    compare = Compare("boocode", "crush", script=STUCK)
+    assert repr(compare) == "Compare(boocode and crush diverge at step 4: only crush makes this step)"
+    assert "boocode: ends after step 3: doom_loop" in compare._repr_mimebundle_()["text/plain"]
+    assert compare._picture().startswith(b"\x89PNG")
+
+
+def test_the_one_that_makes_a_further_step_is_named_whichever_it_is() -> None:
+    short, long = long_run("short", [1, 2]), long_run("long", [1, 2, 3])
+    for a, b in ((short, long), (long, short)):
+        divergence = data_of(Compare(a, b))["divergence"]
+        names = [side["name"] for side in data_of(Compare(a, b))["sides"]]
+        assert divergence["step"] == 3
+        assert divergence["what"] == f"only {names[b is long]} makes this step."
+        assert divergence["ab"[b is long]].startswith("calls")
+        assert divergence["ab"[a is long]].startswith("ends after step 2")
+
+
+def test_a_cost_that_one_step_does_not_tell_is_unknown_and_not_less() -> None:
+    def priced(step: Step) -> Step:
+        usage = step.response.usage._replace(cost=500_000)
+        return step._replace(response=step.response._replace(usage=usage))
+
+    run = long_run("part", [1, 2, 3])
+    whole = replace(run, run_id="whole", steps=tuple(map(priced, run.steps)))
+    part = replace(run, steps=(*whole.steps[:-1], run.steps[-1]))
+    assert run.steps[-1].response.usage.cost is None
+    (row,) = [row for row in data_of(Compare(whole, part))["table"] if row["name"] == "cost"]
+    assert row == {"name": "cost", "a": "$1.5000", "b": None, "difference": None}

@@ -1,0 +1,215 @@
+"""Heatmap without a browser: its numbers are those of the plot, its lists those of the table, its colours readable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from boolab.core.types import Run
+from boolab.counterfactuals.evaluate import counterfactual, summed
+from boolab.engine.runner import run_sync
+from boolab.errors import SettingError
+from boolab.models.scripted import ScriptedModel
+from boolab.plots import plot_heatmap
+from boolab.widgets._base.compress import unpacked
+from boolab.widgets.heatmap.data import ink_on, luminance_of
+from boolab.widgets.heatmap.widget import Heatmap
+from tests.support.cases import cases
+from tests.support.helpers import TOOLS, steps
+
+GRID = {"max_steps": [2, 4, 6, None], "tool_budget": [3, 8, None]}
+
+
+def recorded(patterns: list[str], labels: list[bool | None]) -> list[Run]:
+    runs = []
+    for n, (pattern, label) in enumerate(zip(patterns, labels, strict=True)):
+        run = run_sync(None, f"task {n}", model=ScriptedModel(steps(pattern)), tools=TOOLS, policy="naive")
+        runs.append(replace(run, run_id=f"run-{n}", success=label))
+    return runs
+
+
+def some_runs(n: int = 14) -> list[Run]:
+    words = ("A", "BC", "A", "AB", "C", "CC", "B", "A", "AC")
+    patterns = [" ".join(words[k % 5 + n % 5] for k in range(1 + n % 9)) for n in range(n)]
+    return recorded(patterns, [n % 3 != 0 for n in range(n)])
+
+
+RUNS = some_runs()
+TALLY = counterfactual(RUNS, grid=GRID, aggregate=True)
+ROWS = counterfactual(RUNS, grid=GRID)
+
+
+def data_of(heatmap: Heatmap) -> dict[str, Any]:
+    data = unpacked(heatmap._view._data)
+    assert isinstance(data, dict)
+    return data
+
+
+def cell_at(heatmap: Heatmap, x: str, y: str) -> dict[str, Any]:
+    data = data_of(heatmap)
+    up = data["y"]["ticks"][::-1].index(y)
+    cell = data["rows"][up][data["x"]["ticks"].index(x)]
+    assert isinstance(cell, dict)
+    return cell
+
+
+def listed(heatmap: Heatmap, x: str, y: str) -> list[tuple[str, int, str]]:
+    """Run, step and fate of each run that a cell lists."""
+    data, lists = data_of(heatmap), cell_at(heatmap, x, y)["listed"]
+    rows = zip(lists["run"], lists["step"], lists["why"], strict=True)
+    return [(data["runs"][run]["id"], step, data["whys"][why]["text"]) for run, step, why in rows]
+
+
+def test_the_sums_of_a_table_are_the_tally() -> None:
+    keys = ["max_steps", "tool_budget"]
+    mine, its = (frame.sort_values(keys).reset_index(drop=True) for frame in (summed(ROWS)[list(TALLY)], TALLY))
+    pd.testing.assert_frame_equal(mine, its, check_dtype=False)
+
+
+@pytest.mark.parametrize("value", ["kept_lower", "kept_upper", "saved_steps", "n_truncated", "tool_calls"])
+def test_the_numbers_are_those_of_the_plot(value: str) -> None:
+    ax = Figure(figsize=(12, 8)).subplots()
+    plot_heatmap(TALLY, value=value, ax=ax)
+    drawn = sorted(text.get_text() for text in ax.texts if text.get_gid() == "cell")
+    for heatmap in (Heatmap(TALLY, RUNS, value=value), Heatmap(ROWS, value=value)):
+        data = data_of(heatmap)
+        assert sorted(cell["text"] for row in data["rows"] for cell in row) == drawn
+        assert data["title"] == ax.get_title(loc="left").replace("\n", " ")
+
+
+def test_a_cell_lists_all_its_runs_cut_successes_first_each_at_the_step_after_which_it_stops() -> None:
+    heatmap = Heatmap(TALLY, RUNS)
+    for cap in (2, 4, 6):
+        rows = listed(heatmap, str(cap), "off")
+        assert sorted(run for run, _, _ in rows) == sorted(run.run_id for run in RUNS)
+        by_id = {run.run_id: run for run in RUNS}
+        order = [
+            0 if why == "success, cut" else 1 if "stopped" in why and "not" not in why else 2 for _, _, why in rows
+        ]
+        kinds = [kind for kind in order if kind != 1]
+        assert kinds == sorted(kinds)
+        for run_id, step, why in rows:
+            run = by_id[run_id]
+            stopped = run.n_steps > cap  # the last step is a text, after which there is no boundary
+            assert step == (cap if stopped else run.n_steps), run_id
+            assert (why == "success, cut") == (stopped and bool(run.success) and _calls_after(run, cap))
+
+
+def _calls_after(run: Run, step: int) -> bool:
+    return any(later.response.tool_calls for later in run.steps[step:])
+
+
+def test_a_table_lists_what_a_tally_lists_when_it_is_given_the_runs() -> None:
+    one, other = Heatmap(TALLY, RUNS), Heatmap(ROWS, RUNS)
+    for x in ("2", "4", "6", "off"):
+        for y in ("3", "8", "off"):
+            assert listed(one, x, y) == listed(other, x, y)
+
+
+@given(
+    patterns=st.lists(st.lists(st.sampled_from(["A", "B", "AB", "AA"]), min_size=1, max_size=7), min_size=1, max_size=4)
+)
+@cases(8)
+def test_each_list_has_as_many_stopped_runs_as_the_tally_counts(patterns: list[list[str]]) -> None:
+    runs = recorded([" ".join(words) for words in patterns], [n % 2 == 0 for n in range(len(patterns))])
+    tally = counterfactual(runs, grid={"max_steps": [1, 3, None], "tool_budget": [2, None]}, aggregate=True)
+    heatmap = Heatmap(tally, runs, keep=None)
+    for row in tally.to_dict("records"):
+        x, y = ("off" if pd.isna(row[name]) else str(row[name]) for name in ("max_steps", "tool_budget"))
+        cell = cell_at(heatmap, x, y)["listed"]
+        assert cell["all"] == row["n_runs"]
+        assert cell["stopped"] == row["n_truncated"] + row["n_not_identified"] + row["n_unknown"]
+        assert cell["cut"] == row["successes"] - row["successes_censored"] - row["kept_upper"]
+
+
+def test_runs_that_do_not_give_the_tables_numbers_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"at step cap .* they give n_runs 13, the table says 14"):
+        Heatmap(TALLY, RUNS[1:])
+    with pytest.raises(SettingError, match="none of the 1 is in the table"):
+        Heatmap(ROWS, [replace(RUNS[0], run_id="another")])
+
+
+def test_a_run_opens_below_at_its_step_and_the_step_is_followed() -> None:
+    heatmap = Heatmap(TALLY, RUNS)
+    heatmap.opened = {"run": "run-8", "step": 4}
+    replay = heatmap.replay
+    assert replay is not None
+    assert (replay.run.run_id, replay.step) == ("run-8", 4)
+    replay.step = 6
+    assert heatmap.opened == {"run": "run-8", "step": 6}
+    heatmap.opened = {"run": "run-8", "step": 400}
+    assert heatmap.replay is replay
+    assert replay.step == RUNS[8].n_steps
+    heatmap.opened = {"run": "run-3", "step": 0}
+    assert heatmap.replay is not None
+    assert (heatmap.replay.run.run_id, heatmap.replay.step) == ("run-3", 1)
+    heatmap.set_trait("opened", None)
+    assert heatmap._below.children == ()
+
+
+def test_what_is_chosen_from_python_must_be_there() -> None:
+    heatmap = Heatmap(TALLY, RUNS)
+    heatmap.selected = {"max_steps": 4, "tool_budget": None}
+    assert heatmap._view.selected == heatmap.selected
+    with pytest.raises(SettingError, match=r"expected one value of each of .*max_steps.*\[2, 4, 6, None\]"):
+        heatmap.selected = {"max_steps": 5, "tool_budget": None}
+    with pytest.raises(SettingError, match="one of the 14 runs here"):
+        heatmap.opened = {"run": "nobody", "step": 1}
+
+
+def test_the_runs_of_a_sweep_are_counted_by_setting() -> None:
+    runs = [
+        replace(run, run_id=f"{run.run_id}-{cap}-{budget}", settings={"max_steps": cap, "tool_budget": budget})
+        for run in RUNS[:6]
+        for cap in (3, None)
+        for budget in (4, 9)
+    ]
+    heatmap = Heatmap(runs)
+    cell = cell_at(heatmap, "3", "9")
+    succeed = sum(bool(run.success) for run in RUNS[:6])
+    assert cell["text"] == f"{round(100 * succeed / 6)}%"
+    assert f"{succeed} of 6 runs succeed" in cell["facts"]
+    assert sorted(run for run, _, _ in listed(heatmap, "3", "9")) == sorted(f"{run.run_id}-3-9" for run in RUNS[:6])
+    mean = sum(run.n_steps for run in RUNS[:6]) / 6
+    assert cell_at(Heatmap(runs, value="mean_steps"), "off", "4")["text"] == f"{mean:.3g}"
+    with pytest.raises(SettingError, match="expected the runs of a sweep of two settings"):
+        Heatmap(RUNS)
+
+
+@given(st.integers(0, 0xFFFFFF))
+@cases(100)
+def test_a_number_is_readable_on_any_colour(colour: int) -> None:
+    fill = f"#{colour:06x}"
+    one, other = sorted((luminance_of(fill), luminance_of(ink_on(fill))))
+    assert (other + 0.05) / (one + 0.05) >= 4.5
+
+
+def test_the_line_is_between_cells_that_keep_enough_and_others() -> None:
+    data = data_of(Heatmap(TALLY, RUNS, keep=0.5))
+    rows = data["rows"]
+    sides = {"t": (-1, 0), "b": (1, 0), "l": (0, -1), "r": (0, 1)}
+    assert any(cell["good"] for row in rows for cell in row)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            near = {
+                s: (i + a, j + b) for s, (a, b) in sides.items() if 0 <= i + a < len(rows) and 0 <= j + b < len(row)
+            }
+            expected = {side for side, (k, m) in near.items() if cell["good"] and not rows[k][m]["good"]}
+            assert set(cell["edges"]) == expected
+
+
+def test_text_picture_and_page_stand_in_for_the_widget() -> None:
+    tally = counterfactual(RUNS[:5], grid=GRID, aggregate=True)
+    heatmap = Heatmap(tally, RUNS[:5], recommended={"max_steps": 6, "tool_budget": 8})
+    bundle = heatmap._repr_mimebundle_()
+    assert "recommended: step cap 6, tool budget 8" in bundle["text/plain"]
+    assert heatmap._picture().startswith(b"\x89PNG")
+    assert len(repr(heatmap)) < 200
+    assert set(heatmap._runs()) == {run.run_id for run in RUNS[:5]}
+    assert data_of(Heatmap(TALLY))["can_list"] is False

@@ -1,0 +1,417 @@
+"""What Replay draws: held against the frames, counterfactuals and the loop, on live runs, logs and random records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import boolab as bl
+from boolab.core.types import (
+    MICRO,
+    REDACTED,
+    Event,
+    Input,
+    Message,
+    Response,
+    Run,
+    Step,
+    Stop,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from boolab.counterfactuals.evaluate import counterfactual
+from boolab.engine.abort import Abort
+from boolab.frames.tables import boundaries_df, calls_df, steps_df
+from boolab.plots._style import TOOL_COLOURS
+from boolab.rules.counters import COUNTERS
+from boolab.widgets._base.call_labels import label_of, parsed
+from boolab.widgets._base.compress import packed, unpacked
+from boolab.widgets._base.tool_icons import KINDS, kind_of
+from boolab.widgets.replay.data import replay_data
+from boolab.widgets.replay.subagents import children_of
+from boolab.widgets.replay.what_if_marks import DEFAULT_POLICIES, marks_of, stop_boundary
+from tests.counterfactuals.test_presets import scripts
+from tests.logs.readers.given import samples
+from tests.logs.test_save import runs as any_runs
+from tests.support.cases import cases
+from tests.support.helpers import TOOLS, call, distinct, play, steps
+
+
+def gauge(data: dict[str, Any], key: str) -> dict[str, Any]:
+    return next(one for one in data["gauges"] if one["key"] == key)
+
+
+def made(*parts: Any, turns: list[int] | None = None, **facts: Any) -> Run:
+    """A record of steps, each given by its calls (name and arguments) or its text."""
+    rows = []
+    for number, part in enumerate(parts, 1):
+        calls = () if isinstance(part, str) else tuple(ToolCall(f"c{number}", *one) for one in part)
+        results = tuple(ToolResult(one.id, "given") for one in calls)
+        said = part if isinstance(part, str) else ""
+        turn = 1 if turns is None else turns[number - 1]
+        rows.append(Step(number, turn, None, None, None, Response(said, calls), results))
+    given_: dict[str, Any] = {
+        "run_id": "r", "agent": "a", "model": "m", "policy": "boocode", "task": "t", "stop": Stop("finished", 0),
+        "steps": tuple(rows),
+    }  # fmt: skip
+    return Run(**given_ | facts)
+
+
+# --- Counters and marks -----------------------------------------------------------------------------------------------
+
+
+@given(items=scripts(), identity=st.sampled_from(["ordered", "canonical", "tool", "call+result"]), twice=st.booleans())
+@cases(25)
+def test_gauges_and_streaks_are_the_counters_that_rules_read(items: list[Any], identity: Any, *, twice: bool) -> None:
+    run = replace(play(items, policy="opencode_3631"), identity=identity)
+    if twice and run.n_steps > 1:  # a log of two turns
+        half = run.n_steps // 2
+        run = replace(run, steps=tuple(one._replace(turn=1 + (one.index > half)) for one in run.steps))
+    data = replay_data(run, policies=[])
+    repeats = f"repeat_streak:{identity}"
+    rows = boundaries_df(run, bl.doom_loop(2, identity) | bl.error_streak(1))
+    first = {turn: min(one.index for one in run.steps if one.turn == turn) for turn in {one.turn for one in run.steps}}
+    for row in rows[rows["boundary"] > 0].to_dict("records"):
+        at = first[row["turn"]] + row["boundary"] - 1
+        for one in data["gauges"]:
+            name = repeats if one["key"] == "repeat_streak" else one["key"]
+            assert name in (*COUNTERS, repeats, "error_streak")
+            count = None if pd.isna(row[name]) else row[name]
+            scale = MICRO if one["unit"] == "usd" else 1
+            assert one["values"][at] == (count if count is None else count / scale)
+    for row, step in zip(steps_df(run).to_dict("records"), data["steps"], strict=True):
+        if row["step"] != first[row["turn"]]:
+            assert row["tool_calls_so_far"] == gauge(data, "tool_calls")["values"][row["step"] - 1]
+        streaks = [one["streak"] for one in step["calls"] if not one["dropped"]]
+        assert not streaks or streaks[-1] == gauge(data, "repeat_streak")["values"][row["step"]]
+
+
+@given(items=scripts())
+@cases(12)
+def test_marks_are_what_counterfactual_says(items: list[Any]) -> None:
+    run = play(items, policy="opencode_3631")
+    rules = [bl.max_steps(2), bl.doom_loop(2) | bl.error_streak(2)]
+    names = ["boocode", "claude_code", "openhands", "roo", "openai_agents"]
+    own, *marks = marks_of(run, names, rules)
+    assert own["own"]
+    assert (own["step"], own["reason"]) == (stop_boundary(run), run.stop_reason)
+    tables = [counterfactual(run, policy=name) for name in names] + [counterfactual(run, rules=rules)]
+    rows = [row for table in tables for row in table.to_dict("records")]
+    for mark, row in zip(marks, rows, strict=True):
+        stops = row["outcome"] in ("truncated", "not_identified", "unknown")
+        assert mark["step"] == (row["stop_step"] if stops else None)
+        assert mark["reason"] == (row["stop_reason"] if stops and isinstance(row["stop_reason"], str) else None)
+
+
+@pytest.mark.parametrize("name", ["boocode", "openai_agents", "smolagents"])
+@pytest.mark.parametrize("pattern", ["a " * 60, "a b c " * 20])
+def test_the_own_policys_counterfactual_is_the_real_stop(name: str, pattern: str) -> None:
+    run = bl.run_sync(None, "go", model=bl.ScriptedModel(steps(pattern)), tools=TOOLS, policy=name)
+    real, asked = marks_of(run, [name])
+    assert run.stop.rule is not None
+    assert (asked["step"], asked["reason"]) == (real["step"], real["reason"])
+
+
+def test_in_a_later_turn_a_mark_stands_at_the_step_of_the_whole_run() -> None:
+    look = [("look", '{"what": "x"}')]
+    run = made(look, "One.", look, look, look, look, "Two.", turns=[1, 1, 2, 2, 2, 2, 2])
+    (mark,) = [one for one in marks_of(run, ["boocode"]) if not one["own"]]
+    assert mark["label"] == "boocode: doom 3"
+    assert mark["step"] == 5
+
+
+def test_a_stop_in_a_later_turn_stands_at_the_step_of_the_whole_run() -> None:
+    look = [("look", "{}")]
+    run = made(look, "One.", look, look, look, turns=[1, 1, 2, 2, 2], stop=Stop("doom_loop", 2, "doom_loop(2)"))
+    data = replay_data(run, policies=[])
+    assert stop_boundary(run) == data["stop"]["step"] == data["marks"][0]["step"] == 4
+    assert [number for number, step in enumerate(data["steps"], 1) if "limit" in step["flags"]] == [4]
+
+
+def test_by_default_every_policy_has_a_mark_and_those_without_their_compaction_are_told() -> None:
+    data = replay_data(play(distinct(2), policy="opencode_3631"))
+    assert [mark["policy"] for mark in data["marks"]] == ["opencode_3631", *DEFAULT_POLICIES]
+    assert "Asked as if they never compacted the history: opencode_v1, opencode_v2." in data["notes"]
+    with pytest.raises(bl.SettingError, match="presets: "):
+        replay_data(play(["x"]), policies=["nowhere"])
+
+
+def test_limits_that_were_in_force_stand_at_their_gauges() -> None:
+    data = replay_data(play(distinct(2), policy="boocode", max_steps=7, tool_budget=9, doom_loop=4), policies=[])
+    limits = {one["key"]: one["limit"] for one in data["gauges"]}
+    assert (limits["steps"], limits["tool_calls"], limits["repeat_streak"], limits["cost"]) == (7, 9, 4, None)
+
+
+def test_a_policy_that_stops_where_the_run_did_does_not_stop_it_earlier() -> None:
+    run = play(steps("a a a a a"), policy="boocode")
+    assert replay_data(run, policies=["boocode"])["finding"] == "3 identical calls in a row"
+
+
+@pytest.mark.parametrize("script", [steps("a a a a a a"), steps("a a b b a b a b a b c d e f"), distinct(60), ["x"]])
+def test_the_finding_counts_what_the_panel_ticks_and_tells_a_stop_from_stepping_in(script: Any) -> None:
+    run = play(script, policy="naive")
+    data = replay_data(run)
+    others = [mark for mark in data["marks"] if not mark["own"]]
+    stops, steps_in = (
+        [mark for mark in others if mark["acts"] == what and mark["step"] < run.n_steps]
+        for what in ("stops", "steps in")
+    )
+    parts = [f"{len(stops)} of {len(others)} policies would have stopped it earlier"] if stops else []
+    if steps_in:
+        of = "" if stops else f" of {len(others)} policies"
+        parts.append(f"{len(steps_in)}{of} would have stepped in")
+    assert data["acting"] == (", ".join(parts) or None)
+    assert (data["acting"] or "") in (data["finding"] or "")
+    assert {mark["label"].endswith(": steps in") for mark in steps_in} <= {True}
+    assert all(mark["reason"] for mark in stops)
+
+
+def test_a_limit_of_cost_is_in_dollars_as_its_values_are() -> None:
+    said = Response("Done.", usage=Usage(10, 1, 0, None, 20_000))
+    run = made(steps=(Step(1, 1, None, None, None, said, ()),), limits={"cost": 50_000})
+    cost = gauge(replay_data(run, policies=[]), "cost")
+    assert (cost["limit"], cost["values"]) == (0.05, [0, 0.02])
+
+
+def test_one_step_whose_cost_is_unknown_is_told() -> None:
+    said = Response("Done.", usage=Usage(10, 1))
+    data = replay_data(made(steps=(Step(1, 1, None, None, None, said, ()),)), policies=[])
+    assert gauge(data, "cost")["values"] == [0, None]
+    assert [note for note in data["notes"] if "of 1 step" in note] == ["Costs of 1 step are not on record."]
+
+
+# --- Steps, turns, outline --------------------------------------------------------------------------------------------
+
+
+@given(run=any_runs())
+@cases(25)
+def test_every_record_can_be_drawn_and_its_outline_has_each_step_once(run: Run) -> None:
+    data = replay_data(run, policies=["boocode"])
+    assert unpacked(packed(data)) == data
+    inside = [n for turn in data["outline"] for item in turn["items"] for n in range(item["first"], item["last"] + 1)]
+    assert inside == list(range(1, run.n_steps + 1))
+    assert [step["turn"] for step in data["steps"]] == sorted(step["turn"] for step in data["steps"])
+    assert all(len(one["values"]) == run.n_steps + 1 for one in data["gauges"])
+    for step in data["steps"]:
+        for one in step["calls"]:
+            assert one["kind"] in KINDS
+            assert len(one["label"]) <= 60
+            assert one["label"].isprintable()
+
+
+def test_the_samples_of_every_format_can_be_drawn() -> None:
+    for name, runs in samples().items():
+        for run in runs[:3]:
+            data = replay_data(run, policies=["boocode"], runs=runs)
+            assert unpacked(packed(data)) == data, name
+            kinds = [one["kind"] for step in data["steps"] for one in step["calls"]]
+            assert len(kinds) == len(calls_df(run))
+
+
+def test_neighbours_that_do_the_same_are_one_item() -> None:
+    grep = ("grep", '{"pattern": "old_name"}')
+    reads = [("read_file", f'{{"path": "{name}.py"}}') for name in "abc"]
+    data = replay_data(made([grep], [grep], reads, [("bash", '{"command": "pytest"}')], "Done."), policies=[])
+    (turn,) = data["outline"]
+    assert [(item["label"], item["kind"], item["first"], item["last"]) for item in turn["items"]] == [
+        ('grep "old_name" \N{MULTIPLICATION SIGN}2', "search", 1, 2),
+        ("read_file \N{MULTIPLICATION SIGN}3", "read", 3, 3),
+        ("pytest", "execute", 4, 4),
+        ("final answer", "text", 5, 5),
+    ]
+
+
+def test_a_turn_is_named_by_the_message_that_opens_it_and_other_messages_are_events() -> None:
+    look = [("look", "{}")]
+    nudge = Event(None, "nudge", {"what": "Hurry.", "after_step": 1})
+    told = [
+        Input(2, said("user", "Hurry.")),
+        Input(3, said("user", "\nNow this.\nPlease.")),
+        Input(9, said("user", "?")),
+    ]
+    run = made(look, look, look, turns=[1, 1, 2], prompt=(said("system", "Be good."), said("user", "Look.")),
+               inputs=tuple(told), events=(nudge,))  # fmt: skip
+    data = replay_data(run, policies=[])
+    assert [(turn["title"], turn["first"], turn["last"]) for turn in data["turns"]] == [
+        ("Look.", 1, 2),
+        ("Now this.", 3, 3),
+    ]
+    events = [[(event["kind"], event["text"]) for event in step["events"]] for step in data["steps"]]
+    assert events == [[], [("nudge", "Hurry.")], [("input", "?")]]
+
+
+def said(role: Any, text: str) -> Message:
+    return Message(role, (Text(text),))
+
+
+def test_flags_are_where_there_is_an_error_a_repeat_or_a_limit() -> None:
+    run = play([{"tool_calls": [call("fail")]}, *steps("a a a", end=None)], policy="boocode", doom_loop=3)
+    data = replay_data(run, policies=[])
+    assert [step["flags"] for step in data["steps"]] == [["error"], [], ["repeat"], ["repeat", "limit"]]
+    assert data["stop"]["reason"] == "doom_loop"
+    assert data["stop"]["step"] == 4
+    assert data["finding"] == "3 identical calls in a row"
+
+
+def test_the_same_result_of_the_same_call_is_told_by_its_step() -> None:
+    data = replay_data(play(steps("a b a a"), policy="opencode_3631"), policies=[])
+    assert [step["calls"][0]["same_result_as"] for step in data["steps"][:4]] == [None, None, 1, 3]
+
+
+def test_a_call_starts_after_its_response_and_those_in_a_row_after_one_another() -> None:
+    calls = tuple(ToolCall(name, "look", "{}") for name in "ab")
+    results = tuple(ToolResult(name, "", duration_ms=30) for name in "ab")
+    for took, starts in ((90, [1030, 1060]), (60, [1030, 1030])):
+        one = Step(1, 1, 1000, took, 30, Response("", calls), results)
+        (step,) = replay_data(made(steps=(one,)), policies=[])["steps"]
+        assert [one["start_ms"] for one in step["calls"]] == starts
+
+
+def test_what_a_limit_or_a_synthesis_left_is_the_answer() -> None:
+    run = play(distinct(4), policy="boocode", max_steps=2)
+    data = replay_data(run, policies=[])
+    assert data["answer"] == run.text
+    assert [event["kind"] for event in data["steps"][-1]["events"]] == ["sentinel"]
+    assert replay_data(made([("look", "{}")]), policies=[])["answer"] is None
+
+
+def test_runs_without_steps_and_broken_runs_are_drawn() -> None:
+    none = replay_data(play(distinct(1), abort=aborted()))
+    assert (none["steps"], none["timed"], none["stop"]["step"]) == ([], False, 0)
+    broken = replay_data(play([*distinct(1, end=None), {"error": {"status": 400}}]))
+    assert broken["steps"][-1]["error"]
+    assert "error" in broken["steps"][-1]["flags"]
+    assert broken["outline"][0]["items"][-1]["label"] == "broke off"
+
+
+def aborted() -> Abort:
+    switch = Abort()
+    switch.abort()
+    return switch
+
+
+def test_what_a_record_lacks_is_said() -> None:
+    run = made([("look", REDACTED)], [("look", "{}")])
+    notes = replay_data(run, policies=[])["notes"]
+    assert notes[:4] == [
+        "Times are not on record.",
+        "Tokens of 2 steps are not on record.",
+        "Costs of 2 steps are not on record.",
+        "The log keeps back the arguments of 1 call.",
+    ]
+
+
+# --- Subagents --------------------------------------------------------------------------------------------------------
+
+
+def test_subagents_stand_at_their_calls_three_deep() -> None:
+    def asks(name: str) -> dict[str, Any]:
+        return {"tool_calls": [{"name": "task", "arguments": {"agent": name, "prompt": "look"}}], "latency_ms": 5}
+
+    task = bl.task_tool(
+        [
+            bl.Agent("one", model=bl.ScriptedModel([asks("two"), "1"])),
+            bl.Agent("two", model=bl.ScriptedModel([asks("three"), asks("three"), "2"])),
+            bl.Agent("three", model=bl.ScriptedModel([{"text": "3", "latency_ms": 9}])),
+        ],
+        max_depth=3,
+    )
+    run = bl.run_sync(bl.Agent("lead"), "go", model=bl.ScriptedModel([asks("one"), "0"]), tools=[task])
+    data, names = replay_data(run, policies=[]), []
+    while data["children"]:
+        names.append([(one["run"]["title"], one["step"], one["call"], one["start_ms"]) for one in data["children"]])
+        assert not any(step["events"] for step in data["steps"])  # the runs themselves tell it
+        for place, one in enumerate(data["children"]):
+            assert data["steps"][one["step"] - 1]["calls"][one["call"]]["child"] == place
+        data = data["children"][0]["run"]
+    assert names == [[("one", 1, 0, 5)], [("two", 1, 0, 5)], [("three", 1, 0, 5), ("three", 2, 0, 19)]]
+
+
+def test_children_of_logs_are_found_by_their_parents_id_and_stand_at_the_call_with_their_task() -> None:
+    calls = [("Task", '{"prompt": "Find b"}'), ("Task", '{"prompt": "Find a"}'), ("Read", "{}")]
+    run = made(calls)
+    found = [made(run_id=name, parent_run_id="r", task=f"Find {name}") for name in "ab"]
+    stranger = made(run_id="x", parent_run_id="elsewhere")
+    assert [(one.run.run_id, one.step, one.call) for one in children_of(run, [run, *found, stranger])] == [
+        ("b", 1, 0),
+        ("a", 1, 1),
+    ]
+    nameless = [replace(one, task="?") for one in found]
+    assert [(one.run.run_id, one.call) for one in children_of(run, nameless)] == [("a", 0), ("b", 1)]
+    (lost,) = children_of(run, nameless[:1])
+    assert (lost.step, lost.call) == (None, None)
+    assert "Which calls started 1 subagent is not on record." in replay_data(run, [], runs=nameless[:1])["notes"]
+
+
+def test_events_that_somebody_else_wrote_may_say_anything() -> None:
+    child = made(run_id="x", parent_run_id="r")
+    odd = [Event(None, kind, {"after_step": [], "run_id": {}, "call_id": [], "what": 1, "wait_ms": "", "agent": 3})
+           for kind in ("subagent", "nudge", "retry", "ask", "input", "hum")]  # fmt: skip
+    data = replay_data(made([("look", "{}")], events=tuple(odd), subagents=(child,)), policies=[])
+    assert [event["text"] for event in data["steps"][0]["events"]] == [
+        "3 begins", "1, run_id {}, agent 3", "1, run_id {}, agent 3", "1, run_id {}, agent 3",
+    ]  # fmt: skip
+
+
+def test_runs_that_are_each_others_parents_end() -> None:
+    one, other = made(run_id="1", parent_run_id="2"), made(run_id="2", parent_run_id="1")
+    data = replay_data(one, policies=[], runs=[one, other])
+    assert data["children"][0]["run"]["children"] == []
+
+
+# --- Tools ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("read", "Read read_file read_files view open ls LS list_dir cat WebFetch get_user_details mcp__fs__read_text"),
+        ("search", "Grep Glob search_text find_file WebSearch google_web_search codebase_search tool_search ripgrep"),
+        ("write", "Edit Write edit_file apply_patch create str_replace_editor TodoWrite MultiEdit write_file insert"),
+        ("execute", "Bash bash shell_command run_shell_command execute_bash run_commands terminal python pytest"),
+        ("subagent", "Task task spawn_agent Agent new_task delegate_to_agent"),
+        ("other", "think submit finish hum [trimmed] ask_user_question transfer_to_human_agents"),
+    ],
+)
+def test_tools_of_known_harnesses_have_their_kind(kind: str, names: str) -> None:
+    assert [(name, kind_of(name)) for name in names.split()] == [(name, kind) for name in names.split()]
+
+
+def test_each_kind_has_its_colour() -> None:
+    assert set(KINDS) == {*TOOL_COLOURS, "other"}
+
+
+def test_an_editor_that_is_asked_to_view_reads() -> None:
+    assert kind_of("str_replace_based_edit_tool", {"command": "view"}) == "read"
+    assert kind_of("str_replace_based_edit_tool", {"command": "create"}) == "write"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "label"),
+    [
+        ("grep", '{"path": "src", "pattern": "old"}', 'grep "old"'),
+        ("Read", '{"file_path": "/a/very/long/path/that/goes/on/src/core.py"}', "Read src/core.py"),
+        ("Bash", '{"command": "pytest -q\\nls"}', "pytest -q ls"),
+        ("task", '{"agent": "scout", "prompt": "Look there"}', "task: Look there"),
+        ("bash", "ls -F", "bash ls -F"),
+        ("create", "create a.py", "create a.py"),
+        ("look", REDACTED, "look"),
+        ("look", "[1, 2, 3]", "look 1 and 2 more"),
+        ("look", "[" * 100_000, None),
+        ("look", "1" * 5_000, None),
+        ("\u202egrep\x00", '{"pattern": "\\u001b[31m"}', 'grep "[31m"'),
+        ("", "", "no name"),
+    ],
+)
+def test_a_call_is_one_short_line_about_what_it_is_about(tool: str, arguments: str, label: str | None) -> None:
+    value = parsed(arguments)
+    made_ = label_of(tool, kind_of(tool, value), arguments, value)
+    assert len(made_) <= 60
+    assert label is None or made_ == label

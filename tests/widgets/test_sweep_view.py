@@ -1,0 +1,356 @@
+"""The view of a sweep: what it counts is what `runs_df` says of the runs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import boolab as bl
+from boolab.errors import SettingError, StoreError
+from boolab.frames.tables import runs_df
+from boolab.models.scripted import ScriptedModel
+from boolab.stats.estimates import share
+from boolab.store.writer import Store
+from boolab.sweeps.progress import Begun, CellResult, result_of
+from boolab.widgets._base.compress import packed, unpacked
+from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board
+from boolab.widgets.sweep_view.widget import SweepView
+from tests.support.cases import first
+from tests.support.sweeping import EVERYTHING, LEAD, SOLO, swept
+
+REASONS = ("finished", "step_cap", "doom_loop", "error")
+LOOPING = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
+GRID = {"max_steps": [3, 6, None], "doom_loop": [2, None]}
+
+
+def results() -> st.SearchStrategy[list[CellResult]]:
+    names = st.sampled_from(["a", "b", "<b>"])
+    return st.lists(
+        st.builds(
+            CellResult,
+            run_id=st.uuids().map(str),
+            agent=names,
+            model=names,
+            policy=st.sampled_from(["boocode", "naive"]),
+            task=names,
+            settings=st.fixed_dictionaries({"max_steps": st.sampled_from([None, 0, 5, 10])}),
+            reason=st.sampled_from(REASONS),
+            n_steps=st.integers(0, 50),
+            cost_usd=st.none() | st.floats(0, 9),
+            success=st.none() | st.booleans(),
+            error=st.none() | st.text(max_size=9),
+        ),
+        max_size=40,
+    )
+
+
+def board_of(some: Sequence[CellResult], **about: Any) -> Board:
+    board = Board(len(some), about)
+    for one in some:
+        board.add(one)
+    return board
+
+
+def table_of(told: dict[str, Any], runs: pd.DataFrame) -> None:
+    """Hold a view's table to what pandas makes of the runs."""
+    columns = told["columns"]
+    groups = runs.groupby(columns, dropna=False) if columns else [((), runs)]
+    expected = {}
+    for key, some in groups:
+        names = ("none" if pd.isna(value) else f"{value:,}" if isinstance(value, int) else str(value) for value in key)
+        labels = some[some["success"].notna()]
+        by_task = labels.groupby("task")["success"]
+        found = share(by_task.sum().astype(int), by_task.count()) if len(labels) else None
+        expected[tuple(names)] = {
+            "runs": len(some),
+            "labelled": len(labels),
+            "successes": int(labels["success"].sum()),
+            "tasks": labels["task"].nunique(),
+            "share": None if found is None else pytest.approx(found.value),
+            "low": None if found is None else pytest.approx(found.low),
+            "high": None if found is None else pytest.approx(found.high),
+            "steps": pytest.approx(some["n_steps"].mean()),
+            "cost": pytest.approx(some["cost_usd"].mean()) if some["cost_usd"].notna().any() else None,
+            "priced": int(some["cost_usd"].notna().sum()),
+            "reasons": some["stop_reason"].value_counts().to_dict(),
+        }
+    shown = {}
+    for row in told["rows"]:
+        shown[tuple(row["values"])] = {name: row[name] for name in next(iter(expected.values()))} | {
+            "reasons": {one["reason"]: one["n"] for one in row["reasons"]}
+        }
+    assert shown == expected
+    assert {one["reason"]: one["n"] for one in told["reasons"]} == runs["stop_reason"].value_counts().to_dict()
+    assert told["done"] == len(runs)
+
+
+@settings(max_examples=25, deadline=None)
+@given(results())
+def test_the_table_is_what_grouping_the_runs_gives(some: list[CellResult]) -> None:
+    told = board_of(some).told("running", 0.0)
+    if not some:
+        assert told["rows"] == []
+        return
+    rows = [{**one._asdict(), **one.settings, "stop_reason": one.reason} for one in some]
+    frame = pd.DataFrame(rows).astype({"success": "boolean", "cost_usd": "Float64", "max_steps": "Int64"})
+    table_of(told, frame)
+
+
+@settings(max_examples=25, deadline=None)
+@given(results(), st.randoms())
+def test_the_order_in_which_cells_are_done_changes_no_number(some: list[CellResult], random: Any) -> None:
+    mixed = random.sample(some, len(some))
+    one, other = (board_of(each).told("done", 0.0) for each in (some, mixed))
+    for told in (one, other):
+        for row in told["rows"]:
+            row["cost"] = None if row["cost"] is None else pytest.approx(row["cost"], nan_ok=False)
+        told["failures"] = sorted((each["error"], each["runs"]) for each in told["failures"])
+    places = {tuple(row["values"]): row for row in other["rows"]}
+    assert [places[tuple(row["values"])]["runs"] for row in one["rows"]] == [row["runs"] for row in one["rows"]]
+    assert (one["reasons"], one["failures"]) == (other["reasons"], other["failures"])
+
+
+@pytest.mark.parametrize("executor", first(1, [None, "processes"]))
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_sweep_of_all_kinds_of_cells_is_counted_as_its_runs_are(
+    tmp_path: Path, executor: str | None, *, stored: bool
+) -> None:
+    view = SweepView()
+    some = {**EVERYTHING, "grid": {**EVERYTHING["grid"], "policy": ["boocode", "opencode_3631"]}, "repeats": 1}
+    store = {"store": tmp_path / "runs.db"} if stored else {}
+    options = {**some, **store, "executor": executor, "progress": view}
+    runs = swept(options.pop("agents"), options.pop("tasks"), options.pop("model"), **options)
+    frame = runs_df(runs)
+    cells = frame[frame["parent_run_id"].isna()]
+    assert (view.data["state"], view.data["total"]) == ("done", len(cells))
+    assert len(cells) < len(frame)
+    table_of(dict(view.data), cells)
+    if stored:
+        snapshot = SweepView(tmp_path / "runs.db")
+        assert snapshot.data["rows"] == view.data["rows"]
+        # Which of them was the first depends on who was done first.
+        one, other = ([(each["error"], each["runs"]) for each in some.data["failures"]] for some in (snapshot, view))
+        assert one == other
+
+
+def test_cells_that_are_derived_or_were_done_before_are_counted_too(tmp_path: Path) -> None:
+    whole = swept(SOLO, ["one", "two"], LOOPING, grid=GRID)
+    store = tmp_path / "runs.db"
+    swept(SOLO, ["one", "two"], LOOPING, grid={"max_steps": [3], "doom_loop": [2, None]}, store=store)
+    view = SweepView()
+    swept(SOLO, ["one", "two"], LOOPING, grid=GRID, store=store, reuse_prefixes=True, progress=view)
+    assert (view.data["before"], view.data["done"]) == (4, 12)
+    table_of(dict(view.data), runs_df(whole))
+
+
+def test_a_changed_cells_old_run_is_not_among_those_done_before(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    swept(bl.Agent("a", prompt="old"), "go", LOOPING, grid={"max_steps": [3, 6]}, store=store)
+    view = SweepView()
+    swept(bl.Agent("a", prompt="new"), "go", LOOPING, grid={"max_steps": [3, 6]}, store=store, progress=view)
+    assert (view.data["before"], view.data["done"]) == (0, 2)
+
+
+def test_settings_stand_in_the_order_of_the_plan_whatever_is_done_first() -> None:
+    some = [result_of(run) for run in swept(SOLO, "go", LOOPING, grid=GRID)]
+    about = {"grid": {"max_steps": [3, 6, None], "doom_loop": [2, None]}, "tasks": ["go"], "repeats": 1}
+    orders = [
+        [row["values"] for row in board_of(order, **about).told("done", 0.0)["rows"]] for order in (some, some[::-1])
+    ]
+    assert orders[0] == orders[1] == [[s, d] for s, d in itertools.product(["3", "6", "none"], ["2", "none"])]
+
+
+class Interrupting(SweepView):
+    """Ends its sweep after some cells, as Ctrl-C would."""
+
+    def add(self, result: CellResult) -> None:
+        super().add(result)
+        if self._board.done == 3:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_sweep_keeps_what_it_has_shown_and_goes_on_from_there(tmp_path: Path) -> None:
+    view = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        swept(SOLO, ["one", "two"], LOOPING, grid=GRID, store=tmp_path / "runs.db", progress=view)
+    assert (view.data["state"], view.data["done"], view.data["ended"]) == ("interrupted", 3, "")
+    again = SweepView()
+    swept(SOLO, ["one", "two"], LOOPING, grid=GRID, store=tmp_path / "runs.db", progress=again)
+    assert (again.data["state"], again.data["before"], again.data["done"]) == ("done", 3, 12)
+
+
+def test_a_cancelled_sweep_is_an_interrupted_one() -> None:
+    async def cancel() -> SweepView:
+        view = SweepView()
+        task = asyncio.create_task(bl.sweep(SOLO, "go", EVERYTHING["model"]["busy"], progress=view, repeats=500))
+        while not view.data["total"]:  # noqa: ASYNC110 - the view has no event, and a few turns of the loop are enough
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return view
+
+    assert asyncio.run(cancel()).data["state"] == "interrupted"
+
+
+def test_what_broke_a_sweep_is_said(tmp_path: Path) -> None:
+    class Broken(SweepView):
+        def add(self, result: CellResult) -> None:
+            raise StoreError("the disk <is> full")
+
+    view = Broken()
+    with pytest.raises(StoreError):
+        swept(SOLO, "go", LOOPING, progress=view)
+    assert view.data["state"] == "failed"
+    assert "the disk <is> full" in view.data["ended"]
+
+
+def test_failures_are_named_once_with_how_many_and_the_first_of_them() -> None:
+    ends = [f"{n % 30}: no such model" for n in range(60)]
+    some = [
+        CellResult(f"r{n}", "a", "m", "p", f"task {n}", {}, "error", 1, None, None, end) for n, end in enumerate(ends)
+    ]
+    told = board_of([*some, some[7]]).told("done", 0.0)
+    assert (told["failed"], told["n_failures"], len(told["failures"])) == (61, 30, FAILURES)
+    assert told["failures"][0] == {"error": ends[7], "runs": 3, "run_id": "r7", "task": "task 7", "where": []}
+
+
+def test_it_draws_a_few_times_a_second_however_many_cells_are_done() -> None:
+    drawn = []
+    view = SweepView()
+    view.observe(lambda change: drawn.append(unpacked(change["new"])["done"]), "_data")  # type: ignore[index]
+    swept(SOLO, [f"task {n}" for n in range(40)], LOOPING, grid=GRID, progress=view)
+    assert drawn[0] == 0
+    assert drawn[-1] == 240
+    assert len(drawn) < 40
+
+
+def test_what_is_sent_stays_small_with_thousands_of_settings() -> None:
+    one = CellResult("r", "a", "m", "p", "t", {}, "finished", 3, 0.1, True, None)
+    board = board_of([one._replace(settings={"max_steps": n}) for n in range(5000)])
+    told = board.told("running", 0.0)
+    assert (len(told["rows"]), told["n_rows"]) == (ROWS, 5000)
+    assert len(packed(told)) < 20_000
+    assert any("first 200 of 5,000" in note for note in told["notes"])
+
+
+def test_rate_and_time_left_are_those_of_the_last_while() -> None:
+    board = Board(200, {})
+    one = CellResult("r", "a", "m", "p", "t", {}, "finished", 3, None, None, None)
+    board.add(one)
+    board.begin(100.0)
+    assert board.told("running", 100.0)["rate"] is None
+    for second in range(1, 100):
+        board.add(one)
+        told = board.told("running", 100.0 + second)
+    assert told["rate"] == pytest.approx(1.0)
+    assert told["left_ms"] == 100_000
+    assert told["elapsed_ms"] == 99_000
+    for _ in range(20):
+        board.add(one)
+    assert board.told("running", 200.0)["rate"] > 1.5
+
+
+def test_a_store_is_looked_at_again_when_somebody_asks(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    swept(LEAD, "go", LOOPING, store=store)
+    view = SweepView(store)
+    assert view.data["done"] == 1
+    swept(SOLO, ["one", "two"], LOOPING, store=store)
+    view.refreshed += 1
+    assert (view.data["done"], view.data["total"], view.data["state"]) == (2, 2, "snapshot")
+    assert SweepView(store, sweep=1).data["done"] == 1
+    with pytest.raises(SettingError, match="there are: 1, 2"):
+        SweepView(store, sweep=3)
+
+
+def test_runs_of_no_sweep_are_shown_without_a_plan(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        store.add(bl.run_sync(None, "Hello", model=ScriptedModel(["Hi."])))
+    view = SweepView(tmp_path / "runs.db")
+    assert (view.data["done"], view.data["total"]) == (1, None)
+    assert repr(view) == "SweepView(sweep: 1 runs in runs.db, snapshot)"
+    with pytest.raises(StoreError):
+        SweepView(tmp_path / "none.db")
+
+
+@pytest.mark.parametrize("wrong", ["yes", 3, None, SweepView, object()])
+def test_what_cannot_look_on_is_refused_before_anything_runs(wrong: Any) -> None:
+    with pytest.raises(SettingError, match="an object with begin, add and end"):
+        swept(SOLO, "go", LOOPING, progress=wrong)
+
+
+def test_a_view_shows_one_sweep_at_a_time(tmp_path: Path) -> None:
+    view = SweepView()
+    swept(SOLO, "go", LOOPING, progress=view)
+    swept(SOLO, ["one", "two"], LOOPING, progress=view)
+    assert view.data["done"] == 2
+    view.begin(Begun(1, {}))
+    with pytest.raises(SettingError, match="expected a new SweepView"):
+        swept(SOLO, "go", LOOPING, progress=view)
+
+
+def test_it_is_a_text_and_a_picture_where_no_javascript_runs() -> None:
+    view = SweepView()
+    assert view._picture() == b""
+    swept(SOLO, "go", LOOPING, grid=GRID, progress=view)
+    bundle = view._repr_mimebundle_()
+    assert "max_steps 3, doom_loop none: 1 run, " in bundle["text/plain"]
+    assert view._picture().startswith(b"\x89PNG")
+    (part,) = view._parts()
+    data: Any = part.data
+    assert data["still"]
+    assert json.dumps(data, allow_nan=False)
+
+
+class Output:
+    """An output in a notebook, as `IPython.display.display` gives it: what is kept is what was published last."""
+
+    def __init__(self, bundle: dict[str, Any]) -> None:
+        self.kept = bundle
+
+    def update(self, bundle: dict[str, Any], *, raw: bool) -> None:
+        assert raw
+        self.kept = bundle
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_notebook_keeps_the_end_of_a_sweep_that_was_shown_before_it_began(
+    monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    outputs: list[Output] = []
+
+    def display(bundle: dict[str, Any], *, raw: bool, display_id: bool) -> Output:
+        assert raw
+        assert display_id
+        outputs.append(Output(bundle))
+        return outputs[-1]
+
+    monkeypatch.setattr("IPython.display.display", display)
+    view = SweepView()
+    for _ in range(times):
+        view._ipython_display_()
+    assert [output.kept["text/plain"] for output in outputs] == ["SweepView(sweep: 0 runs, waiting)"] * times
+    asyncio.run(bl.sweep(SOLO, "go", LOOPING, grid={"doom_loop": [2, 3]}, progress=view))
+    for output in outputs:
+        assert output.kept["text/plain"].startswith("SweepView(sweep: 2 of 2 runs, done)\n2 doom_loop")
+        assert "2 of 2 runs, done" in output.kept["text/html"]
+        assert "application/vnd.jupyter.widget-view+json" in output.kept
+
+
+def test_a_share_of_successes_follows_each_result_and_a_mean_cost_is_of_the_runs_that_tell_it() -> None:
+    board = board_of([])
+    for n, (cost, success) in enumerate([(2.0, True), (None, False), (4.0, True)], 1):
+        board.add(CellResult(f"r{n}", "a", "m", "boocode", f"t{n}", {}, "finished", 3, cost, success, None))
+        (row,) = board.told("running", 1.0)["rows"]
+        assert row["share"] == row["successes"] / n
+    assert (row["cost"], row["priced"], row["runs"]) == (3.0, 2, 3)
