@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # The tests start Python more than a hundred times: without what was compiled, each start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 # A second process pays for its start only where there are many tests.
-PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist loadgroup)
+PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
 .PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers wheel compatibility clean help
 
@@ -39,7 +39,7 @@ slow: $(READY) ## run the tests that take long, and the properties on twice as m
 
 browser: $(READY) ## run all tests of widgets in a real browser: keyboards, contrast, widths, each widget's page
 	.ci/chromium
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup tests/browser
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/browser
 
 properties: $(READY) ## try all properties on forty times as many random cases
 	$(BIN)/python -m pytest --quiet --numprocesses 2 -m hypothesis --hypothesis-profile thorough

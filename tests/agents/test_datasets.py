@@ -22,8 +22,6 @@ from boolab.sweeps.driver import sweep
 from boolab.tools.workspace import BUILT_IN
 from tests.support.cases import first
 
-pytestmark = pytest.mark.xdist_group("datasets")  # what they share takes long to make
-
 SCRIPTS = sorted((data_path("datasets") / "scripts").glob("*.yaml"))
 AGENTS = load_agents(data_path("agents"))
 PACKAGE = data_path("agents").parent / "boolab" if (checkout() / "pyproject.toml").is_file() else checkout()

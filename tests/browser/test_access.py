@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.chromium import PATIENCE_MS, Watch
 from tests.browser.examples import EXAMPLES, page_with
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser access")]
+pytestmark = pytest.mark.pages
 CONTROLS: Final = (
     'button, input, select, textarea, summary, a[href], [role=slider], [role=grid], [role=button], [tabindex="0"]'
 )

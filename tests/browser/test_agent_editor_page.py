@@ -9,7 +9,7 @@ import pytest
 from boolab.widgets.agent_editor.widget import AgentEditor
 from tests.browser.conftest import PageOf
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser agent editor")]
+pytestmark = pytest.mark.pages
 
 HOSTILE = "<img src=x onerror='document.title=1'>"
 TEXT = f"""---

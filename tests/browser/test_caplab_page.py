@@ -11,7 +11,7 @@ from boolab.widgets.caplab.widget import CapLab
 from tests.browser.conftest import PageOf
 from tests.support.caplab_cases import Told, runs_of
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser caplab")]
+pytestmark = pytest.mark.pages
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202etxt"
 

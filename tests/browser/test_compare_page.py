@@ -12,7 +12,7 @@ from boolab.widgets.compare.widget import Compare
 from tests.browser.conftest import PageOf
 from tests.widgets.test_compare_widget import long_run, run_of
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser compare")]
+pytestmark = pytest.mark.pages
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m"
 

@@ -12,7 +12,7 @@ from boolab.widgets.heatmap.widget import Heatmap
 from tests.browser.conftest import PageOf
 from tests.widgets.test_heatmap_widget import GRID, RUNS, TALLY
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser heatmap")]
+pytestmark = pytest.mark.pages
 
 HOSTILE = "<svg onload=alert(1)>\u202e\x1b[31m"
 

@@ -21,7 +21,6 @@ from tests.browser.conftest import PageOf
 from tests.browser.hostile import ACTIVE, MARKUP, NAME, SONG, TEXTS, control, hostile_run, hostile_runs
 from tests.support.notebooks import code_cell, exported, notebook
 
-pytestmark = pytest.mark.xdist_group("browser hostile")
 UNSEEN: Final = (
     r"[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff]"
 )

@@ -13,7 +13,7 @@ from tests.browser.hostile import MARKUP
 from tests.browser.lab import Lab
 from tests.support.project import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser lab")]
+pytestmark = pytest.mark.slow
 CELLS: Final = {
     "runs": f"""
 import sys

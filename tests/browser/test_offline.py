@@ -17,11 +17,8 @@ from tests.browser.examples import EXAMPLES, example, failing, page_with, runs
 from tests.support.notebooks import code_cell, notebook
 from tests.support.project import ROOT
 
-pytestmark = [
-    pytest.mark.xdist_group("browser offline"),
-    # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+# ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 ELSEWHERE: Final = ("cdnjs.cloudflare.com", "unpkg.com", "Failed to load resource", "require", "MathJax")
 """What nbconvert's own template asks of other machines and misses where there are none."""
 

@@ -16,7 +16,7 @@ from boolab.widgets.replay.widget import Replay
 from tests.browser.conftest import PageOf
 from tests.support.helpers import distinct, play
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser opening")]
+pytestmark = pytest.mark.pages
 
 NOTED: Final = """
 globalThis.pending = new Set();

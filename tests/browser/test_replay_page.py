@@ -17,7 +17,7 @@ from boolab.widgets._base.standalone_html import Part, module_of, page, styles_o
 from boolab.widgets.replay.data import replay_data
 from tests.browser.conftest import PageOf
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser replay")]
+pytestmark = pytest.mark.pages
 
 LISTING: Final = "\n".join(f"src/core.py:{line}: from .old_name import thing_{line}" for line in range(1, 31))
 GREP: Final = {"name": "grep", "arguments": {"pattern": "old_name"}}

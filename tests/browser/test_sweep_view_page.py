@@ -8,7 +8,7 @@ from boolab.sweeps.progress import Begun, CellResult
 from boolab.widgets.sweep_view.widget import SweepView
 from tests.browser.conftest import PageOf
 
-pytestmark = [pytest.mark.pages, pytest.mark.xdist_group("browser sweep view")]
+pytestmark = pytest.mark.pages
 
 HOSTILE = "<img src=x onerror='document.title=1'>\u202egnp.exe \x1b[31m"
 

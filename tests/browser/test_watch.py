@@ -15,7 +15,6 @@ from tests.browser import chromium as finding
 from tests.browser.chromium import PATIENCE_MS, Watch, needed_program
 from tests.support.project import ROOT
 
-pytestmark = pytest.mark.xdist_group("browser watch")
 BAD = {
     "a logged error": ("<script>console.error('broken')</script>", "console error: broken"),
     "a logged warning": ("<script>console.warn('odd')</script>", "console warning: odd"),

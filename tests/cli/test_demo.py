@@ -26,8 +26,6 @@ from boolab.frames.tables import runs_df
 from boolab.models.scripted import ScriptedModel
 from tests.support.helpers import call, play, steps
 
-pytestmark = pytest.mark.xdist_group("demo")  # what they share takes long to make
-
 
 @pytest.fixture(scope="module")
 def measured() -> Measured:

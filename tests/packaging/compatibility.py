@@ -41,7 +41,7 @@ _USUAL: Final = (
     "--numprocesses",
     "2",
     "--dist",
-    "loadgroup",
+    "loadfile",
     "-m",
     "not pages and not slow and not alone",
     "tests",

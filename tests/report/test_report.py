@@ -24,8 +24,6 @@ from tests.support.cases import first
 from tests.support.helpers import call, play, steps
 from tests.support.report_cases import HOSTILE, write_log, write_sessions
 
-pytestmark = pytest.mark.xdist_group("report")  # what they share takes long to make
-
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 

@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.project import ROOT
 
-pytestmark = pytest.mark.xdist_group("security page")  # each file is parsed once
-
 PAGE = (ROOT / "docs" / "security.md").read_text()
 ROWS = [re.split(r" \| ", line.strip("| "))[:3] for line in PAGE.splitlines() if line.startswith("| ")][2:]
 NAMED = sorted({name for row in ROWS for name in re.findall(r"`(tests/[\w/]+\.py::\w+)`", row[-1])})

@@ -15,8 +15,6 @@ from boolab.store.stored_runs import stored_runs
 from tests.support.cases import first
 from tests.support.sweeping import EVERYTHING, Frames, assert_equal, frames, shuffled, swept
 
-pytestmark = pytest.mark.xdist_group("frames of sweeps")  # what they share takes long to make
-
 T = TypeVar("T")
 
 

@@ -75,28 +75,6 @@ def test_a_log_cut_at_any_byte_has_no_more_steps(form: str, name: str, tmp_path:
         assert runs is None or sum(run.n_steps for run in runs) <= sum(run.n_steps for run in complete)
 
 
-def test_deep_nesting_is_refused(tmp_path: Path) -> None:
-    for opened, closed in (("[", "]"), ('{"messages":', "}")):
-        text_ = opened * 100_000 + closed * 100_000
-        for name in ("deep.json", "deep.jsonl"):
-            assert outcome(tmp_path / name, text_.encode()) is None
-
-
-@pytest.mark.slow
-def test_a_line_of_a_gigabyte_is_passed_over_without_holding_it(tmp_path: Path) -> None:
-    path = tmp_path / "long.jsonl"
-    path.write_bytes(samples("claude_code")["rich.jsonl"])
-    lines = path.read_bytes().splitlines(keepends=True)
-    with path.open("wb") as file:
-        file.writelines(lines[:2])
-        file.write(b'{"type":"user","sessionId":"')
-        file.seek(2**30, 1)  # a hole, which takes no room on the disk
-        file.write(b'"}\n')
-        file.writelines(lines[2:])
-    with pytest.warns(ReadWarning, match=r"long\.jsonl:3: a line of more than 67,108,864 bytes; skipped"):
-        assert [run.n_steps for run in read_logs(path).runs] == [2, 1]
-
-
 def test_a_document_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
@@ -105,3 +83,4 @@ def test_a_document_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -
         file.write(b"]}]")
     with pytest.raises(RunFormatError, match=r"1,073,741,827 bytes, more than the 536,870,912 that are read"):
         read_logs(path)
+    path.unlink()  # the canary would read all of it

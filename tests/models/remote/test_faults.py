@@ -24,8 +24,6 @@ from tests.support.helpers import QUIET, TOOLS
 from tests.support.model_protocols import PROTOCOLS, Said, Speaks
 from tests.support.model_server import CLOSE, END, RESET, Act, Asked, Forever, Gate, Latency, ModelServer, stream, whole
 
-pytestmark = pytest.mark.xdist_group("faults")  # what they share takes long to make
-
 TOGETHER: Final = 50
 """How many runs are under way at once."""
 LIMIT_S: Final = 60
