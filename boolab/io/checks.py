@@ -1,4 +1,4 @@
-"""Checks of values that a user passes."""
+"""Checks of a user's settings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ def is_whole(n: object) -> TypeGuard[int]:
 
 
 def whole(n: object, what: str, least: int) -> int:
-    """A setting as an integer.
-
-    Raises:
-        SettingError: if it is none, smaller than the least, or larger than `MAX_COUNT`.
-    """
+    """A setting as an integer from `least` to `MAX_COUNT`; a `SettingError` if it is none."""
     if not is_whole(n) or n < least:
         msg = f"{what}({n!r}): expected an integer >= {least}"
         raise SettingError(msg)
@@ -33,12 +29,12 @@ def whole(n: object, what: str, least: int) -> int:
 
 
 def too_large(what: str, most: int) -> SettingError:
-    """The error about a number that is larger than that."""
+    """The error about a number that is larger than `most`."""
     return SettingError(f"{what}: the number is too large: expected at most {most:,}")
 
 
 def check_literals(value: Hashable, what: str) -> None:
-    """Raise `SettingError` for a field that has none of its values."""
+    """Raise `SettingError` unless each field with a `Literal` type has one of its values."""
     for name, accepted in _literals(value.__class__):
         given = getattr(value, name)
         if given not in accepted:
@@ -49,21 +45,11 @@ def check_literals(value: Hashable, what: str) -> None:
 
 @functools.cache
 def _literals(kind: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The fields of a kind of value that have a closed list of values."""
     hints = get_type_hints(kind)
     return tuple((name, get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Literal)
 
 
 def check_name(name: object, known: Collection[object], message: str) -> None:
-    """Raise `SettingError` for a name that is not known, with the nearest one, or with all if none is near.
-
-    Args:
-        name: The name that was given.
-        known: All names.
-        message: What is wrong.
-
-    Raises:
-        SettingError: if it is not known.
-    """
+    """Raise `SettingError` with this message, and the nearest name or all names, for a name that is not known."""
     if name not in known:
         raise SettingError(message + near(name, known, "accepted"))

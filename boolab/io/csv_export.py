@@ -1,8 +1,8 @@
-"""Tables as CSV that a spreadsheet shows, and does not compute.
+"""Writes tables as CSV in which a spreadsheet finds no formulas.
 
 Names in a table come from logs. A spreadsheet takes a cell that begins with `=`, `+`, `-` or `@` for a formula, which
-may call programs or send other cells away (CSV injection: CWE-1236, and OWASP's page of that name). In some languages
-it also splits lines at semicolons, so that what follows one begins a cell.
+may run programs or send data away (CSV injection: CWE-1236, and OWASP's page of that name). In some languages it also
+splits lines at semicolons.
 """
 
 from __future__ import annotations
@@ -14,20 +14,11 @@ from typing import Final
 import pandas as pd
 
 _BEGINS_A_FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\n]))(?=\"*[=+\-@\t\n\uff1d\uff0b\uff0d\uff20])")
-"""A cell's first letters; quotes before them may be taken for those around a cell that is empty, and fall away."""
+"""The beginning of a formula. Quotes before it may be read as an empty quoted cell."""
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV, without its index. Texts that a spreadsheet would compute get a `'` before them.
-
-    Numbers stay as they are, and so do texts that begin in any other way.
-
-    Args:
-        table: The table.
-        path: Where to.
-
-    Raises:
-        OSError: if the file cannot be written.
+    """Write a table as CSV, without its index. Texts that are formulas for a spreadsheet get a `'` before them.
 
     Example:
         >>> import tempfile
@@ -47,7 +38,7 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 def inert(value: object) -> object:
-    """A text that no spreadsheet takes for a formula, in no part that it may make a cell of; all else as it is.
+    """A text with a `'` before all that a spreadsheet takes for a formula; other values as they are.
 
     Example:
         >>> inert("=1+1"), inert("a;@sum"), inert("a = b"), inert(-1)
@@ -55,6 +46,6 @@ def inert(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
-    lines = value.replace("\r\n", "\n").replace("\r", "\n")  # which pandas would not quote: it would end the row
-    lines = lines.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
+    lines = value.replace("\r\n", "\n").replace("\r", "\n")  # pandas does not quote a lone "\r", which ends the row
+    lines = lines.encode("utf-8", "replace").decode()  # lone surrogates cannot be encoded
     return _BEGINS_A_FORMULA.sub("'", lines)

@@ -1,4 +1,4 @@
-"""Files that people name: read whole, if they are files and not too large; replaced whole or not at all."""
+"""Files that a user names: read whole, if they are files and not too large; replaced whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ _KERNEL: Final = ("/proc", "/sys")
 
 
 def no_file(stat: os.stat_result) -> str:
-    """Why something is no file that could be somebody's: empty if it is one.
+    """Why something is no file of a user; empty if it is one.
 
-    A pipe might be waited for, and a device might not end. What the kernel shows as files says things of the machine,
-    and some of these take what is read away from others; a link in a folder of logs may lead there.
-
-    Args:
-        stat: What the system says of it.
+    To read a pipe may block, and a device may have no end. The kernel's files describe the machine, and reading some of
+    them has effects; a link in a folder of logs may lead there.
 
     Example:
         >>> no_file(os.stat(os.devnull))
@@ -31,12 +28,12 @@ def no_file(stat: os.stat_result) -> str:
     """
     if not S_ISREG(stat.st_mode):
         return "a pipe or a device, not a file"
-    return "a file of the kernel (/proc or /sys), not one of anybody's" if stat.st_dev in _kernels() else ""
+    return "a file of the kernel (/proc or /sys), not one of a user" if stat.st_dev in _kernels() else ""
 
 
 @cache
 def _kernels() -> frozenset[int]:
-    """The devices of the file systems in which the kernel shows itself, where there are any of their own."""
+    """The devices of the kernel's file systems, if they are file systems of their own."""
     found = set()
     for name in _KERNEL:
         with suppress(OSError):
@@ -47,14 +44,10 @@ def _kernels() -> frozenset[int]:
 
 
 def read_file(path: str | Path, most: int) -> bytes:
-    """What a file holds. A pipe, which might be waited for, and a device, which might not end, are refused.
-
-    Args:
-        path: The file.
-        most: The most that is read, in bytes.
+    """What a file holds, at most `most` bytes. Pipes, which may block, and devices, which may not end, are refused.
 
     Raises:
-        OSError: if it cannot be read, is no file or is larger, with a `strerror` that says so.
+        OSError: if it cannot be read, is no file or is larger; the `strerror` has the reason.
 
     Example:
         >>> import tempfile
@@ -68,8 +61,8 @@ def read_file(path: str | Path, most: int) -> bytes:
         stat = os.fstat(handle)
         if not S_ISREG(stat.st_mode):
             raise OSError(errno.EINVAL, "a pipe or a device, not a file", str(path))
-        data = file.read(min(most, stat.st_size) + 1)  # room for the most that there could be costs more than the read
-        if len(data) == stat.st_size + 1:  # it grew, or its system does not know sizes, as /proc
+        data = file.read(min(most, stat.st_size) + 1)  # to allocate `most` costs more than to read
+        if len(data) == stat.st_size + 1:  # it grew, or its file system has no sizes, as /proc
             data += file.read(most)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"more than the {most:,} bytes that are read", str(path))
@@ -78,15 +71,12 @@ def read_file(path: str | Path, most: int) -> bytes:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file beside one, which takes its place once all is written; if the block raises, the old one stays.
+    """A new file that replaces `path` once all is written; if the block raises, the old one stays.
 
-    Who may read the new file is who may read the old one, from its first byte on. A link is replaced, not followed.
-
-    Args:
-        path: The file, which need not be there yet.
+    It has the permissions of the old one from its first byte on. A link is replaced, not followed.
 
     Raises:
-        OSError: if a file cannot be made there.
+        OSError: if no file can be made there.
 
     Example:
         >>> import tempfile
@@ -96,7 +86,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         ...     Path(folder, "agent.yaml").read_bytes()
         b'name: coder'
     """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # nobody else has it, nor guesses it
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")  # a name that cannot be guessed
     made = beside.open("xb")
     try:
         with made as file:

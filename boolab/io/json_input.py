@@ -1,4 +1,8 @@
-"""JSON that somebody else wrote: lines and documents, within limits, and as much of them as can be read."""
+"""JSON from others: lines and documents, within limits, and as much of them as can be read.
+
+Logs are untrusted. A line longer than `MAX_LINE` is never held in memory, nesting is bounded by the JSON parser, and
+what cannot be read is recorded with its line and does not stop the rest.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ _NOTHING: Final = object()
 _BLOCK: Final = 2**20
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPE: Final = re.compile(
-    # The backslashes before it, because only the odd one escapes. Other escapes are no matches: there may be millions.
+    # Pairs of backslashes before it are no escape. Other escapes do not match, because there may be millions.
     rb"(?:\\\\)++|\\u(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|([dD][89a-fA-F])..)",
     re.DOTALL,
 )
@@ -32,14 +36,11 @@ _PLACE: Final = re.compile(r" at line (\d+) column (\d+)$")
 JSON: TypeAlias = Any
 """Any JSON value: None, a flag, a number, a text, a list or an object."""
 Warn: TypeAlias = Callable[[str], None]
-"""Takes one warning, with its path and line in its text."""
+"""Called with one warning, which names the path and line."""
 
 
 class Damage:
     """What of one file could not be read, by line.
-
-    Args:
-        path: The file.
 
     Example:
         >>> damage = Damage("a.jsonl")
@@ -52,11 +53,11 @@ class Damage:
         self.path = path
         self.first: tuple[int, str] | None = None
         self.truncated = False
-        """Whether the file ends too early, so that the end of its last run is unknown."""
+        """Whether the file ends before its last run does."""
         self.line: int | None = None
-        """The line that was read last, from 1; None where a file is one document."""
+        """The line that was read last, from 1; None for one document."""
         self.unrecognised = ""
-        """The error if nothing is readable and nothing is damaged: the file is not of this format."""
+        """The error if nothing is readable and nothing is damaged."""
         self.remarks: list[str] = []
         """Warnings about the file as a whole."""
         self._unmatched: list[int | None] = []
@@ -71,15 +72,11 @@ class Damage:
         self.first = self.first or (line, what)
 
     def answers_no_call(self, line: int | None = None) -> None:
-        """Record a tool result that answers no call in the file, and is left out.
-
-        Args:
-            line: Its line; by default the line that was read last.
-        """
+        """Record a tool result that answers no call in the file, and is left out. By default it is on the last line."""
         self._unmatched.append(self.line if line is None else line)
 
     def report(self, warn: Warn, *, readable: bool) -> None:
-        """Warn of the first places, of the number of the others, and of results that answer no call.
+        """Warn of the first places, of how many follow, and of results that answer no call.
 
         Raises:
             RunFormatError: if nothing is `readable`, and there is damage or the format was not recognised.
@@ -105,7 +102,7 @@ class Damage:
 
 
 def parse(data: bytes) -> JSON:
-    r"""The value of a JSON text. Half surrogates, which JavaScript writes when it cuts a text, become U+FFFD.
+    r"""The value of a JSON text. Lone surrogates, which JavaScript writes when it cuts a text, become U+FFFD.
 
     Raises:
         ValueError: if it is not JSON, or nested too deeply.
@@ -117,13 +114,13 @@ def parse(data: bytes) -> JSON:
     try:
         return from_json(data, cache_strings="keys")
     except ValueError:
-        if not _has_halves(data):
+        if not _has_lone_surrogates(data):
             raise
     return from_json(_ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], data), cache_strings="keys")
 
 
 def parse_exactly(data: bytes) -> JSON:
-    """The value of a JSON text, half surrogates and all.
+    """The value of a JSON text, with its lone surrogates.
 
     Raises:
         ValueError: if it is not JSON, or nested too deeply.
@@ -131,7 +128,7 @@ def parse_exactly(data: bytes) -> JSON:
     try:
         return from_json(data, cache_strings="keys", allow_inf_nan=False)
     except ValueError:
-        if not _has_halves(data):
+        if not _has_lone_surrogates(data):
             raise
     try:
         return json.loads(data)
@@ -140,13 +137,12 @@ def parse_exactly(data: bytes) -> JSON:
         raise ValueError(msg) from None
 
 
-def _has_halves(data: bytes) -> bool:
-    """Whether there are half surrogates in a JSON text."""
+def _has_lone_surrogates(data: bytes) -> bool:
     return _SURROGATE.search(data) is not None and any(found[1] for found in _ESCAPE.finditer(data))
 
 
 def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
-    """The number and the value of each line of a JSON Lines file; what cannot be read is noted in `damage`."""
+    """The number and the value of each line of a JSON Lines file; `damage` records what cannot be read."""
     with Path(path).open("rb") as file:
         number = 0
         while line := file.readline(MAX_LINE + 1):
@@ -169,7 +165,7 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
 
 
 def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
-    """The line and the value of each JSON value: those of the lines, or the one document that the file is.
+    """The line and the value of each JSON value: those of the lines, or of the one document.
 
     Raises:
         RunFormatError: if it is one document, and too large, or nothing of it can be read.
@@ -182,25 +178,17 @@ def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] 
 
 def _has_lines(path: Path) -> bool:
     """Whether the first line that is not blank is a JSON value of its own, and another line follows."""
+    named_lines = path.suffix == ".jsonl"
     with path.open("rb") as file:
-        first = b""
-        while not first.strip():
-            first = file.readline(MAX_LINE + 1)
-            if not first:
-                return path.suffix == ".jsonl"
-        if len(first) > MAX_LINE:
-            return path.suffix == ".jsonl"
-        rest = first
-        while rest and (rest.isspace() or rest is first):
-            rest = file.readline(_BLOCK)
-    if not rest:
-        return path.suffix == ".jsonl"
+        first = next((line for line in iter(lambda: file.readline(MAX_LINE + 1), b"") if not line.isspace()), b"")
+        if len(first) > MAX_LINE or all(part.isspace() for part in iter(lambda: file.readline(_BLOCK), b"")):
+            return named_lines
     first = first.removeprefix(b"\xef\xbb\xbf").strip()
-    return _is_whole(first) or (path.suffix == ".jsonl" and first not in (b"{", b"["))
+    return _is_whole(first) or (named_lines and first not in (b"{", b"["))
 
 
 def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSON] = parse) -> JSON:
-    """The value of a JSON file. Of a damaged one, what stands before the damage, without the entry that it cuts.
+    """The value of a JSON file. Of a damaged one, what is before the damage, without the entry that the damage is in.
 
     Raises:
         RunFormatError: if the file is too large, or nothing of it can be read.
@@ -216,14 +204,14 @@ def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSO
         line, offset = _offset(data, error)
         damage.note(line, _not_json(error, cut=str(error).startswith("EOF")))
         part = _part_of(data[:offset])
-        if _cut_last(part):
+        if _remove_last(part):
             damage.truncated = True
             return part
         raise RunFormatError(_not_json(error, cut=False), path=path, line=line) from None
 
 
 def only_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The values that are JSON objects, each with its line. All others are noted in `damage`."""
+    """The values that are JSON objects, each with its line. `damage` records the others."""
     for line, value in values:
         if isinstance(value, dict):
             yield line, value
@@ -232,16 +220,12 @@ def only_objects(values: Iterable[tuple[int, Any]], damage: Damage) -> Iterator[
 
 
 def whole_file(path: str | Path) -> bytes:
-    """What a file holds, if that is no more than a line may have.
-
-    Raises:
-        ValueError: if it is more than `MAX_LINE` bytes, or no file (`boolab.io.files.no_file`).
-    """
+    """What a file holds. A `ValueError` if that is more than `MAX_LINE` bytes, or it is no file."""
     stat = os.stat(path)  # noqa: PTH116 - thousands of them
     if why := no_file(stat):
         raise ValueError(why)
     with open(path, "rb") as file:  # noqa: PTH123 - as above
-        # making room for the most that there could be takes longer than reading what is there
+        # not MAX_LINE alone: to allocate that much takes longer than to read a small file
         data = file.read(min(MAX_LINE, stat.st_size) + 1)
     if len(data) > MAX_LINE:
         msg = f"more than the {MAX_LINE:,} bytes that are read"
@@ -253,22 +237,20 @@ def leading_values(data: bytes, lines: int) -> tuple[Any, ...]:
     """The undamaged values at the beginning of a file: of its first lines, or of its one document."""
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
     first = [line for line in data.splitlines()[:lines] if line.strip()]
-    # The last entry of a document may be alone on its line: one such line is not yet JSON Lines.
+    # The last entry of a document may be alone on its line, so one such line does not make it JSON Lines.
     if first and not _is_whole(first[0]):
         first = first[1:] if sum(_is_whole(line) for line in first[1:]) > 1 else [data]
     return tuple(value for value in map(_part_of, first) if value is not _NOTHING)
 
 
 def _part_of(data: bytes) -> JSON:
-    """What can be read of a JSON text that may end too early; `_NOTHING` if that is nothing."""
+    """What can be read of a JSON text that may be truncated; `_NOTHING` if that is nothing."""
     try:
         return from_json(data, cache_strings="keys", allow_partial="trailing-strings")
     except ValueError as error:
         _, offset = _offset(data, error)
-    if offset < 1:
-        return _NOTHING
     try:
-        return from_json(data[:offset], cache_strings="keys", allow_partial="trailing-strings")
+        return from_json(data[:offset], cache_strings="keys", allow_partial="trailing-strings") if offset else _NOTHING
     except ValueError:
         return _NOTHING
 
@@ -280,11 +262,11 @@ def _is_whole(data: bytes) -> bool:
         return False
 
 
-def _cut_last(part: object) -> bool:
-    """Remove what a document was cut in: of the first list on the way there the last entry, else the last field.
+def _remove_last(part: object) -> bool:
+    """Remove the entry in which a document ends: the last of the first list on the way there, else the last field.
 
     Returns:
-        Whether there is a list that still holds something.
+        Whether there is a list that is not empty.
     """
     holder, inner = part, part
     while isinstance(inner, dict) and inner:
@@ -302,7 +284,7 @@ def _not_json(error: ValueError, *, cut: bool) -> str:
 
 
 def _offset(data: bytes, error: ValueError) -> tuple[int, int]:
-    """The line of a parser's error, and its place in the data."""
+    """The line of a parser's error, and its offset in the data."""
     found = _PLACE.search(str(error))
     if found is None:
         return 1, 0
@@ -334,7 +316,7 @@ def flag(value: object) -> bool | None:
 
 
 def whole(value: object) -> int | None:
-    """The value if it is a number that counts something, else None.
+    """The value as an integer if it is a number that may be a count, else None.
 
     Example:
         >>> whole(3), whole(2.0), whole(True), whole(-1), whole("3")
@@ -346,7 +328,7 @@ def whole(value: object) -> int | None:
 
 
 def json_text(value: object) -> str:
-    r"""A value as compact JSON, its keys in their order. Half surrogates are escaped.
+    r"""A value as compact JSON, its keys in their order. Lone surrogates are escaped.
 
     Example:
         >>> json_text({"b": "ä", "a": [1.5, None]}) == '{"b":"ä","a":[1.5,null]}', json_text(["\ud83d"])

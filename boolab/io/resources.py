@@ -1,10 +1,13 @@
-"""The agents, scripts, profiles and notebooks that come with boolab: in the wheel, or beside a checkout's package."""
+"""Finds the agents, scripts, profiles and notebooks of boolab: in the wheel, or beside the package in a checkout."""
 
 from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
+
+_PACKAGE: Final = Path(str(files("boolab")))
+_SHIPPED: Final = _PACKAGE / "_data"
 
 
 def data_path(name: Literal["agents", "datasets", "notebooks"]) -> Path:
@@ -14,27 +17,14 @@ def data_path(name: Literal["agents", "datasets", "notebooks"]) -> Path:
         >>> (data_path("agents") / "AGENTS.md").is_file()
         True
     """
-    return (_shipped() if is_installed() else _package().parent) / name
+    return (_SHIPPED if is_installed() else _PACKAGE.parent) / name
 
 
 def is_installed() -> bool:
-    """Whether boolab runs from a wheel, which holds its data, and not from a checkout, where they lie beside it.
-
-    Example:
-        >>> is_installed() == (data_path("datasets").parent.name == "_data")
-        True
-    """
-    return _shipped().is_dir()
+    """Whether boolab runs from a wheel, which holds its data, and not from a checkout."""
+    return _SHIPPED.is_dir()
 
 
 def checkout() -> Path:
     """The checkout that boolab runs from; without one, the package's own folder."""
-    return _package() if is_installed() else _package().parent
-
-
-def _package() -> Path:
-    return Path(str(files("boolab")))
-
-
-def _shipped() -> Path:
-    return _package() / "_data"
+    return _PACKAGE if is_installed() else _PACKAGE.parent

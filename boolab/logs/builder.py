@@ -1,9 +1,9 @@
 """Builds runs from the records of a log. Every reader uses it.
 
-A reader reads records in the order of the log and calls the methods of `RunBuilder`: `add_message` for messages,
-`add_response` for each response of the model, `add_call` for each of its calls, `add_result` for each result, and
-`add_event` for everything else. `build` returns the run. Times are milliseconds since 1970, or None if unknown. A
-response starts when the record before it was written.
+A reader calls the methods of `RunBuilder` in the order of the log: `add_message` for messages, `add_response` for each
+response of the model, `add_call` for each of its calls, `add_result` for each result, and `add_event` for everything
+else. `build` returns the run. Times are milliseconds since 1970, or None if unknown. A response starts when the record
+before it was written.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -38,40 +39,25 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHHELD: Final = re.compile(r"\s*[<\[(*]+\s*redacted\s*[>\])*]+\s*", re.IGNORECASE)
 
 
+@dataclass(slots=True, eq=False)
 class StepBuilder:
     """One response of the model and the results of its calls. Times are milliseconds on any one clock."""
 
-    __slots__ = (
-        "calls",
-        "ended",
-        "error",
-        "finish_reason",
-        "model",
-        "reasoning",
-        "responded",
-        "results",
-        "start",
-        "text",
-        "turn",
-        "usage",
-    )
-
-    def __init__(self, turn: int = 1, start: int | None = None) -> None:
-        self.turn = turn
-        self.start = start
-        self.responded: int | None = None
-        """When the last part of the response was written."""
-        self.ended: int | None = None
-        """When the last part of the response, or the last result, was written."""
-        self.text: list[str] = []
-        self.reasoning: list[str] = []
-        self.calls: list[ToolCall] = []
-        self.results: list[ToolResult | None] = []
-        self.finish_reason: str | None = None
-        self.usage: Usage = UNKNOWN_USAGE
-        self.error = ""
-        self.model = ""
-        """The model that responded, "" if unknown."""
+    turn: int = 1
+    start: int | None = None
+    responded: int | None = None
+    """When the last part of the response was written."""
+    ended: int | None = None
+    """When the last part of the response, or the last result, was written."""
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    results: list[ToolResult | None] = field(default_factory=list)
+    finish_reason: str | None = None
+    usage: Usage = UNKNOWN_USAGE
+    error: str = ""
+    model: str = ""
+    """The model that responded, "" if unknown."""
 
     @property
     def complete(self) -> bool:
@@ -89,7 +75,6 @@ class StepBuilder:
             self.reasoning.append(text)
 
     def extend_to(self, time: int | None) -> None:
-        """Set the end of the step to this time, if it is later."""
         if time is not None:
             self.ended = time if self.ended is None else max(self.ended, time)
 
@@ -116,13 +101,7 @@ class StepBuilder:
 
 
 class OpenCalls:
-    """The calls of a run that have no result yet.
-
-    A result is matched to a call by its id and by position, because ids repeat within a run in real logs.
-
-    Args:
-        damage: Records the results that answer no call.
-    """
+    """The calls of a run that have no result yet, by id and by position: in real logs ids repeat within a run."""
 
     def __init__(self, damage: Damage | None = None) -> None:
         self._damage = damage
@@ -135,10 +114,9 @@ class OpenCalls:
         step.results.append(None)
 
     def take(self, call_id: str) -> tuple[StepBuilder, int] | None:
-        """The call that a result with this id answers: the first open one of the latest step that has any.
+        """The step and the position of the call that a result with this id answers; None, and damage, if none does.
 
-        Returns:
-            The step and the position of the call in it. None if there is no such call, which is recorded as damage.
+        It is the first open call with this id in the latest step that has one.
         """
         waiting = self._open.get(call_id)
         if not waiting:
@@ -160,7 +138,7 @@ class RunBuilder:
     Args:
         source: The name of the format.
         damage: The damage of the file: it records results that answer no call.
-        truncated: Whether the log ends too early, so that the end of the run is unknown; by default that of `damage`.
+        truncated: Whether the log ends before the run does, so that its end is unknown; by default that of `damage`.
 
     Example:
         >>> builder = RunBuilder("some_format")
@@ -184,13 +162,13 @@ class RunBuilder:
         self.models: Counter[str] = Counter()
         """The names of the models, with how many responses each gave."""
         self.has_prompt = False
-        """Whether a user's own message came."""
+        """Whether there is a message that the user wrote."""
         self._damage = damage
         self._truncated = truncated
         self._prompt: list[Message] = []
         self._inputs: list[Input] = []
-        self._events: list[tuple[int | None, str, dict[str, Any]]] = []
-        self._events_of_steps: list[tuple[StepBuilder, int | None, str, dict[str, Any]]] = []
+        self._events: list[tuple[StepBuilder | int, int | None, str, dict[str, Any]]] = []
+        """For each the step that it belongs to, or the number of steps before it; then its time, kind and payload."""
         self._responses: dict[str, StepBuilder] = {}
         self._open_calls = OpenCalls(damage)
         self._latest: int | None = None
@@ -203,7 +181,7 @@ class RunBuilder:
 
     @property
     def truncated(self) -> bool:
-        """Whether the log ends too early, so that the end of the run is unknown."""
+        """Whether the log ends before the run does."""
         if self._truncated is None:
             return self._damage is not None and self._damage.truncated
         return self._truncated
@@ -217,11 +195,7 @@ class RunBuilder:
     def add_message(self, role: Role, content: str, *, opens_turn: bool, time: int | None = None) -> None:
         """Add a message that is neither a response nor a result.
 
-        Args:
-            role: `user` or `system`.
-            content: Its text.
-            opens_turn: Whether it opens a turn: it is the user's own, and no reminder, notice or summary.
-            time: When it was written.
+        It opens a turn if the user wrote it: reminders, notices and summaries open none.
         """
         self._advance(time)
         if opens_turn:
@@ -244,8 +218,8 @@ class RunBuilder:
         """Add a response of the model, which is one step.
 
         Args:
-            time: When it was complete, if that is known.
-            start: When it was requested; by default the time of the last record before it.
+            time: When it was complete.
+            start: When it was requested; by default the time of the record before it.
             model: The model's name.
             key: The response's id, for formats that write one response as several records; see `response`.
 
@@ -269,7 +243,7 @@ class RunBuilder:
         return self._responses.get(key)
 
     def append(self, step: StepBuilder) -> None:
-        """Add a step that is already built. Its turn is set."""
+        """Add a step, and set its turn."""
         step.turn = (self.steps[-1].turn if self.steps else 0) + self._turn_opens
         self._turn_opens = False
         if step.model:
@@ -284,7 +258,7 @@ class RunBuilder:
         self._advance(time)
 
     def rewind_to(self, kept: int, time: int | None = None) -> None:
-        """Remove all steps but the first `kept`, and the messages since then."""
+        """Remove all steps after the first `kept`, and the messages since then."""
         steps = len(self.steps) - kept
         del self.steps[kept:]
         while self._inputs and self._inputs[-1].before > kept:
@@ -315,7 +289,7 @@ class RunBuilder:
         time: int | None = None,
         duration_ms: int | None = None,
     ) -> bool:
-        """Add the result of a call, which is found by its id. False if there is no such call (recorded as damage)."""
+        """Add the result of the call with this id. False, and damage, if there is no such call."""
         found = self._open_calls.take(call_id)
         if found is None:
             return False
@@ -332,7 +306,7 @@ class RunBuilder:
         time: int | None = None,
         duration_ms: int | None = None,
     ) -> None:
-        """Set the result of the call at a position of a step, for formats that keep both in one record."""
+        """Set the result of the call at a position of a step."""
         call = step.calls[position]
         bad = call.arguments != REDACTED and unreadable(call.arguments)
         step.results[position] = ToolResult(call.id, content, is_error, bad, duration_ms)
@@ -342,7 +316,7 @@ class RunBuilder:
     def add_event(self, kind: str, time: int | None = None, **payload: object) -> None:
         """Add an event: `retry`, `compaction`, `fault`, `abort`, `rewind`."""
         self.note_time(time)
-        self._events.append((time, kind, {"after_step": len(self.steps), **payload}))
+        self._events.append((len(self.steps), time, kind, payload))
 
     def add_totals(self, **totals: int | None) -> None:
         """Add an event with figures of the whole run, if any is known and not zero."""
@@ -351,21 +325,13 @@ class RunBuilder:
             self.add_event("totals", **known)
 
     def add_step_event(self, step: StepBuilder, kind: str, time: int | None = None, **payload: object) -> None:
-        """Add an event that belongs to a step, wherever that step ends up in the run."""
-        self._events_of_steps.append((step, time, kind, payload))
+        """Add an event that follows a step. It is removed if the step is."""
+        self._events.append((step, time, kind, payload))
 
     def add_subagent(
         self, step: StepBuilder, call_id: str, run_id: str | None, agent: str = "", time: int | None = None
     ) -> None:
-        """Note that a call started a subagent.
-
-        Args:
-            step: The response with the call.
-            call_id: The call's id.
-            run_id: The id that the subagent's run gets from its own reader; None if unknown.
-            agent: The subagent's name, "" if unknown.
-            time: When.
-        """
+        """Add the event that a call started a subagent, whose run has the id `run_id` (None if unknown)."""
         self.add_step_event(step, "subagent", time, run_id=run_id, agent=agent, reason=None, call_id=call_id)
 
     def stop_reason(self) -> StopReason:
@@ -377,18 +343,13 @@ class RunBuilder:
     def stop(
         self, reason: StopReason, rule: str | None = None, threshold: int | None = None, value: int | None = None
     ) -> Stop:
-        """A stop after the last complete tool step of the last turn.
-
-        A step that is followed by others of its turn is complete, with or without results.
-        """
-        if not self.steps:
-            return Stop(reason, 0, rule, threshold, value)
-        last = self.steps[-1]
-        before = sum(step.turn == last.turn for step in self.steps) - 1
-        return Stop(reason, before + last.complete, rule, threshold, value)
+        """A stop after the last complete step of the last turn. A step that others of its turn follow is complete."""
+        last = self.steps[-1] if self.steps else None
+        done = 0 if last is None else sum(step.turn == last.turn for step in self.steps) - 1 + last.complete
+        return Stop(reason, done, rule, threshold, value)
 
     def cap_stop(self, cap: int, rule: str) -> Stop:
-        """A stop by a cap on steps. `rule` is the harness's name for it."""
+        """A stop by a cap on steps, which the harness calls `rule`."""
         return self.stop("step_cap", f"{rule}({cap})", cap, max(cap, len(self.steps)))
 
     def build(
@@ -416,8 +377,8 @@ class RunBuilder:
             parent_run_id: The run that this is a subagent of.
             success: The label.
             error: The error that ended the run.
-            limits: The limits of the run, by the names of their counters; None stands for no limit.
-            duration_ms: Its duration in milliseconds; by default from the first to the last time in the records.
+            limits: The limits of the run, by the names of their counters; None is no limit.
+            duration_ms: By default from the first to the last time in the records.
         """
         stop = self.stop_reason() if stop is None else stop
         origin = self.first_time
@@ -443,17 +404,20 @@ class RunBuilder:
         )
 
     def _build_events(self) -> tuple[Event, ...]:
-        steps = len(self.steps)
-        for _, _, payload in reversed(self._events):  # events of steps that were removed follow the last step kept
-            payload["after_step"] = steps = min(payload["after_step"], steps)
-        events = list(self._events)
-        if self._events_of_steps:
-            numbers = {id(step): number for number, step in enumerate(self.steps, 1)}
-            for step, time, kind, payload in self._events_of_steps:
-                if id(step) in numbers:
-                    events.append((time, kind, {"after_step": numbers[id(step)], **payload}))
-            events.sort(key=lambda event: event[2]["after_step"])
-        return tuple(Event(elapsed_ms(self.first_time, time), kind, payload) for time, kind, payload in events)
+        numbers = {id(step): number for number, step in enumerate(self.steps, 1)} if self._events else {}
+        last = len(self.steps)
+        found: list[tuple[int, bool, Event]] = []
+        for place, time, kind, payload in reversed(self._events):
+            if isinstance(place, int):
+                number = last = min(place, last)  # events of steps that were removed follow the last step kept
+            elif id(place) in numbers:
+                number = numbers[id(place)]
+            else:
+                continue
+            event = Event(elapsed_ms(self.first_time, time), kind, {"after_step": number, **payload})
+            found.append((number, not isinstance(place, int), event))
+        found.reverse()
+        return tuple([event for *_, event in sorted(found, key=lambda one: one[:2])])
 
     def _advance(self, time: int | None) -> None:
         self.note_time(time)
@@ -469,7 +433,7 @@ def unreadable(arguments: str) -> bool:
 
 
 def withheld(arguments: object) -> bool:
-    """Whether a log withholds all arguments of a call: they read `<redacted>`, `[REDACTED]` or the like.
+    """Whether a log withholds all arguments of a call: they are `<redacted>`, `[REDACTED]` or the like.
 
     Example:
         >>> withheld("<redacted>"), withheld({"path": "[REDACTED]"}), withheld({"path": "a", "text": "<redacted>"})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
 from boolab.logs.readers.atif import runs_of
@@ -13,21 +10,21 @@ from boolab.logs.readers.atif import runs_of
 def load_dataset(name: str, *, limit: int | None = None, progress: bool = True, **options: object) -> list[Run]:
     """Runs of a public data set, each with its label where the data set has one.
 
-    agentpile downloads the data set from its publisher, once, at a pinned revision, and reads it into ATIF; what its
-    reader could not know stays unknown here. Its documentation lists the data sets, their sizes and licences.
+    agentpile downloads the data set from its publisher, once, at a pinned revision, and reads it into ATIF. What the
+    data set lacks is unknown. agentpile's documentation lists the data sets, their sizes and licences.
 
     Args:
         name: The data set, such as `tau_bench`, `swe_smith`, `tau2_bench`, `swe_agent_nebius`, `agentdojo` or `mast`.
         limit: At most so many runs; where the data set allows it, only the files that hold them are downloaded.
-        progress: Show a progress bar, if somebody can see it.
-        **options: What agentpile's reader of the data set takes: `model="gpt-4o"` for `tau_bench`, or `root=` for a
+        progress: Show a progress bar on a terminal.
+        **options: Passed to agentpile's reader of the data set: `model="gpt-4o"` for `tau_bench`, or `root=` for a
             folder that holds the files already.
 
     Returns:
         The runs. `source` is the data set's name.
 
     Raises:
-        SettingError: if agentpile is not installed, has no such data set, or cannot get or read it.
+        SettingError: if agentpile is not installed, has no such data set, or cannot download or read it.
 
     Example:
         >>> import boolab as bl
@@ -42,6 +39,7 @@ def load_dataset(name: str, *, limit: int | None = None, progress: bool = True, 
     """
     try:
         import agentpile
+        from tqdm.auto import tqdm
     except ImportError as error:
         msg = "public data sets need agentpile: pip install 'boolab[datasets]'"
         raise SettingError(msg) from error
@@ -51,7 +49,8 @@ def load_dataset(name: str, *, limit: int | None = None, progress: bool = True, 
     runs: list[Run] = []
     try:
         records = agentpile.load(name, limit=limit, **options)
-        for number, record in enumerate(_shown(records, name, limit, show=progress), 1):
+        shown = tqdm(records, desc=name, total=limit, unit=" runs", delay=2, disable=None if progress else True)
+        for number, record in enumerate(shown, 1):
             if record.kind == agentpile.record.TRAJECTORY:
                 runs += runs_of(record.record, f"{name}/{number}", source=name)
     except ImportError as error:
@@ -59,10 +58,3 @@ def load_dataset(name: str, *, limit: int | None = None, progress: bool = True, 
     except (OSError, ValueError, TypeError, agentpile.AgentpileError) as error:
         raise SettingError(f"data set {name!r} cannot be had: {error}") from error
     return runs
-
-
-def _shown(records: Iterable[Any], name: str, limit: int | None, *, show: bool) -> Iterable[Any]:
-    from tqdm.auto import tqdm
-
-    shown: Iterable[Any] = tqdm(records, desc=name, total=limit, unit=" runs", delay=2, disable=None if show else True)
-    return shown

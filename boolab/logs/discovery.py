@@ -1,4 +1,4 @@
-"""Where agent harnesses keep their logs on a machine, and what lies there. Nothing is opened, only counted."""
+"""Where agent harnesses keep their logs on a machine, and what is there. Files are counted, not opened."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ UNREAD: Final[Mapping[str, tuple[str, ...]]] = {
     "opencode (database)": ("$XDG_DATA_HOME/opencode/opencode.db", "~/.local/share/opencode/opencode.db"),
     "qwen": ("~/.qwen/projects/*/chats/*.jsonl",),
 }
-"""Where harnesses keep logs that no reader takes; a reader brings its own `PLACES`."""
+"""Where harnesses keep logs that no reader reads; those of the others are the `PLACES` of their readers."""
 
 _VARIABLE: Final = re.compile(r"^\$(\w+)")
 
 
 class Found(NamedTuple):
-    """The logs of one harness: where they are looked for, what lies there, and whether boolab can read them."""
+    """The logs of one harness: where they are looked for, what is there, and whether boolab can read them."""
 
     format: str
     places: tuple[str, ...]
@@ -41,10 +41,10 @@ def found_logs(
     Args:
         home: The folder that `~` stands for, if it is not the user's.
         since: Count only files that were changed at this time or later.
-        environ: The environment, for harnesses that let a variable name their folder; the process's own by default.
+        environ: The environment, because a variable may name a harness's folder; by default that of the process.
 
     Returns:
-        One entry for each known harness, in the order of their names, those without any files included.
+        One entry for each known harness, in the order of their names, also without any files.
 
     Example:
         >>> import tempfile
@@ -77,7 +77,7 @@ def _found(
 
 
 def _pattern(place: str, home: Path, variables: Mapping[str, str]) -> str | None:
-    """The glob of a place; None if it hangs on a variable that is not set."""
+    """The glob of a place; None if it begins with a variable that is not set."""
     found = _VARIABLE.match(place)
     if found is None:
         return str(home) + place.removeprefix("~")
@@ -86,7 +86,7 @@ def _pattern(place: str, home: Path, variables: Mapping[str, str]) -> str | None
 
 
 def _stats(patterns: list[str]) -> Iterator[os.stat_result]:
-    """Each file that a pattern matches, once, though two patterns or a link may lead to it."""
+    """Each file that matches a pattern, once, also if two patterns match it or a link leads to it."""
     seen = set()
     for pattern in patterns:
         for path in matching(pattern):

@@ -1,8 +1,4 @@
-"""From bytes to values, within limits: what all readers share.
-
-Logs are untrusted. A line longer than `MAX_LINE` is never held in memory, nesting is bounded by the JSON parser, and
-what cannot be read is noted with its line instead of stopping the rest.
-"""
+"""From JSON values to texts, times and numbers: what all readers share. A value of another kind is unknown."""
 
 from __future__ import annotations
 
@@ -15,18 +11,14 @@ from typing import Any, Final
 
 from boolab.io.json_input import items, json_text, leading_values, mapping
 
-_SNIFFED: Final = 20
+_SNIFFED_LINES: Final = 20
 _TOLERANCE: Final = 1e-6
-_LONGEST_NUMBER: Final = 20  # digits: nanoseconds have 19
-_LATEST: Final = 253_402_300_800_000  # the year 10000
+MAX_DIGITS: Final = 20  # nanoseconds have 19
+MAX_TIME_MS: Final = 253_402_300_800_000  # the year 10000
 
 
 class Head:
-    r"""The beginning of a file: what its format is detected from.
-
-    Args:
-        data: The first bytes.
-        path: The file.
+    r"""The first bytes of a file, from which its format is detected.
 
     Example:
         >>> Head(b'{"a": 1}\n{"a": 2}\n{"a', Path("x.jsonl")).values
@@ -41,17 +33,17 @@ class Head:
 
     @cached_property
     def values(self) -> tuple[Any, ...]:
-        """The values of the first lines; or of the one document, as far as it goes. Without what is damaged."""
-        return leading_values(self.data, _SNIFFED)
+        """The undamaged values of the first lines; or the beginning of the one document."""
+        return leading_values(self.data, _SNIFFED_LINES)
 
     @cached_property
     def first(self) -> Mapping[str, Any]:
-        """The first of the values if it is an object, else an empty one."""
+        """The first value if it is an object, else an empty one."""
         return mapping(self.values[0]) if self.values else {}
 
 
 def seconds_ms(seconds: object) -> int | None:
-    """A length of time in seconds as milliseconds; None if it is none.
+    """A duration in seconds as milliseconds; None if it is none.
 
     Example:
         >>> seconds_ms(0.25), seconds_ms(None), seconds_ms(-1)
@@ -63,7 +55,7 @@ def seconds_ms(seconds: object) -> int | None:
 
 
 def content_text(content: object) -> str:
-    r"""The text of a message's content: a text, or a list of texts and blocks. What is not text is named in brackets.
+    r"""The text of a message's content: a text, or a list of texts and blocks. Other blocks are named in brackets.
 
     Example:
         >>> content_text(["a", {"type": "text", "text": "b"}, {"type": "image", "source": {}}])
@@ -82,7 +74,7 @@ def first_choice(response: object) -> Mapping[str, Any]:
 
 
 def unique(run_id: str, seen: Counter[str]) -> str:
-    """The id, with a number behind it if it came before.
+    """The id, with a number after it if it was seen before.
 
     Example:
         >>> seen = Counter()
@@ -136,38 +128,31 @@ def instant(stamp: object) -> datetime | None:
 
 
 def epoch_ms(stamp: object) -> int | None:
-    """The milliseconds since 1970 of an ISO 8601 timestamp; None if it is none.
-
-    Example:
-        >>> epoch_ms("1970-01-01T00:00:01.5Z")
-        1500
-    """
+    """The milliseconds since 1970 of an ISO 8601 timestamp; None if it is none."""
     time = instant(stamp)
     return None if time is None else round(time.timestamp() * 1000)
 
 
 def time_ms(stamp: object, ticks: float = 1.0) -> int | None:
-    """The milliseconds since 1970 of a number or of an ISO 8601 timestamp; None if it is neither, or beyond all sense.
+    """The milliseconds since 1970 of a number (or its digits) or of an ISO 8601 timestamp; None if it is neither.
 
-    Args:
-        stamp: The number, as a number or as its digits; or the timestamp.
-        ticks: How many of the number's units make a millisecond: 1 for milliseconds, 0.001 for seconds, 1e6 for ns.
+    `ticks` is how many units of the number are a millisecond: 1 for milliseconds, 0.001 for seconds, 1e6 for ns.
 
     Example:
         >>> time_ms(1_500), time_ms(1.5, 0.001), time_ms("1500000000", 1e6), time_ms("1970-01-01T00:00:01.5Z")
         (1500, 1500, 1500, 1500)
     """
     if isinstance(stamp, str):
-        if not stamp.isdecimal() or len(stamp) > _LONGEST_NUMBER:
+        if not stamp.isdecimal() or len(stamp) > MAX_DIGITS:
             return epoch_ms(stamp)
         stamp = int(stamp)
-    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 < stamp < ticks * _LATEST:
+    if isinstance(stamp, bool) or not isinstance(stamp, int | float) or not 0 < stamp < ticks * MAX_TIME_MS:
         return None
     return round(stamp / ticks)
 
 
 def full_reward(reward: object) -> bool | None:
-    """Whether a reward is full, which alone counts as a success; None if there is none.
+    """Whether a reward is full, which is a success; None if there is none.
 
     Example:
         >>> full_reward(1.0), full_reward(0.6), full_reward(None)

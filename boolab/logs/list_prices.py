@@ -1,8 +1,8 @@
 """The cost of recorded steps at list prices, for logs with tokens and a model but no cost.
 
-The logs of Claude Code and Codex have no costs. Each uses the models of one provider, whose list prices are in the
-package `genai-prices`; subscriptions and discounts are unknown. The provider of other sources is unknown: your own
-server may call its model `gpt-4o` without OpenAI's price.
+Claude Code and Codex write such logs. Each uses the models of one provider, whose list prices are in the package
+`genai-prices`; subscriptions and discounts are unknown. The provider of other sources is unknown: a server may call its
+model `gpt-4o` without OpenAI's price.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMED: Final = 3  # models in a note
 
 
 class Prices(NamedTuple):
-    """Runs with costs, and how they came by them.
+    """Runs with costs, and where the costs are from.
 
     Attributes:
         runs: The runs.
@@ -38,7 +38,7 @@ class Prices(NamedTuple):
     unpriced: Mapping[str, int]
 
     def notes(self) -> tuple[str, ...]:
-        """The same in plain words."""
+        """Where the costs are from, as sentences for a report."""
         content = []
         if self.n_priced:
             steps = f"{self.n_priced:,} step{'' if self.n_priced == 1 else 's'}"
@@ -61,11 +61,11 @@ def priced(runs: Runs) -> list[Run]:
     """Fill in the cost of steps at list prices, if their log has tokens and the model but no cost.
 
     This is for logs of Claude Code and of Codex; other runs stay as they are. Tokens that were read from the provider's
-    cache, or written to it, have their own prices. A cost that a log tells stays. Where the model's price is not known,
-    the cost stays unknown.
+    cache, or written to it, have their own prices. A cost in the log stays. If the model's price is not known, the
+    cost stays unknown.
 
     Args:
-        runs: A run, runs, or the path of a store. They stay as they are; copies are returned.
+        runs: A run, runs, or the path of a store. They are not changed; copies are returned.
 
     Returns:
         The runs in their order.
@@ -89,7 +89,7 @@ def needs_prices(runs: Sequence[Run]) -> bool:
 
 
 def prices_of(runs: Sequence[Run]) -> Prices:
-    """The same as `priced`, with an account; without the package, the runs as they are."""
+    """The same as `priced`, with counts; without the package, the runs as they are."""
     unpriced: Counter[str] = Counter()
     if not installed():
         return Prices([*runs], 0, unpriced)
@@ -103,7 +103,7 @@ def _priced(run: Run, unpriced: Counter[str]) -> Run:
     if provider is None:
         return run
     steps = tuple([_with_cost(step, run, provider, unpriced) for step in run.steps])
-    below = tuple([_priced(child, Counter()) for child in run.subagents])  # those are counted where they are listed
+    below = tuple([_priced(child, Counter()) for child in run.subagents])  # they are counted as runs of the list
     return replace(run, steps=steps, subagents=below)
 
 

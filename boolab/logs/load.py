@@ -1,4 +1,4 @@
-"""Reads logs: finds files, detects their formats, reads them, and records what was skipped and why."""
+"""Reads logs: finds the files, detects their formats, reads them, and records what was skipped and why."""
 
 # ruff: noqa: A002, N802 - `format` is the name of users' option, and a reader's names are constants of a module
 from __future__ import annotations
@@ -8,7 +8,8 @@ import pkgutil
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatch
@@ -16,7 +17,7 @@ from functools import cache
 from glob import has_magic
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import boolab.logs.readers as package
 from boolab.core.gc_pause import without_collection
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Paths: TypeAlias = str | Path | Iterable[str | Path]
 
 HEAD: Final = 65_536
-"""How much of a file's beginning its format is detected from, in bytes."""
+"""How many bytes at the beginning of a file its format is detected from."""
 
 _UNKNOWN: Final = "no reader recognises it"
 _PARTS: Final = "NAME, SUFFIXES, PLACES, LOOKED_FOR, sniff(head) and read(path, damage)"
@@ -43,7 +44,7 @@ _QUIET: Final = 20_000_000
 
 @runtime_checkable
 class Reader(Protocol):
-    """What reads one format: a module of `boolab.logs.readers`, or a module, a class or an object of your own.
+    """Reads one format: a module of `boolab.logs.readers`, or a module, a class or an object of your own.
 
     Pass your own as `format=` to `load_runs` or `read_logs`. `boolab.logs.readers` describes each part, and
     `docs/howto/add_a_reader.md` shows an example.
@@ -56,22 +57,18 @@ class Reader(Protocol):
     @property
     def NAME(self) -> str:
         """The format's name, which becomes `Run.source`."""
-        ...
 
     @property
     def SUFFIXES(self) -> tuple[str, ...]:
-        """How the names of its files end; those are looked at in a folder."""
-        ...
+        """The ends of its file names. In a folder, only these files are read."""
 
     @property
     def PLACES(self) -> tuple[str, ...]:
-        """Globs of where its harness keeps its logs on a machine; empty if nowhere in particular."""
-        ...
+        """Globs of where its harness keeps logs on a machine; empty if there is no fixed place."""
 
     @property
     def LOOKED_FOR(self) -> str:
         """What `sniff` expects, in words, for the error message about an unknown file."""
-        ...
 
     def sniff(self, head: Head) -> bool:
         """Whether the file looks like this format.
@@ -80,16 +77,15 @@ class Reader(Protocol):
             head: The beginning of the file: its name, its first bytes, and what they hold.
 
         Returns:
-            True if `read` is to be tried.
+            True if `read` can be called.
         """
-        ...
 
     def read(self, path: Path, damage: Damage) -> list[Run]:
         """The runs of one file.
 
         Args:
             path: The file.
-            damage: Records what cannot be read, with its line. `load_runs` reports it when the reader is done.
+            damage: Records what cannot be read, with its line, for the warnings.
 
         Returns:
             The runs, in the order of the file; none if nothing in it can be read.
@@ -97,11 +93,10 @@ class Reader(Protocol):
         Raises:
             RunFormatError: if the file cannot be a log of this format.
         """
-        ...
 
 
 class FileRow(NamedTuple):
-    """The account of one file. `format` is None if it was not recognised, `skipped` is None if it was read."""
+    """What happened to one file. `format` is None if it was not recognised, `skipped` is None if it was read."""
 
     path: str
     format: str | None
@@ -114,11 +109,11 @@ class FileRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read, and an account of it.
+    """The runs that were read, and what happened to each file.
 
     Attributes:
         runs: The runs, in the order of their files.
-        files: A row for each file that was looked at; `files_df` gives them as a table.
+        files: A row for each file; `files_df` makes them a table.
 
     Example:
         >>> Reading((), ())
@@ -129,7 +124,7 @@ class Reading:
     files: tuple[FileRow, ...]
 
     def files_df(self) -> pd.DataFrame:
-        """The account as a DataFrame: path, format, runs, bytes, seconds, skipped, warnings (joined by lines).
+        """The files as a DataFrame: path, format, runs, bytes, seconds, skipped, warnings (joined by lines).
 
         Returns:
             A row for each file, in the order in which they were read; times in seconds.
@@ -140,15 +135,10 @@ class Reading:
         """
         import pandas as pd
 
-        rows = [row._replace(warnings=("\n".join(row.warnings),)) for row in self.files]
-        types = ("string[python]", "string[python]", "Int64", "Int64", "Float64", "string[python]", "string[python]")
-        columns = dict(zip(FileRow._fields, zip(*rows, strict=True) if rows else [()] * len(types), strict=True))
-        columns["warnings"] = tuple(text for (text,) in columns["warnings"])
-        data: dict[str, Any] = {
-            name: pd.array(list(values), dtype=cast("Any", kind))
-            for (name, values), kind in zip(columns.items(), types, strict=True)
-        }
-        return pd.DataFrame(data)
+        columns = FileRow._fields
+        kinds = ("string[python]", "string[python]", "Int64", "Int64", "Float64", "string[python]", "string[python]")
+        rows = [(*row[:-1], "\n".join(row.warnings)) for row in self.files]
+        return pd.DataFrame(rows, columns=columns).astype(dict(zip(columns, kinds, strict=True)))
 
     def __repr__(self) -> str:
         skipped = sum(row.skipped is not None for row in self.files)
@@ -162,15 +152,15 @@ def load_runs(paths: Paths, format: str | Reader | None = None) -> list[Run]:
     Args:
         paths: A file, a folder (searched with all its folders), a glob (`**` for any folders), or a list of these.
             `~` is expanded.
-        format: The name of the format, if it is not to be detected; or your own reader. Only this reader is then tried,
-            and in a folder only files with its `SUFFIXES` are read.
+        format: The name of the format, or your own reader; by default the format is detected. Only this reader is then
+            tried, and in a folder only files with its `SUFFIXES` are read.
 
     Returns:
-        The runs. What could not be read becomes `ReadWarning`s with path and line; `read_logs` gives a table of it.
+        The runs. What cannot be read is a `ReadWarning` with path and line; `read_logs` gives a table of it.
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name, or what is given is no reader.
+        SettingError: if no format has that name, or `format` is no reader.
 
     Example:
         >>> import boolab as bl
@@ -192,11 +182,11 @@ def read_logs(
     limit: int | None = None,
     progress: bool = True,
 ) -> Reading:
-    """Read logs, and keep account of every file.
+    """Read logs, and record what happened to each file.
 
     Args:
         paths: A file, a folder, a glob, or a list of these; see `load_runs`.
-        format: The name of the format, if it is not to be detected, or a reader of your own; see `load_runs`.
+        format: The name of the format, or your own reader; see `load_runs`.
         since: Only files that were changed at this time or later.
         limit: At most so many logs, the newest first.
         progress: Show a progress bar on a terminal if it takes longer than two seconds.
@@ -206,7 +196,7 @@ def read_logs(
 
     Raises:
         RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name, or what is given is no reader.
+        SettingError: if no format has that name, or `format` is no reader.
 
     Example:
         >>> import boolab as bl
@@ -233,15 +223,7 @@ def each_log(
     limit: int | None = None,
     progress: bool = True,
 ) -> Iterator[tuple[FileRow, list[Run]]]:
-    """Read logs one after the other, so that not all of them need fit into memory; see `read_logs`.
-
-    Yields:
-        The account of each file, and its runs.
-
-    Raises:
-        RunFormatError: if nothing is there, or the one file that was named is damaged or of no known format.
-        SettingError: if no format has that name, or what is given is no reader.
-    """
+    """The same as `read_logs`, one file after the other: its row, and its runs."""
     known, wanted = _choose(format)
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     found = _find(given, since, known)
@@ -250,7 +232,7 @@ def each_log(
     strict = len(given) == 1 and len(found) == 1 and found[0].named
     taken = 0
     homes: dict[str, str] = {}
-    with _Bar(found, show=progress) as bar:
+    with _progress(found, show=progress) as advance:
         for file in found:
             if limit is not None and taken >= limit:
                 break
@@ -262,7 +244,7 @@ def each_log(
                     row = row._replace(warnings=(*row.warnings, note))
             taken += row.skipped is None
             yield row, new
-            bar.update(file.stat.st_size)
+            advance(file.stat.st_size)
 
 
 @cache
@@ -279,16 +261,7 @@ def readers() -> Mapping[str, Reader]:
 
 
 def read_file(reader: Reader, path: Path, warn: Warn) -> list[Run]:
-    """The runs of one file, read by this reader.
-
-    Args:
-        reader: The reader.
-        path: The file.
-        warn: Called with each warning about the file.
-
-    Raises:
-        RunFormatError: if nothing in it can be read.
-    """
+    """The runs of one file. `warn` is called with each warning; if nothing can be read, that is a `RunFormatError`."""
     damage = Damage(path)
     runs = reader.read(path, damage)
     damage.report(warn, readable=bool(runs))
@@ -315,7 +288,7 @@ class _File(NamedTuple):
 
 
 def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[str, Reader]) -> list[_File]:
-    """The files that were meant, each once, in order."""
+    """The files to read, each once, in order."""
     after = None if since is None else since.timestamp()
     found: dict[str, _File] = {}
     for item in given:
@@ -336,7 +309,7 @@ def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[st
 
 
 def _matches(item: str | Path, known: Mapping[str, Reader]) -> Iterator[tuple[Path, bool, bool]]:
-    """The files of a path, a folder or a glob: each with whether it was named itself, and whether a folder held it."""
+    """The files of a path, a folder or a glob: each with whether it was named itself, and whether it is in a folder."""
     path = Path(item).expanduser()
     if path.is_dir():
         for name in _under(path, known):
@@ -356,7 +329,7 @@ def _matches(item: str | Path, known: Mapping[str, Reader]) -> Iterator[tuple[Pa
 
 
 def matching(pattern: str | Path) -> Iterator[Path]:
-    """What a glob matches, hidden or not. `**` follows no links, because two that go in circles have no end."""
+    """What a glob matches, hidden or not. `**` follows no links, because they may form a circle."""
     path = Path(pattern)
     parts = [part if part == "**" else _STARS.sub("*", part) for part in path.parts]
     if parts[-1] == "**":
@@ -377,7 +350,7 @@ def _under(folder: Path, known: Mapping[str, Reader]) -> Iterator[str]:
 
 
 def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, strict: bool) -> tuple[FileRow, list[Run]]:
-    """Read one file. What is wrong with it is raised if it is `strict`, else a warning."""
+    """Read one file. A fault of it is raised if it is `strict`, else it is a warning."""
     path, size = file.path, file.stat.st_size
     start = time.perf_counter()
     notes: list[str] = []
@@ -410,7 +383,7 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
 
 
 class _Unrecognised(RunFormatError):
-    """A file that no reader takes for its own."""
+    """A file that no reader recognises."""
 
 
 def _refuse(error: RunFormatError, *, strict: bool) -> None:
@@ -442,7 +415,7 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         return fitting[0]
     if fitting:
         names = " and ".join(reader.NAME for reader in fitting)
-        raise RunFormatError(f"it looks like {names}; say which with format=", path=file.path, line=1)
+        raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)
     looked = "; ".join(f"{reader.NAME}: {reader.LOOKED_FOR}" for reader in choice)
     raise _Unrecognised(f"not a log of a known format. Looked for {looked}", path=file.path, line=1)
 
@@ -453,26 +426,14 @@ def _at_home(path: Path, reader: Reader) -> bool:
     return any(fnmatch(name, os.path.expandvars(place).replace("~", "*", 1)) for place in reader.PLACES)
 
 
-class _Bar:
-    """A progress bar over bytes, shown only for large inputs and on a terminal."""
+@contextmanager
+def _progress(files: Sequence[_File], *, show: bool) -> Iterator[Callable[[int], object]]:
+    """A progress bar over bytes, shown only for large inputs and on a terminal: yields what moves it on."""
+    total = sum(file.stat.st_size for file in files)
+    if not show or total <= _QUIET:
+        yield lambda _: None
+        return
+    from tqdm.auto import tqdm
 
-    def __init__(self, files: Sequence[_File], *, show: bool) -> None:
-        self._total = sum(file.stat.st_size for file in files)
-        self._show = show and self._total > _QUIET
-        self._bar: Any = None
-
-    def __enter__(self) -> Self:
-        if self._show:
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(total=self._total, unit="B", unit_scale=True, desc="reading", delay=2, disable=None)
-        return self
-
-    def update(self, size: int) -> None:
-        """Move on by so many bytes."""
-        if self._bar is not None:
-            self._bar.update(size)
-
-    def __exit__(self, *exc: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+    with tqdm(total=total, unit="B", unit_scale=True, desc="reading", delay=2, disable=None) as bar:
+        yield bar.update

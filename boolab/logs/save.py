@@ -1,8 +1,8 @@
-"""Runs on disk: ATIF as JSON Lines for any tool, or Parquet for questions to millions of steps. Both come back exactly.
+"""Writes runs to files, which are read back exactly: ATIF as JSON Lines for any tool, or Parquet for millions of steps.
 
 A Parquet file has one row for each step: the columns of `recording_df`, which `counterfactual` reads in batches without
-the rest, then `run_record`, in the first row of each run what there is of it besides steps, and `step_record`, the
-step, both as JSON. A run without steps has one row, whose `step` is null.
+the rest, then two columns of JSON: `run_record`, in the first row of each run the run without its steps, and
+`step_record`, the step. A run without steps has one row, whose `step` is null.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ _GROUP_BYTES: Final = 64 * 2**20
 def save_runs(runs: Runs, path: str | Path) -> None:
     """Write runs to a file, which `load_runs` reads back exactly. An old file of that name is replaced.
 
-    The runs of subagents follow their parents', each once, linked by `parent_run_id`: see
-    `boolab.engine.subagents.family`.
+    The runs of subagents follow their parents', each once, linked by `parent_run_id`.
 
     Args:
         runs: A run, runs, or the path of a store; from a generator or a store they are written as they come, and need
-            not fit into memory. A table has no columns for the settings of a generator's runs, which nobody knows
-            before it is at its end. No runs make an empty `.jsonl`, which `load_runs` reads with `format="atif"`.
-        path: Where to; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
+            not fit into memory. A table has no columns for the settings of a generator's runs, because these are
+            unknown before its end. No runs make an empty `.jsonl`, which `load_runs` reads with `format="atif"`.
+        path: The file; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
             pyarrow) has one row a step, which `counterfactual` reads in batches.
 
     Raises:
-        SettingError: if the suffix is another one, a setting or an event holds what JSON cannot, pyarrow is not
+        SettingError: if the suffix is not one of these, a setting or an event holds what JSON cannot, pyarrow is not
             installed, or (Parquet) two runs have the same id.
 
     Example:
@@ -102,7 +101,7 @@ def _schema(pa: Arrow, settings: Sequence[Column]) -> Arrow:
 
 
 def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> pd.DataFrame:
-    """The rows of some runs."""
+    import numpy as np
     import pandas as pd
 
     from boolab.frames.recording import RUN_FIELDS, recording_table
@@ -110,11 +109,8 @@ def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> 
     some = [(run, records) for run, records in group if run.steps]
     none = [(run, records) for run, records in group if not run.steps]
     frame = recording_table([run for run, _ in some], "canonical", settings)
-    heads: list[str | None] = []
-    steps: list[str | None] = []
-    for _, (head, of_run) in some:
-        heads += [head, *[None] * (len(of_run) - 1)]
-        steps += of_run
+    heads = [head if place == 0 else None for _, (head, of_run) in some for place in range(len(of_run))]
+    steps = [step for _, (_, of_run) in some for step in of_run]
     if none:
         rest = frame.iloc[:0].reindex(range(len(none)))
         for name in ("run_id", "success", "censored", "stop_reason", *RUN_FIELDS):
@@ -122,16 +118,13 @@ def _table(group: Sequence[tuple[Run, Records]], settings: Sequence[Column]) -> 
         for column in settings:
             rest[column.name] = pd.array([column.get(run) for run, _ in none], dtype=frame.dtypes[column.name])
         frame = pd.concat([frame, rest], ignore_index=True)
-    order: list[int] = []
-    with_steps, without = 0, len(steps)
-    for _, (_, of_run) in group:
-        order += range(with_steps, with_steps + len(of_run)) if of_run else [without]
-        with_steps, without = with_steps + len(of_run), without + (not of_run)
+    places = [place for place, (run, _) in enumerate(group) for _ in run.steps]
+    places += [place for place, (run, _) in enumerate(group) if not run.steps]
     frame["run_record"] = pd.array([*heads, *(head for _, (head, _) in none)], dtype=TEXT)
     frame["step_record"] = pd.array([*steps, *[None] * len(none)], dtype=TEXT)
     for name in frame.columns[frame.dtypes == "string"]:
         frame[name] = frame[name].map(well_formed, na_action="ignore")
-    return frame.iloc[order].reset_index(drop=True)
+    return frame.iloc[np.argsort(places, kind="stable")].reset_index(drop=True)
 
 
 def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
@@ -148,7 +141,7 @@ def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
 
 
 def _groups(runs: Iterable[Run]) -> Iterator[list[tuple[Run, Records]]]:
-    """Runs with their records, as many at a time as make a good row group."""
+    """Runs with their records, in groups that become row groups of the file."""
     group: list[tuple[Run, Records]] = []
     rows = size = 0
     for run in runs:

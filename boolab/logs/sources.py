@@ -1,8 +1,8 @@
-"""Where records come from, and where the harness of each source counts its limits.
+"""The scope in which the harness of each source counts its limits.
 
-A harness either counts steps and calls anew from each message of the user on (`turn`: what `--max-turns` and its like
-mean in an interactive agent), or through the whole run (`run`: what benchmarks do, where a simulated user's messages
-are part of one task). The `SCOPE` of each reader says which.
+A harness counts steps and calls anew from each message of the user on (`turn`, as `--max-turns` in an interactive
+agent), or through the whole run (`run`, as in benchmarks, where a simulated user's messages are part of one task). The
+`SCOPE` of each reader is one of these.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ DEFAULT_SCOPE: Final[SourceScope] = "turn"
 
 
 def scope_of(source: str | None) -> SourceScope:
-    """Where the harness of a source counts its limits.
+    """`run` if the limits of a source's harness hold for the whole run, `turn` if they start anew in each turn.
 
     Args:
-        source: The source of runs, as `Run.source` gives it; None where it is not known.
+        source: The source of runs, as `Run.source` gives it; None if it is not known.
 
     Returns:
-        `run` if its limits hold for the whole run, `turn` if they start anew in each turn. `turn` for boolab's own
-        runs, and for sources that no reader of boolab has.
+        The scope; `DEFAULT_SCOPE` for sources without a reader.
 
     Example:
         >>> scope_of("tau_bench"), scope_of("claude_code"), scope_of("boolab"), scope_of(None)
