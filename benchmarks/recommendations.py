@@ -32,7 +32,7 @@ from tqdm.auto import tqdm
 from boolab import load_runs, recording_df
 from boolab.counterfactuals.from_frame import ledger_of_frame
 from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.stats.intervals import ClusterBootstrap, lower_bound
+from boolab.stats.intervals import ClusterBootstrap, expanded, lower_bound, percentiles
 from boolab.stats.recommend.fixed_sequence import JOINT_AXES, OFF, PathResult, accept_values, paths_of
 
 Ints = npt.NDArray[np.int64]
@@ -370,7 +370,6 @@ def former(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting 
     successes = len(runs.clusters)
     if not successes:
         return None
-    bootstrap = ClusterBootstrap(runs.clusters)
     n = successes**2 / float((np.bincount(runs.clusters) ** 2).sum())
     axes = 0
     while axes < len(JOINT_AXES) and n > axes and lower_bound(n - axes, n, 1 - ALPHA / (axes + 1)) >= keep:
@@ -394,7 +393,7 @@ def former(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting 
             distinct = [int(np.argmax(lost == x)) for x in np.unique(lost[good])]
             columns = np.stack([alive & (peaks < loose[place]) for place in distinct], axis=1) if distinct else None
             if columns is not None:
-                low = bootstrap.retained(columns.astype(float), np.ones(successes), level).low - extra / n
+                low = _resampled(runs.clusters, columns, level) - extra / n
                 bad = {int(lost[place]) for place, bound in zip(distinct, low, strict=True) if bound < keep}
                 good &= ~np.isin(lost, list(bad))
         accepted = len(good) if good.all() else int(np.argmin(good))
@@ -410,6 +409,14 @@ def former(runs: Runs, keep: float, grid: Mapping[str, Ints] | None) -> Setting 
         setting = list(best)
         alive &= peaks < best[axis]
     return (setting[0], setting[1], setting[2]) if passed_any else None
+
+
+def _resampled(clusters: Ints, kept: np.ndarray, confidence: float) -> np.ndarray:
+    """The lower percentile bound of the share that is kept, by columns, where whole tasks are drawn."""
+    bootstrap = ClusterBootstrap(clusters)
+    parts, whole = bootstrap.sums(kept), bootstrap.sums(np.ones(len(kept)))
+    samples = [(block @ parts) / (block @ whole)[:, None] for block in bootstrap.weights()]
+    return np.asarray(percentiles(np.concatenate(samples), expanded(1 - confidence, [bootstrap.n_clusters]))[0])
 
 
 PROCEDURES: Final[dict[str, Callable[[Runs, float, Mapping[str, Ints] | None], Setting | None]]] = {

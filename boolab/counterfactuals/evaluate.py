@@ -13,7 +13,7 @@ told in the recording: where they part, a run is not identified. See `boolab.cou
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args, overload
 
@@ -247,6 +247,16 @@ _RESULT_COLUMNS: Final = {
 }  # fmt: skip
 
 
+def listed_rules(rules: Iterable[StopRule] | StopRule | None) -> list[StopRule]:
+    """A rule, or rules, as a list; `SettingError` if one is not a rule."""
+    listed: list[Any] = [rules] if isinstance(rules, StopRule) else list(rules) if isinstance(rules, Iterable) else []
+    for rule in listed:
+        if not isinstance(rule, StopRule):
+            msg = f"rules: {rule!r} is not a stop rule: expected such as bl.max_steps(20) | bl.tool_budget(50)"
+            raise SettingError(msg)
+    return listed
+
+
 class _Question:
     """What is asked, checked."""
 
@@ -280,17 +290,12 @@ class _Question:
         settings = None if grid is None else settings_of(grid, policy, identity)
         if settings is None and rules is None and policy is not None:
             settings = settings_of_policy(policy)
-        listed = [] if rules is None else [rules] if isinstance(rules, StopRule) else list(rules)
-        unchecked: list[object] = [*listed]
-        for rule in unchecked:
-            if not isinstance(rule, StopRule):
-                msg = f"rules: {rule!r} is not a stop rule: expected such as bl.max_steps(20) | bl.tool_budget(50)"
-                raise SettingError(msg)
+        listed = listed_rules(rules)
         if settings is None and not listed:
             msg = "nothing to ask: expected grid={'max_steps': [10, 20], ...}, rules=[...], or both, or a policy"
             raise SettingError(msg)
         keys = [name for name in by_columns(by) if name != "scope"]  # which is always kept apart
-        axes = set() if settings is None else {axis.column for axis in settings.axes if axis.key in settings.named}
+        axes = set() if settings is None else {axis.key for axis in settings.axes if axis.key in settings.named}
         taken = [name for name in keys if name in _RESULT_COLUMNS or name in axes]
         if taken:
             msg = f"by={taken[0]!r}: the table has a column of this name: rename yours in the runs or the frame"
@@ -588,13 +593,13 @@ def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
         shape = [len(axis.values) for axis in asked.settings.axes]
         values = np.indices(shape).reshape(len(shape), -1)
         axes = {
-            axis.column: _values(axis, np.tile(at, ledger.n_runs))
+            axis.key: _values(axis, np.tile(at, ledger.n_runs))
             for axis, at in zip(asked.settings.axes, values, strict=True)
         }
         parts.append((stops, spans, axes, None))
     for rule in asked.rules:
         off = np.zeros(ledger.n_runs, dtype=np.int64)
-        axes = {axis.column: _values(GridAxis(axis.name, (), (None,)), off) for axis in asked.axes}
+        axes = {axis.key: _values(GridAxis(axis.name, (), (None,)), off) for axis in asked.axes}
         stops = rule_stops(ledger, rule)
         spans = stops if each is ledger else rule_stops(each, rule)
         if kin is not None:
@@ -604,7 +609,7 @@ def _rows(ledger: Ledger, asked: _Question) -> pd.DataFrame:
     frames = []
     for stops, spans, axes, rule_text in parts:
         head = {name: ledger.runs[name].array.take(stops.run) for name in ("run_id", *asked.by)}
-        head |= {axis.column: axes[axis.column] for axis in asked.axes}
+        head |= {axis.key: axes[axis.key] for axis in asked.axes}
         if asked.rules:
             head["rule"] = _all(rule_text, len(stops.run))
         data = outcome_columns(ledger, places, stops, spans)
@@ -653,7 +658,7 @@ def _aggregate_of_ledger(ledger: Ledger, asked: _Question) -> pd.DataFrame:
 
 def _keys(asked: _Question) -> list[str]:
     """The columns that tell sums apart."""
-    return [*asked.by, *(axis.column for axis in asked.axes), *(["rule"] if asked.rules else []), "scope"]
+    return [*asked.by, *(axis.key for axis in asked.axes), *(["rule"] if asked.rules else []), "scope"]
 
 
 def _added_up(parts: Iterator[_Part], asked: _Question) -> pd.DataFrame:
@@ -730,7 +735,7 @@ def _grid_aggregate(ledger: Ledger, asked: _Question, settings: Settings) -> pd.
     own = [n for n in range(1, len(settings.axes) + 1) if n not in named]
     group, *places = np.indices((len(groups), *(len(axis.values) for axis in asked.axes))).reshape(len(named) + 1, -1)
     data: dict[str, Any] = {name: groups[name].array.take(group) for name in (*asked.by, "scope")}
-    data |= {axis.column: _values(axis, some) for axis, some in zip(asked.axes, places, strict=True)}
+    data |= {axis.key: _values(axis, some) for axis, some in zip(asked.axes, places, strict=True)}
     if asked.rules:
         data["rule"] = _all(None, len(group))
     for name, values in (sums | {f"saved_{name}_lower": sums[f"saved_{name}"] for name in SPENT}).items():
@@ -763,7 +768,7 @@ def _rule_aggregate(ledger: Ledger, asked: _Question) -> pd.DataFrame:
     rows = _rows(ledger, _Question(None, asked.rules, asked.scope, asked.by))
     sums = _sums(rows, [*asked.by, "rule", "scope"])
     off = np.zeros(len(sums), dtype=np.int64)
-    return sums.assign(**{axis.column: _values(GridAxis(axis.name, (), (None,)), off) for axis in asked.axes})
+    return sums.assign(**{axis.key: _values(GridAxis(axis.name, (), (None,)), off) for axis in asked.axes})
 
 
 def _sums(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:

@@ -78,12 +78,7 @@ class GridAxis:
 
     @property
     def key(self) -> str:
-        """What the grid calls it."""
-        return f"{self.name}@{self.agent}" if self.agent else self.name
-
-    @property
-    def column(self) -> str:
-        """Its column in tables."""
+        """Its key in the grid and its column in tables."""
         return f"{self.name}@{self.agent}" if self.agent else self.name
 
     def holds_for(self, agents: Iterable[str]) -> list[bool]:

@@ -30,6 +30,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 UNKNOWN: Final = -1
+UNKNOWN_PEAK: Final = np.iinfo(np.int64).max
+"""The peak of a counter that is not known: see `Ledger.peak`."""
 LABEL, PROXY, TURN_PROXY = "label", "run ended by itself", "turn ended by itself"
 """What a success is: a label, or, where a run has none, that the record ended by itself and its last response came to
 its end: see `boolab.core.endings`."""
@@ -146,7 +148,7 @@ class Ledger:
         return np.append(at[order], self.n_steps).astype(np.int64), owner[order]
 
     def peak(self, counter: str) -> Ints:
-        """R: the largest value that a counter takes at a boundary; a very large one where it is unknown at one.
+        """R: the largest value of a counter at a boundary; `UNKNOWN_PEAK` where it is unknown at one.
 
         Runs of one `unit` have the largest of all of them.
         """
@@ -154,7 +156,7 @@ class Ledger:
         inside = np.flatnonzero(self.boundary)
         counts = self.counters[counter][inside]
         run = np.searchsorted(self.first, inside, side="right") - 1
-        np.maximum.at(peak, run, np.where(counts < 0, np.iinfo(np.int64).max, counts))
+        np.maximum.at(peak, run, np.where(counts < 0, UNKNOWN_PEAK, counts))
         if self.unit is not None:
             of_units = np.zeros(int(self.unit.max(initial=-1)) + 1, dtype=np.int64)
             np.maximum.at(of_units, self.unit, peak)

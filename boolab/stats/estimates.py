@@ -1,8 +1,8 @@
-"""Estimates from observations in clusters: shares, means and spreads, each with an interval.
+"""Estimates from observations in clusters: shares, means and standard deviations, each with an interval.
 
 The steps of a run resemble each other more than the steps of different runs may, so ten steps of one run can hold
-less information than ten steps of ten runs. The variance of an estimate is therefore that between clusters, by
-linearisation, and never less than independent observations would have: a handful of clusters can look alike by chance.
+less information than ten steps of ten runs. So the variance of an estimate is that between clusters, by linearisation,
+and never less than independent observations would have: a few clusters can be alike by chance.
 
 Sources: Korn and Graubard, Survey Methodology 24 (1998) 193-201 (the Clopper-Pearson interval of a share on the
 effective number of observations, with its correction for few clusters); Woodruff, JASA 66 (1971) 411-414 (the variance
@@ -22,7 +22,7 @@ from boolab.stats.intervals import Array, check_confidence, clopper_pearson
 
 
 class Estimated(NamedTuple):
-    """A number with its interval, and of how many observations in how many clusters. NaN where nothing was observed."""
+    """A number with its interval, and the numbers of observations and clusters. NaN where nothing was observed."""
 
     value: float
     low: float
@@ -35,16 +35,14 @@ NOTHING = Estimated(math.nan, math.nan, math.nan, 0, 0)
 
 
 def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
-    """What share of the observations something was true of.
+    """The share of observations that are true, with its Korn-Graubard interval.
+
+    A single cluster does not show how clusters differ: then its observations count as independent.
 
     Args:
-        parts: Of how many observations of each cluster it was true; shape (clusters,).
-        wholes: Of how many there are; shape (clusters,).
+        parts: The number of true observations of each cluster; shape (clusters,).
+        wholes: The number of observations of each cluster; shape (clusters,).
         confidence: Of the interval.
-
-    Returns:
-        The share with its Korn-Graubard interval. A single cluster does not show how clusters differ: then
-        its observations count as independent.
 
     Raises:
         SettingError: if confidence is not between 0 and 1, or a part is more than its whole.
@@ -71,18 +69,12 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
 
 
 def mean(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
-    """The mean of observations.
+    """The mean of observations, with Student's interval on the number of clusters; NaN for one observation.
 
     Args:
         values: Shape (observations,).
         clusters: The cluster of each, by any label; shape (observations,).
         confidence: Of the interval.
-
-    Returns:
-        The mean with Student's interval on the number of clusters. The interval of one observation is NaN.
-
-    Raises:
-        SettingError: if confidence is not between 0 and 1.
 
     Example:
         >>> [round(x, 2) for x in mean([1.0, 2.0, 3.0], [0, 1, 2])[:3]]
@@ -101,19 +93,10 @@ def mean(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.9
 
 
 def spread(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
-    """The standard deviation of observations.
+    """The standard deviation (n - 1) of observations; arguments as for `mean`.
 
-    Args:
-        values: Shape (observations,).
-        clusters: The cluster of each, by any label; shape (observations,).
-        confidence: Of the interval.
-
-    Returns:
-        The standard deviation (n - 1) with an interval that is symmetric on the logarithm of the variance; where
-        clusters do not widen it, it is as wide as that of normal observations. Zero has the interval zero to zero.
-
-    Raises:
-        SettingError: if confidence is not between 0 and 1.
+    The interval is symmetric on the logarithm of the variance. Where clusters do not widen it, it is as wide as that of
+    normal observations. Zero has the interval zero to zero.
 
     Example:
         >>> [round(x, 2) for x in spread([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], range(6))[:3]]
@@ -143,12 +126,12 @@ def _observed(parts: npt.ArrayLike, wholes: npt.ArrayLike) -> tuple[Array, Array
 
 
 def _between(away: Array) -> float:
-    """The variance of a sum from what each cluster adds to it beyond the expected."""
+    """The variance of a sum, from the deviation of each cluster from its expected part."""
     return len(away) / (len(away) - 1) * float((away**2).sum())
 
 
 def _half(alone: float, away: Array, n: int, confidence: float) -> float:
-    """Half an interval, from the variance of independent observations and what each cluster adds beyond the mean."""
+    """Half the width of an interval, from the variance of independent observations and each cluster's deviation."""
     clusters = len(away)
     if n < 2:  # noqa: PLR2004 - one observation has no variance
         return math.nan
@@ -158,5 +141,5 @@ def _half(alone: float, away: Array, n: int, confidence: float) -> float:
 
 
 def _t(confidence: float, n: float) -> float:
-    """The quantile of Student's t with n - 1 degrees of freedom that leaves half of the rest on each side."""
+    """The two-sided quantile of Student's t with n - 1 degrees of freedom."""
     return float(special.stdtrit(max(n - 1, 1), (1 + confidence) / 2))

@@ -108,7 +108,7 @@ def _cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]], str]:
 
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns side by side, as many as fit; those that do not are named below."""
+    """Columns side by side, as many as fit; a line below names the others."""
     columns = [[name, *cells] for name, cells in zip(header, zip(*rows, strict=True), strict=True)]
     widths = [max(map(len, column)) for column in columns]
     fit, used = 0, 0

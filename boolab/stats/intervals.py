@@ -1,7 +1,7 @@
 """Confidence intervals for shares and ratios, also where observations come in clusters.
 
-Runs of the same task resemble each other: ten copies of one run are one observation and not ten. So intervals here
-resample whole clusters, and the count that a bound for a share rests on is the effective number of clusters.
+Runs of the same task resemble each other: ten copies of one run are one observation and not ten. So the intervals here
+resample whole clusters, and a bound for a share rests on the effective number of clusters.
 
 Sources: Clopper and Pearson, Biometrika 26 (1934) 404-413; Kish, Survey Sampling (1965), 8.2 (effective number);
 Field and Welsh, J. R. Stat. Soc. B 69 (2007) 369-390 (resampling of clusters); Hesterberg, The American Statistician 69
@@ -11,6 +11,7 @@ too small in small samples).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -39,9 +40,9 @@ class Interval(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A value with its interval, one each for each column that was asked; NaN where it is undefined.
+    """A value with its interval for each column; NaN where it is undefined.
 
-    `low` and `high` have the shape of `value`. `clusters` is how many clusters had any part in the denominator, and
+    `low` and `high` have the shape of `value`. `clusters` is the number of clusters with a nonzero denominator, and
     `effective` the effective sample size: the number of clusters of equal size with the same information.
     """
 
@@ -52,25 +53,8 @@ class Estimate(NamedTuple):
     effective: Array
 
 
-class Retained(NamedTuple):
-    """The retained share of successes, with its lower confidence bound; NaN where there are no successes.
-
-    `clusters` is the number of clusters with successes, `effective` the effective sample size that the
-    bound rests on.
-    """
-
-    share: Array
-    low: Array
-    clusters: int
-    effective: float
-
-
 def check_confidence(confidence: float, name: str = "confidence") -> float:
-    """Pass on a share that lies strictly between 0 and 1.
-
-    Raises:
-        SettingError: if it does not.
-    """
+    """Return a share that lies strictly between 0 and 1; `SettingError` if it does not."""
     if not 0 < confidence < 1:
         msg = f"{name}={confidence!r}: expected a number between 0 and 1, such as 0.95"
         raise SettingError(msg)
@@ -78,15 +62,12 @@ def check_confidence(confidence: float, name: str = "confidence") -> float:
 
 
 def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> Array:
-    """The one-sided lower Clopper-Pearson bound: the beta quantile B(1 - confidence; x, n - x + 1).
+    """The one-sided lower Clopper-Pearson bound: the beta quantile B(1 - confidence; x, n - x + 1), 0 where x is 0.
 
     Args:
         successes: x, 0 to n; any shape. Fractional counts are allowed, as effective numbers are.
-        n: Of how many; a shape that goes with that of `successes`.
-        confidence: That the true share is at least the bound.
-
-    Returns:
-        The bounds, in the common shape. 0 where x is 0.
+        n: The number of trials; a shape that broadcasts with that of `successes`.
+        confidence: The probability that the true share is at least the bound.
 
     Raises:
         SettingError: if x is not between 0 and n, or confidence not between 0 and 1.
@@ -106,18 +87,7 @@ def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 
 
 
 def upper_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> Array:
-    """The one-sided upper Clopper-Pearson bound: 1 less the lower bound of the failures.
-
-    Args:
-        successes: x, 0 to n; any shape, fractions allowed.
-        n: Of how many.
-        confidence: That the true share is at most the bound.
-
-    Returns:
-        The bounds, in the common shape. 1 where x is n.
-
-    Raises:
-        SettingError: as `lower_bound`.
+    """The one-sided upper Clopper-Pearson bound: 1 minus the lower bound of the failures; see `lower_bound`.
 
     Example:
         >>> round(float(upper_bound(0, 59)), 4)
@@ -127,18 +97,7 @@ def upper_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 
 
 
 def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Interval:
-    """The two-sided Clopper-Pearson interval of a share.
-
-    Args:
-        successes: x, 0 to n; fractions allowed.
-        n: Of how many. With 0 of them nothing is known: the interval is 0 to 1.
-        confidence: That the interval holds the true share; half of the rest is left on each side.
-
-    Returns:
-        The interval.
-
-    Raises:
-        SettingError: as `lower_bound`.
+    """The two-sided Clopper-Pearson interval of a share; see `lower_bound`. With n = 0 it is 0 to 1.
 
     Example:
         >>> low, high = clopper_pearson(8, 10)
@@ -150,15 +109,7 @@ def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Int
 
 
 def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
-    """How many successes, none of them lost, it takes to show that a share of at least `keep` is retained.
-
-    Args:
-        keep: The share to be shown.
-        confidence: The one-sided confidence.
-
-    Returns:
-        The least n for which the lower Clopper-Pearson bound of n out of n reaches `keep`: the least n with
-        `keep ** n <= 1 - confidence`.
+    """The least n with `keep ** n <= 1 - confidence`: so many successes, none lost, show that `keep` is retained.
 
     Raises:
         SettingError: if one of them is not between 0 and 1.
@@ -167,56 +118,17 @@ def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
         >>> [runs_needed(keep) for keep in (0.90, 0.95, 0.99)]
         [29, 59, 299]
     """
-    return more_needed(0, 0, keep, confidence)
-
-
-def more_needed(losses: float, n: float, keep: float = 0.95, confidence: float = 0.95) -> int:
-    """How many more successes, none of them lost, until the lower bound of the retained share reaches `keep`.
-
-    Args:
-        losses: How many were lost so far, 0 to n; fractions allowed.
-        n: Of how many successes; fractions allowed.
-        keep: The share to be shown.
-        confidence: The one-sided confidence.
-
-    Returns:
-        The number; 0 where the bound is reached already.
-
-    Raises:
-        SettingError: if losses are not between 0 and n, or a share is not between 0 and 1.
-
-    Example:
-        >>> more_needed(0, 21), more_needed(1, 21), more_needed(0, 100)
-        (38, 72, 0)
-    """
-    check_confidence(keep, "keep")
     alpha = 1 - check_confidence(confidence)
-    if not 0 <= losses <= n < np.inf:
-        msg = "losses must be between 0 and n"
-        raise SettingError(msg)
-
-    def reached(more: int) -> bool:
-        kept = n + more - losses
-        # The chance of no more than so many losses if the share were just `keep`. The margin is for rounding alone.
-        return kept > 0 and bool(special.betainc(kept, losses + 1, keep) <= alpha * (1 + _ROUNDING))
-
-    if reached(0):
-        return 0
-    few, enough = 0, 1
-    while not reached(enough):
-        few, enough = enough, 2 * enough
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        few, enough = (few, middle) if reached(middle) else (middle, enough)
-    return enough
+    # Without the margin, rounding would ask for one run too many where keep ** n is just 1 - confidence.
+    return math.ceil(math.log(alpha) / math.log(check_confidence(keep, "keep")) - _ROUNDING)
 
 
 def expanded(tail: float, clusters: npt.ArrayLike) -> Array:
     """The tail of the bootstrap's percentiles that gives what Student's t would for a mean (Hesterberg 2015, 5.3).
 
     Args:
-        tail: The nominal probability outside of one end, such as 0.025.
-        clusters: How many were resampled; any shape.
+        tail: The nominal probability outside one end, such as 0.025.
+        clusters: The number of resampled clusters; any shape.
 
     Returns:
         The smaller probability to take the percentile at: Phi(sqrt(n / (n - 1)) t(tail; n - 1)); NaN below 2 clusters.
@@ -232,23 +144,22 @@ def expanded(tail: float, clusters: npt.ArrayLike) -> Array:
 
 
 class ClusterBootstrap:
-    """Intervals for ratios of sums over observations in clusters. Built once, asked about any number of columns.
+    """Intervals for ratios of sums over observations in clusters.
 
-    Whole clusters are drawn with replacement, as many as there are; the draws are the same for every question, so that
-    settings which share their runs are compared on the same draws.
+    Whole clusters are drawn with replacement, as many as there are. All columns use the same draws, so that settings
+    which share their runs are compared on the same draws.
 
     Args:
         clusters: The cluster of each observation, of any type; shape (observations,).
-        repetitions: How many samples are drawn.
-        seed: Of the draws. The same seed gives the same numbers.
+        repetitions: The number of samples.
+        seed: The same seed gives the same numbers.
 
     Raises:
-        SettingError: if there is no sample to draw, or a cluster is missing.
+        SettingError: if repetitions are below 1, or a cluster is missing.
 
     Example:
-        >>> bootstrap = ClusterBootstrap(["a", "a", "b", "b", "c"])
-        >>> bootstrap.retained([1, 1, 1, 1, 0], [1, 1, 1, 1, 1]).share
-        array(0.8)
+        >>> float(ClusterBootstrap(["a", "a", "b", "b", "c"]).ratio([1, 1, 1, 1, 0], [1, 1, 1, 1, 1]).value)
+        0.8
     """
 
     def __init__(self, clusters: Labels, *, repetitions: int = REPETITIONS, seed: int = 0) -> None:
@@ -297,51 +208,6 @@ class ClusterBootstrap:
             return np.zeros((0, *array.shape[1:]))
         return np.asarray(np.add.reduceat(array[self._order], self._starts, axis=0), dtype=float)
 
-    def retained(self, kept: npt.ArrayLike, successes: npt.ArrayLike, confidence: float = 0.95) -> Retained:
-        """The retained share of successes and its lower bound, for any number of settings at once.
-
-        The bound is the lower of two: Clopper-Pearson with the effective number of clusters as n and n times the lost
-        share as losses, which holds even if all runs of a cluster are lost together; and the percentile bound of the
-        cluster bootstrap. Where no cluster has more than one success it is plain Clopper-Pearson.
-
-        Args:
-            kept: How much of each observation's success a setting keeps; shape (observations,) or
-                (observations, settings).
-            successes: How many successes each observation is (0 or 1 for a run); shape (observations,).
-            confidence: One-sided.
-
-        Returns:
-            Share and bound, of shape () or (settings,).
-
-        Raises:
-            SettingError: if kept is not between 0 and successes, or shapes do not fit.
-
-        Example:
-            >>> bound = ClusterBootstrap(range(59)).retained([1] * 59, [1] * 59)
-            >>> round(float(bound.low), 4), bound.clusters
-            (0.9505, 59)
-        """
-        check_confidence(confidence)
-        parts, whole = self.sums(kept), self.sums(successes)
-        flat_kept, flat_all = np.asarray(kept, float), np.asarray(successes, float)
-        each = flat_all.reshape(flat_all.shape + (1,) * (flat_kept.ndim - 1))
-        if not np.all((flat_kept >= 0) & (flat_kept <= each)):
-            msg = "kept must be between 0 and successes"
-            raise SettingError(msg)
-        shape = parts.shape[1:]
-        columns = _columns(parts)
-        total = whole.sum()
-        clusters, effective = int((whole > 0).sum()), _effective(whole)
-        if not total:
-            nothing = np.full(shape, np.nan)
-            return Retained(nothing, nothing, 0, 0.0)
-        share = np.minimum(columns.sum(axis=0) / total, 1.0)
-        low = lower_bound(effective * share, effective, confidence)
-        if whole.max() > 1 and clusters > 1:
-            ratios = self._ratios(columns, whole[:, None])
-            low = np.fmin(low, percentiles(ratios, expanded(1 - confidence, [clusters]))[0])
-        return Retained(share.reshape(shape), low.reshape(shape), clusters, effective)
-
     def ratio(
         self,
         numerator: npt.ArrayLike,
@@ -355,7 +221,7 @@ class ClusterBootstrap:
         Args:
             numerator: Shape (observations,) or (observations, columns).
             denominator: Not below 0; the same shape, or (observations,) for all columns.
-            confidence: That an interval holds its true ratio.
+            confidence: The probability that an interval contains its true ratio.
             proportion: Whether the numerator is a part of the denominator, as in precision and recall. Then the
                 interval is at least as wide as the Clopper-Pearson interval with the effective number of clusters as n:
                 where all or none are counted, every sample of a bootstrap is the same, whatever the sample size. Where
@@ -363,10 +229,10 @@ class ClusterBootstrap:
 
         Returns:
             Values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is NaN
-            where a single cluster carries the whole denominator and `proportion` is False.
+            where one cluster has the whole denominator and `proportion` is False.
 
         Raises:
-            SettingError: if shapes do not fit, a denominator is negative, or a proportion's numerator is not a part.
+            SettingError: if shapes do not match, a denominator is negative, or a proportion's numerator is not a part.
 
         Example:
             >>> saved = ClusterBootstrap(list("aabbcc")).ratio([4, 5, 0, 1, 2, 2], [9, 9, 8, 9, 9, 8])
@@ -411,53 +277,6 @@ class ClusterBootstrap:
         """The ratio in each sample; shape (repetitions, columns). NaN where a sample's denominator is 0."""
         blocks = (block.astype(float) for block in self.weights())
         return np.concatenate([_divide(block @ above, block @ below) for block in blocks])
-
-
-def retained_bound(
-    kept: npt.ArrayLike,
-    successes: npt.ArrayLike,
-    clusters: Labels,
-    confidence: float = 0.95,
-    *,
-    repetitions: int = REPETITIONS,
-    seed: int = 0,
-) -> float:
-    """The lower confidence bound of the retained share of successes, sum of kept over sum of successes.
-
-    For many settings over the same runs build a `ClusterBootstrap` once; its `retained` describes the bound.
-
-    Args:
-        kept: How much of each run's success is kept; shape (runs,).
-        successes: 0 or 1 for each run; shape (runs,).
-        clusters: The task of each run; shape (runs,).
-        confidence: One-sided.
-        repetitions: Samples drawn by the bootstrap.
-        seed: Of the draws.
-
-    Returns:
-        The bound, NaN where there are no successes.
-
-    Raises:
-        SettingError: as `ClusterBootstrap.retained`.
-
-    Example:
-        >>> alone = retained_bound([1] * 58 + [0], [1] * 59, range(59))
-        >>> twice = retained_bound([1] * 116 + [0] * 2, [1] * 118, [i // 2 for i in range(118)])
-        >>> round(alone, 3), twice <= alone
-        (0.922, True)
-    """
-    bootstrap = ClusterBootstrap(clusters, repetitions=repetitions, seed=seed)
-    return float(bootstrap.retained(kept, successes, confidence).low)
-
-
-def _effective(sizes: Array) -> float:
-    """The effective sample size of clusters: Kish's (sum m)^2 / (sum m^2).
-
-    If all of a cluster is lost or kept together, independently of its size, this is exactly the n of the binomial
-    variance. With the bare number of clusters one large task could hide behind many small ones.
-    """
-    squares = float((sizes**2).sum())
-    return float(sizes.sum()) ** 2 / squares if squares else 0.0
 
 
 def _columns(array: Array) -> Array:

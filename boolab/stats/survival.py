@@ -1,8 +1,8 @@
 """How long runs take, with success and failure as competing events.
 
-A *censored* run was stopped by a limit before it ended: it counts as lasting longer than it was observed. A run that
-failed is not censored: it can no longer succeed. So the share of success is a cumulative incidence; one minus a
-survival curve that censors failures would overstate it. The formulas are in `boolab.stats.survival_curves`.
+A *censored* run was stopped by a limit before it ended: it counts as longer than it was observed. A failed run is not
+censored: it can no longer succeed. So the share of success is a cumulative incidence; one minus a survival curve that
+censors failures would overstate it. The formulas are in `boolab.stats.survival_curves`.
 
 Sources: Brookmeyer and Crowley, Biometrics 38 (1982) 29-41 (the median's interval); Holm, Scand. J. Stat. 6 (1979)
 65-70 (many comparisons).
@@ -17,15 +17,15 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import all_of, count, level, percent, shorten
+from boolab.core.text import all_of, count, level, percent
 from boolab.core.types import Run, Scope
 from boolab.errors import SettingError
-from boolab.frames.dtypes import FLOAT, INT, TEXT, cells, is_missing
-from boolab.frames.runs import as_runs, by_columns
+from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
+from boolab.frames.runs import as_runs
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import Array, check_confidence
 from boolab.stats.survival_curves import Share, curve, logrank
-from boolab.stats.units import INTERRUPTED, Data, clusters_of, grouped, units_of
+from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, grouped, keys_of, units_of
 
 Measure: TypeAlias = Literal["steps", "tool_calls", "tokens"]
 
@@ -39,7 +39,6 @@ OF: dict[str, tuple[str, str]] = {
 _HALF = 0.5 + 1e-9  # a product of fractions that should be one half may be a little above
 _MAX_SENTENCES = 6  # groups, or comparisons, that get a sentence
 _MAX_COMPARED = 20  # groups: 190 pairs
-_FEW_CLUSTERS = 10
 _INFORMATIVE = ("doom_loop", "error_streak", "stuck", "error", "aborted", "paused", INTERRUPTED)
 """Stop reasons of censored runs that may depend on how long the run would have taken."""
 
@@ -91,10 +90,10 @@ def survival(
     scope: Scope = "auto",
     confidence: float = 0.95,
 ) -> Finding:
-    """How many steps, tool calls or tokens it takes until an agent is done, and how often that is a success.
+    """How many steps, tool calls or tokens an agent takes until it ends, and how often that is a success.
 
     Args:
-        runs: Runs, or a frame like `runs_df` makes, whose rows are runs.
+        runs: Runs, or a frame with a row for each run, as `runs_df` makes it.
         of: What is counted: "steps", "tool_calls" or "tokens" (input and output, without a wrap-up).
         by: A column of `runs_df`, or several, to compare: an agent, a model, a swept setting.
         scope: "turn" counts each turn of a session by itself, "run" whole sessions, "auto" as the harness of each
@@ -102,17 +101,17 @@ def survival(
         confidence: Of the pointwise intervals.
 
     Returns:
-        A finding whose frame has one row for each group and each time at which a unit ended or was censored: the
-        columns of `by`, `of`, `time` (in units of `of`), `at_risk` (neither ended nor censored before), `ended`,
-        `censored`, `survival` (the share that goes on beyond it), `success` and `failure` (the share with such a label
-        by then, under the limits of the recording, however the run ended; NA without labels), each with `_low` and
-        `_high` (`low` and `high` for survival), `confidence`, and `success_by` ("label", or NA). Its table has a row
-        for each group, with the median number; its `tests` have a row for each pair of groups.
+        A finding. Its frame has one row for each group and each time at which a unit ended or was censored: the columns
+        of `by`, `of`, `time` (in units of `of`), `at_risk` (neither ended nor censored before), `ended`, `censored`,
+        `survival` (the share that continues beyond it), `success` and `failure` (the share with such a label by then,
+        under the limits of the recording, however the run ended; NA without labels), each with `_low` and `_high`
+        (`low` and `high` for survival), `confidence`, and `success_by` ("label", or NA). Its table has a row for each
+        group, with the median number; its `tests` have a row for each pair of groups.
 
         Intervals are log-log (Kaplan-Meier by scipy, Aalen-Johansen by the delta method). Where several runs share a
-        task they are percentiles of a bootstrap that resamples tasks, widened for few tasks, and a note reports it.
-        Where no unit has ended, or all have, neither gives an interval: then it is Clopper-Pearson on the effective
-        sample size. Groups are compared by the logrank test, corrected by Holm.
+        task, they are percentiles of a bootstrap that resamples tasks, widened for few tasks, and a note reports it.
+        Where no unit has ended, or all have, they are Clopper-Pearson intervals on the effective sample size. Groups
+        are compared by the logrank test, corrected by Holm.
 
     Raises:
         SettingError: if an argument is not one of those above.
@@ -127,11 +126,7 @@ def survival(
     if of not in OF:
         msg = f"of={of!r}: expected one of {', '.join(OF)}"
         raise SettingError(msg)
-    keys = by_columns(by)
-    for key in keys:
-        if key in (*_COLUMNS, *_TABLE):
-            msg = f"by={key!r}: the result has a column of this name; rename yours"
-            raise SettingError(msg)
+    keys = keys_of(by, {*_COLUMNS, *_TABLE})
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
     units = units_of(data, scope=scope, by=by)
     column, thing = OF[of]
@@ -160,7 +155,7 @@ class _Group:
         self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], column: str, confidence: float
     ) -> None:
         self.keys = values
-        self.name = ", ".join(_named(value) for value in values)
+        self.name = group_name(values)
         self.index = units.index
         self.over = units["ended"].to_numpy(bool)
         self.clusters, self.word = clusters_of(units, keys)
@@ -172,7 +167,7 @@ class _Group:
         kinds = {"success": success.fillna(value=False), "failure": ~success.fillna(value=True)}
         flags = {name: values.to_numpy(bool) for name, values in kinds.items()} if self.labelled else None
         by_label = curve(times, judged, flags, clusters=clusters, confidence=confidence)
-        same = bool((judged == self.over).all())
+        same = np.array_equal(judged, self.over)
         self.curve = by_label if same else curve(times, self.over, clusters=clusters, confidence=confidence)
         self.labels: Mapping[str, Share] = by_label.incidence
 
@@ -189,12 +184,12 @@ class _Group:
         return int(self.curve.time[-1])
 
     def share(self, kind: str) -> Share:
-        """An incidence, all NaN without labels."""
+        """An incidence; all NaN without labels."""
         nothing = np.full(len(self.curve.time), np.nan)
         return self.labels.get(kind, Share(nothing, nothing, nothing))
 
     def half(self, share: Array) -> int | None:
-        """The first time at which no more than half go on, None if that is not reached."""
+        """The first time at which no more than half continue; None if that is not reached."""
         below = np.flatnonzero(share <= _HALF)
         return int(self.curve.time[below[0]]) if len(below) else None
 
@@ -254,13 +249,9 @@ def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column
 
 
 def holm(p: Array) -> Array:
-    """P-values corrected for their number by Holm's method: p(i) times the number of those not below it, ascending.
+    """P-values corrected by Holm's method: p(i) times the number of those not below it, ascending.
 
-    Args:
-        p: Shape (tests,); NaN where nothing could be tested, which does not count.
-
-    Returns:
-        The corrected values, none above 1, in the same places.
+    NaN, where nothing could be tested, does not count. No corrected value is above 1.
 
     Example:
         >>> holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
@@ -273,7 +264,7 @@ def holm(p: Array) -> Array:
 
 
 class _Words:
-    """Findings in plain words."""
+    """The sentences and notes of the finding."""
 
     def __init__(self, noun: str, thing: str, confidence: float) -> None:
         self.noun = noun
@@ -350,7 +341,7 @@ class _Words:
             )
 
     def left_out(self, known: pd.DataFrame, units: pd.DataFrame) -> Iterator[str]:
-        """What is not known, and of how many."""
+        """How many units have no known length or end."""
         lost = len(units) - len(known)
         if lost:
             verb = "is" if lost == 1 else "are"
@@ -379,17 +370,7 @@ class _Words:
                 f"{count(len(suspect), self.noun)} censored for reasons that may depend on how long they would have "
                 f"taken ({reasons}): the curve assumes that they would have gone on like others that came as far."
             )
-        for word in ("task", "run"):
-            sizes = [group.clusters.nunique() for group in groups if group.word == word]
-            if sizes:
-                size = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-                what = "runs of a task" if word == "task" else "turns of a run"
-                yield f"Intervals resample {size} {word}s, because {what} are not independent."
-                if min(sizes) < _FEW_CLUSTERS:
-                    yield f"With so few {word}s the intervals are rough."
-        tasks = set(known["task"])
-        if len(known) > 1 and len(tasks) == 1 and tasks != {""}:
-            yield f"All {self.noun}s are of one task: the intervals hold for this task only."
+        yield from cluster_notes([(group.word, group.clusters.nunique()) for group in groups], known, self.noun)
         if len(groups) > _MAX_COMPARED:
             yield f"{len(groups):,} groups are too many to compare in pairs: expected {_MAX_COMPARED} at most."
 
@@ -398,10 +379,6 @@ def _labelled_sessions(data: pd.DataFrame | list[Run], units: pd.DataFrame) -> b
     """Whether labels were left out, because a session's label does not judge its turns."""
     several = set(units.loc[units["turn"] > 1, "run_id"])
     return not isinstance(data, pd.DataFrame) and any(run.success is not None and run.run_id in several for run in data)
-
-
-def _named(value: object) -> str:
-    return "none" if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
 
 
 def _p(value: float) -> str:

@@ -28,7 +28,7 @@ _ROUNDING = 1e-12
 
 
 class Share(NamedTuple):
-    """A share at each time, with the ends of its pointwise interval."""
+    """A share at each time, with both ends of its pointwise interval."""
 
     value: Array
     low: Array
@@ -38,7 +38,7 @@ class Share(NamedTuple):
 class Curve(NamedTuple):
     """What happened by each of the times at which anything happened; every array has shape (times,).
 
-    `survival` is the share that goes on beyond each time; `incidence` holds, by cause, the share that ended so by then.
+    `survival` is the share that continues beyond each time; `incidence` has, by cause, the share that ended so by then.
     """
 
     time: Counts
@@ -50,7 +50,7 @@ class Curve(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A test of two groups: above 0 the first ends sooner than expected. NaN where nothing can be tested."""
+    """A test of two groups: above 0 if the first ends sooner than expected. NaN where nothing can be tested."""
 
     statistic: float
     p: float
@@ -64,17 +64,14 @@ def curve(
     clusters: Labels | None = None,
     confidence: float = 0.95,
 ) -> Curve:
-    """Kaplan-Meier survival and Aalen-Johansen incidences with pointwise intervals.
+    """Kaplan-Meier survival and Aalen-Johansen incidences with pointwise intervals, at each distinct time.
 
     Args:
-        times: How long each unit was seen; whole numbers, shape (units,), at least one unit.
-        ended: Whether it ended then, or else is censored; shape (units,).
+        times: How long each unit was observed; integers, shape (units,), at least one unit.
+        ended: Whether it ended then; else it is censored; shape (units,).
         causes: By name, whether each unit ended in this way; shape (units,). Ignored where a unit is censored.
-        clusters: What makes units dependent, shape (units,): of two clusters or more; None if nothing does.
+        clusters: The cluster of each unit, at least two; shape (units,). None if units are independent.
         confidence: Of the intervals.
-
-    Returns:
-        One entry for each distinct time.
 
     Example:
         >>> curve([1, 2, 2, 3], [True, True, False, True]).survival.value.round(2).tolist()
@@ -116,17 +113,17 @@ def logrank(
     first: npt.ArrayLike,
     clusters: Labels | None = None,
 ) -> Comparison:
-    """Whether two groups end alike: scipy's logrank test, or one that takes units of a cluster as dependent.
+    """Whether two groups end alike: scipy's logrank test, or one for units in clusters.
 
     The latter compares the same difference of observed and expected ends with the spread of its parts by cluster, so
-    that clusters may lie within a group or across both. Its statistic is held against Student's t with one degree of
+    that clusters may lie within a group or across both. Its statistic is compared with Student's t with one degree of
     freedom less than there are clusters.
 
     Args:
-        times: How long each unit was seen; shape (units,).
-        ended: Whether it ended then, or else is censored; shape (units,).
+        times: How long each unit was observed; shape (units,).
+        ended: Whether it ended then; else it is censored; shape (units,).
         first: Whether a unit belongs to the first group; shape (units,).
-        clusters: What makes units dependent; shape (units,), or None.
+        clusters: The cluster of each unit; shape (units,). None if units are independent.
 
     Returns:
         The signed statistic, and the two-sided p.
@@ -185,9 +182,9 @@ def _incidence(at_risk: Counts, done: Counts, ends: Counts, before: Array, confi
 
 
 def _ends(share: Share, effective: Array, confidence: float) -> Share:
-    """The share, with other intervals where it is 0 or 1: there neither a variance nor a bootstrap knows anything.
+    """The share, with Clopper-Pearson intervals on the effective number where it is 0 or 1.
 
-    They are those of Clopper and Pearson for none, or all, of the effective number.
+    There neither a variance nor a bootstrap has any information.
     """
     none, every = share.value <= _ROUNDING, share.value >= 1 - _ROUNDING
     sure = (1 + confidence) / 2
@@ -205,8 +202,8 @@ def _resampled(
 ) -> dict[str, Array]:
     """Percentile intervals from resampled clusters: of the survival under "", of each incidence under its name.
 
-    Units are gone through in order of time, some at a time, so that the weights of all samples never lie side by side
-    for all units: each sample carries how many are at risk, and its survival and incidences so far.
+    Units are processed in order of time, in blocks, so that the weights of all samples are never in memory for all
+    units at once: each sample carries its number at risk, and its survival and incidences so far.
     """
     bootstrap = ClusterBootstrap(clusters)
     tail = float(expanded((1 - confidence) / 2, bootstrap.n_clusters))

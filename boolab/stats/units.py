@@ -1,13 +1,13 @@
-"""The units of statistics: turns or runs, one row each, with how long each took and whether it ended by itself.
+"""The units of statistics: turns or runs, one row each, with their length and whether they ended by themselves.
 
-Under `scope="turn"` each turn of a session is a unit: a harness's cap starts anew at every user message. A turn ended
-by itself if its last step asked for no tools; the last turn of a run if the run `finished` (or ended in a synthesis).
-Every other turn is censored: how long it would have gone on is not known.
+Under `scope="turn"` each turn of a session is a unit, because a harness's cap starts again at every user message. A
+turn ended by itself if its last step requested no tools; the last turn of a run, if the run `finished` (or ended in a
+synthesis). Every other turn is censored: its full length is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,10 +15,11 @@ import pandas as pd
 
 from boolab.core.endings import terminated
 from boolab.core.run_tree import roots_of
+from boolab.core.text import shorten
 from boolab.core.types import MICRO, Run, Scope
 from boolab.counterfactuals.scopes import check_scope, scopes_of
 from boolab.errors import SettingError, near
-from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
 from boolab.frames.recording import is_final
 from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, turns_of
 from boolab.frames.tables import runs_df
@@ -48,24 +49,22 @@ runs includes it, as there is no column for it.
 """
 
 _SAME = ("run_id", "task")  # mean the same in a unit as in a run
+_FEW_CLUSTERS = 10
 
 
 def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """One row for each turn, or each run, with the columns of `by` in front.
+    """One row for each turn or run: the columns of `by`, then those of `UNIT_COLUMNS`.
+
+    `cluster` is the task, or the run where no task is named; for a subagent's run, that of its root run: units of one
+    cluster are not independent. A label judges the whole run, so `success` is NA in the turns of a longer session.
 
     Args:
-        runs: Runs, or a frame like `runs_df` makes, whose rows are runs.
+        runs: Runs, or a frame with a row for each run, as `runs_df` makes it.
         scope: "turn", "run", or "auto": as the harness of each run's source counts.
-        by: A column of `runs_df` (swept settings are among them), or several, to keep apart.
-
-    Returns:
-        The columns of `by`, then those of `UNIT_COLUMNS`. `cluster` is the task, or the run where no task is named,
-        and for a subagent's run that of the run which its family began with: units of one cluster are not
-        independent. A label judges the whole run, so `success` is NA in a turn of a
-        session of many. Unknown is NA.
+        by: Columns of `runs_df` (swept settings are among them) that separate groups.
 
     Raises:
-        SettingError: if scope or by is not one that exists, or a frame's rows hold several turns under scope "turn".
+        SettingError: if scope or by does not exist, or a frame's rows hold several turns under scope "turn".
 
     Example:
         >>> units_of([]).columns.tolist()[:4]
@@ -87,17 +86,10 @@ def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | Non
 
 
 def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """One row for each run of a table that has a row for each, of which nothing is known but what names them.
-
-    Args:
-        table: `run_id`, and `task`, `agent`, `model` and others where they are.
-        by: Columns of it to keep apart.
-
-    Returns:
-        The columns of `by`, then run_id, task and cluster as in `units_of`.
+    """One row for each row of a table of runs of which only names are known: `by`, run_id, task and cluster.
 
     Raises:
-        SettingError: if there is no such column as one of `by`, or it is known only after a run.
+        SettingError: if a column of `by` does not exist, or is known only after a run.
     """
     task = table["task"] if "task" in table else [""] * len(table)
     units = pd.DataFrame({"run_id": cells(table["run_id"], TEXT), "task": cells(task, TEXT)}).fillna("")
@@ -124,7 +116,7 @@ def _grouped(units: pd.DataFrame, table: pd.DataFrame, by: str | Sequence[str] |
 
 
 def _heads(units: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The task and the id of the run that each unit's family began with; one that is not on record has no task."""
+    """The task and the id of the root run of each unit; a root that is not on record has no task."""
     head = units[["run_id", "task"]].copy()
     if "parent_run_id" not in table or table["parent_run_id"].isna().all():
         return head
@@ -142,7 +134,7 @@ def _heads(units: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Groups of units; numbers ascend, names stand as they first appear, what has no value is a group of its own."""
+    """Groups of units: numbers ascend, names keep their order, missing values are a group of their own."""
     if not keys:
         yield (), units
         return
@@ -153,17 +145,10 @@ def grouped(units: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, .
 
 
 def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[Any], str]:
-    """What makes units dependent, and its name: "task", "run" or "" where each stands alone.
+    """The cluster of each unit, and the name of clusters with several units: "task", "run", or "".
 
-    Units of one task resemble each other, and so do turns of one run. Where all are of one task (or `by` keeps tasks
-    apart), statements are about that task, and its runs are what repeats.
-
-    Args:
-        units: Rows of `units_of`.
-        by: The columns that keep them apart.
-
-    Returns:
-        The cluster of each unit, and the word for clusters that hold more than one unit.
+    Units of one task resemble each other, and so do turns of one run. Where all are of one task (or `by` separates
+    tasks), statements are about that task, and its runs are the clusters.
 
     Example:
         >>> clusters_of(units_of([]))[1]
@@ -179,8 +164,40 @@ def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[
     return pd.Series(range(len(units)), index=units.index), ""
 
 
+def keys_of(by: str | Sequence[str] | None, taken: Collection[str]) -> list[str]:
+    """The columns of `by`; `SettingError` if the result has a column of the same name."""
+    keys = by_columns(by)
+    for key in keys:
+        if key in taken:
+            msg = f"by={key!r}: the result has a column of this name: rename yours in the runs or the frame"
+            raise SettingError(msg)
+    return keys
+
+
+def group_name(values: Iterable[object]) -> str:
+    """The name of a group in sentences, from its values of `by`."""
+    return ", ".join(
+        "none" if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
+        for value in values
+    )
+
+
+def cluster_notes(clusters: Iterable[tuple[str, int]], units: pd.DataFrame, noun: str = "run") -> Iterator[str]:
+    """What dependent units mean for intervals, from the name and the number of the clusters of each group."""
+    for word, what in (("task", "runs of a task"), ("run", "turns of a run")):
+        sizes = [n for name, n in clusters if name == word]
+        if sizes:
+            size = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
+            yield f"Intervals resample {size} {word}s, because {what} are not independent."
+            if min(sizes) < _FEW_CLUSTERS:
+                yield f"With so few {word}s the intervals are rough."
+    tasks = set(units["task"])
+    if len(units) > 1 and len(tasks) == 1 and tasks != {""}:
+        yield f"All {noun}s are of one task: the intervals hold for this task only."
+
+
 def sources_of(table: pd.DataFrame) -> list[str | None]:
-    """The source of each row, None where the frame does not have it."""
+    """The source of each row; None where the frame does not have it."""
     if "source" not in table:
         return [None] * len(table)
     return [None if pd.isna(source) else str(source) for source in table["source"]]

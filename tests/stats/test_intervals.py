@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +19,7 @@ from boolab.stats.intervals import (
     clopper_pearson,
     expanded,
     lower_bound,
-    more_needed,
     percentiles,
-    retained_bound,
     runs_needed,
     upper_bound,
 )
@@ -52,7 +52,6 @@ def test_bounds_of_fractional_counts_are_beta_quantiles_that_grow_with_the_count
 
 def test_of_nothing_nothing_is_known() -> None:
     assert clopper_pearson(0, 0) == (0.0, 1.0)
-    assert math.isnan(retained_bound([0, 0], [0, 0], [1, 2]))
 
 
 def test_29_59_and_299_successes_without_a_loss_show_90_95_and_99_percent() -> None:
@@ -60,15 +59,12 @@ def test_29_59_and_299_successes_without_a_loss_show_90_95_and_99_percent() -> N
     assert runs_needed(0.5, 0.5) == runs_needed(0.1, 0.9) == 1  # 0.1 = 1 - 0.9 but for rounding
 
 
-@given(st.integers(0, 30), st.integers(0, 200), st.sampled_from([0.5, 0.8, 0.9, 0.95]), LEVELS)
-def test_more_needed_is_the_least_number_that_reaches_the_bound(
-    losses: int, kept: int, keep: float, confidence: float
-) -> None:
-    n = losses + kept
-    more = more_needed(losses, n, keep, confidence)
-    assert float(lower_bound(kept + more, n + more, confidence)) >= keep - 1e-9
-    if more:
-        assert float(lower_bound(kept + more - 1, n + more - 1, confidence)) < keep
+@given(st.floats(0.05, 0.999), LEVELS)
+def test_so_many_runs_are_needed_and_not_one_less(keep: float, confidence: float) -> None:
+    n = runs_needed(keep, confidence)
+    assert float(lower_bound(n, n, confidence)) >= keep - 1e-9
+    if n > 1:
+        assert float(lower_bound(n - 1, n - 1, confidence)) < keep
 
 
 def test_settings_that_are_none_are_refused() -> None:
@@ -77,14 +73,10 @@ def test_settings_that_are_none_are_refused() -> None:
             clopper_pearson(1, 2, confidence)
     with pytest.raises(SettingError, match="between 0 and n"):
         lower_bound(3, 2)
-    with pytest.raises(SettingError, match="between 0 and n"):
-        more_needed(3, 2)
     with pytest.raises(SettingError, match="keep=1"):
         runs_needed(1)
-    with pytest.raises(SettingError, match="kept must be"):
-        retained_bound([1], [0], ["a"])
     with pytest.raises(SettingError, match="2 observations"):
-        retained_bound([1], [1], ["a", "b"])
+        ClusterBootstrap(["a", "b"]).ratio([1], [1])
     with pytest.raises(SettingError, match="no cluster"):
         ClusterBootstrap(["a", None])
     with pytest.raises(SettingError, match="repetitions=0"):
@@ -97,46 +89,48 @@ def test_settings_that_are_none_are_refused() -> None:
         ClusterBootstrap(["a"]).ratio([2], [1], proportion=True)
 
 
+def bound(kept: npt.ArrayLike, clusters: Iterable[object]) -> float:
+    """The lower end of the interval of the share that is kept."""
+    return float(ClusterBootstrap(clusters).ratio(kept, np.ones(len(np.asarray(kept))), proportion=True).low)
+
+
 @given(st.lists(st.booleans(), min_size=1, max_size=120), LEVELS)
-def test_without_repeated_tasks_the_retained_bound_is_clopper_pearson(kept: list[bool], confidence: float) -> None:
+def test_without_repeated_tasks_a_proportion_has_the_interval_of_clopper_pearson(
+    kept: list[bool], confidence: float
+) -> None:
     n = len(kept)
-    found = ClusterBootstrap(range(n)).retained(kept, np.ones(n), confidence)
-    assert float(found.low) == pytest.approx(float(lower_bound(sum(kept), n, confidence)), abs=1e-9)
-    assert (found.clusters, found.effective) == (n, n)
+    found = ClusterBootstrap(range(n)).ratio(kept, np.ones(n), confidence, proportion=True)
+    assert (float(found.low), float(found.high)) == pytest.approx(clopper_pearson(sum(kept), n, confidence), abs=1e-9)
+    assert (int(found.clusters), float(found.effective)) == (n, n)
 
 
 @pytest.mark.parametrize("copies", [2, 10])
 @pytest.mark.parametrize("losses", [0, 1, 4])
 def test_copies_of_each_run_never_tighten_the_bound(copies: int, losses: int) -> None:
     kept = np.arange(60) >= losses
-    alone = retained_bound(kept, np.ones(60), range(60))
-    together = retained_bound(np.repeat(kept, copies), np.ones(60 * copies), np.repeat(np.arange(60), copies))
-    naive = retained_bound(np.repeat(kept, copies), np.ones(60 * copies), range(60 * copies))
+    alone = bound(kept, range(60))
+    together = bound(np.repeat(kept, copies), np.repeat(np.arange(60), copies))
+    naive = bound(np.repeat(kept, copies), range(60 * copies))
     assert together <= alone + 1e-12
     assert naive > alone  # this is what copies do where they are taken for runs
 
 
-def test_runs_without_a_success_do_not_count() -> None:
-    found = ClusterBootstrap(list("abcd")).retained([1, 1, 0, 0], [1, 1, 0, 0])
-    assert (float(found.share), found.clusters, found.effective) == (1.0, 2, 2.0)
-
-
 def test_one_large_task_does_not_hide_behind_many_small_ones() -> None:
     codes = np.repeat(np.arange(101), [900, *[1] * 100])
-    found = ClusterBootstrap(codes).retained(np.ones(1000), np.ones(1000))
-    assert found.clusters == 101
-    assert found.effective == pytest.approx(1000**2 / (900**2 + 100))
+    found = ClusterBootstrap(codes).ratio(np.ones(1000), np.ones(1000), proportion=True)
+    assert int(found.clusters) == 101
+    assert float(found.effective) == pytest.approx(1000**2 / (900**2 + 100))
     assert float(found.low) < 0.2
 
 
 def test_many_settings_at_once_are_the_same_as_one_by_one() -> None:
     rng = np.random.default_rng(1)
-    codes, successes = rng.integers(0, 40, 200), rng.integers(0, 2, 200)
-    kept = (rng.random((200, 7)) < 0.9) * successes[:, None]
-    together = ClusterBootstrap(codes).retained(kept, successes)
-    assert together.low.shape == together.share.shape == (7,)
-    assert together.low.tolist() == [retained_bound(kept[:, i], successes, codes) for i in range(7)]
-    ratios = [ClusterBootstrap(codes, seed=seed).ratio(kept, successes).low.tolist() for seed in (0, 0, 1)]
+    codes = rng.integers(0, 40, 200)
+    kept = rng.random((200, 7)) < 0.9
+    together = ClusterBootstrap(codes).ratio(kept, np.ones(200), proportion=True)
+    assert together.low.shape == together.value.shape == (7,)
+    assert together.low.tolist() == [bound(kept[:, i], codes) for i in range(7)]
+    ratios = [ClusterBootstrap(codes, seed=seed).ratio(kept, np.ones(200)).low.tolist() for seed in (0, 0, 1)]
     assert ratios[0] == ratios[1] != ratios[2]
 
 
@@ -181,7 +175,6 @@ def test_ratios_of_nothing_and_intervals_of_one_cluster_are_undefined() -> None:
     assert np.isnan(both.value).tolist() == [True, False]
     nothing = ClusterBootstrap([])
     assert math.isnan(float(nothing.ratio([], [], proportion=True).value))
-    assert math.isnan(float(nothing.retained([], []).low))
 
 
 def test_a_proportion_of_all_is_not_certain() -> None:

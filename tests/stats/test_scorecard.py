@@ -297,7 +297,7 @@ def test_the_user_may_look_for_something_else_than_failure() -> None:
         row = only(card)
         assert (row["n_runs"], row["n_positive"], row["true_alarms"], row["positive_is"]) == (3, 2, 2, name)
         assert (row["successes"], row["successes_lost_lower"], row["successes_lost_upper"]) == (1, 0, 1)
-        assert "as the user says" in card.notes[0]
+        assert "by the user's definition" in card.notes[0]
         assert (f"({name})" in card.sentences[0]) is (name != "positive")
     assert only(scorecard(runs, doom_loop(3), positive=pd.Series(told)))["true_alarms"] == 2
     assert only(scorecard(runs, doom_loop(3), positive=lambda run: run.success is False))["n_positive"] == 1
@@ -448,7 +448,7 @@ def test_the_clean_threshold_has_an_interval_that_does_not_go_beyond_what_was_se
     row = only(card := scorecard(runs, doom_loop(3)))
     assert (row["clean_threshold"], row["clean_threshold_high"]) == (8, 8)
     assert 2 <= row["clean_threshold_low"] < 8
-    assert any("cannot go beyond that" in note for note in card.notes)
+    assert any("cannot exceed them" in note for note in card.notes)
     # Wilks: 1 - 0.05 ** (1 / 7)
     assert "in the 7 runs that did not fail; with 95% confidence at most 35% of such runs" in card.sentences[0]
 
@@ -636,12 +636,10 @@ def test_what_a_table_cannot_tell_is_refused_or_not_known() -> None:
     table = recording_df(runs)
     found = scorecard(table, doom_loop(2))
     assert found["converged"].tolist() == [pd.NA]
-    assert (
-        "Whether an alarm converged is not known, because a table with a row per step holds no results." in found.notes
-    )
+    assert "Whether an alarm converged is not known, because a table with a row per step has no results." in found.notes
     for asked, message in (
-        ({"converged": True}, "holds no results: pass runs"),
-        ({"positive": lambda run: run.n_steps > 2}, "positive: a callable looks at runs.*labels by run id"),
+        ({"converged": True}, "does not have: pass runs"),
+        ({"positive": lambda run: run.n_steps > 2}, "positive: a callable takes runs.*labels by run id"),
         ({"positive": "hurt"}, "positive='hurt': there is no such column"),
         ({"positive": {"nobody": True}}, "positive: labels for a run_id that no run has: 'nobody'"),
         ({"by": "team"}, "by='team': there is no such column"),

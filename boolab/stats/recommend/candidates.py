@@ -1,7 +1,7 @@
 """Which setting is chosen on runs: paths of settings, tested as in `fixed_sequence`, and what they save.
 
-There is a path for each limit by itself, and one that tightens cap, doom loop and tool budget together. Of all settings
-that are accepted, the answer is the one that saves most on record.
+There is a path for each limit by itself, and one that tightens cap, doom loop and tool budget together. Of all accepted
+settings, the answer is the one that saves most on record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from boolab.counterfactuals.aggregate import SPENT, aggregate_of
 from boolab.counterfactuals.first_crossing import Places
 from boolab.counterfactuals.grid import Grid, GridAxis, Settings, settings_of
 from boolab.counterfactuals.outcomes import grid_stops, outcome_columns
-from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
+from boolab.counterfactuals.step_table import UNKNOWN_PEAK, Flags, Ints, Ledger, spanned
 from boolab.harness.policy import Policy
 from boolab.stats.intervals import Labels
 from boolab.stats.recommend.family_units import is_root
@@ -38,7 +38,7 @@ FOLDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked.
+    """The checked arguments of `recommend`.
 
     Attributes:
         keep: The share of successes to keep.
@@ -49,7 +49,7 @@ class Question:
         identity: What makes two calls the same.
         seed: Of the split into folds.
         dependence: How runs of a task depend on each other.
-        policy: The harness whose limits are set: where it evaluates them, and its further limits beside them.
+        policy: The harness whose limits are set, where it evaluates them; its further limits are in force too.
     """
 
     keep: float
@@ -63,7 +63,7 @@ class Question:
     policy: Policy | None = None
 
     def settings(self, values: dict[str, Iterable[Any]]) -> Settings:
-        """The settings of a grid; without any axis, the one that limits nothing but what the policy limits itself."""
+        """The settings of a grid; without any axis, the one with no limits except the policy's own."""
         return settings_of(values or {self.order[0]: [None]}, self.policy, self.identity)
 
     def axis(self, name: str, values: Iterable[Any]) -> GridAxis:
@@ -72,12 +72,12 @@ class Question:
 
 
 class Found(NamedTuple):
-    """What was found along a path.
+    """The result along a path.
 
     Attributes:
-        tests: How it was tested.
-        setting: Of the values that were accepted the one that saves most, by axis, None for off; the loosest of those
-            that save as much. None if no value was accepted.
+        tests: The result of its tests.
+        setting: The accepted value that saves most, by axis, None for off; the loosest of those that save as much. None
+            if no value was accepted.
         lost: How many successes it loses; if no value was accepted, how many the loosest one loses.
         saved: What it saves on record.
     """
@@ -90,15 +90,15 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen, and on what grounds.
+    """The chosen setting and the reasons for it.
 
     Attributes:
         setting: The value of each axis, None for off.
         best: The path that it comes from; None if there is none, or nothing that was accepted saves anything.
-        paths: What was found along each path.
-        missing: How many more successes without a further loss it takes until there is a setting; 0 if there is one.
-        successes: How many there are.
-        tasks: In how many clusters.
+        paths: The result along each path.
+        missing: How many more successes without a further loss are needed until there is a setting; 0 if there is one.
+        successes: The number of successes.
+        tasks: The number of their clusters.
     """
 
     setting: dict[str, Any]
@@ -115,14 +115,14 @@ class Choice:
 
 
 class Candidates:
-    """The settings that may be chosen for some units: which successes each of them loses, and what it saves.
+    """The possible settings for some units: which successes each of them loses, and what it saves.
 
-    All of it is worked out once, and summed up for the units that take part.
+    All of it is computed once, and summed over the units that take part.
 
     Args:
         units: Runs, or turns as runs.
-        clusters: R: what makes units dependent, such as their task.
-        question: What is asked.
+        clusters: R: the cluster of each unit, such as its task.
+        question: The question.
     """
 
     def __init__(self, units: Ledger, clusters: Labels, question: Question) -> None:
@@ -145,21 +145,17 @@ class Candidates:
     def choose(self, without: int | None = None) -> Choice:
         """Of all settings that are shown to keep enough, the one that saves most on record.
 
-        Args:
-            without: A fold that takes no part.
-
-        Returns:
-            The choice.
+        The units of the fold `without` take no part.
         """
         question, fold = self._question, np.arange(FOLDS)
         good = base_of(self._units) & (True if without is None else self._fold != without)
         codes, tasks = pd.factorize(self._clusters[good])
         peaks = {name: peak[good] for name, peak in self._peaks.items()}
-        paths, rungs = paths_of(self._thresholds, peaks, whole=question.grid is None, joint=question.policy is None)
+        paths, levels = paths_of(self._thresholds, peaks, whole=question.grid is None, joint=question.policy is None)
         alpha = 1 - question.confidence
         results = accept_values(paths, codes.astype(np.int64), question.keep, alpha, question.dependence)
         found = tuple(
-            (self._joint(result, rungs, fold != without) if result.path.name == JOINT
+            (self._joint(result, levels, fold != without) if result.path.name == JOINT
              else self._single(result, fold != without))
             if result.accepted
             else Found(result, None, int(np.count_nonzero(result.path.lost_at == 0)), 0)
@@ -171,11 +167,11 @@ class Candidates:
         return Choice(setting, best, found, short, len(codes), len(tasks))
 
     def held_out(self) -> dict[str, int] | None:
-        """How settings do on units that were not used to choose them: sums over folds of whole clusters.
+        """The results of settings on units that were not used to choose them, summed over folds of whole clusters.
 
         Returns:
-            The sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, in how many
-            folds there was one; None if there are too few clusters to split.
+            The sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, the number of
+            folds with a setting; None if there are too few clusters to split.
         """
         if self._clusters.max(initial=-1) + 1 < FOLDS:
             return None
@@ -189,12 +185,12 @@ class Candidates:
         return total
 
     def _folds(self) -> Ints:
-        """R: in which fold each unit is."""
+        """R: the fold of each unit."""
         order = np.random.default_rng(self._question.seed).permutation(int(self._clusters.max(initial=-1)) + 1)
         return np.asarray(order % FOLDS, dtype=np.int64)[self._clusters]
 
     def _axis(self, name: str) -> GridAxis:
-        """An axis with all values that it may take."""
+        """An axis with all values that it may have."""
         question, units = self._question, self._units
         if question.grid is not None:
             return question.axis(name, list(question.grid[name]))
@@ -203,8 +199,9 @@ class Candidates:
         asked = [(rule, units) for rule in tightest.rules] + [
             (rule, units.at_response()) for rule in tightest.responses
         ]
-        # So far beyond the tightest value the counter goes; the last value never fires.
-        beyond = [int(_known(there.peak(rule.counter)).max(initial=0)) - rule.threshold + 1 for rule, there in asked]
+        # The distance from the tightest value to the largest known peak; the last value never fires.
+        peaks = [(there.peak(rule.counter), rule.threshold) for rule, there in asked]
+        beyond = [int(peak.max(where=peak < UNKNOWN_PEAK, initial=0)) - tight + 1 for peak, tight in peaks]
         return question.axis(name, range(least, least + max(0, *beyond) + 1))
 
     def _ask_policy(self, name: str) -> None:
@@ -222,7 +219,7 @@ class Candidates:
         np.add.at(self._along[name], self._fold, spent)
 
     def _single(self, result: PathResult, inside: Flags) -> Found:
-        """Along the path of one axis."""
+        """The result along the path of one axis."""
         name, size = result.path.name, result.path.size
         spent = self._along[name][inside].sum(axis=0)  # the last of them is off
         first = size - result.accepted
@@ -232,10 +229,10 @@ class Candidates:
         lost = 0 if off else int(result.path.lost()[size - 1 - best])
         return Found(result, {name: value}, lost, int(spent[-1] - spent[best]))
 
-    def _joint(self, result: PathResult, rungs: Ints, inside: Flags) -> Found:
-        """Along the joint path: its tightest accepted rung, without the limits that add nothing to it."""
-        rung = zip(JOINT_AXES, rungs[result.accepted - 1].tolist(), strict=True)
-        setting = {name: value for name, value in rung if value < OFF}
+    def _joint(self, result: PathResult, levels: Ints, inside: Flags) -> Found:
+        """The result along the joint path: its tightest accepted level, without the limits that add nothing to it."""
+        level = zip(JOINT_AXES, levels[result.accepted - 1].tolist(), strict=True)
+        setting = {name: value for name, value in level if value < OFF}
         spent = self._spent_under(setting, inside)
         for name in reversed(list(setting)):
             fewer = {other: value for other, value in setting.items() if other != name}
@@ -289,12 +286,8 @@ def _amount(columns: dict[str, Any], name: str) -> Ints:
     return amounts
 
 
-def _known(peaks: Ints) -> Ints:
-    return peaks[peaks < np.iinfo(np.int64).max]
-
-
 def _thresholds(axis: GridAxis) -> Ints:
-    """The thresholds of an axis from tight to loose; off, if that is asked for, is the last."""
+    """The thresholds of an axis from tight to loose; off, if it is among the values, is the last."""
     rules = [rule.threshold for rule in axis.rules]
     return np.array([*rules, OFF] if len(axis.values) > axis.size else rules, dtype=np.int64)
 

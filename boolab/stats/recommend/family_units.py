@@ -1,9 +1,9 @@
 """What limits lose in families, where success belongs to the root.
 
-A lead and its scouts have limits of their own, and each agent's are tested by themselves. A family's success counts as
-lost by a limit on an agent as soon as it stops any of that agent's runs in the family: how the others would have used
-its answer is not known. So the runs of one agent in one family are one unit, and its success is the family's. Where
-agents are not kept apart, all runs of a family are one unit: one limit holds for each of them.
+A lead and its scouts have limits of their own, and each agent's are tested by themselves. A limit on an agent loses a
+family's success as soon as it stops any of that agent's runs in the family: how the others would have used its answer
+is not known. So the runs of one agent in one family are one unit, and its success is the family's. Where groups do not
+separate agents, all runs of a family are one unit: one limit applies to each of them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _HOME: Final = "\0home"
 
 
 def family_units(runs: Ledger, kin: Kin, by: Sequence[str], *, by_turn: bool) -> Ledger:
-    """The runs with the unit of each: the runs of one family, and of one agent or whatever else is kept apart.
+    """The runs with the unit of each: the runs of one family and of one agent, or another value of `by`.
 
     Args:
         runs: The recordings.
         kin: Which of them started which.
-        by: The columns of the runs that are kept apart, such as `agent`.
+        by: The columns of the runs that separate groups, such as `agent`.
         by_turn: Whether each span is a run of its own (see `Ledger.by_span`): then the subagents that a turn of the
             root started belong to that turn.
 
     Returns:
-        A ledger whose `success` is that of the family, once for each unit, and not known in its other runs. Its
-        `run_id` and `task` are the root's, so that a family is one cluster; `parent_run_id` is NA for roots alone.
+        A ledger whose `success` is that of the family, once for each unit, and unknown in its other runs. Its `run_id`
+        and `task` are the root's, so that a family is one cluster; `parent_run_id` is NA for roots only.
     """
     each = runs.by_span() if by_turn else runs
     owner, before = _owners(runs, by_turn=by_turn)
@@ -71,7 +71,7 @@ def is_root(units: Ledger) -> Flags:
 
 
 def _owners(runs: Ledger, *, by_turn: bool) -> tuple[Ints, Ints]:
-    """The run of each row, and how many of its steps come before it."""
+    """The run of each row, and the number of its steps before the row."""
     if not by_turn:
         return np.arange(runs.n_runs), np.zeros(runs.n_runs, dtype=np.int64)
     first, owner = runs.spans()

@@ -2,15 +2,15 @@
 
 A *path* is a list of values from loose to tight, each of which loses all that the one before it loses. Values are
 accepted along it up to the first one that fails. The first value of a path that is truly too tight is accepted with a
-chance of at most the path's part of the error; all parts add up to 1 - confidence. So every accepted value of every
-path keeps enough, at that confidence, and any of them may be taken, such as the one that saves most.
+probability of at most the path's part of the error; all parts add up to 1 - confidence. So every accepted value of
+every path keeps enough, at that confidence, and any of them may be chosen, such as the one that saves most.
 
-One value is tested as Clopper and Pearson do it, on the *effective sample size*: the number of successes divided by
-the design effect, which is how much more the number of lost successes varies than it would if successes were lost
-independently of each other. That is exact for independent successes, and an approximation where runs share tasks.
+One value is tested as by Clopper and Pearson, on the *effective sample size*: the number of successes divided by the
+design effect, the factor by which the number of lost successes varies more than if successes were lost independently.
+That is exact for independent successes, and an approximation where runs share tasks.
 
-The design effect is measured along each path at a reference, where as large a share is lost as a value that fails
-would lose. At the values that are accepted too few are lost to see whether they are lost together.
+The design effect is measured along each path at a reference, where as large a share is lost as a value that fails would
+lose. At the values that are accepted too few are lost to see whether they are lost together.
 
 Sources: Maurer, Hothorn and Lehmacher (1995), fixed sequences; Angelopoulos et al., Learn then Test, arXiv 2110.01052;
 Clopper and Pearson, Biometrika 26 (1934) 404; Kish, Survey Sampling (1965), and Rao and Scott, Biometrics 48 (1992)
@@ -41,21 +41,21 @@ OFF: Final = np.iinfo(np.int64).max - 1
 """A threshold that nothing reaches. A peak that is not known is larger: see `Ledger.peak`."""
 
 _FIRST_SHARE: Final = 0.5
-_MOST_LOST: Final = 0.7
+_MAX_LOST: Final = 0.7
 """A reference never loses more of the successes than this."""
-_FEWEST_TASKS: Final = 10
+_MIN_TASKS: Final = 10
 """A reference hits at least so many tasks."""
 _UPPER_95: Final = 1.645
 _ROUNDING: Final = 1e-12
-_MOST_MISSING: Final = 10_000_000
+_MAX_MISSING: Final = 10_000_000
 
 
 class Path(NamedTuple):
     """Values from loose to tight.
 
     Attributes:
-        name: What to call it.
-        size: How many values it has.
+        name: The name of its axis, or `JOINT`.
+        size: The number of values.
         lost_at: For each success, the number of values before the first one that loses it; `size` if none does.
         share: Its part of the error.
     """
@@ -66,20 +66,20 @@ class Path(NamedTuple):
     share: float
 
     def lost(self) -> Ints:
-        """How many successes each value loses."""
+        """The number of successes that each value loses."""
         return np.asarray(np.cumsum(np.bincount(self.lost_at, minlength=self.size + 1)[: self.size]), dtype=np.int64)
 
 
 class PathResult(NamedTuple):
-    """What the tests along a path gave.
+    """The result of the tests along a path.
 
     Attributes:
         path: The path.
         error: Its part of the error in the end; 0 if it was dropped, and no value of it tested.
         design_effect: How much more the number of lost successes varies than if they were independent.
         effective: The effective sample size: the number of successes divided by the design effect.
-        may_lose: How many successes a value may lose and be accepted; -1 if even one that loses none is not.
-        accepted: How many values were accepted, from the loosest on.
+        may_lose: How many successes a value may lose and be accepted; -1 if none is accepted even without a loss.
+        accepted: The number of accepted values, from the loosest on.
     """
 
     path: Path
@@ -105,7 +105,7 @@ def shares_of(n_paths: int) -> list[float]:
 def accept_values(
     paths: Sequence[Path], clusters: Ints, keep: float, alpha: float, dependence: Dependence = "auto"
 ) -> list[PathResult]:
-    """Test every path. Where there are too few successes for all of them, the first alone, at the whole error.
+    """Test every path. With too few successes for all of them, test only the first, with the whole error.
 
     Args:
         paths: The paths; the first is tested in any case.
@@ -113,10 +113,7 @@ def accept_values(
         keep: The share of successes to keep.
         alpha: The error that is allowed over all paths.
         dependence: "auto": the design effect is measured. "worst": runs of a task are lost or kept together.
-            "same_tasks": successes are independent, which holds for new runs of the tasks on record alone.
-
-    Returns:
-        One result for each path, in their order.
+            "same_tasks": successes are independent, which holds for new runs of the recorded tasks only.
 
     Example:
         >>> cap = Path("max_steps", 3, np.array([3] * 35 + [2]), 1.0)  # the tightest of three values loses one of 36
@@ -136,9 +133,9 @@ def accept_values(
 
 
 def errors_of(paths: Sequence[Path], effective: Sequence[float], keep: float, alpha: float) -> list[float]:
-    """The error of each path, after those that even a value without a loss could not pass are dropped.
+    """The error of each path, after those are dropped that even a value without a loss could not pass.
 
-    This looks at the number of successes and at the design effects, but at no loss that is tested.
+    This uses the number of successes and the design effects, but none of the losses that are tested.
     """
     errors = [alpha * path.share for path in paths]
     chance = keep ** effective[0]
@@ -150,7 +147,7 @@ def errors_of(paths: Sequence[Path], effective: Sequence[float], keep: float, al
 
 
 def allowance(n: int, design_effect: float, keep: float, error: float) -> int:
-    """How many of n successes a value may lose and be accepted; -1 if even one that loses none is not.
+    """How many of n successes a value may lose and be accepted; -1 if none is accepted even without a loss.
 
     Example:
         >>> allowance(95, 1.0, 0.9, 0.025), allowance(35, 1.0, 0.9, 0.025), allowance(36, 1.0, 0.9, 0.025)
@@ -162,29 +159,19 @@ def allowance(n: int, design_effect: float, keep: float, error: float) -> int:
 def _passes(
     lost: npt.ArrayLike, n: npt.ArrayLike, design_effect: float, keep: float, error: npt.ArrayLike
 ) -> npt.NDArray[np.bool_]:
-    """Whether so few would be lost with a chance of at most the error if just `keep` were kept. Lost is less than n."""
+    """Whether so few are lost with a probability of at most the error, if just `keep` were kept; lost < n."""
     few, kept = np.asarray(lost) / design_effect, (np.asarray(n) - np.asarray(lost)) / design_effect
     return np.asarray(special.betainc(kept, few + 1, keep) <= np.asarray(error) * (1 + _ROUNDING))
 
 
 def missing(results: Sequence[PathResult], n: int, keep: float, alpha: float) -> int:
-    """How many more successes, in tasks like those on record and without a further loss, until a value is accepted.
-
-    Args:
-        results: What the tests gave.
-        n: How many successes there are.
-        keep: The share of successes to keep.
-        alpha: The error that is allowed over all paths.
-
-    Returns:
-        The number; 0 if a value is accepted.
-    """
+    """How many more successes, in similar tasks and without a further loss, until a value is accepted."""
     if any(result.accepted for result in results):
         return 0
     first = results[0]
     loosest = [int(np.count_nonzero(result.path.lost_at == 0)) if result.path.size else n for result in results]
     start, size = 1, 1024
-    while start < _MOST_MISSING:
+    while start < _MAX_MISSING:
         total = n + np.arange(start, start + size)
         chance = keep ** (total / first.design_effect)
         gone = np.zeros(len(total))
@@ -198,7 +185,7 @@ def missing(results: Sequence[PathResult], n: int, keep: float, alpha: float) ->
         if found.any():
             return start + int(np.argmax(found))
         start, size = start + size, 2 * size
-    return _MOST_MISSING
+    return _MAX_MISSING
 
 
 # --- Dependence -------------------------------------------------------------------------------------------------------
@@ -231,18 +218,17 @@ def effect_of(path: Path, clusters: Ints, keep: float, dependence: Dependence = 
 
 
 def reference(path: Path, clusters: Ints, keep: float) -> int | None:
-    """Where a design effect is measured: the loosest value that loses 1 - keep of the successes, in ten tasks or more.
+    """The place of the loosest value that loses 1 - keep of the successes, in ten tasks or more.
 
-    Returns:
-        Its place on the path; if there is none, that of the tightest value that hits ten tasks; None if none does. No
-        value that loses more than 70% is taken.
+    There the design effect is measured. If there is no such value, it is the tightest one that loses successes of ten
+    tasks; None if there is none. No value that loses more than 70% is taken.
     """
     first = np.full(int(clusters.max(initial=-1)) + 1, path.size)
     np.minimum.at(first, clusters, path.lost_at)
     hit = np.cumsum(np.bincount(first, minlength=path.size + 1)[: path.size])
     lost = path.lost()
     n = len(clusters)
-    fit = np.flatnonzero((hit >= _FEWEST_TASKS) & (lost <= _MOST_LOST * n * (1 + _ROUNDING)))
+    fit = np.flatnonzero((hit >= _MIN_TASKS) & (lost <= _MAX_LOST * n * (1 + _ROUNDING)))
     if not len(fit):
         return None
     enough = fit[lost[fit] >= (1 - keep) * n * (1 - _ROUNDING)]
@@ -252,13 +238,12 @@ def reference(path: Path, clusters: Ints, keep: float) -> int | None:
 def design_effect(lost: npt.ArrayLike, sizes: npt.ArrayLike) -> float:
     """The upper 95% limit of the design effect of a share of lost successes.
 
-    Args:
-        lost: How many successes of each task are lost.
-        sizes: How many each task has, at least 1.
+    It is the design effect times exp(1.645 s), with s the standard error of its logarithm by a jackknife that leaves
+    out one task at a time; infinite where the jackknife is undefined.
 
-    Returns:
-        The design effect times exp(1.645 s), with s the standard error of its logarithm by a jackknife that leaves out
-        one task at a time. Infinite where the jackknife has no answer.
+    Args:
+        lost: The number of lost successes of each task.
+        sizes: The number of successes of each task, at least 1.
 
     Example:
         >>> together = design_effect([5] * 10 + [0] * 40, [5] * 50)
@@ -293,42 +278,42 @@ def _ratio(sums: npt.NDArray[np.float64], tasks: int) -> npt.NDArray[np.float64]
 def paths_of(
     thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool, joint: bool = True
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
-    """A path for each axis, and the joint one if there is a cap and a threshold of repeats or a tool budget.
+    """A path for each axis, and the joint one if there is a cap and a doom-loop threshold or a tool budget.
 
     Args:
         thresholds: The values of each axis, as the thresholds of their rules, from tight to loose.
-        peaks: For each axis, the largest count that each success reaches where the rule is asked.
-        whole: Whether the joint path takes all whole numbers; else those of `thresholds` alone.
+        peaks: For each axis, the largest count of each success where the rule is evaluated.
+        whole: Whether the joint path uses all whole numbers; else only those of `thresholds`.
         joint: Whether there is a joint path at all.
 
     Returns:
-        The paths, and the rungs of the joint one, from loose to tight: rungs x (steps, doom_loop, tool_budget), `OFF`
+        The paths, and the levels of the joint one, from loose to tight: levels x (steps, doom_loop, tool_budget), `OFF`
         where an axis is off.
 
     Example:
         >>> cap = np.array([2, 3, 4])
-        >>> paths, rungs = paths_of({"max_steps": cap}, {"max_steps": np.array([1, 3, 9])}, whole=True)
-        >>> [path.lost_at.tolist() for path in paths], len(rungs)
+        >>> paths, levels = paths_of({"max_steps": cap}, {"max_steps": np.array([1, 3, 9])}, whole=True)
+        >>> [path.lost_at.tolist() for path in paths], len(levels)
         ([[3, 1, 0]], 0)
     """
-    rungs = _rungs(thresholds if joint else {}, peaks, whole=whole)
-    shares = shares_of(len(thresholds) + (len(rungs) > 0))
+    levels = _levels(thresholds if joint else {}, peaks, whole=whole)
+    shares = shares_of(len(thresholds) + (len(levels) > 0))
     paths = [
         Path(name, len(values), len(values) - np.searchsorted(values, peaks[name], side="right"), share)
         for (name, values), share in zip(thresholds.items(), shares, strict=False)
     ]
-    if len(rungs):
+    if len(levels):
         each = [
             np.searchsorted(-column, -peaks[name], side="left")
-            for name, column in zip(JOINT_AXES, rungs.T, strict=True)
+            for name, column in zip(JOINT_AXES, levels.T, strict=True)
             if name in thresholds
         ]
-        paths.append(Path(JOINT, len(rungs), np.min(each, axis=0), shares[-1]))
-    return paths, rungs
+        paths.append(Path(JOINT, len(levels), np.min(each, axis=0), shares[-1]))
+    return paths, levels
 
 
-def _rungs(thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool) -> npt.NDArray[np.int64]:
-    """The joint path from the first rung that loses nothing: looser ones would be accepted if it is."""
+def _levels(thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool) -> npt.NDArray[np.int64]:
+    """The joint path from the first level that loses nothing: looser ones are accepted if it is."""
     nothing = np.zeros((0, len(JOINT_AXES)), dtype=np.int64)
     on = [name in thresholds and len(thresholds[name]) > 0 for name in JOINT_AXES]
     if not on[0] or sum(on) == 1:
@@ -337,26 +322,22 @@ def _rungs(thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: 
         float(np.max(peaks[name], where=peaks[name] < OFF, initial=0)) if there else 0.0
         for name, there in zip(JOINT_AXES, on, strict=True)
     ]
-    rungs = ladder(max(highest[0] + 1, 6 * (highest[1] + 1), (highest[2] + 1) / 1.5))
+    levels = ladder(max(highest[0] + 1, 6 * (highest[1] + 1), (highest[2] + 1) / 1.5))
     for column, (name, there) in enumerate(zip(JOINT_AXES, on, strict=True)):
         if not there:
-            rungs[:, column] = OFF
+            levels[:, column] = OFF
         elif not whole:
             values = np.append(thresholds[name], OFF)
-            rungs[:, column] = values[np.searchsorted(values, rungs[:, column])]
-    new = np.append(True, (np.diff(rungs, axis=0) != 0).any(axis=1))
-    return np.asarray(rungs[new])
+            levels[:, column] = values[np.searchsorted(values, levels[:, column])]
+    new = np.append(True, (np.diff(levels, axis=0) != 0).any(axis=1))
+    return np.asarray(levels[new])
 
 
 def ladder(top: float) -> npt.NDArray[np.int64]:
-    """The joint path over all whole numbers, from loose to tight.
+    """The joint path over all whole numbers, from loose to tight; its loosest cap is at least `top`.
 
-    Args:
-        top: The loosest cap is at least this.
-
-    Returns:
-        Rungs x (cap, doom-loop threshold, tool budget). The threshold is a sixth of the cap, but at least 3; the
-        budget, one and a half times the cap; halves are rounded up.
+    Levels x (cap, doom-loop threshold, tool budget). The threshold is a sixth of the cap, but at least 3; the budget is
+    one and a half times the cap; halves are rounded up.
 
     Example:
         >>> ladder(400)[[0, 1, -2, -1]].tolist()

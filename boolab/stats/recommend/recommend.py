@@ -16,15 +16,14 @@ import pandas as pd
 
 from boolab.core.text import level
 from boolab.core.types import MICRO, Identities, Scope
-from boolab.counterfactuals.axis_labels import axis_dtype
+from boolab.counterfactuals.axis_labels import AXIS_NAMES, axis_dtype
 from boolab.counterfactuals.evaluate import Recorded, ledgers_of
-from boolab.counterfactuals.grid import Grid, GridAxis, settings_of
+from boolab.counterfactuals.grid import Grid, settings_of
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
 from boolab.counterfactuals.scopes import one_scope
 from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, well_formed_cell
-from boolab.frames.runs import by_columns
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
 from boolab.stats.finding import Finding
@@ -33,7 +32,7 @@ from boolab.stats.recommend.candidates import Candidates, Found, Question, base_
 from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
 from boolab.stats.recommend.wording import Advice, Group
-from boolab.stats.units import sources_of
+from boolab.stats.units import keys_of, sources_of
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
@@ -42,7 +41,7 @@ ORDER: Final = ("max_steps", "doom_loop", "tool_budget")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recommendation(Finding):
-    """What `recommend` found: a row for each group in `frame`, and in `paths` what was found along each path.
+    """The result of `recommend`: a row for each group in `frame`, and for each path in `paths`.
 
     Args:
         title: What it is about, in a few words.
@@ -51,10 +50,10 @@ class Recommendation(Finding):
         notes: The quality of the data and what limits the answer. They are shown first.
         table: What is shown of the numbers, where the whole frame would be too much.
         tests: Comparisons between groups, a row for each; empty where there are none.
-        paths: Group; path ("joint" tightens several limits together); error (its part of what is allowed; 0 if
+        paths: Group; path ("joint" tightens several limits together); error (its part of the allowed error; 0 if
             there were too few successes to test it); accepted (whether any value was); the value of each axis that
-            saves most (NA is off); lost (how many successes it loses), may_lose (how many it may lose; NA if even one
-            without a loss is not accepted); saved, saved_share; design_effect; effective (the effective sample size);
+            saves most (NA is off); lost (how many successes it loses), may_lose (how many it may lose; NA if no value
+            is accepted even without a loss); saved, saved_share; design_effect; effective (the effective sample size);
             recommended (whether it is the answer).
 
     Example:
@@ -75,13 +74,8 @@ class Recommendation(Finding):
         if len(self.frame) != 1:
             msg = f"there are {len(self.frame)} groups, each with a setting of its own: see .frame"
             raise SettingError(msg)
-        names = {GridAxis(name, (), ()).column: name for name in _ALL_AXES}
         row = self.frame.iloc[0]
-        return {
-            names[str(column)]: None if row[column] is pd.NA else row[column].item()
-            for column in self.frame.columns
-            if column in names
-        }
+        return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in _ALL_AXES}
 
 
 _FRAME: Final = (
@@ -90,7 +84,7 @@ _FRAME: Final = (
     "heldout_successes", "heldout_saved_share", "more_needed", "success_by", "path", "error", "accepted", "lost",
     "design_effect", "recommended",
 )  # fmt: skip
-_ALL_AXES: Final = ("max_steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
+_ALL_AXES: Final = tuple(AXIS_NAMES)
 
 
 def recommend(
@@ -112,27 +106,27 @@ def recommend(
     """The setting that saves most of those that keep a share of the successes at some confidence, or why there is none.
 
     Four paths from loose to tight are tested: the step cap, the doom-loop threshold and the tool budget, each by
-    itself, and the three tightened together. Half of the error that is allowed is the cap's. Every value that passes
-    keeps at least `keep` of future successes, all of them at once with the given `confidence`; the answer is the one of
-    them that saves most on record. That may be no limit. No more than `keep` is guaranteed: the share that is kept on
-    record is that of a setting that was chosen on this record.
+    itself, and the three tightened together. Half of the allowed error is the cap's. Every value that passes keeps at
+    least `keep` of future successes, all of them at once with the given `confidence`; the answer is the one that saves
+    most on record. That may be no limit. No more than `keep` is guaranteed: the share that is kept on record is that of
+    a setting that was chosen on this record.
 
     Args:
         recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.
         keep: The share of successes to keep, between 0 and 1.
-        confidence: That this share is kept: one-sided, between 0 and 1.
+        confidence: The one-sided probability that this share is kept, between 0 and 1.
         objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not have it,
             tokens or else steps; a note reports it.
         by: Columns of the runs; each group gets a setting of its own. With runs of subagents it is the agent by
             default: a lead and its scouts never share one setting without a note. The success of a
-            family is its root's, and a limit on an agent counts as losing it if it stops any of that agent's runs.
-        success: What a success is: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended
-            by itself. By default labels where there are any. The two are never mixed.
+            family is its root's, and a limit on an agent loses it if it stops any of that agent's runs.
+        success: "label", or "ended" for the proxy that the turn (under scope "run": the run) ended by itself. By
+            default labels where there are any. The two are never mixed.
         grid: The values to choose from; its first axis has half of the error. By default all whole numbers of
             `max_steps`, `doom_loop` and `tool_budget`.
         scope: See `counterfactual`. With the proxy and scope "turn", each turn is a unit of its own.
-        policy: The harness whose limits are to be set: only those that it has, where it evaluates them, counted as it
-            counts them, with its further limits and guards in force. Without one: at boundaries, each by itself.
+        policy: The harness whose limits are to be set: only those that it has, evaluated and counted as it does,
+            with its further limits and guards in force. Without one: at boundaries, each by itself.
         identity: See `counterfactual`. Under a policy its own by default.
         exempt: The tools whose repeats are no loop, such as one that polls.
         dependence: How runs of one task depend on each other. "auto": their dependence is measured. "worst": they are
@@ -172,11 +166,7 @@ def recommend(
     if dependence not in DEPENDENCE:
         msg = f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}"
         raise SettingError(msg)
-    keys = by_columns(by)
-    taken = [name for name in keys if name in _FRAME or name in {GridAxis(axis, (), ()).column for axis in _ALL_AXES}]
-    if taken:
-        msg = f"by={taken[0]!r}: the result has a column of this name: rename yours in the runs or the frame"
-        raise SettingError(msg)
+    keys = keys_of(by, {*_FRAME, *_ALL_AXES})
     named = next((name for name in grid or () if "@" in name), None)
     if named is not None:
         msg = f"grid: {named!r}: each agent gets a setting of its own by itself: leave {named[named.index('@') :]} out"
@@ -197,7 +187,7 @@ def recommend(
     if by is None and kin is not None and kin.calls and "agent" in runs.runs:
         keys = ["agent"]
     units = units_of_ledger(runs, success, keys)
-    measure = next(name for name in (objective, "tokens", "steps") if _told(units, name))
+    measure = next(name for name in (objective, "tokens", "steps") if _is_reported(units, name))
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in _parts(runs, keys):
         one_scope(sources_of(part.runs), scope)
@@ -215,7 +205,7 @@ def recommend(
 
 
 def axes_of(policy: Policy) -> tuple[str, ...]:
-    """The axes that a policy has, of those that are looked at, in the order in which they are set.
+    """The axes of a policy that can be recommended, in the order in which they are set.
 
     Example:
         >>> import boolab as bl
@@ -244,13 +234,13 @@ def check_policy(policy: Policy, grid: Grid) -> None:
 
 
 def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by: Sequence[str] = ()) -> Ledger:
-    """What is a unit, and a success: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
+    """The units: runs by their labels, or, by the proxy, turns (where the scope is the run: runs).
 
-    Families are units, as far as `by` does not keep their runs apart: see `boolab.stats.recommend.family_units`. The
-    limits of the recording stay in force.
+    Families are units, unless `by` separates their runs: see `boolab.stats.recommend.family_units`. The recorded limits
+    stay in force.
 
     Raises:
-        SettingError: if labels are asked for and there are none.
+        SettingError: if `success` is "label" and there are no labels.
     """
     if success == "label" and runs.success_by != LABEL and runs.n_runs:
         msg = "success='label': no run has a label; see bl.label, or success='ended' for the proxy"
@@ -263,9 +253,9 @@ def units_of_ledger(runs: Ledger, success: Literal["label", "ended"] | None, by:
 
 
 def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
-    """R: what makes units dependent: their task, or their run where no task is named.
+    """R: the cluster of each unit: its task, or its run where no task is named.
 
-    Where all successes are of one task, statements are about that task, and its runs are what repeats.
+    Where all successes are of one task, statements are about that task, and its runs are the clusters.
     """
     run = units.runs["run_id"].astype(TEXT)
     if "task" not in units.runs:
@@ -275,7 +265,7 @@ def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
     return run if len(set(cluster[base_of(units)])) == 1 else cluster
 
 
-def _told(units: Ledger, name: str) -> bool:
+def _is_reported(units: Ledger, name: str) -> bool:
     """Whether the use of at least one unit is known."""
     return name == "steps" or not units.n_steps or bool((units.used[name] >= 0).any())
 
@@ -302,7 +292,7 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
     data: dict[str, Any] = {key: [well_formed_cell(group.names[n]) for group in groups] for n, key in enumerate(keys)}
     for name in question.order:
         settings = [group.choice.setting[name] for group in groups]
-        data[GridAxis(name, (), ()).column] = cells(settings, axis_dtype(name))
+        data[name] = cells(settings, axis_dtype(name))
     columns: dict[str, tuple[str, Callable[[Group], Any]]] = {
         "qualifies": (FLAG, lambda g: g.choice.qualifies),
         "n_units": (INT, lambda g: g.units.n_runs),
@@ -338,15 +328,13 @@ def _in_units(amount: int, question: Question) -> float:
 
 
 def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.DataFrame:
-    """What is shown: the setting, what it rests on, what it keeps and saves."""
-    axes = [GridAxis(name, (), ()).column for name in question.order]
-    shown = frame[[*keys, *axes]].astype("object")
-    shown = shown.where(frame[[*keys, *axes]].notna(), "off" if len(frame) else None)
-    kept = [
+    """What is shown: the setting, the evidence for it, what it keeps and saves."""
+    shown = frame[[*keys, *question.order]].astype("object")
+    shown = shown.where(shown.notna(), "off" if len(frame) else None)
+    shown["kept"] = [
         f"{low}-{high} of {base}" if low != high else f"{low} of {base}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
     ]
-    shown["kept"] = kept
     shown["may lose"] = ["NA" if most is pd.NA else f"{most:,}" for most in frame["may_lose"]]
     shown[f"{question.measure} saved"] = [
         f"{share:.1%}" if share is not pd.NA else "NA" for share in frame["saved_share"]
@@ -363,7 +351,7 @@ def _paths(groups: Sequence[Group], keys: Sequence[str], question: Question) -> 
     data["accepted"] = cells([found.tests.accepted > 0 for _, found in rows], FLAG)
     for name in question.order:
         settings = [(found.setting or {}).get(name) for _, found in rows]
-        data[GridAxis(name, (), ()).column] = cells(settings, axis_dtype(name))
+        data[name] = cells(settings, axis_dtype(name))
     columns: dict[str, tuple[str, Callable[[Group, Found], Any]]] = {
         "lost": (INT, lambda _, found: found.lost),
         "may_lose": (INT, lambda _, found: _may_lose(found)),

@@ -9,13 +9,15 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import count, level, percent, shorten
+from boolab.core.text import count, level, percent
 from boolab.core.types import MICRO
-from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, Ledger
+from boolab.counterfactuals.axis_labels import AXIS_NAMES
+from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, UNKNOWN_PEAK, Ledger
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import FOLDS, Choice, Found, Question, base_of
 from boolab.stats.recommend.family_units import is_root
 from boolab.stats.recommend.fixed_sequence import JOINT
+from boolab.stats.units import group_name
 
 _NAMES: Final = {
     "max_steps": "a step cap of {}",
@@ -28,20 +30,10 @@ _NAMES: Final = {
 }
 _EXAMPLE: Final = 20
 """A value by which it is shown how a policy counts a limit."""
-_AXES: Final = {
-    "max_steps": "step cap",
-    "tool_budget": "tool budget",
-    "doom_loop": "doom-loop threshold",
-    "error_streak": "error-streak threshold",
-    "max_tokens": "token budget",
-    "max_cost": "cost budget",
-    "max_time": "time budget",
-}
+_AXES: Final = {**AXIS_NAMES, "error_streak": "error-streak threshold"}
 _ROUNDING: Final = 1e-9
 _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
-_UNKNOWN: Final = np.iinfo(np.int64).max
-"""The peak of a counter that is not known: see `Ledger.peak`."""
 _NOUNS: Final = {"steps": "step", "tool_calls": "tool call", "tokens": "token"}
 
 
@@ -52,7 +44,7 @@ class Group:
     Attributes:
         names: The values of the columns that separate it from other groups.
         units: Its runs or turns.
-        choice: What was chosen.
+        choice: The choice.
         sums: The aggregate of the chosen setting.
         folds: The aggregate on units that were not used to choose; None if there are too few to split.
     """
@@ -65,30 +57,34 @@ class Group:
 
     @property
     def decisive(self) -> Found:
-        """What was found along the path of the recommended setting; along the first, if no limit is recommended."""
+        """The result along the path of the recommended setting; along the first, if no limit is recommended."""
         return self.choice.best or self.choice.paths[0]
 
     def share_of(self, found: Found, measure: str) -> float | None:
-        """What the best setting of a path saves of what was used."""
-        whole = self.sums[measure] + self.sums[f"saved_{measure}"]
+        """What the best setting of a path saves, as a share of the use on record."""
+        whole = _used(self.sums, measure)
         return found.saved / whole if whole else None
 
     def saved_share(self, measure: str) -> float | None:
-        """What is saved of what was used."""
+        """What is saved, as a share of the use on record."""
         return _share(self.sums, measure)
 
     @property
     def heldout_successes(self) -> int | None:
-        """How many successes there are among units that were not used to choose."""
+        """The number of successes among units that were not used to choose."""
         return None if self.folds is None else int(base_of(self.units).sum())
 
     def heldout_saved_share(self, measure: str) -> float | None:
-        """What is saved of what was used, on units that were not used to choose."""
+        """What is saved, as a share of the use on record, on units that were not used to choose."""
         return None if self.folds is None else _share(self.folds, measure)
 
 
+def _used(sums: dict[str, int], measure: str) -> int:
+    return sums[measure] + sums[f"saved_{measure}"]
+
+
 def _share(sums: dict[str, int], measure: str) -> float | None:
-    whole = sums[measure] + sums[f"saved_{measure}"]
+    whole = _used(sums, measure)
     return sums[f"saved_{measure}"] / whole if whole else None
 
 
@@ -232,7 +228,7 @@ class Advice:
 
     def group(self, group: Group) -> Iterator[str]:
         """What to ship for one group, and at which confidence."""
-        name = ", ".join("none" if value is None or value is pd.NA else shorten(value) for value in group.names)
+        name = group_name(group.names)
         prefix = f"{name}: " if name else ""
         if not group.choice.qualifies:
             yield prefix + self._nothing_qualifies(group)
@@ -247,9 +243,10 @@ class Advice:
     def _setting(self, group: Group) -> str:
         question, choice, sums = self._question, group.choice, group.sums
         if choice.best is None:
-            tested = [_plain(found) for found in choice.paths if found.tests.error and found.tests.path.name != JOINT]
+            single = [found for found in choice.paths if found.tests.error and found.tests.path.name != JOINT]
+            tested = _joined([_plain(found) for found in single], "or")
             return (
-                f"Ship no limit: no {_or(tested)} that is shown to keep {level(question.keep)} of the successes, at "
+                f"Ship no limit: no {tested} that is shown to keep {level(question.keep)} of the successes, at "
                 f"{level(question.confidence)} confidence, would have saved any {_plural(question.measure)} in "
                 f"{count(group.units.n_runs, self._noun)}."
             )
@@ -259,7 +256,7 @@ class Advice:
         )
         most = choice.best.tests.may_lose
         return (
-            f"Ship {_and(limits)}. On record it keeps {kept} of {_successes(choice.successes)} and saves "
+            f"Ship {_joined(limits)}. On record it keeps {kept} of {_successes(choice.successes)} and saves "
             f"{self._saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
             f"{level(question.keep)} of future successes from {self._source()}{self._of_those(group)}: for that it may "
             f"lose {most or 'none'} of {self._rests(choice, choice.best)}."
@@ -298,7 +295,7 @@ class Advice:
 
     def _saved(self, sums: dict[str, int]) -> str:
         measure = self._question.measure
-        saved, whole = sums[f"saved_{measure}"], sums[measure] + sums[f"saved_{measure}"]
+        saved, whole = sums[f"saved_{measure}"], _used(sums, measure)
         share = f" ({percent(saved / whole)})" if whole else ""
         if measure == "cost":
             return f"${saved / MICRO:,.2f} of ${whole / MICRO:,.2f}{share}"
@@ -330,7 +327,7 @@ class Advice:
         more = max(1, int(np.ceil(enough * first.design_effect - choice.successes - _ROUNDING)))
         return (
             f"Enough data for one limit, the {_plain(choice.paths[0])}: testing "
-            f"{_and([f'{name}s' for name in names])} too needs {_successes(more, 'more ')}."
+            f"{_joined([f'{name}s' for name in names])} too needs {_successes(more, 'more ')}."
         )
 
     def _nothing_qualifies(self, group: Group) -> str:
@@ -385,21 +382,21 @@ class Advice:
                 continue
             counter = self._question.axis(name, [least]).counter
             peaks = group.units.peak(counter)
-            if (peak := int(peaks[good].max())) == _UNKNOWN:
+            if (peak := int(peaks[good].max())) == UNKNOWN_PEAK:
                 continue
             tight = self._above(name, max(least, peak + 1))
             if tight is None:
                 continue
             stopped = peaks >= tight
-            if stopped[peaks < _UNKNOWN].any():  # a limit that stops no run is no information
+            if stopped[peaks < UNKNOWN_PEAK].any():  # a limit that stops no run is no information
                 parts.append(_NAMES[name].format(tight))
         if not parts:
             return ""
         each = ", each by itself," if len(parts) > 1 else ""
-        return f"On this record {_and(parts)}{each} would have lost no success and stopped other runs."
+        return f"On this record {_joined(parts)}{each} would have lost no success and stopped other runs."
 
     def _above(self, name: str, least: int) -> int | None:
-        """The tightest value of an axis, of those that were asked for if any were, that is no less."""
+        """The tightest value of an axis, of those in the grid if there is one, that is no less."""
         if self._question.grid is None:
             return least
         asked = [value for value in self._question.grid.get(name, ()) if value is not None and value >= least]
@@ -415,12 +412,8 @@ def _plain(found: Found) -> str:
     return _AXES[found.tests.path.name]
 
 
-def _or(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
-
-
-def _and(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def _joined(parts: Sequence[str], word: str = "and") -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
 
 
 def _plural(measure: str) -> str:

@@ -1,12 +1,12 @@
 """Where a stop rule raises an alarm in recorded runs, and what each alarm would have saved and lost.
 
 An alarm is a run in which the rule fires after a step. Where the rule needs an unknown counter, it is not known whether
-there is one. All arrays have a place for each run.
+there is an alarm. All arrays have an entry for each run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,12 +33,12 @@ class Alarms:
     Attributes:
         rule: The rule.
         raised: Whether it fires.
-        unknown: Whether it needs a counter that is not known; then it is not raised.
+        unknown: Whether it needs an unknown counter; then it is not raised.
         at: How many steps of the run are complete at the stop.
-        saved: What the scope that is stopped would have gone on to use, by name; `NOT_REPORTED` where the source does
-            not have it. 0 where there is no alarm.
+        saved: What the stopped scope uses after the stop, by name; `NOT_REPORTED` where the source does not have it. 0
+            where there is no alarm.
         cut_off: Whether calls follow the stop in the last turn, so that a success is certainly lost.
-        early: Whether the stop is in a turn that others follow: how these would have gone on is not known.
+        early: Whether the stop is in a turn that others follow: how these would have continued is not known.
         converged: Whether the alarm is work and not a loop (see `converges`); None where the rule watches no repeats,
             or there are no results.
     """
@@ -55,13 +55,13 @@ class Alarms:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a rule's counter goes in each run.
+    """The largest values of a rule's counter.
 
     Attributes:
         false: The largest threshold at which an alarm would be false; `NOT_REPORTED` where none could be.
         unknown: Whether the counter is unknown at a boundary of a run in which any alarm is false, so that it may have
-            gone further.
-        least: The smallest threshold that makes sense.
+            been larger.
+        least: The smallest threshold that the rule accepts.
     """
 
     false: Ints
@@ -70,14 +70,7 @@ class Reach:
 
 
 def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places: Places) -> Alarms:
-    """The alarms of a rule.
-
-    Args:
-        ledger: The runs as columns, with the counters of the rule's detectors.
-        runs: The runs; None where there are only their columns.
-        rule: The rule.
-        places: The places of the ledger's steps.
-    """
+    """The alarms of a rule; `runs` is None where there are only columns."""
     stops = rule_stops(ledger, rule)
     each = spanned(ledger)
     data = outcome_columns(ledger, places, stops, stops if each is ledger else rule_stops(each, rule))
@@ -103,18 +96,11 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places
 
 def watches_repeats(rule: StopRule) -> bool:
     """Whether alarms of a rule can converge."""
-    return any(True for _ in _watches(rule))
-
-
-def _watches(rule: StopRule) -> Iterator[tuple[Threshold, RepeatStreak]]:
-    """The thresholds on repeats in a rule, with their detectors."""
-    for leaf in rule.leaves():
-        if isinstance(leaf.detector, RepeatStreak):
-            yield leaf, leaf.detector
+    return any(isinstance(leaf.detector, RepeatStreak) for leaf in rule.leaves())
 
 
 def _converged(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raised: Flags, at: Ints) -> Flags | None:
-    watches = list(_watches(rule))
+    watches = [(leaf, leaf.detector) for leaf in rule.leaves() if isinstance(leaf.detector, RepeatStreak)]
     if not watches or runs is None:
         return None
     out = np.zeros(ledger.n_runs, dtype=bool)
@@ -130,22 +116,16 @@ def _converged(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raise
 
 
 def _by_turn(ledger: Ledger) -> list[bool]:
-    """R: whether the counters of a run start anew in each turn."""
+    """R: whether the counters of a run start again in each turn."""
     return [scope == "turn" for scope in ledger.runs["scope"]]
 
 
 def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
     """Whether the call that repeats after `at` steps of a run is work and not a loop.
 
-    It is, if the same call comes again after these steps (in the same turn, with `turns`), its result is known to be no
-    error, and its content differs from the result that stood there. Calls are the same by the detector's
-    identity, without results: results are what is compared.
-
-    Args:
-        run: The run.
-        at: How many steps of it are complete at the alarm.
-        watch: The detector that counted the repeats.
-        turns: Whether counters start anew in each turn.
+    It is, if the same call comes again after these steps (in the same turn, if counters start again in `turns`), its
+    result is known to be no error, and its content differs from the result before the alarm. Calls are the same by the
+    detector's identity, without results: results are what is compared.
     """
     last = next((pair for step in reversed(run.steps[:at]) for pair in reversed(_answered(step))), None)
     key = None if last is None else watch.key(last[0], None)
@@ -180,10 +160,10 @@ def reach_of(
 
     Args:
         ledger: The runs as columns.
-        runs: The runs, for alarms that may converge; None where there are only their columns.
+        runs: The runs, for alarms that may converge; None where there are only columns.
         rule: The rule.
         negative: In which runs every alarm is false.
-        places: The places of the ledger's steps.
+        places: The positions of the ledger's steps.
         converged: In which other runs an alarm is false if it converges.
     """
     if not isinstance(rule, Threshold):
@@ -207,9 +187,4 @@ def reach_of(
             fired = (int(step) for step in rising[::-1])  # the largest thresholds first
             highest = next((s for s in fired if converges(runs[place], s + 1, watch, turns=turns)), None)
             false[place] = NOT_REPORTED if highest is None else values[highest]
-    return Reach(false, unknown & negative, _least(rule))
-
-
-def _least(rule: Threshold) -> int:
-    """The smallest threshold that such a rule accepts."""
-    return 0 if rule.detector is None else rule.detector.least
+    return Reach(false, unknown & negative, 0 if watch is None else watch.least)

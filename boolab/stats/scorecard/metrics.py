@@ -1,4 +1,4 @@
-"""What is to be found in runs, which alarms are true, and the numbers of a scorecard for a group of runs.
+"""Which runs are positive, which alarms are true, and the numbers of a scorecard for a group of runs.
 
 Sources: Wilks, Ann. Math. Stat. 12 (1941) 91-96 (the share beyond the largest of a sample).
 """
@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from boolab.core.text import shorten
 from boolab.core.types import MICRO, Run, Scope
 from boolab.counterfactuals.evaluate import Recorded, ledgers_of
 from boolab.counterfactuals.first_crossing import Places
@@ -28,25 +27,25 @@ from boolab.rules.detector import named_tools
 from boolab.rules.stop import StopRule
 from boolab.stats.intervals import ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, Reach, alarms_of, reach_of
-from boolab.stats.units import clusters_of
+from boolab.stats.units import clusters_of, group_name
 from boolab.store.connection import begins_as_sqlite
 
 Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
-"""What is to be found: a setting that holds it, labels by run id, or a callable; True, False, or None for unknown."""
+"""Which runs are positive: the name of a setting, labels by run id, or a callable; None is unknown."""
 
 FAILED: Final = "failed"
 NOT_ENDED: Final = "did not end by itself"
-"""What is to be found by default: a label of failure, or, where no run has a label, this proxy."""
+"""What is positive by default: a label of failure, or, where no run has a label, this proxy."""
 
 UNNAMED: Final = "positive"
 RATIOS: Final = ("precision", "recall", "false_alarm_rate")
 
 
-# --- What is to be found ----------------------------------------------------------------------------------------------
+# --- Positive runs ----------------------------------------------------------------------------------------------------
 
 
 class Truth(NamedTuple):
-    """What is to be found: in which runs it is known, where it is true, and what it is called."""
+    """In which runs the class is known, which are positive, and the name of the class."""
 
     known: Flags
     positive: Flags
@@ -56,12 +55,7 @@ class Truth(NamedTuple):
 
 
 class Material(NamedTuple):
-    """The recordings that are judged; arrays have a place for each run.
-
-    Attributes:
-        ledger: Their columns, with the counters of what the rules watch.
-        runs: The runs; None where there are only their columns, from a table with a row for each step.
-    """
+    """The judged recordings as columns, and the runs; None where there are only columns, from a table of steps."""
 
     ledger: Ledger
     runs: Sequence[Run] | None
@@ -75,14 +69,7 @@ def material_of(
     keys: Sequence[str] = (),
     positive: Positive | None = None,
 ) -> Material:
-    """What is judged, from whatever holds it.
-
-    Args:
-        recorded: Runs, a table with a row for each step, or the path of such a table or of a store.
-        rules: What is watched.
-        scope: `turn`, `run` or `auto`.
-        keys: The columns that keep groups apart.
-        positive: What is to be found.
+    """Read what is judged: runs, a table with a row for each step, or the path of such a table or of a store.
 
     Raises:
         SettingError: if a table lacks a column, or cannot hold what a rule watches.
@@ -104,7 +91,7 @@ def material_of(
 
 
 def truth_of(material: Material, positive: Positive | None) -> Truth:
-    """What is to be found in runs: what the user gives; else failure by label; else, where no run has one, the proxy.
+    """Which runs are positive: by what the user gives; else failure by label; else, where no run has one, the proxy.
 
     Raises:
         SettingError: if `positive` cannot be read, or a label is neither True nor False.
@@ -116,7 +103,8 @@ def truth_of(material: Material, positive: Positive | None) -> Truth:
             msg = f"positive: {error}"
             raise SettingError(msg) from None
         name = positive if isinstance(positive, str) else str(getattr(positive, "__name__", UNNAMED))
-        return _told(flags, UNNAMED if name == "<lambda>" else name)._replace(user=True)
+        unlabelled, true = (np.array([flag is one for flag in flags], bool) for one in (None, True))
+        return Truth(~unlabelled, true, UNNAMED if name == "<lambda>" else name, user=True)
     ledger = material.ledger
     if ledger.success_by == LABEL:
         return Truth(ledger.success >= 0, ledger.success == 0, FAILED)
@@ -134,23 +122,18 @@ def _flags(material: Material, positive: Positive) -> list[bool | None]:
     if isinstance(positive, str):
         return [flag_of(cell, f"of run {run_id}") for cell, run_id in zip(table[positive], ids, strict=True)]
     if callable(positive):
-        msg = "a callable looks at runs, and a table with a row per step holds none: pass runs, or labels by run id"
+        msg = "a callable takes runs, and a table with a row per step has none: pass runs, or labels by run id"
         raise SettingError(msg)
     labels = mapping_of(positive)
     check_keys(labels, {*ids}, "run_id")
     return [flag_of(labels[run_id], f"of {run_id!r}") if run_id in labels else None for run_id in ids]
 
 
-def _told(flags: Sequence[bool | None], name: str) -> Truth:
-    known = np.array([flag is not None for flag in flags], dtype=bool)
-    return Truth(known, np.array([flag is True for flag in flags], dtype=bool), name)
-
-
-# --- What each rule makes of each run ---------------------------------------------------------------------------------
+# --- Each rule on each run --------------------------------------------------------------------------------------------
 
 
 class Score(NamedTuple):
-    """The alarms of a rule, and which of them are true; a place for each run."""
+    """The alarms of a rule, and which of them are true; an entry for each run."""
 
     alarms: Alarms
     true: Flags
@@ -159,7 +142,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """All rules; `success` is 1, 0 or -1 for each run, None where no run has a label and the proxy is not asked for."""
+    """All rules; `success` is 1, 0 or -1 for each run, None where no run has a label and the proxy is not used."""
 
     rules: list[Score]
     positive: Flags
@@ -169,14 +152,7 @@ class Scores:
 
 
 def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, converged: bool) -> Scores:
-    """What each rule makes of each run.
-
-    Args:
-        material: The runs.
-        rules: The rules.
-        truth: What is to be found.
-        converged: Whether an alarm that converged is a false one.
-    """
+    """Each rule on each run; with `converged`, an alarm that converged is false."""
     ledger, runs = material.ledger, material.runs
     places = Places(ledger)
     negative = truth.known & ~truth.positive
@@ -202,7 +178,7 @@ class Group:
         self, values: tuple[Any, ...], units: pd.DataFrame, keys: Sequence[str], scores: Scores, confidence: float
     ) -> None:
         self.keys = values
-        self.name = ", ".join("none" if pd.isna(value) or value == "" else shorten(value) for value in values)
+        self.name = group_name(values)
         self.runs = units.index.to_numpy()
         self.scores = scores
         self.confidence = confidence
@@ -297,7 +273,7 @@ class Group:
         return dict(zip(names, clean, strict=True))
 
     def beyond(self, reach: Reach) -> float:
-        """At most this share of runs like those in which an alarm is false reach the clean threshold.
+        """The upper bound of the share of runs like the negative ones that reach the clean threshold.
 
         Wilks: the largest of n leaves at most 1 - (1 - confidence)^(1/n) beyond it, and the clean threshold is above.
         """

@@ -1,7 +1,7 @@
 """How well stop rules separate runs that fail from runs that do not, and what stopping there would have saved and cost.
 
 An alarm is a run in which the rule fires. It is true if the run is positive: it failed, or has the property that the
-user asks for. A rule is judged on the runs for which both are known.
+user names. A rule is judged on the runs for which both are known.
 
 Sources: Clopper and Pearson, Biometrika 26 (1934) 404-413.
 """
@@ -15,12 +15,11 @@ import pandas as pd
 
 from boolab.core.text import count, level, percent, shorten
 from boolab.core.types import Scope
-from boolab.counterfactuals.evaluate import Recorded
+from boolab.counterfactuals.evaluate import Recorded, listed_rules
 from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
-from boolab.frames.runs import by_columns
 from boolab.rules.stop import StopRule
 from boolab.stats.finding import Finding
 from boolab.stats.intervals import check_confidence
@@ -39,7 +38,7 @@ from boolab.stats.scorecard.metrics import (
     scores_of,
     truth_of,
 )
-from boolab.stats.units import grouped, units_of, units_of_table
+from boolab.stats.units import cluster_notes, grouped, keys_of, units_of, units_of_table
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
@@ -69,7 +68,6 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "confidence": FLOAT,
 }
 _TABLE: Final = ("rule", "n_runs", "alarms", "true_alarms", "precision", "recall", "saved_steps")
-_FEW_CLUSTERS: Final = 10
 _MAX_SENTENCES: Final = 12  # rows that get sentences
 _MAX_NAMED: Final = 6  # rules in a note
 _DETECTED: Final = ("doom_loop", "error_streak", "stuck")
@@ -150,15 +148,13 @@ def scorecard(
     """
     check_confidence(confidence)
     check_scope(scope)
-    keys = by_columns(by)
-    for key in keys:
-        if key in _COLUMNS:
-            msg = f"by={key!r}: the result has a column of this name; rename yours"
-            raise SettingError(msg)
-    asked = _rules(rules)
+    keys = keys_of(by, _COLUMNS)
+    asked = listed_rules(rules)
+    if not asked:
+        raise SettingError(f"rules={rules!r}: expected stop rules such as [bl.doom_loop(3), bl.error_streak(4)]")
     material = material_of(runs, asked, scope=scope, keys=keys, positive=positive)
     if converged and material.runs is None and any(map(watches_repeats, asked)):
-        msg = "converged=True looks at what calls gave, and a table with a row per step holds no results: pass runs"
+        msg = "converged=True compares the results of calls, which a table with a row per step does not have: pass runs"
         raise SettingError(msg)
     table = material.ledger.runs
     units = units_of_table(table, by) if material.runs is None else units_of(material.runs, scope="run", by=by)
@@ -177,17 +173,6 @@ def scorecard(
     )
 
 
-def _rules(rules: StopRule | Iterable[StopRule]) -> list[StopRule]:
-    listed: list[Any] = [rules] if isinstance(rules, StopRule) else list(rules) if isinstance(rules, Iterable) else []
-    if not listed:
-        raise SettingError(f"rules={rules!r}: expected stop rules such as [bl.doom_loop(3), bl.error_streak(4)]")
-    for rule in listed:
-        if not isinstance(rule, StopRule):
-            msg = f"rules: {rule!r} is not a stop rule: expected such as bl.doom_loop(3)"
-            raise SettingError(msg)
-    return listed
-
-
 def _frame(groups: Sequence[Group], keys: Sequence[str]) -> pd.DataFrame:
     data: dict[str, Any] = {
         key: [group.keys[place] for group in groups for _ in group.rows] for place, key in enumerate(keys)
@@ -202,7 +187,7 @@ def _frame(groups: Sequence[Group], keys: Sequence[str]) -> pd.DataFrame:
 
 
 class _Words:
-    """The scorecard in plain words."""
+    """The sentences and notes of the scorecard."""
 
     def __init__(self, truth: Truth, scores: Scores, confidence: float) -> None:
         self.truth = truth
@@ -231,7 +216,7 @@ class _Words:
         return f"{who} failed"
 
     def successes(self, n: int) -> str:
-        """The successes as they are called here."""
+        """The number of successes, as they are called here."""
         return (
             f"{count(n, 'run')} that ended by {'itself' if n == 1 else 'themselves'}"
             if self.truth.proxy
@@ -242,7 +227,7 @@ class _Words:
         return f"{self.level} interval {percent(row[f'{name}_low'])} to {percent(row[f'{name}_high'])}"
 
     def sentences(self, groups: Sequence[Group]) -> Iterator[str]:
-        """What each rule catches, at which cost."""
+        """What each rule catches, and what it costs."""
         written = 0
         total = sum(len(group.rows) for group in groups)
         for group in groups:
@@ -354,7 +339,7 @@ class _Words:
                 "failure: a censored run may have been about to succeed, and one that ended may have failed."
             )
         elif self.truth.user:
-            yield f"A run is positive as the user says{self.named}: {share}."
+            yield f"A run is positive by the user's definition{self.named}: {share}."
         else:
             yield f"A run is positive if it failed, by its label: {share}."
         if n < total:
@@ -363,7 +348,7 @@ class _Words:
         yield from self._unknown(known)
         yield from self._cut(material, known)
         if material.runs is None and any(watches_repeats(score.alarms.rule) for score in self.scores.rules):
-            yield "Whether an alarm converged is not known, because a table with a row per step holds no results."
+            yield "Whether an alarm converged is not known, because a table with a row per step has no results."
 
     def _unknown(self, known: Ints) -> Iterator[str]:
         hanging = [(s.alarms, int(s.alarms.unknown[known].sum())) for s in self.scores.rules]
@@ -408,23 +393,13 @@ class _Words:
                 f"{count(early, 'alarm')} in a turn that others follow: how the session would have gone on is not "
                 'known, but a run is judged as a whole. scope="run" counts through the whole run.'
             )
-        for word in ("task", "run"):
-            sizes = [group.bootstrap.n_clusters for group in groups if group.word == word]
-            if sizes:
-                size = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,} to {max(sizes):,}"
-                yield f"Intervals resample {size} {word}s, because runs of a {word} are not independent."
-                if min(sizes) < _FEW_CLUSTERS:
-                    yield f"With so few {word}s the intervals are rough."
-        tasks = {*known["task"]}
-        if len(places) > 1 and len(tasks) == 1 and tasks != {""}:
-            yield "All runs are of one task: the intervals hold for this task only."
+        yield from cluster_notes([(group.word, group.bootstrap.n_clusters) for group in groups], known)
         if len(self.scores.rules) > 1:
             n = len(self.scores.rules)
             yield f"Intervals are for each rule by itself: the best of {n:,} looks better here than on other runs."
         if any(row["clean_threshold"] is not None for group in groups for row in group.rows):
             yield (
-                "The interval of a clean threshold resamples what was observed, so it cannot go beyond that; other "
-                "runs can."
+                "The interval of a clean threshold resamples observed values, so it cannot exceed them; other runs can."
             )
 
 

@@ -14,7 +14,7 @@ from boolab.agents.setting import ALL, AXES, Limits, Setting, identity_words
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
 from boolab.counterfactuals.from_runs import ledger_of
-from boolab.counterfactuals.grid import GridAxis, settings_of
+from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import LABEL, Ledger
 from boolab.errors import SettingError
@@ -156,7 +156,7 @@ class CapTables:
                 raise
             return {**said, "reason": "not under this policy", "sentences": [f"No recommendation. {refused}."]}
         row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
-        chosen = {name: row.get(GridAxis(name, (), ()).column, pd.NA) for name in AXES}
+        chosen = {name: row.get(name, pd.NA) for name in AXES}
         return {
             **said,
             "setting": {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
