@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from boolab.agents.agent import Agent
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Message, Response, Run
+from boolab.core.types import Event, Run
 from boolab.engine.branch import branch
 from boolab.engine.inbox import Inbox
 from boolab.engine.runner import resume, run_sync
@@ -27,7 +27,6 @@ from boolab.harness.policy import Policy
 from boolab.harness.presets import policies
 from boolab.logs.load import load_runs
 from boolab.logs.save import save_runs
-from boolab.models.base import Emit, Request
 from boolab.models.recorded.model import RecordedModel
 from boolab.models.recorded.recorder import record
 from boolab.models.scripted import ScriptedModel
@@ -37,7 +36,7 @@ from boolab.rules.guard import Guard
 from boolab.rules.stop import StopRule
 from tests.counterfactuals.test_properties import FREE, NEVER, scripts
 from tests.support.cases import cases
-from tests.support.helpers import QUIET, TOOLS, call, distinct, letter, play
+from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, letter, play
 from tests.support.walk import Counters
 
 SETTINGS = ("max_steps", "tool_budget", "doom_loop")
@@ -55,21 +54,6 @@ def since(run: Run) -> Run:
     """A branch as if it had never been another run's: to compare it with one that was not disturbed."""
     events = tuple(event for event in run.events if event.kind != "branch")
     return replace(run, run_id="", started_at=None, continuation=None, events=events)
-
-
-class Told:
-    """A scripted model that keeps what each request held."""
-
-    virtual = True
-
-    def __init__(self, items: Any) -> None:
-        self._script = ScriptedModel(items)
-        self.name = "told"
-        self.requests: list[list[Message]] = []
-
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        self.requests.append(list(request.messages))
-        return await self._script.respond(request, emit)
 
 
 # The same rules and the same script: the run that was not disturbed.
@@ -130,7 +114,7 @@ def ended_by_a_call(run: Run) -> bool:
 def test_after_a_step_whose_call_a_guard_refused_for_good_a_branch_goes_on() -> None:
     first = play([{"tool_calls": [letter("A")]}] * 9, policy="roo")
     assert (first.stop_reason, ended_by_a_call(first)) == ("doom_loop", True)
-    again = branched(first, first.n_steps, Told(lambda messages: "Enough."), policy="naive")
+    again = branched(first, first.n_steps, Listening(lambda messages: "Enough."), policy="naive")
     assert (again.text, again.steps[: first.n_steps]) == ("Enough.", first.steps)
 
 
@@ -192,13 +176,13 @@ def test_the_counters_of_a_branch_are_those_of_the_whole_run() -> None:
 
 def test_a_branch_goes_on_with_another_model_tools_and_agent_from_the_messages_of_the_kept_steps() -> None:
     first = play(distinct(4))
-    model = Told([*distinct(4, None), "Another end."])
+    model = Listening([*distinct(4, None), "Another end."])
     again = branched(first, 2, ScriptedModel(lambda messages: f"{len(messages)} messages were read."))
     assert again.steps[:2] == first.steps[:2]
     assert again.text == "5 messages were read."
     branched(first, 2, model, max_steps=3)
-    assert [len(messages) for messages in model.requests] == [5]
-    assert model.requests[0] == list(first.messages[:5])
+    assert [len(messages) for messages in model.of()] == [5]
+    assert model.of()[0] == list(first.messages[:5])
 
 
 def test_a_cap_that_the_kept_steps_have_reached_stops_at_once() -> None:
@@ -219,10 +203,10 @@ def test_a_branch_at_0_begins_anew_with_the_same_prompt() -> None:
 
 
 def test_the_user_speaks_at_the_branch() -> None:
-    model = Told([*distinct(9, None)])
+    model = Listening([*distinct(9, None)])
     again = branched(play(distinct(4)), 2, model, message="Look elsewhere.", max_steps=3)
     assert [(before, message.text) for before, message in again.inputs] == [(3, "Look elsewhere.")]
-    assert (model.requests[0][-1].role, model.requests[0][-1].text) == ("user", "Look elsewhere.")
+    assert (model.of()[0][-1].role, model.of()[0][-1].text) == ("user", "Look elsewhere.")
     assert (again.stop_reason, again.n_steps, {step.turn for step in again.steps}) == ("step_cap", 3, {1})
 
 
@@ -309,9 +293,9 @@ def test_a_run_that_waits_for_an_answer_is_resumed_first() -> None:
     with pytest.raises(SettingError, match="step 1 waits for an answer: resume the run with it"):
         branched(paused, 1, ["x"])
     answered = asyncio.run(resume(paused, "the left one"))
-    model = Told(["x", "So be it."])
+    model = Listening(["x", "So be it."])
     assert branched(answered, 1, model).text == "So be it."
-    assert model.requests[0][-1].parts[0].content == "the left one"  # type: ignore[union-attr] # it is a result
+    assert model.of()[0][-1].parts[0].content == "the left one"  # type: ignore[union-attr] # it is a result
 
 
 @pytest.mark.parametrize("at", [-1, 4, True, 1.0, None, "1"])
@@ -391,11 +375,11 @@ def test_a_log_of_another_tool_is_branched(tmp_path: Path) -> None:
     ]  # fmt: skip
     (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": lines}))
     (log,) = load_runs(tmp_path)
-    model = Told(["", "A door."])
+    model = Listening(["", "A door."])
     again = branched(log, 1, model)
-    assert [message.text for message in model.requests[0][:1]] == ["Look."]
-    assert (len(model.requests[0]), again.text, again.task) == (3, "A door.", log.task)
-    later = branched(log, 3, Told(["", "", "", "A wall."]), message="Once more.")
+    assert [message.text for message in model.of()[0][:1]] == ["Look."]
+    assert (len(model.of()[0]), again.text, again.task) == (3, "A door.", log.task)
+    later = branched(log, 3, Listening(["", "", "", "A wall."]), message="Once more.")
     assert [step.turn for step in later.steps] == [1, 1, 2, 3]
     assert later.text == "A wall."
     assert later.steps[:3] == log.steps

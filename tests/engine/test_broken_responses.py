@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from boolab import Policy, RecordedModel, ScriptedModel, SettingError, counterfactual, policies, run_sync, tool
 from boolab.agents.agent import Agent
-from boolab.core.types import Message, Response
+from boolab.core.types import Response
 from boolab.engine.abort import Abort
 from boolab.engine.runner import resume
 from boolab.errors import ModelError
@@ -23,7 +23,7 @@ from tests.counterfactuals.test_evaluate import row_of
 from tests.counterfactuals.test_properties import NEVER, same, scripts
 from tests.engine.test_branch import NUDGING, PROMPTING, branched, ended_by_a_call, since
 from tests.support.cases import cases
-from tests.support.helpers import QUIET, play
+from tests.support.helpers import QUIET, Listening, play
 
 CUT = {
     "text": "I look into the file.",
@@ -40,29 +40,8 @@ def look() -> str:
     return "nothing"
 
 
-class Listening:
-    """A script that keeps what it was asked."""
-
-    def __init__(self, items: Sequence[Any]) -> None:
-        self.script = ScriptedModel(items)
-        self.name = "listening"
-        self.virtual = True
-        self.sent: list[list[Message]] = []
-
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        self.sent.append([*request.messages])
-        return await self.script.respond(request, emit)
-
-
 def retrying(times: int) -> Policy:
     return PLAIN.vary(execution={"broken_retries": times})
-
-
-def test_without_retries_the_run_ends_with_the_error_and_what_had_arrived() -> None:
-    run = run_sync(None, "Go", model=ScriptedModel([CUT, "Done."]), policy=PLAIN)
-    assert run.stop_reason == "error"
-    assert run.steps[0].response.text == "I look"
-    assert run.steps[0].broke_off
 
 
 def test_a_broken_response_is_asked_for_again_marked_paid_for_and_not_sent() -> None:
@@ -73,7 +52,7 @@ def test_a_broken_response_is_asked_for_again_marked_paid_for_and_not_sent() -> 
     assert "reset" in run.steps[1].error
     assert run.steps[1].response.usage.input_tokens == 100
     assert [message.text for message in run.messages if message.role == "assistant"] == ["", "I look", "Done."]
-    assert model.sent[2] == model.sent[1]
+    assert model.of()[2] == model.of()[1]
 
 
 @pytest.mark.parametrize(("times", "reason", "steps"), [(0, "error", 1), (1, "error", 2), (2, "finished", 3)])
@@ -135,20 +114,6 @@ def test_the_last_step_that_a_cap_leaves_is_not_asked_for_again() -> None:
     assert (run.stop_reason, run.n_steps, run.error) == ("step_cap", 2, run.steps[1].error)
 
 
-def test_the_record_replays_and_answers_other_caps() -> None:
-    run = run_sync(None, "Go", model=ScriptedModel([LOOK, CUT, CUT, LOOK, "Done."]), tools=[look], policy=retrying(2))
-    assert (run.stop_reason, run.n_steps) == ("finished", 5)
-    again = run_sync(None, "Go", model=RecordedModel(run), tools=[look], policy=retrying(2))
-    assert (again.steps, again.stop) == (run.steps, run.stop)
-    table = counterfactual([run], grid={"max_steps": [1, 2, 3, 4]})
-    assert len(table) == 4
-    for row in table.to_dict("records"):
-        capped = run_sync(
-            None, "Go", model=RecordedModel(run), policy=retrying(2).vary(cap={"max_steps": row["max_steps"]})
-        )
-        assert (row["stop_step"], row["stop_reason"]) == (capped.stop_step, capped.stop_reason)
-
-
 def test_a_summary_is_not_asked_for_with_the_broken_text() -> None:
     model = Listening([LOOK, CUT, LOOK])
     run_sync(
@@ -158,17 +123,13 @@ def test_a_summary_is_not_asked_for_with_the_broken_text() -> None:
         tools=[look],
         policy=retrying(1).vary(cap={"max_steps": 2}, wrap_up={"summary": "model"}),
     )
-    assert all("I look" not in message.text for message in model.sent[-1])
+    assert all("I look" not in message.text for message in model.requests[-1].messages)
 
 
 @pytest.mark.parametrize("times", [-1, 1.5, None, True])
 def test_a_number_of_retries_that_is_none_is_refused(times: Any) -> None:
     with pytest.raises(SettingError, match="broken_retries"):
         PLAIN.vary(execution={"broken_retries": times})
-
-
-def test_every_preset_says_how_often_it_asks_again() -> None:
-    assert {policy.execution.broken_retries for policy in policies.values()} == {0}
 
 
 # Any script under any preset, with responses that break in the middle, with and without calls in them.

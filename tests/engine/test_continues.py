@@ -17,7 +17,7 @@ from boolab.core.types import Event, Message, Response, Run, Sentinel, Text, Too
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.engine.abort import Abort
 from boolab.engine.options import Question
-from boolab.engine.runner import resume, run, run_sync, start
+from boolab.engine.runner import resume, run_sync, start
 from boolab.errors import SettingError
 from boolab.frames.tables import boundaries_df, runs_df
 from boolab.harness.policy import Policy
@@ -30,7 +30,7 @@ from boolab.rules.catalog import max_steps
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.rules.guard import Guard
 from boolab.tools.tool import tool
-from tests.support.helpers import QUIET, TOOLS, call, distinct, grouped, play, without_ids
+from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, grouped, play, without_ids
 
 SUMMED = {"text": "Summed up.", "usage": {"input_tokens": 7, "output_tokens": 2, "cost_usd": 0.5}, "latency_ms": 30}
 CLASSIC = policies["openhands_classic"]
@@ -47,22 +47,6 @@ def boocode(n: int = 2, items: Any = None, **options: Any) -> Run:
     """A run under BooCode's policy that its cap stops after n steps."""
     model = ScriptedModel(distinct(99, None) if items is None else items, summary=SUMMED)
     return play(model, policy="boocode", max_steps=n, **options)
-
-
-class Told:
-    """A scripted model that keeps what each request held."""
-
-    virtual = True
-    summarises = False
-
-    def __init__(self, items: Any) -> None:
-        self._script = ScriptedModel(items)
-        self.name = "told"
-        self.requests: list[list[Message]] = []
-
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        self.requests.append(list(request.messages))
-        return await self._script.respond(request, emit)
 
 
 def allowing(times: int) -> Any:
@@ -118,10 +102,10 @@ def test_the_summary_and_the_sentinel_of_an_earlier_end_stand_where_they_were() 
 
 
 def test_the_model_reads_its_own_summary_and_never_a_sentinel() -> None:
-    model = Told(distinct(9, None))
+    model = Listening(distinct(9, None))
     run = play(model, policy="boocode", max_steps=1)
     go_on(run)
-    last = model.requests[-1]
+    last = model.requests[-1].messages
     assert [message.role for message in last] == ["user", "assistant", "tool", "assistant", "user"]
     assert last[-2].text == "Step limit reached: max_steps(1) at step 1. The work may be unfinished."
     assert not any(isinstance(part, Sentinel) for message in last for part in message.parts)
@@ -230,11 +214,11 @@ def test_a_user_who_may_be_asked_a_few_times_is_asked_no_more_often() -> None:
 
 
 def test_dynamic_turns_extend_once_by_themselves_and_tell_the_model() -> None:
-    model = Told(distinct(99, None))
+    model = Listening(distinct(99, None))
     run = play(model, policy=dynamic_turns(3, 2))
     assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 5, "max_steps(5)")
     assert [(before, message.text) for before, message in run.inputs] == [(4, "You may go on for 2 more steps.")]
-    assert "You may go on for 2 more steps." in [message.text for message in model.requests[3]]
+    assert "You may go on for 2 more steps." in [message.text for message in model.of()[3]]
     assert play(distinct(2), policy=dynamic_turns(3, 2)).inputs == ()
 
 
@@ -246,14 +230,14 @@ def test_an_extension_is_not_made_again_by_a_run_that_goes_on() -> None:
 
 
 def test_fixed_turns_remind_of_the_turns_left_in_every_request_and_in_no_record() -> None:
-    model = Told(distinct(99, None))
+    model = Listening(distinct(99, None))
     run = play(model, policy=fixed_turns(3))
-    assert [messages[-1].text for messages in model.requests] == [
+    assert [messages[-1].text for messages in model.of()] == [
         "3 of 3 turns are left, this one included.",
         "2 of 3 turns are left, this one included.",
         "1 of 3 turns is left, this one included.",
     ]
-    assert [sum("left" in m.text for m in messages) for messages in model.requests] == [1, 1, 1]
+    assert [sum("left" in m.text for m in messages) for messages in model.of()] == [1, 1, 1]
     assert not any("left" in message.text for message in run.messages)
 
 
@@ -283,7 +267,7 @@ def test_calls_that_an_abort_leaves_without_a_result_get_one_wherever_it_falls(w
             await hang()
         return f"worked {what}"
 
-    class Slow(Told):
+    class Slow(Listening):
         async def respond(self, request: Request, emit: Emit | None = None) -> Response:
             if where == "stream" and request.index == 2:
                 await hang()
@@ -303,40 +287,14 @@ def test_calls_that_an_abort_leaves_without_a_result_get_one_wherever_it_falls(w
         assert [result and result.content for result in run.steps[-1].results] == expected[where]
 
 
-def test_a_cancellation_leaves_no_call_without_a_result_either() -> None:
-    async def cancelled() -> Run:
-        at_work = asyncio.Event()
-
-        @tool
-        async def work() -> str:
-            """Work."""
-            at_work.set()
-            await asyncio.sleep(60)
-            return ""
-
-        agent = Agent("a", tools=(work,), policy=QUIET)
-        model = ScriptedModel([{"tool_calls": [{"name": "work"}] * 2}])
-        task = asyncio.create_task(run(agent, "go", model=model))
-        await at_work.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError) as caught:
-            await task
-        record: Run = caught.value.run  # type: ignore[attr-defined] # the loop puts it there
-        return record
-
-    record = asyncio.run(cancelled())
-    assert [result and result.content for result in record.steps[0].results] == ["aborted"] * 2
-
-
 def test_a_call_that_was_dropped_reaches_no_model_without_a_result() -> None:
-    model = Told([{"tool_calls": [call("look", what="A")], "finish_reason": "stop"}])
+    model = Listening([{"tool_calls": [call("look", what="A")], "finish_reason": "stop"}])
     play(model, policy=policies["naive"].vary(wrap_up={"summary": "model"}), stop=max_steps(0) | max_steps(9))
     budget = QUIET.vary(continues={"times": 1}, budgets={"batch": "cut"}, wrap_up={"summary": "model"})
-    model = Told([{"tool_calls": [call("look", what=str(i)) for i in range(3)]}] * 9)
-    model.summarises = True
+    model = Listening([{"tool_calls": [call("look", what=str(i)) for i in range(3)]}] * 9, summary="In short.")
     cut = play(model, policy=budget, tool_budget=2)
     assert len(cut.steps[0].dropped) == 1
-    assert not unfinished(model.requests[-1])
+    assert not unfinished(model.requests[-1].messages)
 
 
 def test_a_message_of_a_wrap_up_is_told_from_the_models_own_steps() -> None:

@@ -20,7 +20,7 @@ from boolab.engine.runner import resume, run, run_sync, start
 from boolab.errors import BoolabError, SettingError
 from boolab.models.scripted import ScriptedModel
 from boolab.tools.workspace import pause_tools
-from tests.support.helpers import QUIET, TOOLS, call, distinct, look, play, steps
+from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, look, play, steps
 
 AGENT = Agent("a", tools=TOOLS, policy=QUIET)
 
@@ -80,15 +80,9 @@ def test_the_task_may_be_messages() -> None:
 
 
 def test_settings_reach_the_model_and_the_record() -> None:
-    seen: list[Any] = []
-
-    class Watching(ScriptedModel):
-        async def respond(self, request: Any, emit: Any = None) -> Any:
-            seen.append((request.temperature, request.seed))
-            return await super().respond(request, emit)
-
-    done = run_sync(Agent("a", temperature=0.5), "go", model=Watching(["x"]), seed=7)
-    assert seen == [(0.5, 7)]
+    model = Listening(["x"])
+    done = run_sync(Agent("a", temperature=0.5), "go", model=model, seed=7)
+    assert [(request.temperature, request.seed) for request in model.requests] == [(0.5, 7)]
     assert done.seed == 7
 
 

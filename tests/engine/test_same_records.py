@@ -25,21 +25,7 @@ from typing import Any, Final
 
 import boolab as bl
 from boolab.counterfactuals.interventions import departures
-from boolab.rules.detectors.cycles import Cycle
-from boolab.rules.detectors.openhands import ActionStreak
-from boolab.rules.detectors.streaks import (
-    ErrorStreak,
-    FinishStreak,
-    IdleStreak,
-    RepeatStreak,
-    RoundStreak,
-    SameError,
-    TimeoutStreak,
-    ToolErrors,
-)
-from boolab.rules.detectors.text import RepeatedText
-from boolab.rules.detectors.windows import StepRepeats, ToolWindow
-from boolab.rules.detectors.wrappers import Detections
+from tests.support.detectors import DETECTORS
 from tests.support.helpers import grouped
 
 KEPT: Final = Path(__file__).parents[1] / "data" / "same_records.txt"
@@ -55,27 +41,6 @@ RULES: Final = (
     lambda: bl.max_tokens(200),
     lambda: bl.max_tokens(200, on_unknown="ignore"),
     lambda: bl.max_time(0.3) & bl.max_steps(1),
-)
-
-
-DETECTORS: Final[tuple[Any, ...]] = (
-    RepeatStreak("ordered"),
-    RepeatStreak("call+result"),
-    Cycle("canonical"),
-    Detections(Cycle("ordered"), 2),
-    ActionStreak("repeating"),
-    ActionStreak("failing"),
-    ActionStreak("alternating"),
-    ErrorStreak(),
-    SameError(),
-    ToolErrors(),
-    TimeoutStreak(),
-    IdleStreak(),
-    FinishStreak("stop"),
-    RoundStreak(),
-    StepRepeats(3),
-    ToolWindow(3),
-    RepeatedText(),
 )
 
 

@@ -25,7 +25,7 @@ from boolab.models.scripted import ScriptedModel
 from boolab.rules.catalog import max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.rules.stop import StopRule
 from boolab.tools.tool import ToolContext, ToolSpec, tool
-from tests.support.helpers import QUIET, TOOLS, ask, call, distinct, look
+from tests.support.helpers import QUIET, TOOLS, Listening, ask, call, distinct, look
 
 SPENT = {"input_tokens": 60, "output_tokens": 40, "cost_usd": 0.01}
 ONE_STEP = {"calls": 1, "tokens": 100, "cost": 10_000, "elapsed": 1000}
@@ -163,20 +163,10 @@ def test_the_model_is_the_agents_own_else_the_tools_else_the_callers() -> None:
 def test_the_tools_are_those_that_run_would_offer(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
 
-    class Asked:
-        name, virtual, summarises = "asked", True, False
-
-        def __init__(self) -> None:
-            self.tools: list[list[str]] = []
-
-        async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-            self.tools.append([spec.name for spec in request.tools])
-            return Response("x")
-
-    model = Asked()
+    model = Listening(["x"])
     named = child("named", model, tools=("read_file", "look"))
     lead([asks("named", "open"), "x"], task_tool([named, child("open", model, tools=())], tools=[look], root=tmp_path))
-    assert model.tools == [["read_file", "look"], ["look"]]
+    assert [[spec.name for spec in request.tools] for request in model.requests] == [["read_file", "look"], ["look"]]
 
 
 def test_an_agent_and_a_model_that_call_themselves_share_no_counter() -> None:
@@ -229,19 +219,10 @@ def test_beyond_the_depth_limit_a_call_is_an_error() -> None:
 
 
 def test_an_agent_without_tools_of_its_own_is_not_offered_the_tool_at_the_depth_limit() -> None:
-    seen: list[int] = []
-
-    class Counting:
-        name, virtual, summarises = "counting", True, False
-
-        async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-            seen.append(sum(spec.name == "task" for spec in request.tools))
-            script = ScriptedModel([asks("me"), "x"])
-            return await script.respond(request, emit)
-
-    me = bl.Agent("me", model=Counting(), policy=QUIET)
+    model = Listening([asks("me"), "x"])
+    me = bl.Agent("me", model=model, policy=QUIET)
     run_sync(me, "go", tools=[task_tool(me, max_depth=2)])
-    assert seen == [1, 1, 0, 0, 1, 1]
+    assert [sum(spec.name == "task" for spec in request.tools) for request in model.requests] == [1, 1, 0, 0, 1, 1]
 
 
 def test_a_tool_that_is_called_outside_of_a_run_says_so() -> None:
@@ -541,26 +522,6 @@ def check_whole(record: Run) -> None:
         ends = {facts["run_id"]: facts["reason"] for facts in told if facts["reason"] is not None}
         assert ends == {below.run_id: below.stop_reason for below in level.subagents}
         assert run_events(level)[-1].kind == "stop"
-
-
-@pytest.mark.parametrize("names", [("a",), ("a", "b", "c")], ids=["alone", "side by side"])
-def test_an_abort_goes_down_the_tree_and_keeps_every_record(names: tuple[str, ...]) -> None:
-    abort = bl.Abort()
-
-    @tool(read_only=True)
-    async def hang(context: ToolContext) -> str:
-        """Never end."""
-        asyncio.get_running_loop().call_soon(abort.abort)
-        await asyncio.Event().wait()
-        return ""
-
-    model = ScriptedModel([{"text": "I begin.", "tool_calls": [call("hang")]}, "done"])
-    spec = task_tool([child(name, model, tools=(hang,)) for name in names])
-    record = lead([asks(*names), "x"], spec, abort=abort)
-    assert record.stop_reason == "aborted"
-    assert [below.stop_reason for below in record.subagents] == ["aborted"] * len(names)
-    assert [step.error for below in record.subagents for step in below.steps] == ["aborted"] * len(names)
-    check_whole(record)
 
 
 def test_an_aborted_subagent_is_an_error_for_its_caller() -> None:

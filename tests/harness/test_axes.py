@@ -240,20 +240,6 @@ def test_the_last_step_is_the_last_under_the_cap_or_one_beyond_and_told_or_close
     assert calls(played.run)[-1] == ["refused" if closed else "ran"]
 
 
-def test_a_reminder_is_in_every_request_and_in_no_record() -> None:
-    played = play(bl.fixed_turns(3), "T T X")
-    assert [request.last_word.split(" ")[0] for request in played.model.requests] == ["3", "2", "1"]
-    assert played.run.inputs == ()
-    assert len(played.run.messages) == 1 + 2 * 2 + 1
-
-
-def test_dynamic_turns_go_on_once_and_the_model_is_told() -> None:
-    played = play(bl.dynamic_turns(3, 2), "T " * 9)
-    assert (played.run.stop.reason, played.run.stop.step, played.run.stop.threshold) == ("step_cap", 5, 5)
-    assert played.events("extension") == [("extension", 3)]
-    assert play(bl.dynamic_turns(3, 2), "T T X").events("extension") == []
-
-
 def guarded(*ladder: tuple[int, Any], **options: Any) -> Policy:
     """A policy with one guard on repeats."""
     return PLAIN.vary(detectors={"guards": (Guard(detector=RepeatStreak(), ladder=ladder, **options),)})

@@ -12,46 +12,12 @@ from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.harness.groups import GROUPS
 from boolab.harness.policy import Policy
-from boolab.rules.detector import Detector
-from boolab.rules.detectors.cycles import Cycle
-from boolab.rules.detectors.openhands import ActionStreak
-from boolab.rules.detectors.streaks import (
-    ErrorStreak,
-    FinishStreak,
-    IdleStreak,
-    RepeatStreak,
-    RoundStreak,
-    SameError,
-    TimeoutStreak,
-    ToolErrors,
-)
-from boolab.rules.detectors.text import RepeatedText
-from boolab.rules.detectors.windows import StepRepeats, ToolWindow
-from boolab.rules.detectors.wrappers import Detections
 from boolab.rules.guard import Guard
 from boolab.tools.tool import tool
 from tests.support.cases import cases
+from tests.support.detectors import DETECTORS
 from tests.support.helpers import grouped
 
-DETECTORS: Final[tuple[Detector, ...]] = (
-    RepeatStreak("ordered"),
-    RepeatStreak("call+result"),
-    Cycle("canonical"),
-    Detections(Cycle("ordered"), 2),
-    ActionStreak("repeating"),
-    ActionStreak("failing"),
-    ActionStreak("alternating"),
-    ErrorStreak(),
-    SameError(),
-    ToolErrors(),
-    TimeoutStreak(),
-    IdleStreak(),
-    FinishStreak("stop"),
-    RoundStreak(),
-    StepRepeats(3),
-    ToolWindow(3),
-    RepeatedText(),
-)
 ACTIONS: Final = {"boundary": ("shadow", "nudge", "ask", "stop"), "response": ("shadow", "stop"), "call": None}
 
 

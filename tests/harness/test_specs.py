@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-import boolab as bl
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.tools.tool import ToolContext, tool
 from boolab.tools.workspace import pause_tools
-from tests.support.harness_cases import CountingModel, observe, play, preset, said, script
+from tests.support.harness_cases import observe, play, preset, said, script
 
 USAGE = Usage(60, 40, cost=1000)
 
@@ -29,14 +28,6 @@ def test_boocode_ends_a_doom_loop_after_three_steps_with_one_summary() -> None:
     assert played.run.sentinel is not None
     assert played.run.sentinel.kind == "doom_loop"
     assert played.model.requests[-1].tools == ()
-
-
-def test_boocode_ends_a_doom_loop_within_one_step() -> None:
-    assert observe(preset("boocode"), "AAA A")[:4] == (2, 3, 1, "doom_loop")
-
-
-def test_boocode_ends_at_its_cap_with_distinct_calls() -> None:
-    assert observe(preset("boocode", max_steps=5), "T " * 9)[:4] == (6, 5, 1, "step_cap")
 
 
 def test_boocode_leaves_at_the_cap_before_it_looks_for_a_doom_loop() -> None:
@@ -125,13 +116,6 @@ def test_v1_guard_4_does_not_take_an_answer_to_an_earlier_message_for_one_to_the
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_v1_leaves_when_all_four_guards_allow_it(finish_reason: str) -> None:
     assert observe(preset("opencode_v1"), [said("Done.", finish_reason), said("More.", "stop")]).model_calls == 1
-
-
-def test_v1_goes_past_its_soft_cap_with_the_prompt_on_each_call_from_there_on() -> None:
-    played = play(preset("opencode_v1", max_steps=2), "T T T X")
-    assert played.observation[:4] == (4, 3, 0, "finished")
-    assert ["maximum steps" in request.last_word.lower() for request in played.model.requests] == [False] + [True] * 3
-    assert {request.tools for request in played.model.requests} == {("work",)}
 
 
 # finish_aware.
@@ -266,13 +250,6 @@ def test_openhands_waits_for_a_confirmation(name: str) -> None:
     assert play(preset(name), [question], tools=[pause_tools()["ask_user_input"]]).run.stop_reason == "paused"
 
 
-def test_openhands_classic_grows_its_limit_by_its_first_value_each_time_the_human_says_go_on() -> None:
-    played = play(preset("openhands_classic", max_steps=3), "T " * 20, answers=(True, True, False))
-    assert played.observation[:4] == (9, 9, 0, "step_cap")
-    assert played.events("extension") == [("extension", 3), ("extension", 6)]
-    assert played.asked_after == (3, 6, 9)
-
-
 # Gemini CLI's subagents.
 
 
@@ -336,13 +313,3 @@ def test_autogpt_gives_up_after_three_outputs_in_a_row_that_it_cannot_parse() ->
 
 
 # All of them.
-
-
-def test_an_agent_and_a_model_can_be_used_again_and_nothing_of_the_last_run_is_left() -> None:
-    policy = preset("opencode_v1", max_steps=2)
-    model, agent = CountingModel(script("T T T X", policy)), bl.Agent("a")
-    first = play(policy, [], model=model, agent=agent)
-    second = play(policy, [], model=model, agent=agent)
-    assert second.run.n_steps == first.run.n_steps == 4
-    assert model.requests[:4] == model.requests[4:]
-    assert not any("system-reminder" in text for request in model.requests for text in request.told)

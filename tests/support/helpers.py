@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from boolab.agents.agent import Agent
-from boolab.core.types import Run
+from boolab.core.types import Message, Response, Run
 from boolab.engine.runner import run_sync
 from boolab.harness.policy import Policy
 from boolab.harness.presets import policies
+from boolab.models.base import Emit, Request
 from boolab.models.scripted import ScriptedModel
 from boolab.tools.tool import tool
 
@@ -56,6 +57,22 @@ def ask(question: str = "") -> str:
 
 
 TOOLS = (look, write, fail, ask)
+
+
+class Listening(ScriptedModel):
+    """A scripted model that keeps each request, with its messages as they stood."""
+
+    def __init__(self, items: Any, **options: Any) -> None:
+        super().__init__(items, **options)
+        self.requests: list[Request] = []
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        self.requests.append(request._replace(messages=list(request.messages)))
+        return await super().respond(request, emit)
+
+    def of(self, purpose: str = "step") -> list[Sequence[Message]]:
+        """The messages of each request for a purpose."""
+        return [request.messages for request in self.requests if request.purpose == purpose]
 
 
 def call(name: str = "look", **arguments: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from boolab.store.stored_runs import stored_runs
 from boolab.sweeps.cells import Cell, Plan
 from boolab.sweeps.driver import sweep
 from boolab.tools.tool import tool
-from tests.support.helpers import TOOLS, call, distinct, steps
+from tests.support.helpers import TOOLS, Listening, call, distinct, steps
 
 STUCK = ScriptedModel([{"tool_calls": [call("look")], "repeat": "forever"}], name="stuck")
 A, B = Agent("a", tools=TOOLS), Agent("b", tools=TOOLS, max_steps=3)
@@ -73,14 +73,7 @@ def test_an_agents_own_setting_that_the_policy_lacks_does_not_matter() -> None:
 
 
 def test_all_cells_are_checked_before_the_first_runs() -> None:
-    asked = []
-
-    class Watching(ScriptedModel):
-        async def respond(self, request: Any, emit: Any = None) -> Response:
-            asked.append(request.index)
-            return await super().respond(request, emit)
-
-    model = Watching(["end"])
+    model = Listening(["end"])
     with pytest.raises(SettingError, match="agent 'a' under opencode_3631.*max_steps=0 is not valid"):
         sweep_now(A, "go", model, grid={"max_steps": [1, 0], "policy": ["boocode", "opencode_3631"]})
     with pytest.raises(SettingError, match="lists the tool 'fly'"):
@@ -91,7 +84,7 @@ def test_all_cells_are_checked_before_the_first_runs() -> None:
         sweep_now(A, "go", model, grid={"max_steps": [DEFAULT]})
     with pytest.raises(SettingError, match="repeats=0"):
         sweep_now(A, "go", model, repeats=0)
-    assert asked == []
+    assert model.requests == []
 
 
 def test_a_failing_run_is_a_row_and_not_the_end() -> None:

@@ -1,0 +1,41 @@
+"""Detectors of every kind, for tests of random policies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from boolab.rules.detectors.cycles import Cycle
+from boolab.rules.detectors.openhands import ActionStreak
+from boolab.rules.detectors.streaks import (
+    ErrorStreak,
+    FinishStreak,
+    IdleStreak,
+    RepeatStreak,
+    RoundStreak,
+    SameError,
+    TimeoutStreak,
+    ToolErrors,
+)
+from boolab.rules.detectors.text import RepeatedText
+from boolab.rules.detectors.windows import StepRepeats, ToolWindow
+from boolab.rules.detectors.wrappers import Detections
+
+DETECTORS: Final[tuple[Any, ...]] = (
+    RepeatStreak("ordered"),
+    RepeatStreak("call+result"),
+    Cycle("canonical"),
+    Detections(Cycle("ordered"), 2),
+    ActionStreak("repeating"),
+    ActionStreak("failing"),
+    ActionStreak("alternating"),
+    ErrorStreak(),
+    SameError(),
+    ToolErrors(),
+    TimeoutStreak(),
+    IdleStreak(),
+    FinishStreak("stop"),
+    RoundStreak(),
+    StepRepeats(3),
+    ToolWindow(3),
+    RepeatedText(),
+)
