@@ -1,7 +1,7 @@
-"""Compaction: when a conversation grows too long for a model, what came first is replaced by a summary.
+"""Compaction: when a conversation grows too long for a model, a summary replaces its first part.
 
-The record keeps every message; only what is sent to the model is shortened. A step's calls and their results are kept
-or summarised together, so that none is ever sent without the other.
+The record keeps every message; only the request is shortened. A call and its result are always kept or summarised
+together.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ class Compaction:
     """When the history is summarised, and how.
 
     Attributes:
-        at_tokens: The size of the context, in tokens, beyond which it is. None: where the model's `context_window` is
-            full up to the reserve (a model without one is never compacted then).
-        reserve: How many tokens of the window are kept free.
-        small_window: In windows up to this size a share is kept free instead.
+        at_tokens: The history is summarised when the context has more tokens than this. None: when the model's
+            `context_window` is full up to the reserve; the history of a model without a known window is never
+            summarised then.
+        reserve: The number of tokens of the window that are kept free.
+        small_window: In a window up to this size, in tokens, a share of it is kept free instead.
         small_share: That share.
-        keep_steps: How many of the latest steps are kept whole.
+        keep_steps: The number of latest steps that are not summarised.
         by: Who writes the summary: the `model`, or a function (plain or async) from the messages to a text.
-        prompt: The message that asks the model for a summary.
+        prompt: The message that requests a summary from the model.
 
     Raises:
-        SettingError: if a value is not one that makes sense.
+        SettingError: if a value is not valid.
 
     Example:
         >>> import boolab as bl
@@ -53,12 +54,11 @@ class Compaction:
     prompt: str = COMPACTION_PROMPT
 
     def __post_init__(self) -> None:
-        for name, least in (("at_tokens", 1), ("reserve", 0), ("small_window", 0), ("keep_steps", 0)):
+        for name, minimum in (("at_tokens", 1), ("reserve", 0), ("small_window", 0), ("keep_steps", 0)):
             value = getattr(self, name)
-            if value is None and name == "at_tokens":
-                continue
-            if type(value) is not int or value < least:
-                msg = f"compaction: {name}={value!r}: expected an integer >= {least}"
+            unset = value is None and name == "at_tokens"
+            if not unset and (type(value) is not int or value < minimum):
+                msg = f"compaction: {name}={value!r}: expected an integer >= {minimum}"
                 raise SettingError(msg)
         share: object = self.small_share
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
@@ -66,7 +66,7 @@ class Compaction:
             raise SettingError(msg)
         prompt: object = self.prompt
         if not isinstance(prompt, str) or not prompt.strip():
-            msg = f"compaction: prompt={prompt!r}: expected a text that asks for a summary"
+            msg = f"compaction: prompt={prompt!r}: expected a text that requests a summary"
             raise SettingError(msg)
         given: object = self.by
         if given != "model" and not callable(given):
@@ -74,13 +74,13 @@ class Compaction:
             raise SettingError(msg)
 
     def limit(self, window: int | None) -> int | None:
-        """The size in tokens beyond which the history is summarised; None for never.
+        """The number of tokens above which the history is summarised.
 
         Args:
-            window: The model's context window, in tokens; None where it is not known.
+            window: The model's context window, in tokens; None if it is not known.
 
         Returns:
-            The limit, in tokens.
+            The limit; None for never.
         """
         if self.at_tokens is not None or window is None:
             return self.at_tokens

@@ -1,4 +1,4 @@
-"""Policies side by side: in what they differ, in the words of a reader."""
+"""Policies side by side: a table of the axes in which they differ."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ import pandas as pd
 from boolab.core.text import NO_MATH, aligned, clean, count
 from boolab.harness.describe import HEAD, NOT_APPLICABLE, axes
 from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy, policies
+from boolab.harness.presets import get_policy
+from boolab.harness.presets import policies as presets
 
 WIDTH: Final = 100
 """Columns of plain text."""
 _NAMES: Final = 26  # columns for the names of axes
-_MIN_WIDTH: Final = 16  # columns, below which a table is no longer one to read
-_MAX_COLUMNS: Final = 6  # of policies in HTML; of more, each axis lists the policies by value
+_MIN_WIDTH: Final = 16  # with narrower columns a table is hard to read
+_MAX_COLUMNS: Final = 6  # with more policies, an HTML table lists them by value on each axis
 
 _CELL: Final = "text-align:left;vertical-align:top;padding:.25em .7em;white-space:normal;color:inherit"
 _LINE: Final = "border-bottom:1px solid rgba(128,128,128,.35)"
 
 
 class Row(NamedTuple):
-    """One axis: the group and the field it is, its name, and each policy's value."""
+    """One axis: its group, field and name, and each policy's value."""
 
     group: str
     field: str
@@ -42,13 +43,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """What `compare_policies` found. Shown by itself in a notebook; `print` gives the same as text.
+    """The result of `compare_policies`: a table in a notebook, the same as text with `print`.
 
     Attributes:
         names: The policies.
-        rows: What is shown, an axis each.
-        equal: On how many axes, which are not shown, the policies are equal.
-        by_policy: Whether there is a row for each policy, not for each axis.
+        rows: The axes that are shown.
+        equal: The number of axes that are not shown because all policies are equal there.
+        by_policy: Whether the table has a row for each policy instead of each axis.
     """
 
     names: tuple[str, ...]
@@ -63,8 +64,7 @@ class Comparison:
         return pd.DataFrame([row.cells for row in self.rows], index=index, columns=[*self.names], dtype="string")
 
     def __repr__(self) -> str:
-        """One short line; `print` shows the whole."""
-        return f"<Comparison of {_policies(len(self.names))}: {count(len(self.rows), 'row')}>"
+        return f"<Comparison of {count(len(self.names), 'policy', 'policies')}: {count(len(self.rows), 'row')}>"
 
     def __str__(self) -> str:
         """Plain text, wrapped to 100 columns."""
@@ -90,7 +90,7 @@ class Comparison:
             yield from textwrap.wrap(self._note, WIDTH)
 
     def _repr_html_(self) -> str:
-        """A fragment of HTML: no script, nothing from elsewhere, and the notebook's own colours, light or dark."""
+        """A fragment of HTML without scripts or external resources, in the notebook's own colours."""
         head: list[str] = []
         body: list[str] = []
         if self.by_policy:
@@ -113,7 +113,7 @@ class Comparison:
     def _note(self) -> str:
         notes = []
         if any(NOT_APPLICABLE in row.cells for row in self.rows):
-            notes.append(f"{NOT_APPLICABLE} means that it changes nothing there.")
+            notes.append(f"{NOT_APPLICABLE} means that the axis has no effect under that policy.")
         if self.equal:
             are = "axis is" if self.equal == 1 else "axes are"
             notes.append(f"{self.equal} more {are} the same in all of them; all_axes=True shows them too.")
@@ -133,14 +133,14 @@ def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Compari
     Source: the comparison of harnesses in the study of opencode's runLoop, whose three columns come first.
 
     Args:
-        *policies: Policies, or names of presets; without any, all presets, with the first three columns only.
-        all_axes: Whether axes in which they do not differ are shown too.
+        *policies: Policies, or names of presets. Without any: all presets, with the first three columns only.
+        all_axes: Whether to show the axes in which they are equal too.
 
     Returns:
         A table for a notebook and for `print`; its `frame` has a row for each axis and a column for each policy.
 
     Raises:
-        SettingError: if there is no preset of that name.
+        SettingError: if there is no preset with that name.
 
     Example:
         >>> import boolab as bl
@@ -151,25 +151,18 @@ def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Compari
         <Comparison of 2 policies: 20 rows>
     """
     overview = not policies
-    compared = [get_policy(policy) for policy in policies or _presets()]
+    compared = [get_policy(policy) for policy in policies or presets.values()]
+    names = distinct_names(clean(policy.name) for policy in compared)
     rows = [Row(a.group, a.field, a.name, tuple(clean(a.of(p)) for p in compared)) for a in axes()]
-    everything = all_axes or len(compared) == 1
     if overview and not all_axes:
-        shown = [row for row in rows if row.field in HEAD]
-        return Comparison(distinct_names(clean(p.name) for p in compared), tuple(shown), by_policy=True)
+        return Comparison(names, tuple(row for row in rows if row.field in HEAD), by_policy=True)
+    everything = all_axes or len(compared) == 1
     shown = [row for row in rows if everything or row.differs or row.group == "in short"]
-    return Comparison(distinct_names(clean(p.name) for p in compared), tuple(shown), len(rows) - len(shown))
-
-
-def _presets() -> Iterable[Policy]:
-    return policies.values()
+    return Comparison(names, tuple(shown), len(rows) - len(shown))
 
 
 def distinct_names(given: Iterable[str]) -> tuple[str, ...]:
-    """Distinct names for policies: a variant has the name of what it was made from.
-
-    Args:
-        given: What each policy is called.
+    """The names of policies, made distinct: a variant may have the name of its original.
 
     Example:
         >>> distinct_names(["cline", "roo", "cline"])
@@ -181,10 +174,6 @@ def distinct_names(given: Iterable[str]) -> tuple[str, ...]:
         seen[name] = seen.get(name, 0) + 1
         names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return tuple(names)
-
-
-def _policies(n: int) -> str:
-    return f"{n} {'policy' if n == 1 else 'policies'}"
 
 
 # --- Plain text -------------------------------------------------------------------------------------------------------
@@ -205,14 +194,14 @@ def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 
 
 def _listed(row: Row, names: Sequence[str]) -> Iterator[str]:
-    """The policies by value, where there are too many for columns."""
+    """The policies by value, for a comparison with too many for columns."""
     yield f"  {row.name}"
     for cell, who in _by_value(row, names):
         yield from textwrap.wrap(f"{who}: {cell}", WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 
 def _by_value(row: Row, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each value, with the policies that have it; the most frequent first."""
+    """Each value with its policies, the most frequent first."""
     found: dict[str, list[str]] = {}
     for name, cell in zip(names, row.cells, strict=True):
         found.setdefault(cell, []).append(name)

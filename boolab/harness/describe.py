@@ -18,7 +18,7 @@ HEAD: Final = ("about.loop_style", "about.finish_guard", "about.weakness")
 """The first columns of a comparison."""
 
 NOT_APPLICABLE: Final = "-"
-"""What stands for an axis that changes nothing under a policy, because of its other values."""
+"""Shown for an axis without an effect under a policy, because of the policy's other values."""
 
 
 class Axis(NamedTuple):
@@ -26,11 +26,11 @@ class Axis(NamedTuple):
 
     Attributes:
         field: The path of the field of `Policy`, such as `cap.counts`.
-        group: The heading that it stands under.
+        group: Its heading.
         name: Its name.
-        values: Its values in words; any other is shown as it is.
-        matters: Whether it changes anything under a policy.
-        form: How any other value is written.
+        values: Its values in words.
+        matters: Whether it has an effect under a policy.
+        form: Formats a value that is not in `values`.
     """
 
     field: str
@@ -51,8 +51,8 @@ class Axis(NamedTuple):
         if not self.matters(policy):
             return NOT_APPLICABLE
         value = policy.value(self.field)
-        plain = not isinstance(value, Mapping)  # which no table can hold
-        return self.values[value] if plain and value in self.values else self.form(value)
+        hashable = not isinstance(value, Mapping)
+        return self.values[value] if hashable and value in self.values else self.form(value)
 
 
 def axes() -> tuple[Axis, ...]:
@@ -62,14 +62,11 @@ def axes() -> tuple[Axis, ...]:
         >>> [axis.field for axis in axes() if axis.group == "compaction"]
         ['compaction']
     """
-    found = [Axis(path, _heading(path), *_TABLE[path]) for path in PATHS if path != "name"]
-    headings = list(dict.fromkeys(GROUPS.values()))
+    headings = {path: GROUPS.get(path) or GROUPS[path.partition(".")[0]] for path in PATHS if path != "name"}
+    found = [Axis(path, heading, *_TABLE[path]) for path, heading in headings.items()]
+    order = list(dict.fromkeys(GROUPS.values()))
     first = {field: place for place, field in enumerate(HEAD)}
-    return tuple(sorted(found, key=lambda axis: (headings.index(axis.group), first.get(axis.field, len(first)))))
-
-
-def _heading(path: str) -> str:
-    return GROUPS.get(path) or GROUPS[path.partition(".")[0]]
+    return tuple(sorted(found, key=lambda axis: (order.index(axis.group), first.get(axis.field, len(first)))))
 
 
 # --- How values are written -------------------------------------------------------------------------------------------
@@ -108,7 +105,7 @@ def _guards(guards: tuple[Guard, ...]) -> str:
 
 
 def guard_words(guard: Guard) -> str:
-    """What a guard watches and does, in words.
+    """What a guard detects and does, in words.
 
     Example:
         >>> import boolab as bl
@@ -148,7 +145,7 @@ DETECTORS: Final[Mapping[str, str]] = {
     "step_repeats": "the same step in a window",
     "tool_window": "the same tool in a window",
 }
-"""What a detector watches, by the first part of its name."""
+"""What a detector detects, by the first part of its name."""
 
 # --- The table --------------------------------------------------------------------------------------------------------
 
@@ -161,8 +158,7 @@ def _has(setting: str) -> Callable[[Policy], bool]:
     return lambda policy: setting in policy.order
 
 
-def _capped(policy: Policy) -> bool:
-    return "max_steps" in policy.order
+_capped = _has("max_steps")
 
 
 def _closes(policy: Policy) -> bool:
@@ -205,7 +201,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "inputs": "the user's messages",
     "compaction": "compaction",
 }
-"""The heading of a group of fields, or of a field, in the order in which headings are shown."""
+"""The heading of each group of fields, or of a field, in display order."""
 
 _TABLE: Final[Mapping[str, _Row]] = {
     "about.loop_style": _Row("loop style"),

@@ -1,4 +1,4 @@
-"""Finish guards: whether a response, or what its calls gave, ends a turn by itself."""
+"""Finish guards: whether a response, or the results of its calls, end a turn."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from boolab.harness.policy import Policy
 
 
 def ends_turn(policy: Policy, response: Response, *, input_waits: bool) -> bool:
-    """Whether a response ends the turn, by the conditions of its policy.
+    """Whether a response ends the turn, by the policy's conditions.
 
     Args:
         policy: The policy.
         response: The response.
-        input_waits: Whether a message of the user waits that the policy would let in.
+        input_waits: Whether a message of the user waits that the policy would deliver.
 
     Example:
         >>> import boolab as bl
@@ -43,12 +43,12 @@ def _holds(condition: str, response: Response, *, input_waits: bool) -> bool:
 
 
 def is_done(policy: Policy, calls: Sequence[ToolCall], results: Sequence[ToolResult | None]) -> bool:
-    """Whether calls ended the turn: by a tool that does, or because no call failed.
+    """Whether a response's calls ended the turn: by a finishing tool, or because no call failed.
 
     Args:
         policy: The policy.
-        calls: The calls of a response.
-        results: What became of them.
+        calls: The calls of the response.
+        results: The result of each call; None for a call without one.
     """
     if policy.finish.asks_again == "after_errors" and calls:
         return not any(result is not None and result.is_error for result in results)
@@ -58,5 +58,5 @@ def is_done(policy: Policy, calls: Sequence[ToolCall], results: Sequence[ToolRes
 
 
 def finishes(policy: Policy, call: ToolCall, result: ToolResult | None) -> bool:
-    """Whether a call was one of a finishing tool, and succeeded."""
+    """Whether a call of a finishing tool succeeded."""
     return call.name in policy.finish.tools and result is not None and not result.is_error

@@ -20,7 +20,7 @@ LimitCheck: TypeAlias = Literal["boundary", "response"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What all groups share: a field with a closed list of values has one of them."""
+    """The base of all groups: checks that a field with a closed list of values has one of them."""
 
     def __post_init__(self) -> None:
         check_literals(self, type(self).__name__)
@@ -33,10 +33,10 @@ class About(Group):
     Attributes:
         source: Where its rules come from.
         loop_style: How its loop is built, in a few words.
-        finish_guard: What ends a turn by itself, in a few words.
-        weakness: What it fails to see, in a few words.
-        own_words: The harness's own word for a stop reason, in pairs. The reason may be narrowed: by a detector
-            (`error_streak, timeout_streak`), by the kind of `error`, or by whether the cap is even or odd
+        finish_guard: What ends a turn without a limit, in a few words.
+        weakness: What it does not detect, in a few words.
+        own_words: The harness's own word for a stop reason, in pairs. The reason may be narrower: with a detector
+            (`error_streak, timeout_streak`), with the kind of `error`, or with an even or odd cap
             (`step_cap, odd cap`).
     """
 
@@ -52,15 +52,15 @@ class Cap(Group):
     """The limit on steps.
 
     Attributes:
-        max_steps: The default cap; None is no cap, up to `ceiling`.
+        max_steps: The default cap; None: no cap, up to `ceiling`.
         kind: `hard`: the cap ends the turn. `soft`: the model gets a message, and the turn continues.
         counts: What the cap counts: `steps`; `actions` (executed calls); `tool_steps` (steps with calls: a text after
             the last of them is still a finish); `supersteps` (a response is one, its tool calls are another, and the
             end of the graph needs one more). The last two need `Finish(conditions=("no_calls",))`.
-        check: Where the cap is evaluated. At the `response`, one response beyond the cap is paid for, and dropped.
+        check: Where the cap is evaluated. At the `response`, one response beyond the cap is paid for and dropped.
         zero: What a cap of 0 means. `text_only`: one response without tools. `plain`: a cap like any other.
             `unlimited`: no cap. `default`: the policy's default. `invalid`: an error.
-        ceiling: The bound on steps that holds for every agent; None is none.
+        ceiling: The maximum number of steps of every agent; None: no maximum.
     """
 
     max_steps: int | None = None
@@ -76,10 +76,10 @@ class Continues(Group):
     """How a turn continues after its cap.
 
     Attributes:
-        times: How often; None: whenever the user wants.
-        by: Who decides: the `user`, through `resume`; the user, through the run's `ask` if it has one; or the
-            `loop` by itself.
-        adds: By how many steps the cap grows; None: by as many as it had.
+        times: How often; None: any number of times.
+        by: Who decides: the user through `resume` (`user`), the user through the run's `ask` function if it has one
+            (`ask`), or the loop (`loop`).
+        adds: The number of steps by which the cap grows; None: by as many as it had.
         counters: Whether all counters are `kept`, or start at zero as in a new turn (`fresh`).
 
     Raises:
@@ -102,15 +102,15 @@ class LastStep(Group):
     """The last step under the cap.
 
     Attributes:
-        action: What happens there. `tools`: nothing. `prompt`: the model gets the prompt. `tool_choice_none`: it gets
-            the prompt and may not call, though the tools stay in the request. `no_tools`: it gets the prompt, and the
-            request carries no tools. `grace`: one more request after the cap, in which only a tool of `Finish.tools`
-            counts; other calls are refused, and the turn ends there with the cap as its reason.
-        in_cap: Whether a step with `no_tools` or `tool_choice_none` is the last under the cap, or one beyond.
-        text_finishes: Whether a text there is a finish, or the cap is the reason all the same.
+        action: What happens there. `tools`: nothing special. `prompt`: the model gets the prompt. `tool_choice_none`:
+            it gets the prompt and may not call tools, though the request still lists them. `no_tools`: it gets the
+            prompt, and the request lists no tools. `grace`: one more request after the cap, in which only a tool of
+            `Finish.tools` counts; other calls are refused, and the turn ends with the cap as its reason.
+        in_cap: Whether a step with `no_tools` or `tool_choice_none` is the last under the cap, or one beyond it.
+        text_finishes: Whether a text there is a finish; otherwise the cap is still the stop reason.
         prompt: The message to the model.
-        refusal: The error result of a call that comes all the same.
-        reminder: What every request ends with: `none`, or how many turns are left (`turns_left`).
+        refusal: The error result of a call that the model makes nevertheless.
+        reminder: The end of every request: `none`, or how many turns are left (`turns_left`).
     """
 
     action: Literal["tools", "prompt", "tool_choice_none", "no_tools", "grace"] = "tools"
@@ -136,10 +136,10 @@ class Budgets(Group):
             next boundary stops. `reject`: it is dropped whole. `cut`: what fits is executed, the rest dropped.
         tokens: The limit on tokens (input + output).
         cost: The limit on cost, in dollars.
-        seconds: The limit on time; evaluated at the boundary.
-        before: Whether, before a request, a limit on tokens or cost stops once it is `reached` or `exceeded`.
-        after: Whether it is evaluated after the response as well; a response that exceeds it is dropped.
-        on_unknown: What tokens and costs that the model does not report mean: an `error`, or never reached (`ignore`).
+        seconds: The limit on time, evaluated at the boundary.
+        before: Whether a limit on tokens or cost stops the run before a request once it is `reached` or `exceeded`.
+        after: Whether that limit is evaluated after the response too; a response that exceeds it is dropped.
+        on_unknown: If the model does not report tokens or cost: an `error`, or the limit never stops (`ignore`).
     """
 
     read_only: int | None = None
@@ -156,12 +156,12 @@ class Budgets(Group):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectors(Group):
-    """What watches for repetition.
+    """What detects repetition.
 
     Attributes:
-        doom_loop: The default threshold of the repeat detector that agents can set; None is off.
-        identity: What "the same call" means to that detector, for all tools or by tool; None exempts a tool.
-        guards: What else watches, and what it does.
+        doom_loop: The default threshold of the repeat detector, which agents can set; None is off.
+        identity: What makes two calls the same for that detector, for all tools or by tool; None exempts a tool.
+        guards: Further detectors, each with its actions.
 
     Raises:
         SettingError: if the identity is not known.
@@ -178,22 +178,23 @@ class Detectors(Group):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish(Group):
-    """What ends a turn by itself.
+    """What ends a turn without a limit.
 
     Attributes:
         conditions: When a response ends the turn: all of them must hold. `no_calls`: it has no calls. `has_text`: it
-            has text. `reason_given`: the provider gave a finish reason. `reason_not_tool_calls`: and not that one.
-            `reason_stop`: it is `stop`. `no_new_input`: no message of the user waits. Without any, text never does.
+            has text. `reason_given`: the provider gave a finish reason. `reason_not_tool_calls`: the reason is not
+            `tool_calls`. `reason_stop`: it is `stop`. `no_new_input`: no message of the user waits. With no conditions,
+            a response never ends the turn.
         tools: The tools whose success ends the turn.
-        batch: What happens to the calls beside such a tool: `all` are executed; those `until` it, and the others
-            dropped (not with `Execution(calls="parallel")`); or it must stand `alone`, and beside others it does not
-            end the turn.
-        asks_again: Whether another request follows `always` after a step with calls, or only `after_errors`.
+        batch: What happens to the other calls beside such a tool. `all`: they are executed. `until`: those before it
+            are executed, the others dropped (not with `Execution(calls="parallel")`). `alone`: they are executed, and
+            the turn does not end.
+        asks_again: Whether another request follows a step with calls: `always`, or only `after_errors`.
         final_reasons: The finish reasons that end the turn as a finish, whatever else is in the response.
         fatal_reasons: The finish reasons that end the turn with an error.
-        fatal_if: Whether they do so in every response with `no_calls`, or only in one that is `empty`.
-        idle: What follows a response without calls that did not end the turn: the model gets the prompt (`prompt`), is
-            asked `again` without one, or gets its `grace` turn.
+        fatal_if: Whether they do so in every response with `no_calls`, or only in an `empty` one.
+        idle: What follows a response without calls that did not end the turn: the model gets the prompt (`prompt`), the
+            same request once more (`again`), or one last request (`grace`).
         idle_prompt: The message to the model.
 
     Raises:
@@ -217,7 +218,7 @@ class Finish(Group):
                 msg = f"Finish: conditions={condition!r}: expected some of {', '.join(get_args(Condition))}"
                 raise SettingError(msg)
         if not self.conditions and not self.tools:
-            msg = "Finish: with conditions=() a turn needs tools to end by itself"
+            msg = "Finish: with conditions=() only a tool can end a turn: expected tools=(...)"
             raise SettingError(msg)
 
 
@@ -226,16 +227,16 @@ class Execution(Group):
     """How calls are executed, and what failures do.
 
     Attributes:
-        calls: How the calls of a step are executed: in `parallel`, in `sequence`, or only the first of them
-            (`one_per_message`; the others get an error result), or none if there are several (`exactly_one`: the
+        calls: How the calls of a step are executed: in `parallel`, in `sequence`, only the first one
+            (`one_per_message`; the others get an error result), or none if there are several (`exactly_one`; the
             response counts as one without calls).
-        unknown_tools: What a call of a tool that is not offered does: it gets an error result (`reported`); the run
-            ends with an error (`fatal`); or the response is `rejected` whole, as one without calls.
-        tool_failures: What a tool's exception does: it becomes an error result (`reported`), or the run ends with an
-            error: at any exception (`fatal`), or only at those that are no `ToolError` (`unexpected_fatal`).
-        broken_retries: How often in a row a response that broke off in the middle is requested again (a
-            request that failed before any output was retried by the model itself). Its step stays on record, marked,
-            paid for and counted; nothing of it is sent again. 0: the run ends with the error.
+        unknown_tools: What follows a call of a tool that is not offered: an error result (`reported`), the end of the
+            run with an error (`fatal`), or the response counts as one without calls (`rejected`).
+        tool_failures: What follows an exception in a tool: an error result (`reported`), or the end of the run with an
+            error: for any exception (`fatal`), or only for one that is no `ToolError` (`unexpected_fatal`).
+        broken_retries: How often in a row a response that broke off is requested again. Its step stays on record,
+            marked, paid for and counted; its content is not sent again. 0: the run ends with the error. (The model
+            itself retries a request that failed before any output.)
 
     Raises:
         SettingError: if `broken_retries` is not an integer >= 0.
@@ -256,8 +257,8 @@ class Inputs(Group):
     """The user's messages during a turn.
 
     Attributes:
-        queued: What happens to them: they are `kept` for the next turn, come in `plain` before the next step, or
-            wrapped as a reminder (`reminder`; from step 2 on).
+        queued: What happens to them: they are `kept` for the next turn, delivered before the next step (`plain`), or
+            delivered there as a reminder (`reminder`; from step 2 on).
         reset_cap: Whether such a message resets the cap.
     """
 
@@ -267,13 +268,13 @@ class Inputs(Group):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrapUp(Group):
-    """What a limit leaves behind.
+    """What a limit adds to the end of the record.
 
     Attributes:
-        sentinel: Whether a limit ends the run with a visible message.
-        limit_status: `without_text`: a limit that ends the run with anything but a text (calls that were refused, a
-            response that broke off or is empty) leaves a visible message, and a text if there is none.
-        summary: What stands before the sentinel: a summary by the `model`, the `static` text, or `none`.
+        sentinel: Whether a limit adds a visible message.
+        limit_status: `without_text`: a limit adds a visible message, and a text if there is none, when the run does not
+            end with a text: its last calls were refused, or its last response broke off or is empty.
+        summary: What comes before that message: a summary by the `model`, the `static` text, or `none`.
         static_summary: The static text.
     """
 

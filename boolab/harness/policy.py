@@ -1,14 +1,13 @@
-"""Policies: what a harness does as a whole, as one frozen value.
+"""Policies: everything that a harness does, as one frozen value.
 
-A policy is data. The loop reads it; it decides nothing by itself, and no harness is a subclass. Two policies
-can be printed side by side and compared field by field; `Policy.vary` makes a variant. The presets are in
-`boolab.harness.presets`.
+A policy is data that the loop reads; no harness is a subclass. `Policy.vary` makes a variant, `bl.compare_policies`
+compares policies field by field, and `bl.policies` has the presets.
 
 A limit is evaluated at one of three places:
 
-- at the *boundary*, before a request is made. Nothing is paid for beyond the limit; the batch that crosses a budget is
-  completed.
-- at the *response*, before its calls are executed: whatever goes beyond the limit has been paid for and is dropped.
+- at the *boundary*, before a request: nothing beyond the limit is paid for, and the batch that crosses a budget is
+  completed;
+- at the *response*, before its calls are executed: what exceeds the limit has been paid for and is dropped;
 - at a *call*, before it is executed (guards only).
 """
 
@@ -52,7 +51,7 @@ class _Default(enum.Enum):
 
 
 DEFAULT: Final = _Default.DEFAULT
-"""A setting that was not set: the policy's default. None is something else: no limit, up to the ceiling."""
+"""The value of a setting that was not set: the policy's default applies. (None means no limit, up to the ceiling.)"""
 
 Setting: TypeAlias = int | Literal[_Default.DEFAULT] | None
 SETTINGS: Final = ("max_steps", "tool_budget", "doom_loop")
@@ -82,22 +81,20 @@ class Changes(TypedDict, total=False):
 class Policy:
     """What a harness does, in groups of fields: `policy.cap.max_steps`, `policy.finish.tools`.
 
-    `vary` makes a variant.
-
     Attributes:
-        name: What records call it.
-        order: The limits that it has, in order of precedence; one that is not here does not exist for it. `guards`,
-            `token_budget`, `cost_budget` and `time_budget` may stand in it too; else they come last.
+        name: The name in records.
+        order: Its limits, in order of precedence. A policy ignores `max_steps`, `tool_budget` or `doom_loop` if it is
+            not listed. `guards`, `token_budget`, `cost_budget` and `time_budget` come last unless they are listed.
         about: Where it comes from, in words.
         cap: The limit on steps.
         continues: How a turn continues after its cap.
         last_step: The last step under the cap.
         budgets: The limits on tool calls, tokens, cost and time.
-        detectors: What watches for repetition.
-        finish: What ends a turn by itself.
+        detectors: What detects repetition.
+        finish: What ends a turn without a limit.
         execution: How calls are executed, and what failures do.
         inputs: The user's messages during a turn.
-        wrap_up: What a limit leaves behind.
+        wrap_up: What a limit adds to the end of the record.
         compaction: When the history is summarised; None is never.
 
     Raises:
@@ -151,16 +148,16 @@ class Policy:
             raise SettingError(msg)
 
     def vary(self, **changes: Unpack[Changes]) -> Policy:
-        """A variant of this policy: some of its fields changed.
+        """A variant of this policy.
 
         Args:
             **changes: By field: a new value, or for a group a dict with new values of some of its fields.
 
         Returns:
-            The variant. Give it a `name` of its own: records and tables go by it.
+            The variant. Give it its own `name`: records and tables use it.
 
         Raises:
-            SettingError: if there is no such group or field, or if the values contradict each other.
+            SettingError: if there is no such group or field, or the values contradict each other.
 
         Example:
             >>> import boolab as bl
@@ -207,18 +204,18 @@ class Policy:
     def effective(
         self, asked: Mapping[str, Setting], *, read_only: bool = False, no_agent: bool = False
     ) -> dict[str, int | None]:
-        """The settings that hold: the given ones, else the defaults, and only those that the policy has.
+        """The value of each setting that the policy has: the given one, else the default.
 
         Args:
-            asked: By name; absent or `DEFAULT` is the policy's default.
-            read_only: Whether all of the agent's tools are.
-            no_agent: Whether there is no agent at all.
+            asked: The given settings by name; absent or `DEFAULT` means the policy's default.
+            read_only: Whether all of the agent's tools are read-only.
+            no_agent: Whether there is no agent.
 
         Returns:
-            The value of each of them; None is no limit.
+            The values by name; None is no limit.
 
         Raises:
-            SettingError: if a value is not one that the policy accepts.
+            SettingError: if the policy does not accept a value.
         """
         budget = self.budgets.read_only if read_only else self.budgets.writing
         defaults = {
@@ -240,10 +237,10 @@ class Policy:
         """Refuse settings that the policy does not accept.
 
         Args:
-            settings: By name, as an agent or a grid has them.
+            settings: The settings of an agent or a grid, by name.
 
         Raises:
-            SettingError: if a value is not one that the policy accepts.
+            SettingError: if the policy does not accept a value.
         """
         for name, value in settings.items():
             check_setting(name, value)
@@ -252,45 +249,45 @@ class Policy:
             raise SettingError(msg)
 
     def rule(self, settings: Mapping[str, int | None]) -> StopRule | None:
-        """The stop rule of these effective settings at a boundary, in order of precedence; None if there is no limit.
+        """The stop rule at a boundary.
 
         Args:
-            settings: What `effective` gives.
+            settings: The result of `effective`.
 
         Returns:
-            The rule; its members are alternatives, in the order of `precedence`.
+            The rule, an alternative of the limits in order of `precedence`; None if there is no limit.
         """
-        return _rule(self, tuple((name, value) for name, value in settings.items() if value is not None), "boundary")
+        return _rule(self, tuple(settings.items()), "boundary")
 
     def response_rule(self, settings: Mapping[str, int | None]) -> StopRule | None:
-        """The stop rule of these settings at a response, before its calls are executed; None if there is none.
+        """The stop rule at a response, before its calls are executed.
 
-        It reads counters in which the response and its calls are counted already: those of a boundary, and `responses`,
+        Its counters include the response and its calls. Besides the counters of a boundary it reads `responses`,
         `tool_steps` and `supersteps`.
 
         Args:
-            settings: What `effective` gives.
+            settings: The result of `effective`.
 
         Returns:
-            The rule; its members are alternatives, in the order of `precedence`.
+            The rule, as that of `rule`.
         """
-        return _rule(self, tuple((name, value) for name, value in settings.items() if value is not None), "response")
+        return _rule(self, tuple(settings.items()), "response")
 
     @property
     def precedence(self) -> tuple[str, ...]:
-        """The names of all limits, in the order in which they are evaluated: `order`, and what follows it."""
+        """The names of all limits in the order of their evaluation: `order`, then the others."""
         return _precedence(self.order)
 
     def limit(self, name: str, value: int | None, place: LimitCheck) -> tuple[StopRule, ...]:
-        """The rules of one limit that are evaluated at one place: what `rule` and `response_rule` are made of.
+        """The rules of one limit at one place: the parts of `rule` and `response_rule`.
 
         Args:
             name: One of `precedence`.
             value: The effective setting, for `max_steps`, `tool_budget` and `doom_loop`; else None.
-            place: At the boundary, or at the response.
+            place: The boundary, or the response.
 
         Returns:
-            The rules, in order; none where the limit is off, or evaluated elsewhere.
+            The rules in order; none if the limit is off or is evaluated elsewhere.
 
         Example:
             >>> import boolab as bl
@@ -302,9 +299,9 @@ class Policy:
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """The axes by which the model, or the user, learns of limits and guards before the stop.
+        """The axes by which the model or the user gets information about limits and guards before the stop.
 
-        A text-only answer under a cap of 0 is not among them: there is nothing before that stop.
+        A text-only answer under a cap of 0 is not among them: nothing comes before that stop.
 
         Example:
             >>> import boolab as bl
@@ -329,7 +326,7 @@ class Policy:
         return not self.seen
 
     def end_of(self, run: Run) -> str:
-        """The harness's own word for the end of a run; the stop reason, or the kind of error, where it has none.
+        """The harness's own word for the end of a run; without one, the stop reason or the kind of error.
 
         Args:
             run: A run under this policy.
@@ -352,7 +349,7 @@ class Policy:
         return next((words[key] for key in keys if key in words), usual)
 
     def __hash__(self) -> int:
-        # Of a few fields only: a policy has fifty, and every run computes its hash.
+        # A few of the fifty fields are enough: every run computes the hash.
         return hash((self.name, self.cap.max_steps, self.cap.ceiling, self.order))
 
     def __str__(self) -> str:
@@ -366,10 +363,10 @@ def _precedence(order: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _rule(policy: Policy, settings: tuple[tuple[str, int], ...], place: LimitCheck) -> StopRule | None:
-    """The rule of settings in order of precedence. Kept, because a sweep needs the same few again and again."""
-    asked = dict(settings)
-    rules = [rule for name in policy.precedence for rule in _limit(policy, name, asked.get(name), place)]
+def _rule(policy: Policy, settings: tuple[tuple[str, int | None], ...], place: LimitCheck) -> StopRule | None:
+    """The rule of settings in order of precedence; cached because a sweep needs the same few many times."""
+    values = dict(settings)
+    rules = [rule for name in policy.precedence for rule in _limit(policy, name, values.get(name), place)]
     if len(rules) > 1:
         return AnyOf(tuple(rules))
     return rules[0] if rules else None
@@ -377,7 +374,7 @@ def _rule(policy: Policy, settings: tuple[tuple[str, int], ...], place: LimitChe
 
 @functools.lru_cache(maxsize=4096)
 def _limit(policy: Policy, name: str, value: int | None, place: LimitCheck) -> tuple[StopRule, ...]:
-    """The rules of one limit at one place. Kept likewise: a grid has many settings of few values."""
+    """The rules of one limit at one place; cached because a grid has many settings of few values."""
     return tuple(_limits(policy, name, value, place))
 
 
@@ -396,65 +393,61 @@ def _limits(policy: Policy, name: str, value: int | None, place: LimitCheck) -> 
     elif name in ("token_budget", "cost_budget"):
         how = policy.budgets.before if place == "boundary" else policy.budgets.after
         if how != "unchecked":
-            yield from _spend(policy, name, past=int(how == "exceeded"))
+            yield from _spend(policy, name, exceeded=how == "exceeded")
     elif name == "time_budget" and policy.budgets.seconds is not None and place == "boundary":
         yield max_time(policy.budgets.seconds, policy.budgets.on_unknown)
 
 
 def _cap(policy: Policy, n: int | None, place: LimitCheck) -> Iterator[StopRule]:
-    """The cap, and the ceiling where no cap at a boundary stands below it."""
-    most = policy.cap.ceiling
-    capped = n is not None and policy.cap.kind == "hard" and "max_steps" in policy.order
-    plain = capped and policy.cap.counts == "steps" and policy.cap.check == "boundary"
+    """The cap, and the ceiling unless a cap at the boundary is lower."""
+    cap = policy.cap
+    if cap.kind == "soft" or "max_steps" not in policy.order:
+        n = None
+    plain = cap.counts == "steps" and cap.check == "boundary"
     if place == "boundary":
-        if plain and n is not None and (most is None or n <= most):
+        if n is not None and plain and (cap.ceiling is None or n <= cap.ceiling):
             yield max_steps(n)
-        elif most is not None:
-            yield ceiling(most)
-    if capped and n is not None and not plain:
-        yield from _other_cap(policy, n, place)
-
-
-def _other_cap(policy: Policy, n: int, place: LimitCheck) -> Iterator[StopRule]:
-    """A cap that counts something else than steps, or is evaluated at the response."""
-    if policy.cap.counts == "actions":
-        if place == policy.cap.check:
+        elif cap.ceiling is not None:
+            yield ceiling(cap.ceiling)
+    if n is None or plain:
+        return
+    if cap.counts == "actions":
+        if place == cap.check:
             yield Threshold("step_cap", "tool_calls", n + int(place == "response"), f"max_actions({n})")
     elif place == "response":
-        counter = "responses" if policy.cap.counts == "steps" else policy.cap.counts
+        counter = "responses" if cap.counts == "steps" else cap.counts
         yield Threshold("step_cap", counter, n + 1, f"max_{counter}({n})")
 
 
-def _spend(policy: Policy, name: str, past: int) -> Iterator[StopRule]:
-    if name == "token_budget" and policy.budgets.tokens is not None:
-        n = policy.budgets.tokens
-        yield _past(max_tokens(n, on_unknown=policy.budgets.on_unknown), past)
-    elif name == "cost_budget" and policy.budgets.cost is not None:
-        yield _past(max_cost(policy.budgets.cost, policy.budgets.on_unknown), past)
-
-
-def _past(rule: StopRule, past: int) -> StopRule:
-    """The rule, or the one that stops only beyond its limit."""
+def _spend(policy: Policy, name: str, *, exceeded: bool) -> Iterator[StopRule]:
+    """The limit on tokens or cost; with `exceeded` it stops only above its value."""
+    budgets = policy.budgets
+    if name == "token_budget" and budgets.tokens is not None:
+        rule = max_tokens(budgets.tokens, on_unknown=budgets.on_unknown)
+    elif name == "cost_budget" and budgets.cost is not None:
+        rule = max_cost(budgets.cost, budgets.on_unknown)
+    else:
+        return
     limit = next(rule.leaves())
-    if not past:
-        return limit
-    label = limit.label.replace(")", ", exceeded)")
-    return Threshold(limit.reason, limit.counter, limit.threshold + 1, label, limit.on_unknown)
+    if exceeded:
+        label = limit.label.replace(")", ", exceeded)")
+        limit = Threshold(limit.reason, limit.counter, limit.threshold + 1, label, limit.on_unknown)
+    yield limit
 
 
 def check_setting(name: str, value: object) -> None:
-    """Raise `SettingError` unless `value` is one that the setting called `name` can have.
+    """Raise `SettingError` unless the setting called `name` accepts `value`.
 
     Example:
         >>> check_setting("max_steps", -1)
         Traceback (most recent call last):
         boolab.errors.SettingError: max_steps: -1 is not accepted; expected an integer >= 0, or none for no limit
     """
-    least = _MIN_VALUES[name]
+    minimum = _MIN_VALUES[name]
     if value is None or value is DEFAULT:
         return
-    if not is_whole(value) or value < least:
-        msg = f"{name}: {value!r} is not accepted; expected an integer >= {least}, or none for no limit"
+    if not is_whole(value) or value < minimum:
+        msg = f"{name}: {value!r} is not accepted; expected an integer >= {minimum}, or none for no limit"
         raise SettingError(msg)
     if value > MAX_COUNT:
         msg = f"{name}: the number is too large; expected an integer <= {MAX_COUNT:,}, or none for no limit"
@@ -462,7 +455,7 @@ def check_setting(name: str, value: object) -> None:
 
 
 def _check_continues(policy: Policy) -> None:
-    """Raise `SettingError` for a turn that would never end, and for what a cap at the response would never do."""
+    """Refuse a turn that would never end, and settings that have no effect with a cap at the response."""
     continues, cap = policy.continues, policy.cap
     if continues.times is None and continues.by == "loop" and continues.counters == "fresh":
         msg = (

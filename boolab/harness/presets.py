@@ -1,11 +1,11 @@
 """The presets: known harnesses, each as one `Policy`.
 
-What each harness does was read from its source or documentation, or measured on its released package; `source` says
-where. A preset is a harness as it comes: its own defaults, no settings of a user. Where versions differ, `source` names
-the one that is meant. `docs/conformance.md` shows which presets were run against the released packages.
+A preset has the harness's own defaults, without a user's settings. They come from its source or documentation, or from
+a measurement of its released package; `source` names the place, and the version if versions differ.
+`docs/conformance.md` lists the presets that were compared with the released packages.
 
-What no preset has, because it is not about when to stop: prompts, retries of failed requests, sandboxes, approval of
-single commands, checks by a second model (Gemini CLI's from turn 30 on).
+No preset has what does not affect when a run stops: prompts, retries of failed requests, sandboxes, approval of single
+commands, checks by a second model (Gemini CLI's from turn 30 on).
 """
 
 from __future__ import annotations
@@ -50,6 +50,13 @@ from boolab.rules.guard import Guard
 
 _OPENCODE_LOOP: Final = "while(true) over interruptible effects"
 
+_THREE_IDLE: Final = Guard(detector=IdleStreak(), ladder=((3, "stop"),), reason="error_streak")
+
+
+def _guards(*guards: Guard) -> Detectors:
+    return Detectors(guards=guards)
+
+
 _PRESETS: Final = (
     Policy(
         name="boocode",
@@ -91,9 +98,7 @@ _PRESETS: Final = (
         last_step=LastStep(
             action="prompt", prompt="Maximum steps reached: call no more tools, and answer in text with what you have."
         ),
-        detectors=Detectors(
-            guards=(Guard(detector=RepeatStreak("ordered"), ladder=((3, "ask"),), check="call", scope="message"),)
-        ),
+        detectors=_guards(Guard(detector=RepeatStreak("ordered"), ladder=((3, "ask"),), check="call", scope="message")),
         finish=Finish(conditions=("reason_given", "reason_not_tool_calls", "no_calls", "no_new_input"), idle="again"),
         inputs=Inputs(queued="reminder"),
     ),
@@ -166,16 +171,14 @@ _PRESETS: Final = (
             weakness="no parallel tools",
             own_words=(("step_cap", "failed"), ("doom_loop", "aborted"), ("error", "failed")),
         ),
-        detectors=Detectors(
-            guards=(
-                Guard(
-                    detector=RepeatStreak("canonical"),
-                    ladder=((3, "nudge"), (5, "stop")),
-                    check="call",
-                    scope="session",
-                ),
-                Guard(detector=ErrorStreak(), ladder=((6, "stop"),)),
-            )
+        detectors=_guards(
+            Guard(
+                detector=RepeatStreak("canonical"),
+                ladder=((3, "nudge"), (5, "stop")),
+                check="call",
+                scope="session",
+            ),
+            Guard(detector=ErrorStreak(), ladder=((6, "stop"),)),
         ),
         finish=Finish(tools=("attempt_completion",), fatal_reasons=("length",)),
         execution=Execution(calls="one_per_message"),
@@ -189,17 +192,15 @@ _PRESETS: Final = (
             weakness="a plain answer is a mistake; the user is asked, not the run stopped",
         ),
         cap=Cap(zero="unlimited"),
-        detectors=Detectors(
-            guards=(
-                Guard(
-                    detector=RepeatStreak("canonical"),
-                    ladder=((4, "block"),),
-                    check="call",
-                    rearm="fire",
-                    block_asks=True,
-                ),
-                Guard(detector=IdleStreak(), ladder=((4, "ask"),), reason="error_streak", rearm="fire"),
-            )
+        detectors=_guards(
+            Guard(
+                detector=RepeatStreak("canonical"),
+                ladder=((4, "block"),),
+                check="call",
+                rearm="fire",
+                block_asks=True,
+            ),
+            Guard(detector=IdleStreak(), ladder=((4, "ask"),), reason="error_streak", rearm="fire"),
         ),
         finish=Finish(
             conditions=(),
@@ -217,7 +218,7 @@ _PRESETS: Final = (
             weakness="counts, does not look at content",
         ),
         cap=Cap(counts="actions", zero="unlimited"),
-        detectors=Detectors(guards=(Guard(detector=IdleStreak(), ladder=((3, "stop"),), reason="error_streak"),)),
+        detectors=_guards(_THREE_IDLE),
         finish=Finish(conditions=(), tools=("finish",), idle="again"),
         execution=Execution(calls="one_per_message"),
         inputs=Inputs(queued="kept"),
@@ -242,9 +243,7 @@ _PRESETS: Final = (
         ),
         cap=Cap(check="response", zero="plain"),
         budgets=Budgets(after="exceeded"),
-        detectors=Detectors(
-            guards=(Guard(detector=FinishStreak("content_filter"), ladder=((3, "stop"),), check="response"),)
-        ),
+        detectors=_guards(Guard(detector=FinishStreak("content_filter"), ladder=((3, "stop"),), check="response")),
         finish=Finish(
             conditions=(),
             tools=("submit",),
@@ -272,11 +271,9 @@ _PRESETS: Final = (
         ),
         cap=Cap(max_steps=50, zero="plain"),
         budgets=Budgets(batch="reject", before="exceeded", after="exceeded"),
-        detectors=Detectors(
-            guards=(
-                Guard(detector=Detections(IdleStreak(), 1), ladder=((2, "stop"),), reason="error_streak"),
-                Guard(detector=ToolErrors(), ladder=((2, "stop"),)),
-            )
+        detectors=_guards(
+            Guard(detector=Detections(IdleStreak(), 1), ladder=((2, "stop"),), reason="error_streak"),
+            Guard(detector=ToolErrors(), ladder=((2, "stop"),)),
         ),
         finish=Finish(conditions=("no_calls", "has_text"), fatal_reasons=("length",), fatal_if="empty", idle="again"),
         execution=Execution(tool_failures="unexpected_fatal"),
@@ -300,7 +297,7 @@ _PRESETS: Final = (
         ),
         cap=Cap(zero="unlimited"),
         budgets=Budgets(cost=3.0),
-        detectors=Detectors(guards=(Guard(detector=IdleStreak(), ladder=((3, "stop"),), reason="error_streak"),)),
+        detectors=_guards(_THREE_IDLE),
         finish=Finish(
             conditions=(),
             tools=("submit",),
@@ -328,11 +325,9 @@ _PRESETS: Final = (
         ),
         cap=Cap(check="response", zero="unlimited"),
         budgets=Budgets(cost=3.0, before="unchecked", after="exceeded"),
-        detectors=Detectors(
-            guards=(
-                Guard(detector=IdleStreak(), ladder=((3, "stop"),), reason="error_streak"),
-                Guard(detector=TimeoutStreak(), ladder=((3, "stop"),)),
-            )
+        detectors=_guards(
+            _THREE_IDLE,
+            Guard(detector=TimeoutStreak(), ladder=((3, "stop"),)),
         ),
         finish=Finish(
             conditions=(), tools=("submit",), idle_prompt="The response could not be parsed: give exactly one action."
@@ -358,13 +353,11 @@ _PRESETS: Final = (
             ),
         ),
         cap=Cap(max_steps=500, zero="plain"),
-        detectors=Detectors(
-            guards=(
-                Guard(detector=ActionStreak("repeating"), ladder=((4, "stop"),)),
-                Guard(detector=ActionStreak("failing"), ladder=((3, "nudge"), (4, "stop"))),
-                Guard(detector=IdleStreak(), ladder=((3, "stop"),)),
-                Guard(detector=ActionStreak("alternating"), ladder=((6, "stop"),)),
-            )
+        detectors=_guards(
+            Guard(detector=ActionStreak("repeating"), ladder=((4, "stop"),)),
+            Guard(detector=ActionStreak("failing"), ladder=((3, "nudge"), (4, "stop"))),
+            Guard(detector=IdleStreak(), ladder=((3, "stop"),)),
+            Guard(detector=ActionStreak("alternating"), ladder=((6, "stop"),)),
         ),
         finish=Finish(
             conditions=("no_calls", "has_text"),
@@ -385,13 +378,11 @@ _PRESETS: Final = (
         ),
         cap=Cap(max_steps=500, zero="plain"),
         continues=Continues(times=None, by="ask"),
-        detectors=Detectors(
-            guards=(
-                Guard(detector=ActionStreak("repeating"), ladder=((4, "stop"),)),
-                Guard(detector=ActionStreak("failing"), ladder=((3, "stop"),)),
-                Guard(detector=IdleStreak(), ladder=((3, "stop"),)),
-                Guard(detector=ActionStreak("alternating"), ladder=((6, "stop"),)),
-            )
+        detectors=_guards(
+            Guard(detector=ActionStreak("repeating"), ladder=((4, "stop"),)),
+            Guard(detector=ActionStreak("failing"), ladder=((3, "stop"),)),
+            Guard(detector=IdleStreak(), ladder=((3, "stop"),)),
+            Guard(detector=ActionStreak("alternating"), ladder=((6, "stop"),)),
         ),
         finish=Finish(tools=("finish",)),
         execution=Execution(calls="sequence"),
@@ -405,16 +396,14 @@ _PRESETS: Final = (
             weakness="a second detection ends the prompt, also in a pipeline (issue 19953)",
             own_words=(("step_cap", "MaxSessionTurns"), ("stuck", "LoopDetected")),
         ),
-        detectors=Detectors(
-            guards=(
-                Guard(
-                    detector=Detections(Cycle("ordered"), 5),
-                    ladder=((1, "nudge"), (2, "stop")),
-                    check="call",
-                    nudge_executes=False,
-                ),
-                Guard(detector=RepeatedText(), ladder=((1, "nudge"), (2, "stop"))),
-            )
+        detectors=_guards(
+            Guard(
+                detector=Detections(Cycle("ordered"), 5),
+                ladder=((1, "nudge"), (2, "stop")),
+                check="call",
+                nudge_executes=False,
+            ),
+            Guard(detector=RepeatedText(), ladder=((1, "nudge"), (2, "stop"))),
         ),
     ),
     Policy(
@@ -529,11 +518,9 @@ _PRESETS: Final = (
             weakness="its own rule on repeated calls is off",
         ),
         cap=Cap(max_steps=1000, zero="plain"),
-        detectors=Detectors(
-            guards=(
-                Guard(detector=SameError(), ladder=((3, "block"),), check="call", rearm="fire"),
-                Guard(detector=IdleStreak(), ladder=((4, "stop"),), reason="error_streak"),
-            )
+        detectors=_guards(
+            Guard(detector=SameError(), ladder=((3, "block"),), check="call", rearm="fire"),
+            Guard(detector=IdleStreak(), ladder=((4, "stop"),), reason="error_streak"),
         ),
         finish=Finish(conditions=("no_calls", "has_text", "no_new_input"), idle="again"),
     ),
@@ -547,7 +534,7 @@ _PRESETS: Final = (
             finish_guard="a response without tool calls, or a stop condition",
             weakness="looks after ten steps only",
         ),
-        detectors=Detectors(guards=(Guard(detector=StepRepeats(10), ladder=((6, "stop"),)),)),
+        detectors=_guards(Guard(detector=StepRepeats(10), ladder=((6, "stop"),))),
     ),
     Policy(
         name="openrouter",
@@ -559,15 +546,13 @@ _PRESETS: Final = (
         ),
         cap=Cap(zero="plain"),
         last_step=LastStep(action="tool_choice_none", in_cap=False),
-        detectors=Detectors(
-            guards=(
-                Guard(
-                    detector=RoundStreak("canonical"),
-                    ladder=((2, "shadow"), (3, "block"), (6, "stop")),
-                    check="call",
-                    scope="session",
-                ),
-            )
+        detectors=_guards(
+            Guard(
+                detector=RoundStreak("canonical"),
+                ladder=((2, "shadow"), (3, "block"), (6, "stop")),
+                check="call",
+                scope="session",
+            ),
         ),
     ),
     Policy(
@@ -583,11 +568,11 @@ _PRESETS: Final = (
 )
 
 policies: Final[dict[str, Policy]] = {policy.name: policy for policy in _PRESETS}
-"""The presets by name, as `boolab.policies` gives them; docs/harnesses.md lays them side by side."""
+"""The presets by name, as `bl.policies`; docs/harnesses.md compares them."""
 
 
 def get_policy(policy: str | Policy) -> Policy:
-    """A policy as it is, or the preset of that name.
+    """The policy itself, or the preset with that name.
 
     Raises:
         SettingError: if there is no such preset.
@@ -602,7 +587,7 @@ def get_policy(policy: str | Policy) -> Policy:
 def identity_under(
     policy: Policy | str | None, identity: Identities | None, exempt: Iterable[str] = ()
 ) -> Identities | None:
-    """An identity, or without one that of a policy, without the tools that are exempt.
+    """The identity of calls, without the exempt tools.
 
     Args:
         policy: The policy; None for none.
@@ -610,7 +595,7 @@ def identity_under(
         exempt: The tools whose repeats are no loop, such as one that polls.
 
     Returns:
-        The identity as it was given where no tool is exempt.
+        The identity; unchanged if no tool is exempt.
 
     Example:
         >>> identity_under("boocode", None, ["poll"])
@@ -622,16 +607,16 @@ def identity_under(
 
 
 def fixed_turns(n: int) -> Policy:
-    """A limit on turns, of which every request reminds the model.
+    """A limit on turns; every request reminds the model of the turns that are left.
 
-    Returns:
-        The policy.
-
-    Source: arXiv 2510.16786: caps at the 25th, 50th or 75th percentile of the turns of unlimited runs, with a reminder
-    of the turns left in each; at the 75th, 24 to 68% cheaper with little loss.
+    Source: arXiv 2510.16786. It caps runs at the 25th, 50th or 75th percentile of the turns of unlimited runs; the cap
+    at the 75th percentile saves 24 to 68% of the cost with little loss of success.
 
     Args:
         n: The cap on steps, at least 1.
+
+    Returns:
+        The policy.
 
     Raises:
         SettingError: if n is not an integer >= 1.
@@ -658,19 +643,19 @@ def fixed_turns(n: int) -> Policy:
 def dynamic_turns(n: int, extend: int) -> Policy:
     """A limit on turns that is extended once, for the runs that need it.
 
-    The cap is reached with work under way: it grows by `extend`, and the model gets a message. The second time
-    it ends the run. Source: arXiv 2510.16786, which saves another 12 to 24% over a fixed limit. Neither limit is
-    the paper's: use `counterfactual` and `recommend` to choose them.
+    When a run reaches the cap, the cap grows by `extend` and the model gets a message. The second time the cap ends the
+    run. Source: arXiv 2510.16786, which saves another 12 to 24% over a fixed limit. The paper gives no values for the
+    two limits: choose them with `bl.counterfactual` and `bl.recommend`.
 
     Args:
-        n: The cap on steps at first, at least 1.
-        extend: By how many steps it grows, at least 1.
+        n: The first cap on steps, at least 1.
+        extend: The number of steps by which it grows, at least 1.
 
     Returns:
         The policy.
 
     Raises:
-        SettingError: if one is not an integer >= 1.
+        SettingError: if one of them is not an integer >= 1.
 
     Example:
         >>> import boolab as bl

@@ -568,7 +568,7 @@ def test_a_guard_that_contradicts_itself_is_refused(change: dict[str, Any], mess
     ("change", "message"),
     [
         ({"finish.conditions": ("no_hope",)}, "conditions='no_hope'"),
-        ({"finish.conditions": ()}, "a turn needs tools to end by itself"),
+        ({"finish.conditions": ()}, "only a tool can end a turn"),
         ({"continues.times": -1}, "times=-1"),
         ({"finish.tools": ("done",), "finish.batch": "until"}, "finish.batch='until' needs calls in sequence"),
         (
