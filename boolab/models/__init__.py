@@ -1,7 +1,7 @@
-"""Models: whatever answers a request.
+"""Models: anything that answers a request.
 
 It imports `boolab.core`, `boolab.io`, `boolab.tools` and `boolab.errors`. Read `base` first: the interface is one
-function, `respond`. `scripted` answers from a list, `recorded` from a recording, `simulated` at random from a fitted
+function, `respond`. `scripted` answers from a list, `recorded` from a recording, `simulated` with random draws from a
 profile, `remote` over HTTP.
 """
 

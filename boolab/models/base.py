@@ -1,49 +1,51 @@
 """The interface of a model.
 
-A model is `async def respond(request, emit=None) -> Response`. It holds no state of a run: `request.index` is the
-number of the call in its run, so that one model serves any number of runs at once. Models return values; none of them
-calls the loop.
+A model is `async def respond(request, emit=None) -> Response`. It holds no state of a run (`request.index` is the
+number of the request in its run), so one model serves any number of runs at once. It returns a value and never calls
+the loop.
 
-Some models bring the results of their own tool calls (a script with a `tools:` section, a recording): they have a
-`reply` beside `respond`, and nothing is executed.
+Some models also provide the results of their tool calls (a script with a `tools:` section, a recorded run): they have
+a `reply` method, and no tool is executed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from boolab.core.clock import Clock
 from boolab.core.surrogates import whole_response
 from boolab.core.types import UNKNOWN_USAGE, Message, Response, ToolCall, Usage
+from boolab.io.checks import MAX_COUNT
 from boolab.tools.tool import ToolSpec
 
-_MOST = 2**63 - 1  # what a column of integers holds
+RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+"""The HTTP statuses after which the same request may succeed; 529 is Anthropic's status for an overload."""
 
 
 class Note(Protocol):
-    """Puts something exceptional on a run's record: the kind of event, and facts."""
+    """Adds an event to a run's record: its kind, and facts."""
 
     def __call__(self, kind: str, **facts: object) -> None: ...
 
 
 Emit: TypeAlias = Callable[[str, str], Any]
-"""Receives `("text" | "reasoning" | "tool_call", delta)` while a response streams; None when nobody listens."""
+"""Receives `("text" | "reasoning" | "tool_call", delta)` while a response streams."""
 
 
 class Request(NamedTuple):
-    """What a model gets.
+    """The input of a model.
 
     Attributes:
         index: The number of the request in its run, from 0.
         messages: The run's own growing list: read it, do not keep or change it.
-        tools: The tools on offer; empty when the model must answer in text.
+        tools: The tools that the model may call; empty when it must answer in text.
         clock: The run's clock.
-        purpose: `step` inside the loop, `summary` for the wrap-up after it, `compaction` when the history is shortened.
+        purpose: `step` inside the loop, `summary` for the summary after it, `compaction` when the history is shortened.
         temperature: The temperature; None for the model's own.
         seed: The seed; None for none.
-        tool_choice: `none`: the model sees the tools and must answer in text all the same.
-        note: Records what happens while the model is working, such as a retry; None where there is no record.
+        tool_choice: `none`: the request lists tools, but the model must answer in text.
+        note: Records an event such as a retry; None if there is no record.
         run_id: The run that the request belongs to; "" for none.
 
     Example:
@@ -57,7 +59,7 @@ class Request(NamedTuple):
         'step 0'
     """
 
-    index: int  # type: ignore[assignment] # the word of the design; nobody needs tuple.index here
+    index: int  # type: ignore[assignment] # hides tuple.index, which is not needed here
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...]
     clock: Clock
@@ -73,47 +75,46 @@ class Request(NamedTuple):
 class Model(Protocol):
     """Anything with a name that answers requests.
 
-    Optional attributes, asked for by the loop with these defaults:
+    Optional attributes, with the defaults that the loop uses:
 
     - `virtual` (False): the model's time is virtual, so the run's clock is too.
-    - `summarises` (True): whether it can be asked for a summary at a limit.
-    - `compacts` (True): whether it can be asked for a summary when its history is compacted.
-    - `score` (None): a function from a run to whether it was a success, for runs whose user gave none.
-    - `context_window` (None): how many tokens fit into a request.
-    - `reply` (None): a `boolab.tools.tool.Reply` for models that bring the results of their own calls.
-    - `replies_to` (None): whether it holds results for the tool of that name, so that nothing else need provide it.
-    - `has_result_of` (`replies_to`): whether it holds one result of that tool at least; if not, the tool is unknown.
-    - `own_tools` (()): names of tools whose results it brings, offered to it where neither agent nor run has any tools.
+    - `summarises` (True): whether it can write a summary at a limit.
+    - `compacts` (True): whether it can write a summary when the history is compacted.
+    - `score` (None): a function from a run to whether it was a success, for runs without a score of the user.
+    - `context_window` (None): the number of tokens that fit into a request.
+    - `reply` (None): a function from a call and its context to the call's result, for models that provide results.
+    - `replies_to` (None): a function from a tool's name to whether the model can provide results for that tool.
+    - `has_result_of` (`replies_to`): a function from a tool's name to whether the model has at least one result of
+      that tool; if not, the tool is unknown.
+    - `own_tools` (()): the names of tools that are offered when neither the agent nor the run has tools.
     """
 
     @property
     def name(self) -> str:
-        """What the records call the model."""
+        """The model's name in records."""
         ...
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """One complete response.
+        """Answer a request.
 
         Args:
-            request: What the model gets.
-            emit: Receives parts of the response as they arrive: a kind (`text`, `reasoning` or `tool_call`) and a text;
-                None when nobody listens.
+            request: The messages, the tools and the number of the request in its run.
+            emit: Receives parts of the response as they arrive: a kind (`text`, `reasoning` or `tool_call`) and a text.
 
         Returns:
-            The response.
+            The complete response.
 
         Raises:
-            ModelError: if it failed; what had arrived goes along as `partial`.
-            ScriptExhausted: if it holds no further response.
+            ModelError: if the model failed; its `partial` is what had arrived.
+            ScriptExhausted: if a script or a recording has no further response.
         """
         ...
 
 
 def validate_response(response: object) -> str:
-    """Why a value is no proper `Response`, in words; "" if it is one.
+    """Why a value is not a valid `Response`; "" if it is valid.
 
-    Models are other people's code. What they return is checked once, where it comes in, so that everything behind may
-    rely on it.
+    Users write models too, so their responses are checked once, where they enter.
 
     Example:
         >>> import boolab as bl
@@ -138,7 +139,7 @@ def validate_response(response: object) -> str:
     if not (type(opaque) is type(model) is str):
         name, value = ("opaque", opaque) if type(opaque) is not str else ("model", model)
         return f"{name} is {value!r}, not a str"
-    if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= _MOST):
+    if ttft_ms is not None and not (type(ttft_ms) is int and 0 <= ttft_ms <= MAX_COUNT):
         return f"ttft_ms is {ttft_ms!r}, not an int >= 0 or None"
     return ""
 
@@ -153,7 +154,7 @@ def _validate_calls(calls: object) -> str:
 
 
 def partial_of(error: BaseException) -> Response | None:
-    """What had arrived before a model failed, if the error brings it and it is a proper `Response`."""
+    """The valid `Response` that a model's error has as its `partial`, if any."""
     partial = getattr(error, "partial", None)
     return None if partial is None or validate_response(partial) else whole_response(partial)
 
@@ -161,7 +162,7 @@ def partial_of(error: BaseException) -> Response | None:
 def _is_usage(usage: object) -> bool:
     if type(usage) is not Usage:
         return False
-    for n in usage:  # noqa: SIM110 - a generator costs as much again, at each response
-        if n is not None and not (type(n) is int and 0 <= n <= _MOST):
+    for n in usage:  # noqa: SIM110 - a generator would double the cost for each response
+        if n is not None and not (type(n) is int and 0 <= n <= MAX_COUNT):
             return False
     return True

@@ -1,7 +1,7 @@
-"""Folds over conversations: what was folded at one request is not folded again at the next.
+"""Incremental folds over conversations: a step costs only what is new in it.
 
-A run's list of messages only grows, and each message in it is one object for good. Whatever is made of the messages,
-such as the body of a request or a digest, therefore costs a step only what is new in it.
+A run's list of messages only grows, and its messages never change. Values that are computed from all messages, such as
+the body of a request or a hash, are therefore kept from one request to the next.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ S = TypeVar("S")
 
 
 class Growing(Generic[S]):
-    """A fold over lists of messages that grow. It remembers each list's state for as long as the list lives.
+    """A fold over growing lists of messages. It keeps each list's state for as long as the list exists.
 
     Args:
         start: Makes the state of an empty list, a mutable object.
-        add: Moves a state on by one message.
+        add: Adds one message to a state.
 
     Example:
         >>> from boolab.core.types import History, Input, Text
@@ -42,15 +42,7 @@ class Growing(Generic[S]):
         self._known: WeakKeyDictionary[Sequence[Message], tuple[int, S]] = WeakKeyDictionary()
 
     def __call__(self, messages: Sequence[Message]) -> tuple[S, Sequence[Message]]:
-        """Fold a list of messages.
-
-        Args:
-            messages: A run's own list, or any other; only a run's own is remembered.
-
-        Returns:
-            The state after the part that grows, to be read and not changed; and the messages behind it, which belong
-            to this request alone.
-        """
+        """The state after the part of a list that grows (do not change it), and the messages of this request alone."""
         growing, tail = messages.growing if isinstance(messages, Context) else (messages, ())
         remembered = not isinstance(growing, list | tuple)
         seen, state = (self._known.get(growing) if remembered else None) or (0, self._start())

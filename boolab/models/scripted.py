@@ -1,6 +1,6 @@
-"""`ScriptedModel`: answers from a script, for tests, demos and sweeps. A model like any other; nothing is patched.
+"""`ScriptedModel`: a model that answers from a script, for tests, demos and sweeps.
 
-A script is a list of items, each one response:
+A script is a list of items, one for each response:
 
     - text: Let me look.
       tool_calls: [{name: search_text, arguments: {pattern: old_name}}]
@@ -12,20 +12,20 @@ All keys of an item: `text, reasoning, tool_calls: [{id, name, arguments: mappin
 {input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd}, latency_ms, ttft_ms, error: {status | reset |
 garbage, after}, repeat: n or forever, when: {last_result: pattern}`.
 
-- `error` breaks the response after `after` characters of its text: with an HTTP `status`, a connection `reset`, or
-  `garbage` that cannot be parsed (and is paid for all the same).
+- `error` breaks the response off after `after` characters of its text: with an HTTP `status`, a connection `reset`, or
+  `garbage` that cannot be parsed (but is paid for).
 - `repeat` gives the same response n times.
-- `when` skips the item, its repetitions included, unless the latest tool result matches the regular expression
-  (RE2's syntax: see `boolab.io.safe_regex`).
+- `when` skips the item and its repetitions, unless the latest tool result matches the regular expression (RE2's
+  syntax).
 
-A file may be a list of items, or a mapping with `items`, and beside them `name`, `description`, and:
+A file may be a list of items, or a mapping with `items` and, optionally, `name`, `description` and:
 
-- `summary`: the item for the summary that a policy asks for when a limit stops the run.
-- `compaction`: the item for each summary that shortens a long history on the way; without one, `summary` is used for
-  that too, and without either the history is never shortened.
-- `context_window`: how many tokens fit into a request, so that a policy's own compaction takes place.
-- `tools`: results by tool, so that nothing is executed: `{text, error, latency_ms}`, or a list of them for the first,
-  second, ... call of that tool, of which the last one stays.
+- `summary`: the item for the summary that a policy requests when a limit stops the run.
+- `compaction`: the item for each summary that shortens a long history; by default `summary`. Without either, the
+  history is never shortened.
+- `context_window`: the number of tokens that fit into a request, so that a policy's own compaction takes place.
+- `tools`: results by tool, so that no tool is executed: `{text, error, latency_ms}`, or a list of them for the first,
+  second, ... call of that tool. Later calls get the last one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from pydantic import (
     Field,
     NonNegativeInt,
     PositiveInt,
-    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
@@ -54,19 +53,18 @@ from pydantic import (
 from boolab.core.context import Context
 from boolab.core.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
-from boolab.io.files import read_file
 from boolab.io.safe_regex import Pattern, compiled
-from boolab.io.yaml_loader import MAX_BYTES, Document, DocumentError, read_yaml
-from boolab.models.base import Emit, Request
+from boolab.io.yaml_loader import Document
+from boolab.models.base import RETRYABLE, Emit, Request
+from boolab.models.yaml_file import accepted_keys, read_document
 from boolab.tools.tool import ToolContext
 
 FOREVER: Final = 1 << 62
-_RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-
-
-_MOST: Final = 2**53
-"""The most tokens, milliseconds and micro-dollars of an item: so that sums over many fit a column of integers."""
-_Count: TypeAlias = Annotated[int, Field(ge=0, le=_MOST)]
+MAX_AMOUNT: Final = 2**53
+"""The most tokens, milliseconds and micro-dollars of an item, so that sums of many items fit a column of integers."""
+MAX_CONDITIONS: Final = 1_000
+"""The most items with a condition: each pattern takes up to 64 KiB and is evaluated at each step."""
+_Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_AMOUNT)]
 
 
 class _Strict(BaseModel):
@@ -78,7 +76,7 @@ class _Usage(_Strict):
     output_tokens: _Count | None = None
     cached_tokens: _Count | None = None
     reasoning_tokens: _Count | None = None
-    cost_usd: Annotated[float, Field(ge=0, le=_MOST / MICRO)] | None = None
+    cost_usd: Annotated[float, Field(ge=0, le=MAX_AMOUNT / MICRO)] | None = None
 
 
 class _Call(_Strict):
@@ -140,45 +138,50 @@ class _Result(_Strict):
     latency_ms: _Count = 0
 
 
-def _text_item(value: object) -> object:
+class _Ready(_Item):
+    """A finished `Response`, used as it is."""
+
+    response: Any
+
+
+def _as_item(value: object) -> object:
+    if isinstance(value, Response):
+        return _Ready.model_construct(response=value)
     return {"text": value} if isinstance(value, str) else value
 
 
-def _result_list(value: object) -> object:
+def _as_results(value: object) -> object:
     values = value if isinstance(value, list) else [value]
-    return [_text_item(v) for v in values]
+    return [{"text": one} if isinstance(one, str) else one for one in values]
 
 
-_CONDITIONS: Final = 1_000
-"""How many items of a script may have a condition: each takes up to 64 KiB, and is tried at each step."""
+_AnyItem: TypeAlias = Annotated[_Item, BeforeValidator(_as_item)]
 
 
 class _Script(_Strict):
     name: str | None = None
     description: str = ""
-    items: list[Annotated[_Item, BeforeValidator(_text_item)]]
-    summary: Annotated[_Item, BeforeValidator(_text_item)] | None = None
-    compaction: Annotated[_Item, BeforeValidator(_text_item)] | None = None
+    items: list[_AnyItem]
+    summary: _AnyItem | None = None
+    compaction: _AnyItem | None = None
     context_window: PositiveInt | None = None
-    tools: dict[str, Annotated[list[_Result], BeforeValidator(_result_list), Field(min_length=1)]] = {}
+    tools: dict[str, Annotated[list[_Result], BeforeValidator(_as_results), Field(min_length=1)]] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _few_conditions(cls, data: object) -> object:
         items = data.get("items") if isinstance(data, dict) else None
         n = sum(isinstance(item, dict) and "when" in item for item in items) if isinstance(items, list) else 0
-        if n > _CONDITIONS:
-            msg = f"{n:,} items have a condition (when): expected at most {_CONDITIONS:,}"
+        if n > MAX_CONDITIONS:
+            msg = f"{n:,} items have a condition (when): expected at most {MAX_CONDITIONS:,}"
             raise ValueError(msg)
         return data
 
 
 Item: TypeAlias = Mapping[str, Any] | str | Response
 """One response of a script: a mapping as above, a plain text, or a finished `Response`."""
-
-
 _WORDS: Final = re.compile(r"(?<=\s)(?=\S)")
-"""Where a word begins: what is streamed comes word by word."""
+"""The beginnings of words: texts are streamed word by word."""
 
 
 class _Compiled(NamedTuple):
@@ -191,19 +194,19 @@ class _Compiled(NamedTuple):
 
 
 class ScriptedModel:
-    """A model that answers from a script. It compiles the script once and serves any number of concurrent runs.
+    """A model that answers from a script. One instance serves any number of concurrent runs.
 
-    Latencies move a virtual clock: nothing sleeps, unless `realtime` is set.
+    Latencies pass on a virtual clock, unless `realtime` is set. The items of a script and its tool results are
+    explained at the top of the module `boolab.models.scripted`.
 
     Args:
-        items: The responses in order; or a function from the messages so far to the next one (None: no more).
-        realtime: Let latencies pass in real time.
-        name: What the records call the model.
+        items: The responses in order; or a function from the messages so far to the next response (None: no more).
+        realtime: Whether latencies pass in real time.
+        name: The model's name in records.
         summary: The response to a request for a summary; without one, policies use their static text.
-        compaction: The response to a request for a summary on the way, when the history is compacted; without one,
-            that is `summary`.
-        context_window: How many tokens fit into a request; None where there is no end to them.
-        tools: Results by tool name: see the module's documentation.
+        compaction: The response to a request for a summary when the history is compacted; by default `summary`.
+        context_window: The number of tokens that fit into a request; None for no limit.
+        tools: Results by tool name.
 
     Raises:
         ScriptError: if an item is not valid.
@@ -214,9 +217,6 @@ class ScriptedModel:
         >>> model.name, len(model)
         ('scripted', 4)
     """
-
-    _summary: _Compiled | None
-    _compaction: _Compiled | None
 
     def __init__(
         self,
@@ -229,40 +229,24 @@ class ScriptedModel:
         context_window: int | None = None,
         tools: Mapping[str, Any] | None = None,
     ) -> None:
-        self._next = items if callable(items) else None
         if isinstance(items, str | bytes | Mapping):
             msg = f"a script is a list of items or a function, not {items!r}"
             raise ScriptError(msg)
-        listed: list[Any] = [] if callable(items) else list(items)
-        ready = {i: item for i, item in enumerate(listed) if isinstance(item, Response)}
-        script = _validate(
-            {
-                "items": ["" if i in ready else item for i, item in enumerate(listed)],
-                "summary": None if isinstance(summary, Response) else summary,
-                "compaction": None if isinstance(compaction, Response) else compaction,
-                "context_window": context_window,
-                "tools": dict(tools or {}),
-            }
-        )
+        self._next = items if callable(items) else None
         self.name = name
         self.description = ""
         self.virtual = not realtime
-        compiled = [_compile(item) for item in script.items]
-        for i, response in ready.items():
-            compiled[i] = _ready(response)
-        self._set(compiled, script)
-        if isinstance(summary, Response):
-            self._summary = _ready(summary)
-        if isinstance(compaction, Response):
-            self._compaction = _ready(compaction)
+        listed = [] if callable(items) else list(items)
+        parts = {"summary": summary, "compaction": compaction, "context_window": context_window}
+        self._set(_validate({"items": listed, **parts, "tools": dict(tools or {})}))
 
     @classmethod
     def load(cls, path: str | Path, *, realtime: bool = False) -> ScriptedModel:
-        """Read a script from a YAML file; its name is that in the file, or the file's.
+        """Read a script from a YAML file. The model's name is that in the file, or the file's.
 
         Args:
             path: The YAML file.
-            realtime: Whether its latencies pass on the real clock, rather than on a virtual one.
+            realtime: Whether latencies pass in real time.
 
         Returns:
             The model.
@@ -271,23 +255,15 @@ class ScriptedModel:
             ScriptError: if the file cannot be read, with its path and line.
         """
         path = Path(path)
-        try:
-            document = read_yaml(read_file(path, MAX_BYTES).decode())
-        except OSError as error:
-            raise ScriptError(f"cannot be read: {error.strerror}", path=path) from error
-        except UnicodeDecodeError as error:
-            msg = "is not UTF-8 text"
-            raise ScriptError(msg, path=path) from error
-        except DocumentError as error:
-            raise ScriptError(error.message, path=path, line=error.line) from error
+        document = read_document(path, ScriptError)
         script = _validate(document.data, document, path)
         model = cls((), realtime=realtime, name=script.name or path.stem)
         model.description = script.description
-        model._set([_compile(item) for item in script.items], script)
+        model._set(script)
         return model
 
-    def _set(self, items: list[_Compiled], script: _Script) -> None:
-        self._items = items
+    def _set(self, script: _Script) -> None:
+        self._items = items = [_compile(item) for item in script.items]
         self._ends = [0]
         for item in items:
             self._ends.append(min(self._ends[-1] + item.repeat, FOREVER))
@@ -303,12 +279,12 @@ class ScriptedModel:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """What the script is made of: see `boolab.sweeps.fingerprints`."""
+        """The script: models with equal fingerprints give equal responses."""
         aside = (self._summary, self._compaction, self.context_window, self._results)
         return (self.name, self._next, self._items, *aside)
 
     def __len__(self) -> int:
-        """How many responses the script holds, repetitions included; `FOREVER` if it never ends."""
+        """The number of responses, including repetitions; `FOREVER` if the script never ends."""
         return self._ends[-1]
 
     def __repr__(self) -> str:
@@ -317,23 +293,23 @@ class ScriptedModel:
 
     @property
     def summarises(self) -> bool:
-        """Whether the script holds a summary."""
+        """Whether the script has a summary."""
         return self._summary is not None
 
     @property
     def compacts(self) -> bool:
-        """Whether the script holds a summary for when its history is compacted."""
+        """Whether the script has a summary for a compaction."""
         return self._compaction is not None or self.summarises
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The script's response to this request: see `boolab.models.base.Model`.
+        """The script's response to a request.
 
         Args:
-            request: The messages, the tools and the number of the call in its run.
-            emit: Called with what comes, as it comes; None where nobody listens.
+            request: The messages, the tools and the number of the request in its run.
+            emit: Receives parts of the response as they arrive.
 
         Returns:
-            The response, complete.
+            The complete response.
         """
         item = self._find(request)
         if emit is None and item.fault is None and not item.latency_ms:
@@ -362,7 +338,7 @@ class ScriptedModel:
         return self._items[index if self._single else bisect.bisect_right(self._ends, index) - 1]
 
     def _find_conditional(self, request: Request) -> _Compiled:
-        """Walk from the start: where a script with conditions stands follows from the results so far."""
+        """The item for a request to a script with conditions: the results so far decide it, from the start."""
         place, used = 0, 0
         found: _Compiled | None = None
         messages = request.messages.whole if isinstance(request.messages, Context) else request.messages
@@ -380,13 +356,13 @@ class ScriptedModel:
         return found
 
     def replies_to(self, tool: str) -> bool:
-        """Whether the script holds results for that tool.
+        """Whether the script has results for a tool.
 
         Args:
             tool: The tool's name.
 
         Returns:
-            True if a call of it can be answered without the tool.
+            True if so.
         """
         return tool in self._results
 
@@ -406,7 +382,7 @@ async def _give(call: ToolCall, result: _Result, context: ToolContext) -> ToolRe
 
 
 def _count_calls(name: str, context: ToolContext) -> int:
-    """How many calls of that tool came before this one in its run."""
+    """The number of calls of that tool before this one in its run."""
     assistant = [message for message in context.history if _is_response(message)]
     *earlier, latest = ([part for part in message.parts if isinstance(part, ToolCall)] for message in assistant)
     same_step = latest[: context.call - 1]
@@ -414,30 +390,30 @@ def _count_calls(name: str, context: ToolContext) -> int:
 
 
 def _is_response(message: Message) -> bool:
-    """Whether a message is a response of this run, and no part of its prompt."""
+    """Whether a message is a response of this run, not a part of its prompt."""
     return message.role == "assistant" and isinstance(message.parts[0], StepStart)
 
 
 def _latest_results(messages: Sequence[Message], index: int) -> Iterator[str]:
     """For each response from the first to number `index`: the latest tool result before it ("" if none)."""
     latest = ""
-    asked = 0
+    yielded = 0
     for message in messages:
         start = message.parts[0] if message.role == "assistant" and message.parts else None
         if isinstance(start, StepStart):
-            for _ in range(asked, min(start.step_number, index)):  # responses that broke off are not among the messages
+            for _ in range(yielded, min(start.step_number, index)):  # more than one: broken responses have no message
                 yield latest
-            asked = start.step_number
+            yielded = start.step_number
         elif message.role == "tool":
             for part in message.parts:
                 if isinstance(part, ToolResult):
                     latest = part.content
-    for _ in range(asked, index + 1):
+    for _ in range(yielded, index + 1):
         yield latest
 
 
 async def _play(item: _Compiled, request: Request, emit: Emit | None) -> Response:
-    """Stream a response: its latency passes, deltas are emitted, and it may break on the way."""
+    """Stream a response: its latency passes, its deltas are emitted, and its fault is raised."""
     response = _numbered(item, request.index)
     text = response.text if item.fault is None else response.text[: item.fault.after]
     chunks = _WORDS.split(text) if emit is not None and text else []
@@ -473,12 +449,12 @@ def _broken(fault: _Fault, partial: Response) -> ModelError:
     if fault.reset:
         return ModelError(f"the connection was reset{where}", retryable=True, partial=partial)
     return ModelError(
-        f"HTTP {fault.status}{where}", status=fault.status, retryable=fault.status in _RETRYABLE, partial=partial
+        f"HTTP {fault.status}{where}", status=fault.status, retryable=fault.status in RETRYABLE, partial=partial
     )
 
 
 def _numbered(item: _Compiled, index: int) -> Response:
-    """The response with ids that no other response of the run has."""
+    """The response, with call ids that are unique in the run."""
     if not item.ids:
         return item.response
     response = item.response
@@ -494,6 +470,8 @@ def _ready(response: Response) -> _Compiled:
 
 
 def _compile(item: _Item) -> _Compiled:
+    if isinstance(item, _Ready):
+        return _ready(item.response)
     calls = tuple(
         ToolCall("", call.name, call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments))
         for call in item.tool_calls
@@ -523,42 +501,21 @@ def _compile(item: _Item) -> _Compiled:
     )
 
 
-_script_adapter: TypeAdapter[_Script] = TypeAdapter(_Script)
-
-
 def _validate(data: object, document: Document | None = None, path: Path | None = None) -> _Script:
     bare = isinstance(data, list)
     if not bare and not isinstance(data, dict):
         msg = "expected a list of items, or a mapping with 'items'"
         raise ScriptError(msg, path=path, line=1)
     try:
-        return _script_adapter.validate_python({"items": data} if bare else data)
+        return _Script.model_validate({"items": data} if bare else data)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place = fault["loc"][1:] if bare and fault["loc"][:1] == ("items",) else fault["loc"]
         where = ".".join(str(p) for p in place if not str(p).startswith(("function-", "dict[", "literal[")))
         line = None if document is None else document.line(place)
-        accepted = ""
-        if fault["type"] == "extra_forbidden":
-            accepted = f"; accepted here: {', '.join(_accepted_keys(fault['loc']))}"
+        extra = fault["type"] == "extra_forbidden"
+        accepted = f"; accepted here: {accepted_keys(_Script, fault['loc'])}" if extra else ""
         raise ScriptError(f"{where or 'the script'}: {fault['msg']}{accepted}", path=path, line=line) from error
     except RecursionError:
         msg = "the script is nested too deeply"
         raise ScriptError(msg, path=path) from None
-
-
-def _accepted_keys(loc: tuple[int | str, ...]) -> list[str]:
-    around: dict[str, type[BaseModel]] = {
-        "tool_calls": _Call,
-        "usage": _Usage,
-        "error": _Fault,
-        "when": _When,
-        "items": _Item,
-        "summary": _Item,
-        "compaction": _Item,
-    }
-    names = [str(part) for part in loc[:-1]]
-    model: type[BaseModel] = _Result if names[:1] == ["tools"] else _Script
-    for name in names:
-        model = around.get(name, model)
-    return sorted(model.model_fields)

@@ -1,20 +1,18 @@
-"""The format of recordings: what a model was asked and what it said, as JSON Lines.
+"""The format of recordings: the requests to a model and their responses, as JSON Lines; docs/recordings.md explains it.
 
-`boolab.models.recorded.recorder` writes them, `boolab.models.recorded.replay_file` plays them.
+`recorder` writes recordings, `replay_file` replays them. A recording contains requests, responses and failures; keys
+and headers are never part of it. Each line is an object with a `kind`; fields with their default are left out:
 
-A recording is made where boolab meets a model (requests, responses, failures), so that no key and no header can get
-into it. Each line is an object whose `kind` says what it is; fields that have their default are left out:
-
-| kind        | what it holds                                                                                       |
+| kind        | content                                                                                             |
 |-------------|-----------------------------------------------------------------------------------------------------|
-| `recording` | the first line: `version` of this format, `boolab`, the `model` and what it said of itself          |
-| `message`   | a message and its `id`, which hashes it with the message `after` which it came: like a commit       |
-| `tools`     | tools that were offered, and the `id` under which requests name them                                |
-| `exchange`  | a request (which names its last message, and so all of them), and its response, failure or end      |
+| `recording` | the first line: `version` of this format, `boolab`, the `model` and its attributes                  |
+| `message`   | a message and its `id`, a hash of it and of the id of the message before it (`after`)               |
+| `tools`     | the tools of a request, and their `id`                                                              |
+| `exchange`  | a request (with the id of its last message, which identifies all), and its response or failure      |
 
-A message is written once, whatever number of requests and runs begin with it, so that a recording grows with what is
-said and not with its square. A line is written whole and at once: whenever the process dies, at most the last is cut.
-Times at which messages were made are no part of them here, since no model is told.
+A message is written once, however many requests and runs begin with it, so a recording grows linearly. Each line is
+written at once: if the process dies, at most the last line is incomplete. Messages have no times, since a model does
+not see them.
 """
 
 from __future__ import annotations
@@ -34,20 +32,17 @@ from boolab.models.incremental import Growing
 from boolab.tools.tool import ToolSpec
 
 VERSION: Final = 1
-"""The version of the format that is written, and the newest that is read."""
-
+"""The version of new recordings, and the newest that can be read."""
 MAX_BYTES: Final = 4 * 2**30
-"""The largest recording that is read: all of it is held in memory, several times as large."""
-
-_LONGEST: Final = 2**53
-"""The most milliseconds that a request can have taken: so that seconds are exact, and sums fit a column of integers."""
-
+"""The largest recording that is read: in memory it is several times as large."""
+MAX_MS: Final = 2**53
+"""The longest time of a request: seconds are exact up to it, and sums fit a column of integers."""
 FIRST: Final = ""
-"""The id of what stands before the first message."""
+"""The `after` of the first message."""
 
 
 class Header(NamedTuple):
-    """The first line: what wrote the recording, and what the model said of itself."""
+    """The first line: the version of boolab, and the model's attributes."""
 
     version: int
     boolab: str
@@ -57,8 +52,8 @@ class Header(NamedTuple):
     compacts: bool = True
 
 
-class Said(NamedTuple):
-    """A message, in the conversation that it continues."""
+class Link(NamedTuple):
+    """A message in its conversation."""
 
     id: str
     message: Message
@@ -66,7 +61,7 @@ class Said(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A tool as a model is told of it."""
+    """A tool, as in a request."""
 
     name: str
     description: str
@@ -74,14 +69,14 @@ class Tool(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The tools that were offered together."""
+    """The tools of a request."""
 
     id: str
     tools: tuple[Tool, ...]
 
 
 class Failure(NamedTuple):
-    """How a model failed to respond; `recorded` is how the record of a run has it. See `ModelError`."""
+    """A `ModelError`; `recorded` is its text in the record of a run."""
 
     message: str
     recorded: str
@@ -91,10 +86,10 @@ class Failure(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A request and what came of it, `ms` milliseconds later on the run's clock.
+    """A request and its result, which came `ms` milliseconds later on the run's clock.
 
-    `conversation` numbers the runs in the order in which they began. `after` is the id of the last message. If the
-    request was `cancelled`, `response` is what had arrived, as far as anybody knows.
+    `conversation` is the number of the run, in the order of their beginnings. `after` is the id of the last message.
+    The `response` of a `cancelled` request is what had arrived, if that is known.
     """
 
     conversation: int
@@ -111,24 +106,15 @@ class Exchange(NamedTuple):
     cancelled: bool = False
 
 
-LINES: Final[dict[str, type[Said | Offer | Exchange]]] = {"message": Said, "tools": Offer, "exchange": Exchange}
-"""What the lines after the first hold, by their kind."""
-
-
-class _Link:
-    """The end of a conversation that grows."""
-
-    __slots__ = ("id",)
-
-    def __init__(self) -> None:
-        self.id = FIRST
+LINES: Final[dict[str, type[Link | Offer | Exchange]]] = {"message": Link, "tools": Offer, "exchange": Exchange}
+"""The lines after the first, by their kind."""
 
 
 class Chain:
-    """Names conversations: the id of a message hashes it together with the id of the one before.
+    """Identifies conversations: the id of a message is a hash of it and of the id of the message before it.
 
     Args:
-        told: Called with each message that is hashed: each of a run's own list once.
+        on_link: Called with each message that is hashed; with each message of a run's own list once.
 
     Example:
         >>> from boolab.core.types import Text
@@ -138,60 +124,54 @@ class Chain:
         False
     """
 
-    def __init__(self, told: Callable[[Said], object] | None = None) -> None:
-        self._told = told
-        self._growing = Growing(_Link, self._add)
+    def __init__(self, on_link: Callable[[Link], object] | None = None) -> None:
+        self._on_link = on_link
+        self._growing: Growing[list[str]] = Growing(lambda: [FIRST], self._add)
 
     def __call__(self, messages: Sequence[Message]) -> str:
-        """The id of the last message: equal if and only if all messages are."""
+        """The id of the last message; equal ids mean that all messages are equal."""
         state, tail = self._growing(messages)
-        last = state.id
+        last = state[0]
         for message in tail:
             last = self._follow(last, message)
         return last
 
-    def _add(self, state: _Link, message: Message) -> None:
-        state.id = self._follow(state.id, message)
+    def _add(self, state: list[str], message: Message) -> None:
+        state[0] = self._follow(state[0], message)
 
     def _follow(self, after: str, message: Message) -> str:
-        said = linked(after, message)
-        if self._told is not None:
-            self._told(said)
-        return said.id
+        link = linked(after, message)
+        if self._on_link is not None:
+            self._on_link(link)
+        return link.id
 
 
-def linked(after: str, message: Message) -> Said:
-    """A message as a model is told of it, and its id.
-
-    Args:
-        after: The id of the message before it.
-        message: The message.
-    """
+def linked(after: str, message: Message) -> Link:
+    """A message as a model sees it, with its id and the id of the message before it."""
     parts = tuple(
         part._replace(duration_ms=None) if isinstance(part, ToolResult) else part
         for part in message.parts
         if not isinstance(part, StepStart)
     )
-    told = Message(message.role, parts)
-    digest = blake2b(after.encode() + dumps(encode(told, "a message")), digest_size=16)
-    return Said(digest.hexdigest(), told, after)
+    seen = Message(message.role, parts)
+    digest = blake2b(after.encode() + dumps(encode(seen, "a message")), digest_size=16)
+    return Link(digest.hexdigest(), seen, after)
 
 
 def offer_of(tools: Sequence[ToolSpec]) -> Offer:
     """The tools of a request, and their id."""
-    told = tuple(Tool(tool.name, tool.description, tool.parameters) for tool in tools)
-    digest = blake2b(dumps(encode(told, "a tool")), digest_size=16)
-    return Offer(digest.hexdigest() if told else "", told)
+    offered = tuple(Tool(tool.name, tool.description, tool.parameters) for tool in tools)
+    digest = blake2b(dumps(encode(offered, "a tool")), digest_size=16)
+    return Offer(digest.hexdigest() if offered else "", offered)
 
 
 class Offers:
-    """The ids of the tools of requests. A run offers the same tuple again and again, so the latest is remembered."""
+    """The tools of requests, with their ids. It keeps the latest, since the requests of a run have the same tuple."""
 
     def __init__(self) -> None:
         self._latest: tuple[Sequence[ToolSpec], Offer] = ((), offer_of(()))
 
     def __call__(self, tools: Sequence[ToolSpec]) -> Offer:
-        """The tools, and their id."""
         latest, offer = self._latest
         if tools is not latest:
             offer = offer_of(tools)
@@ -200,23 +180,15 @@ class Offers:
 
 
 class Recording(NamedTuple):
-    """A recording that was read.
-
-    Attributes:
-        path: Its file.
-        header: What its first line says.
-        messages: Its messages by id.
-        offers: What tools were offered, by id.
-        exchanges: Requests and what came of them, in the order in which they ended.
-    """
+    """A recording: its messages and tools by id, and its exchanges in the order of their ends."""
 
     path: Path
     header: Header
-    messages: dict[str, Said]
+    messages: dict[str, Link]
     offers: dict[str, Offer]
     exchanges: list[Exchange]
 
-    def conversation(self, last: str) -> list[Said]:
+    def conversation(self, last: str) -> list[Link]:
         """All messages up to the one with that id."""
         found = []
         while last != FIRST:
@@ -226,13 +198,10 @@ class Recording(NamedTuple):
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Read a recording. A last line that is cut is left out with a `ReadWarning`.
-
-    Args:
-        path: The file; `~` is expanded.
+    """Read a recording; an incomplete last line is left out with a `ReadWarning`.
 
     Raises:
-        RunFormatError: if it cannot be read, is no recording, of a newer version, or damaged.
+        RunFormatError: if the file cannot be read, is no recording, is damaged, or has a newer version.
     """
     path = Path(path).expanduser()
     try:
@@ -262,7 +231,7 @@ def _rows(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
             if number == 1 or data[end - 1 : end] == b"\n":
                 msg = "no recording: its first line is no JSON" if number == 1 else f"not JSON: {error}"
                 raise RunFormatError(msg, path=path, line=number) from None
-            msg = f"{path}:{number}: the last line is cut; the rest is played"
+            msg = f"{path}:{number}: the last line is incomplete; the rest is replayed"
             warnings.warn(msg, ReadWarning, stacklevel=2)
         start = end
 
@@ -272,9 +241,9 @@ def _header(path: Path, first: tuple[int, Any] | None) -> Header:
     if not isinstance(row, dict) or row.get("kind") != "recording":
         msg = "no recording: its first line is not the one that bl.record writes"
         raise RunFormatError(msg, path=path, line=1)
-    told = row.get("version")
-    if type(told) is not int or not 1 <= told <= VERSION:
-        msg = f"a recording of version {told!r}, by boolab {row.get('boolab')}; versions up to {VERSION} can be read"
+    given = row.get("version")
+    if type(given) is not int or not 1 <= given <= VERSION:
+        msg = f"a recording of version {given!r}, by boolab {row.get('boolab')}; versions up to {VERSION} can be read"
         raise RunFormatError(msg, path=path, line=1)
     try:
         return decode(Header, {name: value for name, value in row.items() if name != "kind"})
@@ -283,7 +252,7 @@ def _header(path: Path, first: tuple[int, Any] | None) -> Header:
 
 
 def _take(recording: Recording, row: object) -> None:
-    """Put a line into its place."""
+    """Add a line to the recording."""
     kind = row.get("kind") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(kind, str) or kind not in LINES:
         msg = f"kind {kind!r:.80} is not one of {', '.join(LINES)}"
@@ -293,17 +262,17 @@ def _take(recording: Recording, row: object) -> None:
         recording.offers[line.id] = line
         return
     if line.after != FIRST and line.after not in recording.messages:
-        msg = f"the {kind} follows message {line.after!r:.80}, which is not there"
+        msg = f"the {kind} follows message {line.after!r:.80}, which is missing"
         raise ValueError(msg)
-    if isinstance(line, Said):
+    if isinstance(line, Link):
         if recording.messages.setdefault(line.id, line) is not line or line.id == FIRST:
-            msg = f"message {line.id!r:.80} is there already"  # and could come after itself
+            msg = f"message {line.id!r:.80} exists already"  # and could follow itself
             raise ValueError(msg)
         return
     if line.tools and line.tools not in recording.offers:
-        msg = f"the tools {line.tools!r:.80} are not there"
+        msg = f"the tools {line.tools!r:.80} are missing"
         raise ValueError(msg)
-    if not 0 <= line.ms <= _LONGEST:
+    if not 0 <= line.ms <= MAX_MS:
         msg = f"ms: {line.ms!r:.80} is no time of a request in milliseconds"
         raise ValueError(msg)
     if line.response is None and line.failure is None and not line.cancelled:

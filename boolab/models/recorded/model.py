@@ -1,4 +1,4 @@
-"""`RecordedModel`: says again what a model said, from a run or from a recording."""
+"""`RecordedModel`: replays the responses of a model from a run or from a recording."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from boolab.tools.tool import ToolContext
 
 
 class RecordedModel:
-    """A model that says again what was said, from a run or from a recording that `record` made. It needs no network.
+    """A model that replays recorded responses, from a run or from a recording of `bl.record`. It needs no network.
 
-    Of a *run*: no tool is executed, since the results are recorded too. Under the same rules it gives the same run.
-    Under looser ones it runs out (`ScriptExhausted`): a run knows only its own prefix. A run that was paused and
-    resumed pauses again there, and its answer is given anew; so is that to a run that its cap stopped. Summaries and
-    compactions are recorded too.
+    Of a *run*: tools are not executed, because the results are recorded too; so are summaries and compactions. Under
+    the same rules it gives the same run. Under looser rules it ends with `ScriptExhausted`, because a run has no more
+    responses. A run that was paused and resumed, or that continued after its cap, pauses there again and needs a new
+    answer of the user.
 
-    Of a *recording*: what the model said, for any number of runs; tools are executed as in any run. A run gets the next
-    conversation that began with the same messages, in the order in which they were recorded; after the last, the first
-    again. Its n-th request of a purpose gets the n-th answer; the first request that is not the recorded one is noted
-    by an event `departed`. With `match="request"` each answer is that to exactly this request (messages, tools, tool
-    choice, temperature, seed and purpose), equal requests getting their answers in turn; any other request has none.
-    Failures of the model are raised again.
+    Of a *recording*: the responses of any number of runs; tools are executed. A run gets the next conversation that
+    began with the same messages, in recorded order, and after the last one the first again. Its n-th request of a
+    purpose gets the n-th response; the first request that differs from the recorded one has an event `departed`. With
+    `match="request"`, a request gets the response to exactly this request (messages, tools, tool choice, temperature,
+    seed and purpose), equal requests get their responses in turn, and any other request fails. Failures of the model
+    are raised again.
 
-    Times are those of the recording, on a virtual clock; so is the size of the model's context window.
+    Times, on a virtual clock, and the size of the context window are those of the recording.
 
     Args:
         recording: The recorded run, or the path of a recording; `~` is expanded.
-        match: How requests find their answers in a recording: by `order`, or by `request`. A run is played in order.
+        match: How requests find their responses in a recording: by `order`, or by `request`.
 
     Raises:
-        RunFormatError: if the file is no recording, of a newer version, or damaged.
-        SettingError: if `match` is not one of its values.
+        RunFormatError: if the file is no recording, is damaged, or has a newer version.
+        SettingError: if `match` is not valid, or is `request` for a run.
 
     Example:
         >>> import boolab as bl
@@ -58,7 +58,7 @@ class RecordedModel:
         self.name: str = self._replay.name
         self.context_window: int | None = self._replay.context_window
         self.summarises: bool = self._replay.summarises
-        """Whether the recorded model was asked for a summary, or, of a recording, could be."""
+        """Of a run: whether the model wrote a summary. Of a recording: whether it could."""
         self.compacts: bool = self._replay.compacts
         """Likewise for compactions."""
         self.reply: Callable[[ToolCall, ToolContext], Awaitable[ToolResult]] | None = (
@@ -70,36 +70,36 @@ class RecordedModel:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """What was recorded: see `boolab.sweeps.fingerprints`."""
-        what = self._recording
-        told = dumps(run_fields(what)) if isinstance(what, Run) else read_file(Path(what).expanduser(), MAX_BYTES)
-        return (type(self._replay).__name__, blake2b(told, digest_size=16).digest())
+        """The content of the recording: models with equal fingerprints give equal responses."""
+        given = self._recording
+        data = dumps(run_fields(given)) if isinstance(given, Run) else read_file(Path(given).expanduser(), MAX_BYTES)
+        return (type(self._replay).__name__, blake2b(data, digest_size=16).digest())
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The recorded response to this request: see `boolab.models.base.Model`.
+        """The recorded response to a request.
 
         Args:
-            request: The messages, the tools and the number of the call in its run.
-            emit: Called with what comes, as it comes; None where nobody listens.
+            request: The messages, the tools and the number of the request in its run.
+            emit: Receives the parts of the response.
 
         Returns:
-            The response, with its usage and its reason to end as they were recorded.
+            The response, with the recorded usage and finish reason.
         """
         return await self._replay.respond(request, emit)
 
     def replies_to(self, tool: str) -> bool:
-        """Whether there are recorded results for that tool: of a run, always.
+        """Whether the model can provide results for a tool.
 
         Args:
             tool: The tool's name.
 
         Returns:
-            True if a call of it can be answered without the tool.
+            True for a run, False for a recording.
         """
         return self.reply is not None
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether a call of that tool received a result in the recorded run.
+        """Whether the recorded run has a result of a tool.
 
         Args:
             tool: The tool's name.
@@ -116,7 +116,7 @@ def _replay_of(recording: object, match: object) -> RunReplay | ReplayByOrder | 
         raise SettingError(msg)
     if isinstance(recording, Run):
         if match == "request":
-            msg = "match='request' needs a recording (bl.record): a run is played in order"
+            msg = "match='request' needs a recording (bl.record): a run is replayed in order"
             raise SettingError(msg)
         return RunReplay(recording)
     if not isinstance(recording, str | Path):

@@ -1,4 +1,4 @@
-"""`record`: writes down what a model is asked and what it says; see `boolab.models.recorded.format` for the format."""
+"""`record`: writes the requests to a model and their responses to a file, in the format of `format`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from boolab.models.recorded.format import (
     Exchange,
     Failure,
     Header,
+    Link,
     Offer,
     Offers,
-    Said,
     offer_of,
 )
 
@@ -32,21 +32,21 @@ _KINDS: Final = {line: kind for kind, line in LINES.items()}
 
 
 def record(model: Model, path: str | Path) -> Model:
-    """A model that writes down what it is asked and what it says, and is otherwise the one that was given.
+    """A model that records each request and its result in a file, and otherwise behaves like the given model.
 
-    One recording takes any number of runs, at the same time, in any thread, or one after another. A line is in the file
-    as soon as it is written. If writing fails, the runs go on, and each has an event `fault` that says so. Results that
-    a model brings for its own tool calls are not written.
+    One recording holds any number of runs, concurrent (in any thread) or one after another. Each line is written to the
+    file at once. If writing fails, the runs continue, and each has an event `fault` that reports it. Results that the
+    model provides for its own tool calls are not recorded.
 
     Args:
         model: Any model.
-        path: The file, which must not be there yet; `~` is expanded.
+        path: The new file; `~` is expanded.
 
     Returns:
-        The model, recorded.
+        The model with its recorder.
 
     Raises:
-        SettingError: if it is no model or no path, the file is there already, or it cannot be made.
+        SettingError: if the model or the path is not valid, or the file exists or cannot be created.
 
     Example:
         >>> import boolab as bl
@@ -69,22 +69,22 @@ def record(model: Model, path: str | Path) -> Model:
 
 
 class _Recorder:
-    """A model around a model. What the loop asks of models besides their responses, it asks of the one inside."""
+    """A model around a model: all attributes besides `respond` are those of the inner model."""
 
     def __init__(self, model: Model, path: Path) -> None:
         self.name = model.name
         self._model = model
         self._path = path
-        self._pen = _Pen(path)
+        self._file = _LineWriter(path)
         self._lock = threading.Lock()
-        """What a line refers to must be written before it, also where runs of several threads share the model."""
-        self._chain = Chain(self._write_message)
+        """A line must come after the lines that it refers to, even if runs in several threads share the model."""
+        self._chain = Chain(self._write)
         self._offers = Offers()
         self._written: set[str] = {offer_of(()).id}
         self._conversations: dict[str, int] = {}
         self._numbers = itertools.count(1)
-        self._told: set[str] = set()
-        facts = Header(
+        self._notified: set[str] = set()
+        header = Header(
             VERSION,
             version("boolab"),
             model.name,
@@ -92,18 +92,18 @@ class _Recorder:
             getattr(model, "summarises", True),
             getattr(model, "compacts", True),
         )
-        self._pen.write({"kind": "recording", **encode(facts, "a model")})
+        self._file.write({"kind": "recording", **encode(header, "a model")})
 
     def __repr__(self) -> str:
         return f"<{self._model!r}, recorded in {self._path}>"
 
     def __getattr__(self, name: str) -> object:
-        if name.startswith("_"):  # a copy that is not made yet has no model to ask
+        if name.startswith("_"):  # an unfinished copy has no inner model yet
             raise AttributeError(name)
         return getattr(self._model, name)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The model's response: see `boolab.models.base.Model`."""
+        """The model's response."""
         with self._lock:
             exchange = self._begin(request)
         start = request.clock.now()
@@ -124,18 +124,16 @@ class _Recorder:
         finally:
             with self._lock:
                 self._write(exchange._replace(ms=request.clock.now() - start))
-            self._tell(request)
+            self._note_fault(request)
         return response
 
     def _begin(self, request: Request) -> Exchange:
-        """What is known before the model is asked; the messages are written by then."""
+        """The known part of the exchange; writes the request's messages and tools."""
         number = self._conversations.get(request.run_id) or next(self._numbers)
         if request.run_id:
             self._conversations[request.run_id] = number
         offer = self._offers(request.tools)
-        if offer.id not in self._written:
-            self._written.add(offer.id)
-            self._write(offer)
+        self._write(offer)
         return Exchange(
             number,
             request.index,
@@ -148,40 +146,38 @@ class _Recorder:
             request.seed,
         )
 
-    def _write_message(self, said: Said) -> None:
-        if said.id not in self._written:
-            self._written.add(said.id)
-            self._write(said)
-
-    def _write(self, line: Said | Offer | Exchange) -> None:
+    def _write(self, line: Link | Offer | Exchange) -> None:
+        if not isinstance(line, Exchange):
+            if line.id in self._written:
+                return
+            self._written.add(line.id)
         kind = _KINDS[type(line)]
-        self._pen.write({"kind": kind, **encode(line, f"a recorded {kind}")})
+        self._file.write({"kind": kind, **encode(line, f"a recorded {kind}")})
 
-    def _tell(self, request: Request) -> None:
-        """Say once in each run that the recording is not whole."""
-        if self._pen.fault and request.note is not None and request.run_id not in self._told:
-            self._told.add(request.run_id)
-            request.note("fault", what=f"the recording {self._path} ends early: {self._pen.fault}")
+    def _note_fault(self, request: Request) -> None:
+        """Report once in each run that the recording is incomplete."""
+        if self._file.fault and request.note is not None and request.run_id not in self._notified:
+            self._notified.add(request.run_id)
+            request.note("fault", what=f"the recording {self._path} ends early: {self._file.fault}")
 
 
-class _Pen:
-    """Writes lines to a new file, each at once. After a failure it writes no more, so that only the last can be cut."""
+class _LineWriter:
+    """Writes lines to a new file, each at once. It stops after a failure, so only the last line can be incomplete."""
 
     def __init__(self, path: Path) -> None:
         self.fault = ""
         try:
-            # Without a buffer there is nothing to flush, and nothing is lost with the process.
+            # Without a buffer, nothing is lost if the process dies.
             self._file = path.open("xb", buffering=0)
         except FileExistsError as error:
-            msg = f"{path} is there already: nothing is overwritten; give another name, or remove the file"
+            msg = f"{path} exists already and is not overwritten: give another name, or remove the file"
             raise SettingError(msg) from error
         except OSError as error:
-            msg = f"{path} cannot be written: {error.strerror}; give a file in a folder where files can be made"
+            msg = f"{path} cannot be written: {error.strerror}; give a file in a folder that you can write to"
             raise SettingError(msg) from error
         weakref.finalize(self, self._file.close)
 
     def write(self, value: Mapping[str, Any]) -> None:
-        """Write one line."""
         rest = b"" if self.fault else dumps(value) + b"\n"
         try:
             while rest:

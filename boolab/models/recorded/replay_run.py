@@ -1,8 +1,8 @@
-"""Plays the responses of a run again, in order, with the results of its calls: a `RecordedModel` of a run."""
+"""Replays the responses of a run in order, with the results of its calls: a `RecordedModel` of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from boolab.core.types import Compacted, Response, Run, ToolCall, ToolResult, WrapUp
 from boolab.errors import ModelError, ScriptExhausted
@@ -11,11 +11,7 @@ from boolab.tools.tool import FailedReply, ToolContext
 
 
 class RunReplay:
-    """What a model is asked, answered from a run.
-
-    Args:
-        run: The recorded run.
-    """
+    """The responses and results of a recorded run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -41,7 +37,7 @@ class RunReplay:
         return bool(self._compactions)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The recorded response to this request: see `boolab.models.base.Model`."""
+        """The recorded response to this request."""
         if request.purpose == "summary":
             return await self._summary(request)
         if request.purpose == "compaction":
@@ -55,8 +51,8 @@ class RunReplay:
             if self._run.stop_reason == "aborted":
                 msg = f"the recording was aborted in response {step.index}"
                 raise ScriptExhausted(msg)
-            went_on = request.index + 1 < self._run.n_steps or step.error != self._run.error
-            raise ModelError(step.error, retryable=went_on, partial=step.response, recorded=step.error)
+            continued = request.index + 1 < self._run.n_steps or step.error != self._run.error
+            raise ModelError(step.error, retryable=continued, partial=step.response, recorded=step.error)
         if emit is not None:
             if step.response.reasoning:
                 emit("reasoning", step.response.reasoning)
@@ -67,64 +63,57 @@ class RunReplay:
     async def _summary(self, request: Request) -> Response:
         wrap_up = self._wrap_ups.get(request.index)
         if wrap_up is None or not wrap_up.asked:
-            msg = f"the recording holds no summary after {request.index} responses"
+            msg = f"the recording has no summary after {request.index} responses"
             raise ScriptExhausted(msg)
         await request.clock.sleep(self._pause_ms(request.index) / 1000)
-        return _said_again(wrap_up)
+        return _response_of(wrap_up)
 
     async def _compaction(self, request: Request) -> Response:
         compacted = self._compactions.get(request.index)
         if compacted is None:
-            msg = f"the recording holds no compaction after {request.index} responses"
+            msg = f"the recording has no compaction after {request.index} responses"
             raise ScriptExhausted(msg)
         await request.clock.sleep((compacted.duration_ms or 0) / 1000)
-        return _said_again(compacted)
+        return _response_of(compacted)
 
     def _pause_ms(self, after: int) -> int:
-        """How long the recording took between a step and the next, or its end, apart from a compaction."""
+        """The recorded time between a step and the next step, or the end, without a compaction."""
         run, steps = self._run, self._run.steps
         end = (steps[after - 1].start_ms or 0) + (steps[after - 1].duration_ms or 0) if after else 0
         then = run.duration_ms if after == len(steps) else steps[after].start_ms
         compacted = self._compactions.get(after)
         return (end if then is None else then) - end - ((compacted and compacted.duration_ms) or 0)
 
-    def replies_to(self, tool: str) -> bool:
-        """Whether the recording holds results for that tool."""
-        return True
-
     def has_result_of(self, tool: str) -> bool:
-        """Whether a call of that tool received a result in the recording."""
+        """Whether a call of that tool has a result in the recording."""
         return any(
             call.name == tool and result is not None
             for step in self._run.steps
             for call, result in zip(step.response.tool_calls, step.results, strict=True)
         )
 
-    def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult]:
-        """The recorded result of a call, found by its place: ids repeat in real logs."""
-        return self._give(call, context)
-
-    async def _give(self, call: ToolCall, context: ToolContext) -> ToolResult:
+    async def reply(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """The recorded result of a call, found by its place, since ids repeat in real logs."""
         step = self._run.steps[context.step - 1]
         result = step.results[context.call - 1] if context.call <= len(step.results) else None
         if result is None:
             return ToolResult(call.id, "This call has no result in the recording.", is_error=True, duration_ms=0)
         if step.error and result.is_error and step.error.endswith(result.content) and self._run.stop_reason == "error":
             raise FailedReply(result, step.error)
-        # One call takes all of the time, whether they run one after another or together: the next boundary sees it.
+        # One call takes the time of all, whether they run in sequence or in parallel: the next boundary sees the sum.
         if context.call == _longest(step.results):
             await context.sleep(((step.duration_ms or 0) - (step.model_ms or 0)) / 1000)
         return result
 
 
 def _longest(results: Sequence[ToolResult | None]) -> int:
-    """The number of the call that took longest, the first of them; times that nobody told are the shortest."""
+    """The number of the first call that took longest; unknown times count as the shortest."""
     times = [-2 if result is None else -1 if result.duration_ms is None else result.duration_ms for result in results]
     return times.index(max(times)) + 1
 
 
-def _said_again(aside: WrapUp | Compacted) -> Response:
-    """What a request outside the steps gave, or its failure."""
+def _response_of(aside: WrapUp | Compacted) -> Response:
+    """The response to a request outside the steps; raises its failure."""
     if aside.broken or aside.response is None:
         raise ModelError(aside.fault, partial=aside.response, recorded=aside.fault)
     return aside.response

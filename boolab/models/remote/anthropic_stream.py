@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import Response, ToolCall, Usage
-from boolab.models.base import Emit
+from boolab.models.base import RETRYABLE, Emit
 from boolab.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object, with_ids
-from boolab.models.remote.protocol import RETRYABLE, Fault
+from boolab.models.remote.protocol import Fault
 
 _HTTP_ERRORS: Final = range(400, 600)
 _STATUS: Final = {

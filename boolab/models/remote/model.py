@@ -21,10 +21,10 @@ from pydantic import SecretStr
 
 from boolab.core.types import JSON, Response
 from boolab.errors import ModelError, SettingError, nearest
-from boolab.models.base import Emit, Request
+from boolab.models.base import RETRYABLE, Emit, Request
 from boolab.models.remote import pricing as price_table
 from boolab.models.remote.credentials import VARIABLES, Redactor, key_for, split_headers
-from boolab.models.remote.protocol import RETRYABLE, Decoder, Fault, Wire
+from boolab.models.remote.protocol import Decoder, Fault, Wire
 from boolab.models.remote.rate_limit import RateLimit
 from boolab.models.remote.retry import Retry, retry_after
 from boolab.models.remote.timeouts import Deadline, Timeouts

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import JSON, UNKNOWN_USAGE, Response, ToolCall, Usage
-from boolab.models.base import Emit
+from boolab.models.base import RETRYABLE, Emit
 from boolab.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object
 from boolab.models.remote.openai_tool_calls import CallsInTheMaking, MalformedError, as_list, as_object
-from boolab.models.remote.protocol import RETRYABLE, Fault
+from boolab.models.remote.protocol import Fault
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """What servers call the text of reasoning: DeepSeek's word and that of OpenRouter; vLLM had both."""

@@ -7,13 +7,10 @@ else there, so that a response which cannot be understood is still paid for in t
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from boolab.core.types import Response
 from boolab.models.base import Emit, Request
-
-RETRYABLE: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-"""The HTTP statuses after which the same request may succeed; 529 is Anthropic's word for an overload."""
 
 
 class Fault(NamedTuple):

@@ -1,15 +1,14 @@
-"""`SimulatedModel`: an agent that is drawn from a profile, for sweeps of any size. It needs no network and no key.
+"""`SimulatedModel`: an agent that is drawn from a profile. It needs no network and no key.
 
-The whole run is a function of the profile, the model's seed, the run's seed, the task (the first message of the user)
-and what the requests show; nothing else, such as what runs beside it, in which order or where, changes anything. What
-the requests show changes this much:
+A run depends on the profile, the model's seed, the run's seed, the task (the user's first message) and the content of
+the requests; other runs, their order and the machine change nothing. The requests have these effects:
 
-- where no tool is offered, or none may be called, the agent answers in text;
-- where it is told how many turns are left, its hazard is what the profile's `reminders` make of it;
-- asked for a summary, it writes one; after a compaction its requests have fewer tokens;
-- asked once more after it finished, it goes on as if it had not.
+- If no tool is offered, or none may be called, the agent answers in text.
+- If a request says how many turns are left, the profile's `reminders` change the hazard.
+- If a summary is requested, the agent writes one. After a compaction its requests have fewer tokens.
+- If another request follows after it finished, it continues as if it had not finished.
 
-So a run under a tight limit is the beginning of the run under a loose one, as long as the policy tells it nothing.
+So a run under a tight limit is the beginning of the run under a loose one, unless the policy sends the model messages.
 """
 
 from __future__ import annotations
@@ -32,37 +31,36 @@ from boolab.models.simulated.trajectory import ALWAYS, SLOTS, Planned, Rules, Si
 from boolab.tools.tool import ToolContext
 
 VERSION: Final = 1
-"""Counts the ways in which a profile was turned into runs: equal fingerprints are equal runs."""
+"""The version of the simulation: it is part of fingerprints, and equal fingerprints mean equal runs."""
 NO_TOOLS: Final = "no_tools"
-"""The `native_finish_reason` of a text that was given because no tool might be called."""
+"""The `native_finish_reason` of a text that the agent wrote because it was not allowed to call a tool."""
 SUBMITTED: Final = "Submitted."
 """The result of the call that finishes a run."""
 _ID: Final = re.compile(r"([0-9a-f]{16})_(\d{1,9})_(\d{1,9})")
-_UNTOLD: Final = Reminder(turns_left=1)
+_NO_REMINDER: Final = Reminder(turns_left=1)
 _TURNS_LEFT: Final = re.compile(r"(\d{1,9}) of \d{1,9} turns (?:is|are) left")
 _FINISHED: Final = frozenset({"finished", "synthesis"})
 _UNKNOWN: Final = frozenset({"paused", "aborted", "error"})
 
 
 class _Played(NamedTuple):
-    """A run under way: its course, its seed, and what the task's difficulty does to its hazard."""
+    """A run under way: its trajectory, its seed, and the hazard factor of the task's difficulty."""
 
-    course: SimulatedTrajectory
+    trajectory: SimulatedTrajectory
     seed: int | None
     factor: float
 
 
 class SimulatedModel:
-    """An agent that is drawn from a profile: its calls, their results, its end, its tokens and its times.
+    """An agent that is drawn from a profile: its calls, results, tokens and times, and when it finishes.
 
-    It brings the results of its tools, so that nothing is executed, whatever the agent's tools are called; where
-    neither the agent nor the run names any, its own are offered. Times are virtual. `score` tells successes, and runs
-    use it unless they are given a score of their own.
+    It provides the results of its tools, so no tool is executed. If neither the agent nor the run has tools, its own
+    tools are offered. Its time is virtual. `score` decides about success, unless the run has its own score.
 
     Args:
-        profile: How it behaves.
-        seed: Another seed, another agent of that profile: all of its runs differ.
-        name: What the records call it; the profile's name by default.
+        profile: The profile.
+        seed: The seed of the model: with another seed, all of its runs differ.
+        name: The name in records; by default the profile's.
 
     Example:
         >>> import boolab as bl
@@ -82,9 +80,9 @@ class SimulatedModel:
         self.name = profile.name if name is None else name
         self.context_window = profile.context_window
         self.fingerprint = blake2b(f"{VERSION}:{profile.digest}:{seed}".encode(), digest_size=16).hexdigest()
-        """32 hex digits; models with the same play the same runs."""
+        """32 hex digits; models with the same fingerprint give the same runs."""
         self.own_tools = (*profile.tools, *filter(None, [profile.finish.tool]))
-        """The names of the tools that it calls, in the profile's order."""
+        """The names of its tools, in the profile's order."""
         self._submits = profile.finish.tool
         self._rules = Rules(profile)
         self._finish_texts = texts(profile.finish.text_chars, "Done. ")
@@ -98,22 +96,22 @@ class SimulatedModel:
         )
         self._latest: Planned | None = None
         self._played: WeakKeyDictionary[Sequence[Message], _Played] = WeakKeyDictionary()
-        self._courses: WeakValueDictionary[str, SimulatedTrajectory] = WeakValueDictionary()
-        """By key, those of runs under way: a summary that is asked of another run's beginning need not redo it."""
+        self._trajectories: WeakValueDictionary[str, SimulatedTrajectory] = WeakValueDictionary()
+        """By key, those of runs under way: a summary of a list that is not a run's own need not draw them again."""
 
     @classmethod
     def load(cls, path: str | Path, seed: int = 0) -> SimulatedModel:
-        """The model of a profile in a YAML file, or of one that comes with boolab.
+        """The model of a profile in a YAML file, or of a profile of boolab.
 
         Args:
             path: The file, or the bare name of a shipped profile: see `Profile.load`.
-            seed: As above.
+            seed: The seed of the model.
 
         Returns:
             The model.
 
         Raises:
-            ProfileError: if it cannot be read, with its path and line.
+            ProfileError: if the profile cannot be read, with its path and line.
         """
         return cls(Profile.load(path), seed)
 
@@ -121,27 +119,26 @@ class SimulatedModel:
         return f"<SimulatedModel {self.name}: {len(self.own_tools)} tools, seed {self.seed}>"
 
     def __reduce__(self) -> tuple[type[SimulatedModel], tuple[Profile, int, str]]:
-        """Pickle what it is made of: the rest follows from it."""
         return SimulatedModel, (self.profile, self.seed, self.name)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """What the agent says to this request: see `boolab.models.base.Model`.
+        """The agent's response to a request.
 
         Args:
-            request: The messages, the tools and the number of the call in its run.
-            emit: Called with what comes, as it comes; None where nobody listens.
+            request: The messages, the tools and the number of the request in its run.
+            emit: Receives parts of the response as they arrive.
 
         Returns:
-            The response, complete.
+            The complete response.
         """
         index, messages, tools, clock, purpose, _, seed, choice, _, _ = request
-        # Most requests show a run's own list as it is, and go straight to what was planned.
+        # Most requests hold a run's own list as it is: that is the fast path.
         played = self._played.get(messages) if type(messages) is History else None
         tail: Sequence[Message] = ()
         shortened = False
         if played is None or played.seed != seed:
             played, tail, shortened = self._find(request)
-        planned = self._latest = played.course.at(index)
+        planned = self._latest = played.trajectory.at(index)
         response, hazard = planned[0], planned[2]
         if purpose != "step":
             response = self._summary(planned)
@@ -150,29 +147,29 @@ class SimulatedModel:
             response = response._replace(text=text, tool_calls=(), finish_reason="stop", native_finish_reason=NO_TOOLS)
         elif self._submits is not None and index and self._has_submitted(played, index, messages):
             response = response._replace(text=self._finish_texts[planned.aside], tool_calls=(), finish_reason="stop")
-        elif hazard >= 0 and _finishes(planned, played.factor, self._told(tail)):
+        elif hazard >= 0 and _finishes(planned, played.factor, self._reminder(tail)):
             response = self._finish(planned)
         if shortened:
-            response = self._shortened(response, messages, index, played.course)
+            response = self._shortened(response, messages, index, played.trajectory)
         duration_ms = planned[5]
         if emit is not None:
             await _stream(response, duration_ms, clock, emit)
         elif duration_ms:
-            if type(clock) is VirtualClock:
+            if type(clock) is VirtualClock:  # the fast path, without a call of `_pass`
                 clock.advance(duration_ms)
             else:
                 await clock.sleep(duration_ms / 1000)
         return response
 
     def _find(self, request: Request) -> tuple[_Played, Sequence[Message], bool]:
-        """The run that a request belongs to, the messages of this request alone, and whether others are left out."""
+        """The run of a request, the messages of this request alone, and whether the history was shortened."""
         messages = request.messages
         tail: Sequence[Message] = ()
         shortened = False
         if type(messages) is Context:
             growing, tail = messages.growing
             messages = messages.whole
-            # What is to be summed up comes as a plain list, which may have been shortened before.
+            # A history to be summarised is a plain list, which may have been shortened before.
             shortened = growing is not messages or type(messages) is list
         lives = type(messages) is not list and type(messages) is not tuple
         played = self._played.get(messages) if lives else None
@@ -182,25 +179,25 @@ class SimulatedModel:
             factor = 1.0 if difficulty is None else self.profile.difficulties[difficulty].hazard_factor
             key = self._key(request.seed, task)
             aside = request.purpose != "step"
-            course = (self._courses.get(key) if aside else None) or SimulatedTrajectory(self._rules, key)
-            played = _Played(course, request.seed, factor)
+            trajectory = (self._trajectories.get(key) if aside else None) or SimulatedTrajectory(self._rules, key)
+            played = _Played(trajectory, request.seed, factor)
             if lives:
                 self._played[messages] = played
             if not aside:
-                self._courses[key] = course
+                self._trajectories[key] = trajectory
         return played, tail, shortened
 
     def _key(self, seed: int | None, task: str) -> str:
-        """What tells a run from all others. Profiles share the draws: another figure changes only what it is about."""
+        """The key of a run. The profile is no part of it, so that similar profiles share their draws."""
         text = f"{VERSION}:{self.seed}:{seed}:{task}"
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
-    def _told(self, tail: Sequence[Message]) -> Reminder:
-        """What it does to the hazard what a request says at its end."""
+    def _reminder(self, tail: Sequence[Message]) -> Reminder:
+        """The effect on the hazard of the messages at the end of a request."""
         if not tail or not self._reminders:
-            return _UNTOLD
+            return _NO_REMINDER
         left = _turns_left(tail)
-        return next((reminder for reminder in self._reminders if reminder.turns_left >= left), _UNTOLD)
+        return next((reminder for reminder in self._reminders if reminder.turns_left >= left), _NO_REMINDER)
 
     def _finish(self, planned: Planned) -> Response:
         text, tool = self._finish_texts[planned.aside], self._submits
@@ -210,9 +207,9 @@ class SimulatedModel:
         return planned.response._replace(text=text, tool_calls=(ToolCall(f"{start}0", tool, "{}"),))
 
     def _has_submitted(self, played: _Played, index: int, messages: Sequence[Message]) -> bool:
-        """Whether the response before this one called the tool that finishes, and the run was not ended by it."""
-        # Only where it may have done so, whatever it was told, are the messages looked at: to make them takes long.
-        before = played.course.at(index - 1)
+        """Whether the previous response called the finishing tool, but the run continued."""
+        # Making the messages is slow, so first: could it have finished under any reminder?
+        before = played.trajectory.at(index - 1)
         may = before.hazard >= 0 and _finishes(before, played.factor, self._boldest)
         return may and self._submits in _called_last(messages)
 
@@ -224,82 +221,82 @@ class SimulatedModel:
         return Response(self._summary_texts[planned.aside], (), "stop", usage, "", planned.response.ttft_ms)
 
     def _shortened(
-        self, response: Response, messages: Sequence[Message], index: int, course: SimulatedTrajectory
+        self, response: Response, messages: Sequence[Message], index: int, trajectory: SimulatedTrajectory
     ) -> Response:
-        """The response with the tokens of a request in which a summary stands for what came first."""
+        """The response with the tokens of a request in which a summary replaces the first messages."""
         head = list(takewhile(lambda message: not _is_response(message), messages))
         first = index if len(head) == len(messages) else messages[len(head)].parts[0].step_number - 1  # type: ignore[union-attr] # checked
         inputs, outputs, cached = response.usage[:3]
         if first == 0 or inputs is None or outputs is None or cached is None:
             return response
-        start, here = (course.at(place).response.usage.input_tokens or 0 for place in (0, first))
+        start, here = (trajectory.at(place).response.usage.input_tokens or 0 for place in (0, first))
         task = next((place for place, message in enumerate(head) if message.role == "user"), 0)
         gone = here - start - estimated_tokens(head[task + 1 :])
         return response._replace(usage=self._rules.usage(max(inputs - gone, 1), max(cached - gone, 0), outputs))
 
     def replies_to(self, tool: str) -> bool:
-        """Whether nothing else need provide a tool: True, since the profile alone says what is called.
+        """Whether the model can provide results for a tool.
 
         Args:
             tool: The tool's name.
 
         Returns:
-            Always True.
+            Always True: the profile alone decides what is called.
         """
         return True
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether it ever calls that tool.
+        """Whether the model has results of a tool.
 
         Args:
             tool: The tool's name.
 
         Returns:
-            True if it is one of the profile's.
+            True if it is one of the profile's tools.
         """
         return tool in self.own_tools
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
-        """The result of one of its calls; None for any other call.
+        """The result of a call.
 
         Args:
             call: The call.
-            context: What tools know of the run.
+            context: The tool's view of the run.
 
         Returns:
-            The result, to be awaited: it takes as long as the profile says.
+            The result, to be awaited: its time is that of the profile. None for a call that is not the model's own.
         """
         planned, place = self._latest, context[2] - 1
-        # Mostly the response was the latest one that this model gave; it is told by the very object of the call.
+        # Mostly the call is an object of the model's latest response.
         if planned is not None and place < len(planned[1]) and planned[0][1][place] is call:
             return _give(planned[1][place], context[3])
         result = self._recall(call, context)
         return None if result is None else _give(result, context.clock)
 
     def _recall(self, call: ToolCall, context: ToolContext) -> ToolResult | None:
-        """What a call gives, from its id: it names the run's key, the step and the place."""
+        """The result of a call by its id, which holds the run's key, the step and the place."""
         found = _ID.fullmatch(call.id)
         if found is None or int(found[2]) > context.step:
             return None
         if call.name == self._submits:
             return ToolResult(call.id, SUBMITTED, duration_ms=0)
         played = self._played.get(context.history) if type(context.history) is History else None
-        course = SimulatedTrajectory(self._rules, found[1]) if played is None else played.course
-        planned, place = course.at(int(found[2]) - 1), int(found[3]) - 1
+        trajectory = SimulatedTrajectory(self._rules, found[1]) if played is None else played.trajectory
+        planned, place = trajectory.at(int(found[2]) - 1), int(found[3]) - 1
         calls = planned.response.tool_calls
         return planned.results[place] if 0 <= place < len(calls) and calls[place] == call else None
 
     def score(self, run: Run) -> bool | None:
-        """Whether a run of this model was a success, by the profile's probabilities; None where they do not tell.
+        """Whether a run of this model was a success, by the profile's probabilities.
 
-        One number is drawn for each run, whatever ended it: where finishing is the likelier way to a success, no run
-        is a success only because it was cut.
+        One number is drawn for each run, whatever ended it. So if finishing has the higher probability of success, no
+        run is a success only because a limit stopped it.
 
         Args:
-            run: The run; its task, its seed, how it ended and at which step are looked at.
+            run: The run; its task, its seed, its stop reason and its last step matter.
 
         Returns:
-            True for a success.
+            True for a success; None if the profile does not decide it.
         """
         profile, reason = self.profile, run.stop_reason
         if reason in _UNKNOWN:
@@ -308,8 +305,8 @@ class SimulatedModel:
         name = profile.difficulty_of(task)
         kind = Difficulty() if name is None else profile.difficulties[name]
         usual = profile.success
-        asked = run.steps[-1].response.native_finish_reason if run.steps else None
-        if reason in _FINISHED and asked != NO_TOOLS:
+        last = run.steps[-1].response.native_finish_reason if run.steps else None
+        if reason in _FINISHED and last != NO_TOOLS:
             chance = kind.finished if kind.finished is not None or usual is None else usual.finished
         else:
             chance = kind.cut if kind.cut is not None or usual is None else usual.cut
@@ -318,15 +315,15 @@ class SimulatedModel:
         return None if chance is None else SimulatedTrajectory(self._rules, self._key(run.seed, task)).luck < chance
 
 
-def _finishes(planned: Planned, factor: float, told: Reminder) -> bool:
-    """Whether the agent finishes at a step at which it may."""
+def _finishes(planned: Planned, factor: float, reminder: Reminder) -> bool:
+    """Whether the agent finishes at a step that allows it."""
     if planned.hazard == ALWAYS:
         return True
-    return planned.draw < max(planned.hazard * factor * told.factor, told.least)
+    return planned.draw < max(planned.hazard * factor * reminder.factor, reminder.least)
 
 
 def _task_of(messages: Iterable[Message]) -> str:
-    """What the user asked first."""
+    """The user's first message."""
     return next((message.text for message in messages if message.role == "user"), "")
 
 
@@ -335,30 +332,30 @@ def _is_response(message: Message) -> bool:
 
 
 def _called_last(messages: Sequence[Message]) -> list[str]:
-    """The tools that the latest response called."""
+    """The tools of the latest response's calls."""
     latest = next((message for message in reversed(messages) if _is_response(message)), None)
     return [] if latest is None else [part.name for part in latest.parts if isinstance(part, ToolCall)]
 
 
 def _turns_left(tail: Sequence[Message]) -> int:
-    """How many turns a request says are left; one that says something else at its end announces the last."""
-    said = (_TURNS_LEFT.match(message.text) for message in tail)
-    return next((int(found[1]) for found in said if found is not None), 1)
+    """The number of turns that a request says are left; any other message at its end announces the last turn."""
+    matches = (_TURNS_LEFT.match(message.text) for message in tail)
+    return next((int(match[1]) for match in matches if match is not None), 1)
 
 
 async def _stream(response: Response, duration_ms: int, clock: Clock, emit: Emit) -> None:
-    """Tell whoever listens what is said, while its time passes."""
+    """Emit a response while its time passes."""
     first = min(response.ttft_ms or 0, duration_ms)
     await _pass(clock, first)
-    told = [("text", response.text)] if response.text else []
-    for of, delta in (*told, *(("tool_call", f"{call.name} {call.arguments}") for call in response.tool_calls)):
+    text = [("text", response.text)] if response.text else []
+    for of, delta in (*text, *(("tool_call", f"{call.name} {call.arguments}") for call in response.tool_calls)):
         emit(of, delta)
         await asyncio.sleep(0)
     await _pass(clock, duration_ms - first)
 
 
 async def _pass(clock: Clock, duration_ms: int) -> None:
-    """Let time pass. Virtual time passes without giving way: the loop does so by itself, every few milliseconds."""
+    """Let time pass; virtual time without an await, since the loop itself yields every few milliseconds."""
     if type(clock) is VirtualClock:
         clock.advance(duration_ms)
     else:
@@ -366,10 +363,9 @@ async def _pass(clock: Clock, duration_ms: int) -> None:
 
 
 async def _give(result: ToolResult, clock: Clock) -> ToolResult:
-    duration_ms = result[4]
-    if duration_ms:
-        if type(clock) is VirtualClock:
+    if duration_ms := result[4]:
+        if type(clock) is VirtualClock:  # as above
             clock.advance(duration_ms)
         else:
-            await _pass(clock, duration_ms)
+            await clock.sleep(duration_ms / 1000)
     return result

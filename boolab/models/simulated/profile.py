@@ -1,87 +1,8 @@
-"""`Profile`: how a simulated agent behaves, in figures. `boolab.models.simulated.model` plays it.
+"""`Profile`: how a simulated agent behaves, in numbers. `boolab.models.simulated.model` simulates it.
 
-A profile is a YAML file. Only `tools` must be there; whatever is left out has the value that is named here.
-
-    name: coder
-    start: {list_files: 3, search_text: 1}
-    tools:
-      list_files: {next: {read_file: 1}}
-      search_text: {next: {read_file: 4, search_text: 1}, result_chars: {median: 800, sigma: 1}}
-      read_file: {next: {read_file: 2, edit_file: 1}, calls: {1: 8, 3: 2}}
-      edit_file: {next: {read_file: 1}, error_rate: 0.1, finish_factor: 2}
-    finish: {hazard: [{from_step: 1, probability: 0}, {from_step: 4, probability: 0.12}]}
-    loop: {rate: 0.01, period: {1: 3, 2: 1}, again: 0.8}
-    tokens: {prompt: 4000, output: {median: 180, sigma: 0.8}, cached_share: 0.9}
-    price: {input: 3, cached: 0.3, output: 15}
-    difficulties:
-      easy: {share: 0.4, hazard_factor: 1.5, finished: 0.9, cut: 0.3}
-      hard: {share: 0.6, hazard_factor: 0.7, finished: 0.4, cut: 0.05}
-    sources: {tools: "Counted in 40 recorded runs."}
-    assumptions: {loop.again: "Nothing is published about it."}
-
-Four kinds of figures occur:
-
-- a *probability*, from 0 to 1;
-- *shares*: weights by name or number that need not add up to 1 (`{1: 8, 3: 2}` is 80% and 20%);
-- *steps from which something holds*: a number, or a list of `{from_step, probability}` of which the first begins at 1;
-- a *distribution* of whole numbers >= 0: a number, which every draw then is; `{median, sigma}`, a lognormal one with
-  `sigma` the standard deviation of the logarithm, at most 10; or `{quantiles: [...]}`, values at equal distances of
-  probability from the smallest to the largest, linear in between. `zeros` is the share that is 0 beside that, `most` an
-  upper end.
-
-No weight and no value is above 2**53.
-
-What a step is. Steps are counted from 1 through a run. A step is decided in this order:
-
-1. While the agent is in a *loop*, it makes the same calls again, with the same results, text, tokens and times.
-2. Otherwise, unless a loop has just ended, it enters one with probability `loop.rate`: the latest `period` steps (all
-   there are, if fewer) are made again, at least once; after each time through, once more with probability `loop.again`.
-   The step after a loop is never the first of another.
-3. If a call of the step before failed (the last one that did, if several), `after_error` decides: `retry` is that call
-   alone, identically, which fails again with the same result with probability `fails_again` (the tool's `error_rate`
-   if left out); `vary` the same tool with other arguments, `switch` another tool by the failed one's `next`, the failed
-   one left out (by `start`, where nothing is left); `give_up` finishes the run. The hazard does not count there.
-4. Otherwise it *finishes* with the hazard of its step, times `finish_factor` of the tool that was called last, times
-   `hazard_factor` of the task's difficulty, and changed by `reminders`; at most 1.
-5. If it does not, the first call's tool is drawn from `start` in the first step and from `next` of the tool that was
-   called last in later ones. `calls` of that first tool says how many calls the step has, and each further call's tool
-   is drawn from `next` of the one before it: the chain of tools runs over calls, wherever steps begin.
-
-Each call that neither a loop nor `retry` tells is a *revisit* with probability `revisit.rate`, if there is an earlier
-call of its tool with other arguments than the call just before it: the arguments of one of those, each as likely, and
-with probability `same_result` its result too. Every other call has arguments that no earlier one had. Results that are
-not repeated are errors with the tool's `error_rate`.
-
-Everything in it:
-
-- `name`, `description`; `sources` and `assumptions`: by place, such as `tools.read_file.error_rate` or `tools`, where
-  the figures there come from, and which nobody has measured.
-- `tools`, by name: `next` (shares of tools; left out: `start`), `calls` (shares by number; left out: the profile's
-  `calls`), `error_rate` (0), `after_error` (the profile's), `finish_factor` (1), and the distributions `latency_ms`
-  (0), `argument_chars` (30), `result_chars` (200), `error_chars` (60).
-- `start`: shares of tools (all equal); `calls`: shares by number ({1: 1}).
-- `finish`: `hazard` (0.1), `tool` (none: it finishes by a text without calls; else by a call of that tool, and by a
-  text if it is asked once more), `text_chars` (300).
-- `loop`: `rate` (0), `period` ({1: 1}), `again` (0.5).
-- `after_error`: shares `retry` (0), `vary` (1), `switch` (0), `give_up` (0), and `fails_again`.
-- `revisit`: `rate` (0), `same_result` (1).
-- `tokens` (left out: unknown): `prompt`, of the first request, drawn once a run; `output`, of each response; `growth`,
-  what each step adds to the next request beside its output (left out: a quarter of the characters of its results);
-  `cached_share` (0), of the tokens of the request before it, that a request finds cached; `summary` (300), the output
-  tokens of a summary.
-- `price` (left out: unknown): dollars per million tokens, `input`, `cached` (as `input`), `output`.
-- `latency`: the distributions `response_ms` (0) and `first_token_ms` (left out: unknown).
-- `text_chars` (0): the text beside calls; `summary_chars` (600).
-- `context_window` (none), in tokens.
-- `success` (left out: unknown): the probability that a run is a success, `finished` if it finished, `cut` if a limit
-  ended it (left out: unknown) from step `cut_from_step` (1) on; before it, 0. A run that answered in text because no
-  tool might be called any more was cut.
-- `difficulties`, by name: `share` of the tasks (1), `hazard_factor` (1), and `finished` and `cut` in place of those of
-  `success`. `tasks`: difficulties by the text of the task; all others get one by the shares, from their text alone.
-- `reminders`: what it does to the hazard that the model is told how many turns are left: a list of `{turns_left,
-  factor, least}`, of which the one with the least `turns_left` that is not below the number counts: the hazard is
-  multiplied by `factor` (1), and `least` (0) at least. A request that announces the last step counts as one turn left.
-  Nobody has published such figures: whatever stands here is an assumption, and belongs into `assumptions`.
+A profile is a YAML file. docs/simulated.md has every field, its unit and its default, and the rules by which a step is
+drawn. Four kinds of values occur: probabilities, shares (weights that need not add up to 1), probabilities by step, and
+distributions of whole numbers >= 0. No weight and no value is above 2**53.
 """
 
 from __future__ import annotations
@@ -109,18 +30,18 @@ from pydantic import (
 )
 
 from boolab.errors import ProfileError
-from boolab.io.files import read_file
 from boolab.io.resources import data_path
-from boolab.io.yaml_loader import MAX_BYTES, Document, DocumentError, read_yaml
+from boolab.io.yaml_loader import Document
+from boolab.models.yaml_file import accepted_keys, read_document
 
 K = TypeVar("K", str, int)
 
 _ABOUT: Final = frozenset({"name", "description", "sources", "assumptions"})
-"""What says something about a profile and changes no run."""
+"""The fields that describe a profile and change no run."""
 
 
 class _Misplaced(ValueError):
-    """Something that is wrong with a profile as a whole, and where in it."""
+    """A fault of a profile as a whole, and its place."""
 
     def __init__(self, place: tuple[str | int, ...], message: str) -> None:
         super().__init__(message)
@@ -133,7 +54,7 @@ class _Strict(BaseModel):
 
 _Figure: TypeAlias = Annotated[float, Field(ge=0, le=2**53, allow_inf_nan=False)]
 _Sigma: TypeAlias = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
-"""Ten is a factor of 22,000 for each standard deviation; at a few hundred the values are beyond all floats."""
+"""At most 10, a factor of 22,000 for each standard deviation; with a few hundred, values would exceed all floats."""
 _Probability: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
@@ -151,7 +72,7 @@ Counts: TypeAlias = Annotated[dict[PositiveInt, _Figure], AfterValidator(_are_sh
 
 
 class Distribution(_Strict):
-    """A distribution of whole numbers >= 0: see the module's documentation.
+    """A distribution of whole numbers >= 0: a median with a sigma, or quantiles.
 
     Example:
         >>> Distribution(quantiles=[0, 10, 40]).quantile(0.75), Distribution(median=100, sigma=1).quantile(0.5)
@@ -173,12 +94,12 @@ class Distribution(_Strict):
             msg = f"quantiles {self.quantiles} do not ascend"
             raise ValueError(msg)
         if self.quantiles is not None and self.sigma:
-            msg = "sigma belongs to median; quantiles say themselves how far they spread"
+            msg = "sigma belongs to median: quantiles need none"
             raise ValueError(msg)
         return self
 
     def quantile(self, p: float) -> float:
-        """The value below which a share `p` lies, 0 < p < 1, not rounded."""
+        """The value, not rounded, below which the share `p` lies; 0 < p < 1."""
         if p <= self.zeros:
             return 0.0
         p = (p - self.zeros) / (1 - self.zeros)
@@ -194,7 +115,7 @@ class Distribution(_Strict):
         return value if self.most is None else min(value, self.most)
 
     def table(self, n: int) -> tuple[int, ...]:
-        """The distribution as `n` whole numbers, each as likely, ascending."""
+        """The distribution as `n` equally likely whole numbers, ascending."""
         return tuple(round(self.quantile((i + 0.5) / n)) for i in range(n))
 
 
@@ -203,7 +124,7 @@ def _as_distribution(value: object) -> object:
 
 
 Amount: TypeAlias = Annotated[Distribution, BeforeValidator(_as_distribution)]
-"""A distribution; a number is one too."""
+"""A distribution; a number stands for one with that single value."""
 
 
 def _amount(value: float) -> Distribution:
@@ -211,7 +132,7 @@ def _amount(value: float) -> Distribution:
 
 
 class Piece(_Strict):
-    """A probability that holds from a step on."""
+    """A probability from a step on."""
 
     from_step: PositiveInt
     probability: _Probability
@@ -237,7 +158,7 @@ Hazard: TypeAlias = Annotated[
 
 
 class AfterError(_Strict):
-    """What a step does after one in which a call failed: shares, and how a retry ends."""
+    """What follows a step with a failed call: shares, and the probability that a retry fails again."""
 
     retry: _Figure = 0.0
     vary: _Figure = 1.0
@@ -252,12 +173,12 @@ class AfterError(_Strict):
 
     @property
     def shares(self) -> dict[str, float]:
-        """The weights of what follows."""
+        """The weights of the four possibilities."""
         return {"retry": self.retry, "vary": self.vary, "switch": self.switch, "give_up": self.give_up}
 
 
 class ToolProfile(_Strict):
-    """What the agent does after a call of a tool, and what such a call is like."""
+    """The calls of a tool, and what follows them."""
 
     next: Shares | None = None
     calls: Counts | None = None
@@ -271,7 +192,7 @@ class ToolProfile(_Strict):
 
 
 class Finish(_Strict):
-    """When the agent finishes, and how."""
+    """When and how the agent finishes."""
 
     hazard: Hazard = [Piece(from_step=1, probability=0.1)]
     tool: Annotated[str, Field(min_length=1)] | None = None
@@ -279,7 +200,7 @@ class Finish(_Strict):
 
 
 class Loop(_Strict):
-    """How often the agent falls into a loop, of how many steps, and how long it stays in it."""
+    """How often the agent enters a loop, of how many steps, and how long it stays in it."""
 
     rate: _Probability = 0.0
     period: Counts = {1: 1.0}
@@ -287,7 +208,7 @@ class Loop(_Strict):
 
 
 class Revisit(_Strict):
-    """How often a call is made again that is no loop, and whether it gives the same again."""
+    """How often a call is repeated outside a loop, and whether its result is the same."""
 
     rate: _Probability = 0.0
     same_result: _Probability = 1.0
@@ -304,7 +225,7 @@ class Tokens(_Strict):
 
 
 class Price(_Strict):
-    """Dollars per million tokens, which is micro-dollars a token. `cached` is what cached input costs."""
+    """Dollars per million tokens, which is micro-dollars per token. `cached` is the price of cached input."""
 
     input: _Figure
     output: _Figure
@@ -312,19 +233,19 @@ class Price(_Strict):
 
     @property
     def per_token(self) -> tuple[float, float, float]:
-        """Micro-dollars for a token of new input, of cached input, and of output."""
+        """Micro-dollars per token of new input, of cached input, and of output."""
         return self.input, self.input if self.cached is None else self.cached, self.output
 
 
 class Latency(_Strict):
-    """How long the model takes, in milliseconds: to the end of a response, and to its first token."""
+    """The time of a response and of its first token, in milliseconds."""
 
     response_ms: Amount = _amount(0)
     first_token_ms: Amount | None = None
 
 
 class Success(_Strict):
-    """The probability that a run is a success: one that finished, and one that was cut."""
+    """The probability of success of a run that finished, and of one that a limit stopped."""
 
     finished: _Probability
     cut: _Probability | None = None
@@ -332,7 +253,7 @@ class Success(_Strict):
 
 
 class Difficulty(_Strict):
-    """A kind of tasks: how common it is, and what is other about it."""
+    """A kind of task: its share, and what differs for it."""
 
     share: _Figure = 1.0
     hazard_factor: _Figure = 1.0
@@ -341,7 +262,7 @@ class Difficulty(_Strict):
 
 
 class Reminder(_Strict):
-    """What it does to the hazard that so many turns are left: an assumption, always."""
+    """How the hazard changes when the model knows how many turns are left: always an assumption."""
 
     turns_left: PositiveInt
     factor: _Figure = 1.0
@@ -349,32 +270,32 @@ class Reminder(_Strict):
 
 
 class Profile(_Strict):
-    """How a simulated agent behaves: see the module's documentation for every figure.
+    """How a simulated agent behaves; docs/simulated.md explains every field.
 
-    Make one with `Profile.of` or `Profile.load`; it is never changed. docs/simulated.md says what each figure means.
+    Make one with `Profile.of` or `Profile.load`; it is never changed.
 
     Attributes:
-        name: What it is called.
-        description: What it is, in a sentence.
-        sources: Where figures come from, by their place, such as `finish.hazard`.
-        assumptions: What was assumed for lack of a source, by place.
+        name: Its name.
+        description: A sentence about it.
+        sources: The source of fields, by place, such as `finish.hazard`.
+        assumptions: What was assumed because there is no source, by place.
         start: The shares of the tools of the first call; equal by default.
-        tools: The tools by name: which one follows, how often they fail, how long they take, how much they give.
-        calls: How many calls a response makes, with the share of each number.
-        finish: When the agent finishes: the probability at each step, by a plain answer or by a tool.
-        loop: How often it falls into a loop of equal calls, and how it comes out of it.
-        after_error: What it does after a call that failed.
-        revisit: How often it makes a call anew that it made before.
-        tokens: How its context grows, in tokens.
-        price: Dollars for a million tokens.
-        latency: How long it takes to answer, in milliseconds.
-        text_chars: How much it says beside its calls, in characters.
-        summary_chars: How much it says at a wrap-up, in characters.
-        context_window: The most that fits, in tokens.
-        success: When a finished run is a success.
-        difficulties: What is different for harder and easier tasks, with the share of each.
+        tools: The tools by name: which one follows, error rates, latencies, lengths.
+        calls: The number of calls of a step, as shares.
+        finish: When and how the agent finishes.
+        loop: Loops of identical steps.
+        after_error: What follows a failed call.
+        revisit: Calls that are repeated outside a loop.
+        tokens: The tokens of requests and responses.
+        price: Dollars per million tokens.
+        latency: The time of responses, in milliseconds.
+        text_chars: The length of the text beside calls, in characters.
+        summary_chars: The length of a summary, in characters.
+        context_window: The number of tokens that fit into a request.
+        success: The probability that a run is a success.
+        difficulties: Kinds of tasks, with the share of each.
         tasks: The difficulty of single tasks, by their text.
-        reminders: What a reminder of the turns that are left does to it.
+        reminders: The effect of a reminder of the turns that are left.
 
     Example:
         >>> import boolab as bl
@@ -423,7 +344,7 @@ class Profile(_Strict):
             for place in getattr(self, about):
                 if place not in places:
                     there = "expected a place such as 'tools' or 'finish.hazard'"
-                    yield _Misplaced((about, place), f"there is no figure {place!r}; {there}")
+                    yield _Misplaced((about, place), f"there is no field {place!r}; {there}")
 
     def _wrong_tools(self) -> Iterator[_Misplaced]:
         rows: list[tuple[tuple[str | int, ...], Mapping[str, float] | None]] = [(("start",), self.start)]
@@ -434,7 +355,7 @@ class Profile(_Strict):
                 if name not in self.tools:
                     yield _Misplaced((*place, name), f"there is no tool {name!r} in this profile; tools: {known}")
         if self.finish.tool in self.tools:
-            msg = f"{self.finish.tool!r} is one of `tools`; expected a name of its own, as nothing else may call it"
+            msg = f"{self.finish.tool!r} is one of `tools`; expected another name: only a finish may call it"
             yield _Misplaced(("finish", "tool"), msg)
 
     def _wrong_difficulties(self) -> Iterator[_Misplaced]:
@@ -447,26 +368,26 @@ class Profile(_Strict):
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Profile:
-        """A profile from plain values, as they stand in a file.
+        """A profile from plain values, as in a file.
 
         Args:
-            data: The values by name, as docs/simulated.md has them.
+            data: The fields by name.
 
         Returns:
             The profile.
 
         Raises:
-            ProfileError: if something in it is not accepted.
+            ProfileError: if a value or a name is not accepted.
         """
         return _validated(data)
 
     @classmethod
     def load(cls, path: str | Path) -> Profile:
-        """Read a profile from a YAML file, or one that comes with boolab by its name.
+        """Read a profile from a YAML file, or a profile of boolab by its name.
 
         Args:
-            path: The file; or the bare name of a shipped profile, such as `coder`. A file of that name wins. `~` is
-                expanded.
+            path: The file (`~` is expanded), or the bare name of a shipped profile, such as `coder`. An existing file
+                with that name takes precedence.
 
         Returns:
             The profile.
@@ -475,76 +396,67 @@ class Profile(_Strict):
             ProfileError: if it cannot be read, with its path and line.
         """
         file = _found(Path(path).expanduser())
-        try:
-            document = read_yaml(read_file(file, MAX_BYTES).decode())
-        except OSError as error:
-            msg = f"cannot be read: {error.strerror}"
-            raise ProfileError(msg, path=file) from error
-        except UnicodeDecodeError as error:
-            msg = "is not UTF-8 text"
-            raise ProfileError(msg, path=file) from error
-        except DocumentError as error:
-            raise ProfileError(error.message, path=file, line=error.line) from error
+        document = read_document(file, ProfileError)
         return _validated(document.data, document, file)
 
     def save(self, path: str | Path) -> None:
-        """Write the profile to a YAML file that `load` reads as an equal one. What has its default is left out.
+        """Write the profile to a YAML file, without the fields that have their default.
 
         Args:
-            path: The file to write; one that is there is replaced. `~` is expanded.
+            path: The file (`~` is expanded); an existing one is replaced.
         """
         plain = {"name": self.name, **self.model_dump(exclude_defaults=True)}
-        text = yaml.safe_dump(plain, sort_keys=False, width=120)  # in ASCII: as it is, U+0085 would be read as a space
+        text = yaml.safe_dump(plain, sort_keys=False, width=120)  # in ASCII: YAML reads a bare U+0085 as a space
         Path(path).expanduser().write_text(text, encoding="utf-8")
 
     @cached_property
     def digest(self) -> str:
-        """32 hex digits that tell the figures from all others, in whatever order they stand."""
+        """32 hex digits, the same for profiles with the same behaviour, whatever the order of their fields."""
         figures = json.dumps(self.model_dump(mode="json", exclude=set(_ABOUT)), sort_keys=True)
         return blake2b(figures.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
     def hazard_at(self, step: int) -> float:
-        """The probability of finishing at a step, from 1, without any factor.
+        """The probability of finishing at a step, without factors.
 
         Args:
             step: The step's number, from 1.
 
         Returns:
-            The probability, between 0 and 1.
+            The probability.
         """
         return next(piece.probability for piece in reversed(self.finish.hazard) if piece.from_step <= step)
 
     def shares_after(self, tool: str | None) -> dict[str, float]:
-        """The shares of the next call's tool, adding up to 1.
+        """The shares of the next call's tool.
 
         Args:
-            tool: The tool that was called last; None for the first call of a run.
+            tool: The tool of the latest call; None for the first call of a run.
 
         Returns:
-            The share of each tool that can follow.
+            The shares by tool, which add up to 1.
         """
         row = None if tool is None else self.tools[tool].next
         return normalised(row or self.start or dict.fromkeys(self.tools, 1.0))
 
     def calls_of(self, tool: str) -> dict[int, float]:
-        """The shares of the number of calls in a step that begins with a tool, adding up to 1.
+        """The shares of the number of calls in a step that begins with a tool.
 
         Args:
             tool: The tool's name.
 
         Returns:
-            The share of each number of calls.
+            The shares by number of calls, which add up to 1.
         """
         return normalised(self.tools[tool].calls or self.calls)
 
     def difficulty_of(self, task: str) -> str | None:
-        """The difficulty of a task: as `tasks` says, else drawn by its text; None where the profile has none.
+        """The difficulty of a task: that in `tasks`, else one that depends on its text alone.
 
         Args:
-            task: What the user asks.
+            task: The text of the task.
 
         Returns:
-            The difficulty's name.
+            The difficulty's name; None if the profile has no difficulties.
         """
         if not self.difficulties:
             return None
@@ -567,7 +479,7 @@ class Profile(_Strict):
 
 
 def normalised(shares: Mapping[K, float]) -> dict[K, float]:
-    """Shares that add up to 1.
+    """The shares, scaled so that they add up to 1.
 
     Example:
         >>> normalised({1: 3, 2: 1})
@@ -578,7 +490,7 @@ def normalised(shares: Mapping[K, float]) -> dict[K, float]:
 
 
 def shipped_profiles() -> dict[str, Path]:
-    """The profiles that come with boolab, by name."""
+    """The files of boolab's own profiles, by name."""
     return {file.stem: file for file in sorted((data_path("datasets") / "profiles").glob("*.yaml"))}
 
 
@@ -587,7 +499,7 @@ def _found(path: Path) -> Path:
         return path
     shipped = shipped_profiles()
     if path.name not in shipped:
-        msg = f"there is no such file, and no shipped profile of that name; shipped: {', '.join(shipped) or 'none'}"
+        msg = f"there is no such file and no shipped profile with that name; shipped: {', '.join(shipped) or 'none'}"
         raise ProfileError(msg, path=path)
     return shipped[path.name]
 
@@ -604,47 +516,16 @@ def _validated(data: object, document: Document | None = None, path: Path | None
         cause = fault.get("ctx", {}).get("error")
         place = cause.place if isinstance(cause, _Misplaced) else fault["loc"]
         place = tuple(part for part in place if part != "[key]")
-        told = fault["msg"].removeprefix("Value error, ")
+        what = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
-            told = f"there is no such figure; accepted here: {', '.join(_accepted(fault['loc']))}"
+            what = f"there is no such field; accepted here: {accepted_keys(Profile, fault['loc'])}"
         where = ".".join(map(str, place)) or "the profile"
         line = None if document is None else document.line(place)
-        raise ProfileError(f"{where}: {told}", path=path, line=line) from error
-
-
-def _accepted(loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that are accepted where one was not."""
-    kind: type[BaseModel] | None = Profile
-    for name in loc[:-1]:
-        kind = _PARTS.get(str(name), kind)
-    return sorted((kind or Profile).model_fields)
-
-
-_PARTS: Final[Mapping[str, type[BaseModel]]] = {
-    "tools": ToolProfile,
-    "finish": Finish,
-    "hazard": Piece,
-    "loop": Loop,
-    "after_error": AfterError,
-    "revisit": Revisit,
-    "tokens": Tokens,
-    "price": Price,
-    "latency": Latency,
-    "success": Success,
-    "difficulties": Difficulty,
-    "reminders": Reminder,
-    **dict.fromkeys(
-        (
-            *("latency_ms", "argument_chars", "result_chars", "error_chars", "text_chars", "summary_chars"),
-            *("prompt", "output", "growth", "summary", "response_ms", "first_token_ms"),
-        ),
-        Distribution,
-    ),
-}
+        raise ProfileError(f"{where}: {what}", path=path, line=line) from error
 
 
 def _places(value: object, prefix: str = "") -> Iterator[str]:
-    """The places of all figures, and of what holds them."""
+    """The places of all fields."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield f"{prefix}{name}"

@@ -1,10 +1,10 @@
-"""The course of a simulated run: what the agent would do at each step, as long as nobody ends it.
+"""The steps that a simulated agent would take if nothing ended its run.
 
-A course is a chain of steps that a profile and a key decide alone. It knows no requests, no limits and no end: whether
-the agent finishes at a step instead is decided by whoever plays it, from the step's hazard and its draw. So a run under
-a tight limit is the beginning of the run under a loose one, and what changes the hazard changes nothing else.
+The profile and a key alone decide them: requests and limits have no influence. Whether the agent finishes at a step is
+decided by the model, from the step's hazard and its draw. So a run under a tight limit is the beginning of the run
+under a loose one, and a change of the hazard changes nothing else.
 
-Only `random.Random(key).random()` is drawn from, which gives the same numbers in every release of Python.
+All draws come from `random.Random(key).random()`, which gives the same numbers in every release of Python.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ T = TypeVar("T")
 
 _BITS: Final = 9
 SLOTS: Final = 1 << _BITS
-"""How finely a distribution is drawn from: each draw is one of so many values, all as likely."""
+"""A draw from a distribution is one of this number of equally likely values."""
 _SLOT: Final = SLOTS - 1
 NEVER: Final = -1.0
-"""The hazard of a step at which the agent cannot finish, whatever it is told."""
+"""The hazard of a step at which the agent cannot finish."""
 ALWAYS: Final = math.inf
-"""The hazard of a step at which it gives up."""
-LONGEST: Final = 100_000
-"""The most characters that a text has."""
+"""The hazard of a step at which the agent gives up."""
+MAX_CHARS: Final = 100_000
+"""The longest text."""
 CHARS_PER_TOKEN: Final = 4
 _FILLER: Final = "Nobody wrote this text: it stands for what a real one would say, and is about as long. "
 _OPENING: Final = '{"input": "'
-"""How arguments begin; the number of the call follows."""
+"""The beginning of arguments; the number of the call follows."""
 _make: Final = tuple.__new__
-"""Makes a NamedTuple from all of its fields, in less than half the time that calling its class takes."""
+"""Makes a NamedTuple from all of its fields, in less than half the time of a call of its class."""
 
 
 class Planned(NamedTuple):
-    """One step of a course.
+    """One step of a trajectory.
 
     Attributes:
-        response: What the agent says unless it finishes; it always calls something.
-        results: What the calls give.
-        hazard: The probability that it finishes instead, before any factor of the task; or `NEVER`, or `ALWAYS`.
-        draw: From 0 to 1: it finishes if this is below the hazard.
-        aside: Which of `SLOTS` texts it says if it does, or when it is asked for a summary.
-        duration_ms: How long the response takes.
+        response: The response unless the agent finishes; it always has calls.
+        results: The results of the calls.
+        hazard: The probability that the agent finishes instead, before any factor of the task; or `NEVER`, or `ALWAYS`.
+        draw: A number from 0 to 1; the agent finishes if it is below the hazard.
+        aside: Which of `SLOTS` texts the agent writes when it finishes or summarises.
+        duration_ms: The time of the response.
     """
 
     response: Response
@@ -60,7 +60,7 @@ class Planned(NamedTuple):
 
 
 class Choice(Generic[T]):
-    """A draw from shares. Their order does not matter, and what has none is left out.
+    """A draw from shares; their order does not matter.
 
     Example:
         >>> Choice({"a": 3, "b": 1}).pick(0.8)
@@ -76,7 +76,7 @@ class Choice(Generic[T]):
 
     @property
     def alone(self) -> T | None:
-        """The only value that there is, if so."""
+        """The only possible value, if there is only one."""
         return None if self._bounds else self._values[0]
 
     def pick(self, draw: float) -> T:
@@ -85,7 +85,7 @@ class Choice(Generic[T]):
 
 
 class Tool:
-    """A tool of a profile, made ready to draw from."""
+    """A tool of a profile, prepared for draws."""
 
     __slots__ = (
         "after_error",
@@ -122,7 +122,7 @@ class Tool:
 
 
 class Rules:
-    """A profile, made ready to draw from. It is never changed, and serves any number of courses."""
+    """A profile, prepared for draws. It never changes and serves any number of trajectories."""
 
     def __init__(self, profile: Profile) -> None:
         tools = {name: Tool(name, place, given, profile) for place, (name, given) in enumerate(profile.tools.items())}
@@ -152,13 +152,7 @@ class Rules:
         self.price = None if profile.price is None else profile.price.per_token
 
     def usage(self, inputs: int, cached: int, outputs: int) -> Usage:
-        """What a response consumes, with its cost; unknown where the profile does not say.
-
-        Args:
-            inputs: The tokens of its request.
-            cached: How many of them are read from a cache.
-            outputs: The tokens of the response.
-        """
+        """The usage of a response with its cost; unknown if the profile has none."""
         if not self.known_tokens:
             return UNKNOWN_USAGE
         if self.price is None:
@@ -172,14 +166,14 @@ _NO_TOKENS: Final = Tokens(prompt=Distribution(median=0), output=Distribution(me
 
 
 def texts(chars: Distribution, head: str = "", *, less: int = 0) -> tuple[str, ...]:
-    """As many texts as there are slots, of the lengths of a distribution.
+    """A text for each slot, with lengths from a distribution.
 
     Args:
-        chars: Their lengths.
-        head: How each begins, with the number of its slot, as far as it is long enough.
-        less: By how much each is shorter.
+        chars: The lengths.
+        head: The beginning of each text, in which `{}` is the number of its slot.
+        less: The number of characters by which each text is shorter.
     """
-    sizes = [max(min(size, LONGEST) - less, 0) for size in chars.table(SLOTS)]
+    sizes = [max(min(size, MAX_CHARS) - less, 0) for size in chars.table(SLOTS)]
     whole = _FILLER * (sizes[-1] // len(_FILLER) + 1)
     if not head:
         return tuple(whole[:size] for size in sizes)
@@ -187,7 +181,7 @@ def texts(chars: Distribution, head: str = "", *, less: int = 0) -> tuple[str, .
 
 
 def _without(name: str, *rows: Mapping[str, float]) -> Mapping[str, float]:
-    """The first of some rows of shares that leaves something without `name`, without it; the last one if none does."""
+    """The first row of shares that has something besides `name`, without `name`; otherwise the last row."""
     for row in rows:
         left = {other: share for other, share in row.items() if other != name and share}
         if left:
@@ -196,14 +190,14 @@ def _without(name: str, *rows: Mapping[str, float]) -> Mapping[str, float]:
 
 
 class SimulatedTrajectory:
-    """The steps of one run, made as they are asked for.
+    """The steps of one run, drawn on demand.
 
     Args:
-        rules: The profile, made ready.
-        key: What tells this run from all others: 16 hex digits.
+        rules: The prepared profile.
+        key: The run's key, 16 hex digits.
 
     Attributes:
-        luck: From 0 to 1: how likely a success may be for the run to be none.
+        luck: A number from 0 to 1; the run is a success if it is below the probability of success.
     """
 
     __slots__ = (
@@ -233,26 +227,20 @@ class SimulatedTrajectory:
         self._key = key
         self.luck = source.random()
         self._steps: list[Planned] = []
-        self._inputs = 0
-        """The input tokens of the latest step."""
+        self._inputs = 0  # tokens of the latest request
         self._next_inputs = rules.prompts[source.getrandbits(_BITS)]
-        self._period = 0
-        """Of how many steps the loop is that the agent is in; 0 outside one."""
-        self._looped = 0
-        """How many of them it has made again this time through."""
+        self._period = 0  # steps of the current loop; 0 outside a loop
+        self._looped = 0  # steps of the loop's current round
         self._last: Tool | None = None
-        """The tool of the latest call."""
-        self._failed = -1
-        """The place of the last call of the latest step that failed."""
+        self._failed = -1  # the last call of the latest step that failed
         self._made: list[ToolResult] = []
-        """For each call that no earlier one was the same as: what it gave at last."""
-        self._last_made = -1
-        """Which of them the latest call is."""
+        """The latest result of each distinct call."""
+        self._last_made = -1  # the latest call, as its place in `_made`
         self._seen: list[list[tuple[int, str]]] = [[] for _ in rules.tools]
-        """By tool: which of them are its own, and their arguments."""
+        """By tool: the places of its calls in `_made`, and their arguments."""
 
     def at(self, index: int) -> Planned:
-        """The step of that number, from 0."""
+        """The step with that number, from 0."""
         steps = self._steps
         while len(steps) <= index:
             if self._rules.loop_rate and self._is_looping():
@@ -262,7 +250,7 @@ class SimulatedTrajectory:
         return steps[index]
 
     def _is_looping(self) -> bool:
-        """Whether the next step is one of a loop."""
+        """Whether the next step belongs to a loop."""
         random, rules = self._random, self._rules
         if self._period:
             if self._looped == self._period:
@@ -275,20 +263,17 @@ class SimulatedTrajectory:
         return self._period > 0
 
     def _repeat(self, old: Planned) -> None:
-        """A step of a loop: the same again.
-
-        A loop is left after whole rounds: the latest call, and which one failed, are then those of before.
-        """
-        said, start = old.response, f"{self._key}_{len(self._steps) + 1}_"
-        calls = tuple([call._replace(id=f"{start}{n}") for n, call in enumerate(said.tool_calls, 1)])
+        """Repeat a step in a loop. A loop ends after whole rounds, so its latest call and failure do not change."""
+        before, start = old.response, f"{self._key}_{len(self._steps) + 1}_"
+        calls = tuple([call._replace(id=f"{start}{n}") for n, call in enumerate(before.tool_calls, 1)])
         results = tuple([result._replace(call_id=call.id) for call, result in zip(calls, old.results, strict=True)])
-        usage = self._usage(said.usage.output_tokens or 0, self._bits(_BITS), results)
+        usage = self._usage(before.usage.output_tokens or 0, self._bits(_BITS), results)
         self._looped += 1
-        response = said._replace(tool_calls=calls, usage=usage)
+        response = before._replace(tool_calls=calls, usage=usage)
         self._steps.append(Planned(response, results, NEVER, 1.0, old.aside, old.duration_ms))
 
     def _act(self) -> None:
-        """A step that is no loop's."""
+        """Draw a step outside a loop."""
         random, rules, steps, last = self._random, self._rules, self._steps, self._last
         number = len(steps) + 1
         start = f"{self._key}_{number}_"
@@ -320,11 +305,7 @@ class SimulatedTrajectory:
         steps.append(_make(Planned, (response, results, hazard, random(), slots >> 5 * _BITS, duration)))
 
     def _after_error(self, start: str) -> tuple[Tool, float, tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-        """What follows a failed call: the tool of the next one and the hazard, or the same call with its result.
-
-        Args:
-            start: How the ids of the step's calls begin.
-        """
+        """After a failed call: the next tool and the hazard, or the same call with its result."""
         random, before = self._random, self._steps[-1]
         failed, result = before.response.tool_calls[self._failed], before.results[self._failed]
         tool = self._rules.tools[failed.name]
@@ -342,13 +323,7 @@ class SimulatedTrajectory:
         return tool, NEVER, (call,), (result,)
 
     def _calls(self, tool: Tool, many: int, start: str) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-        """The calls of a step that has several, and what they give.
-
-        Args:
-            tool: The first one's.
-            many: How many.
-            start: How their ids begin.
-        """
+        """Several calls of one step, and their results."""
         calls, results = [], []
         for n in range(1, many + 1):
             call, result = self._call(tool, f"{start}{n}")
@@ -359,7 +334,7 @@ class SimulatedTrajectory:
         return tuple(calls), tuple(results)
 
     def _call(self, tool: Tool, call_id: str) -> tuple[ToolCall, ToolResult]:
-        """A call, and what it gives."""
+        """A call and its result."""
         seen, made, rate = self._seen[tool.place], self._made, self._rules.revisit_rate
         number = len(made)
         if rate and seen:
@@ -374,13 +349,7 @@ class SimulatedTrajectory:
         return _make(ToolCall, (call_id, tool.name, arguments)), result
 
     def _revisit(self, tool: Tool, call_id: str, place: int) -> tuple[ToolCall, ToolResult]:
-        """An earlier call, made again.
-
-        Args:
-            tool: Its tool.
-            call_id: The new call's id.
-            place: Which of the tool's calls, the latest call left out.
-        """
+        """Repeat one of the tool's earlier calls; `place` does not count the latest call."""
         seen = self._seen[tool.place]
         if self._last is tool and place >= bisect_right(seen, self._last_made, key=_number) - 1:
             place += 1
@@ -395,7 +364,7 @@ class SimulatedTrajectory:
         return ToolCall(call_id, tool.name, arguments), result
 
     def _result(self, tool: Tool, call_id: str, *, fails: bool | None = None, unlike: str | None = None) -> ToolResult:
-        """A result that is no repetition."""
+        """A new result."""
         if fails is None:
             fails = self._random() < tool.error_rate
         given = tool.error_texts if fails else tool.result_texts
@@ -406,13 +375,7 @@ class SimulatedTrajectory:
         return _make(ToolResult, (call_id, given[slot], fails, False, tool.latencies[slots >> _BITS]))
 
     def _usage(self, outputs: int, slot: int, results: Sequence[ToolResult]) -> Usage:
-        """What the next step consumes; the request after it grows by it.
-
-        Args:
-            outputs: The tokens of its response.
-            slot: Which of the growths.
-            results: The results of its calls.
-        """
+        """The usage of the next step; the request after it grows accordingly."""
         rules, before = self._rules, self._inputs
         if not rules.known_tokens:
             return UNKNOWN_USAGE
@@ -428,10 +391,10 @@ class SimulatedTrajectory:
 
 
 def number_of(arguments: str) -> int:
-    """The number of a call among those of its run that no earlier one was the same as, from 0.
+    """The number of a call among the distinct calls of its run, from 0.
 
     Example:
-        >>> number_of('{"input": "12 Nobody"}')
+        >>> number_of('{"input": "12 text"}')
         12
     """
     return int(arguments[len(_OPENING) :].partition(" ")[0])

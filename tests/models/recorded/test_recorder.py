@@ -209,7 +209,7 @@ def test_half_surrogates_and_all_kinds_of_line_ends_come_back(tmp_path: Path) ->
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("mine")
-    with pytest.raises(SettingError, match=r"a\.jsonl is there already: nothing is overwritten; give another name"):
+    with pytest.raises(SettingError, match=r"a\.jsonl exists already and is not overwritten: give another name"):
         record(ScriptedModel([]), path)
     assert path.read_text() == "mine"
 
@@ -388,7 +388,7 @@ def test_by_order_a_task_that_was_never_recorded_is_refused_where_there_are_seve
         run_sync(None, task, model=model)
     error = run_sync(None, "three", model=RecordedModel(path)).error
     assert error == (
-        f"ScriptExhausted: {path}: no conversation begins with this request: it begins with no known message; "
+        f"ScriptExhausted: {path}: no conversation begins with this request: its first message is not known; "
         "message 1 (user): recorded 'one', came 'three'"
     )
 
@@ -397,7 +397,7 @@ def test_by_order_other_settings_are_noted_by_name(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorded(path, ["Hi."], seed=1)
     again = play(RecordedModel(path), seed=2)
-    assert [event.payload["what"] for event in again.events] == ["not recorded like this: seed"]
+    assert [event.payload["what"] for event in again.events] == ["differs from the recording: seed"]
 
 
 def test_by_order_answers_that_run_out_say_where(tmp_path: Path) -> None:
@@ -406,7 +406,7 @@ def test_by_order_answers_that_run_out_say_where(tmp_path: Path) -> None:
     again = play(RecordedModel(path), max_steps=5)
     assert (again.stop_reason, again.n_steps) == ("error", 3)
     assert again.error == (
-        f"ScriptExhausted: {path}: conversation 1 holds 2 answers of purpose step; one more was asked for"
+        f"ScriptExhausted: {path}: conversation 1 has 2 responses of purpose step; one more was requested"
     )
 
 
@@ -428,7 +428,7 @@ def test_by_request_settings_that_differ_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     recorded(path, ["Hi."], seed=1)
     again = play(RecordedModel(path, match="request"), seed=2, agent=Agent("a", temperature=0.5))
-    expected = "after the same messages it was asked with other tools, temperature None, not 0.5, seed 1, not 2"
+    expected = "after the same messages the recorded request has other tools, temperature None, not 0.5, seed 1, not 2"
     assert again.error == f"ScriptExhausted: {path}: this request is not in it: {expected}"
 
 
@@ -464,7 +464,8 @@ def test_a_recording_that_is_cut_anywhere_plays_what_is_whole(tmp_path: Path) ->
             recording = read_recording(cut)
         else:
             line = data[:end].count(b"\n") + 1
-            with pytest.warns(ReadWarning, match=re.escape(f"{cut}:{line}: the last line is cut; the rest is played")):
+            message = f"{cut}:{line}: the last line is incomplete; the rest is replayed"
+            with pytest.warns(ReadWarning, match=re.escape(message)):
                 recording = read_recording(cut)
         answers = [one.response for one in recording.exchanges]
         assert answers == [step.response for step in first.steps][: len(answers)]
@@ -495,7 +496,7 @@ def test_a_header_that_is_cut_is_no_recording(tmp_path: Path) -> None:
         (lambda lines: [*lines[:3], re.sub(r',"response":.*', "}", lines[3])], 4, "an exchange without response"),
         (lambda lines: [*lines[:3], "[" * 100_000], 4, "not JSON: "),
         (lambda lines: [*lines[:2], '{"kind": []}'], 3, "kind [] is not one of message, tools, exchange"),
-        (lambda lines: [*lines[:3], following_itself(lines[2])], 4, "is there already"),
+        (lambda lines: [*lines[:3], following_itself(lines[2])], 4, "exists already"),
         (lambda lines: [*lines[:3], '{"kind":"message","id":"","message":{"role":"user","parts":[]}}'], 4, "''"),
         (lambda lines: [*lines[:3], lines[3].replace('"ms":0', '"ms":-1')], 4, "ms: -1 is no time of a request"),
         (lambda lines: [*lines[:3], lines[3].replace('"ms":0', f'"ms":{10**400}')], 4, "ms: 1000"),
@@ -576,7 +577,7 @@ def test_what_is_neither_a_run_nor_a_path_and_other_ways_to_match_are_refused() 
         RecordedModel(nothing)
     with pytest.raises(SettingError, match="match='best' is not accepted: expected 'order' or 'request'"):
         RecordedModel(one, match="best")  # type: ignore[arg-type] # on purpose
-    with pytest.raises(SettingError, match="a run is played in order"):
+    with pytest.raises(SettingError, match="a run is replayed in order"):
         RecordedModel(one, match="request")
 
 

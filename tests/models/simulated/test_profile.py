@@ -72,11 +72,11 @@ def test_only_tools_must_be_there_and_the_name_is_that_of_the_file(tmp_path: Pat
     ("text", "line", "message"),
     [
         ("tools: {}", 1, "tools: Dictionary should have at least 1 item"),
-        ("name: a\ntols: {}", 2, "tols: there is no such figure; accepted here: after_error, assumptions, calls, "),
+        ("name: a\ntols: {}", 2, "tols: there is no such field; accepted here: after_error, assumptions, calls, "),
         (
             "tools:\n  a: {nxt: {}}",
             2,
-            "tools.a.nxt: there is no such figure; accepted here: after_error, argument_chars",
+            "tools.a.nxt: there is no such field; accepted here: after_error, argument_chars",
         ),
         (
             "tools:\n  a:\n    latency_ms: {median: 1, sgma: 2}",
@@ -99,7 +99,7 @@ def test_only_tools_must_be_there_and_the_name_is_that_of_the_file(tmp_path: Pat
             "finish.hazard.0.probability: Input should be less than or equal to 1",
         ),
         ("tools: {a: {}}\nfinish: {hazard: true}", 2, "finish.hazard: Input should be a valid list"),
-        ("tools: {a: {}}\nfinish: {tool: a}", 2, "finish.tool: 'a' is one of `tools`; expected a name of its own"),
+        ("tools: {a: {}}\nfinish: {tool: a}", 2, "finish.tool: 'a' is one of `tools`; expected another name"),
         ("tools: {a: {}}\ntext_chars: {sigma: 1}", 2, "text_chars: give a number, or either median (with sigma) or"),
         ("tools: {a: {}}\ntext_chars: {quantiles: [2, 1]}", 2, "quantiles [2.0, 1.0] do not ascend"),
         ("tools: {a: {}}\ntext_chars: {quantiles: [1, 2], sigma: 1}", 2, "sigma belongs to median"),
@@ -115,8 +115,8 @@ def test_only_tools_must_be_there_and_the_name_is_that_of_the_file(tmp_path: Pat
         ("tools: {a: {}}\ntasks:\n  go: easy", 3, "there is no difficulty 'easy' in this profile; it has: none"),
         ("tools: {a: {}}\ndifficulties: {x: {share: 0}}", 2, "difficulties: expected at least one share above 0"),
         ("tools: {a: {}}\nreminders: [{turns_left: 1}, {turns_left: 1}]", 2, "expected each number of turns left once"),
-        ("tools: {a: {}}\nsources:\n  tools.b: x", 3, "there is no figure 'tools.b'; expected a place such as"),
-        ("tools: {a: {}}\nassumptions: {loop.rat: x}", 2, "there is no figure 'loop.rat'"),
+        ("tools: {a: {}}\nsources:\n  tools.b: x", 3, "there is no field 'tools.b'; expected a place such as"),
+        ("tools: {a: {}}\nassumptions: {loop.rat: x}", 2, "there is no field 'loop.rat'"),
         ("- 1", 1, "expected a mapping with 'tools', found list"),
         ("", 1, "expected a mapping with 'tools', found NoneType"),
         ("tools: [", 1, "not valid YAML"),
@@ -145,7 +145,7 @@ def test_a_bare_name_stands_for_a_shipped_profile_unless_there_is_such_a_file(
     for name, path in shipped_profiles().items():
         assert SimulatedModel.load(name).profile == Profile.load(path)
     with pytest.raises(
-        ProfileError, match="codr: there is no such file, and no shipped profile of that name; shipped: "
+        ProfileError, match="codr: there is no such file and no shipped profile with that name; shipped: "
     ):
         Profile.load("codr")
     monkeypatch.chdir(tmp_path)
