@@ -9,15 +9,10 @@ from typing import Any
 
 import pytest
 
-from boolab.agents.agent import MAX_FILE_BYTES, Agent, AgentFileWarning, load_agents, policy_of
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.engine.runner import run_sync
-from boolab.errors import AgentFileError, SettingError
-from boolab.harness.compare import compare_policies
-from boolab.harness.policy import DEFAULT, Policy
-from boolab.harness.presets import policies
+import boolab as bl
+from boolab.agents.agent import MAX_FILE_BYTES, AgentFileWarning, policy_of
+from boolab.harness.policy import DEFAULT
 from boolab.io.resources import data_path
-from boolab.models.scripted import ScriptedModel
 from tests.support.helpers import TOOLS, call, look, play, steps
 
 TWO = """\
@@ -63,7 +58,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_file_holds_several_agents_and_a_rule_or_a_fence_in_a_prompt_is_no_agent(tmp_path: Path) -> None:
-    agents = load_agents(write(tmp_path / "AGENTS.md", TWO))
+    agents = bl.load_agents(write(tmp_path / "AGENTS.md", TWO))
     assert list(agents) == ["refactorer", "explorer"]
     first = agents["refactorer"]
     assert (first.description, first.tools, first.model) == ("Changes structure.", ("look", "write"), "small")
@@ -81,17 +76,17 @@ def test_a_folder_holds_one_agent_a_file_whose_name_may_stand_for_its_name(tmp_p
     write(tmp_path / "b.md", "---\nsteps: 1\n---\nB")
     write(tmp_path / "a.md", "---\nname: other\nsteps: 2\n---\nA")
     write(tmp_path / "no.txt", "x")
-    assert {name: a.max_steps for name, a in load_agents(tmp_path).items()} == {"other": 2, "b": 1}
+    assert {name: a.max_steps for name, a in bl.load_agents(tmp_path).items()} == {"other": 2, "b": 1}
 
 
 @pytest.mark.parametrize("key", ["steps", "maxSteps", "max_steps", "max_turns", "maxTurns"])
 def test_other_harnesses_names_for_the_cap_are_read_as_max_steps(tmp_path: Path, key: str) -> None:
-    assert load_agents(write(tmp_path / "a.md", f"---\nname: a\n{key}: 7\n---\n"))["a"].max_steps == 7
+    assert bl.load_agents(write(tmp_path / "a.md", f"---\nname: a\n{key}: 7\n---\n"))["a"].max_steps == 7
 
 
 @pytest.mark.parametrize(("text", "value"), [("none", None), ("null", None), ("~", None), ("0", 0), ("00", 0)])
 def test_none_is_no_limit_and_zero_is_zero(tmp_path: Path, text: str, value: int | None) -> None:
-    assert load_agents(write(tmp_path / "a.md", f"---\nname: a\nsteps: {text}\n---\n"))["a"].max_steps == value
+    assert bl.load_agents(write(tmp_path / "a.md", f"---\nname: a\nsteps: {text}\n---\n"))["a"].max_steps == value
 
 
 @pytest.mark.parametrize(
@@ -131,30 +126,30 @@ def test_a_bad_value_is_an_error_that_names_file_agent_line_and_what_is_accepted
     path = write(tmp_path / "AGENTS.md", f"---\n{front}\n---\nPrompt.\n")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AgentFileWarning)
-        with pytest.raises(AgentFileError) as caught:
-            load_agents(path)
+        with pytest.raises(bl.errors.AgentFileError) as caught:
+            bl.load_agents(path)
     assert (caught.value.path, caught.value.line) == (str(path), line), str(caught.value)
     assert message in str(caught.value)
 
 
 def test_a_rule_in_a_prompt_is_no_agent_though_something_like_yaml_follows(tmp_path: Path) -> None:
     text = "---\nname: a\n---\nFirst.\n\n---\nfoo: bar\n---\nStill the prompt.\n---\n# a comment\nname: b\n---\nB"
-    agents = load_agents(write(tmp_path / "AGENTS.md", text))
+    agents = bl.load_agents(write(tmp_path / "AGENTS.md", text))
     assert list(agents) == ["a", "b"]
     assert agents["a"].prompt == "First.\n\n---\nfoo: bar\n---\nStill the prompt."
 
 
 def test_lines_are_counted_through_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "AGENTS.md", TWO + "---\nname: third\nsteps: x\n---\n")
-    with pytest.raises(AgentFileError) as caught:
-        load_agents(path)
+    with pytest.raises(bl.errors.AgentFileError) as caught:
+        bl.load_agents(path)
     assert path.read_text().splitlines()[(caught.value.line or 0) - 1] == "steps: x"
 
 
 def test_unknown_keys_are_kept_and_warned_about_with_a_guess(tmp_path: Path) -> None:
     path = write(tmp_path / "a.md", "---\nname: a\ncolour: red\nstep: 3\n---\n")
     with pytest.warns(AgentFileWarning) as warned:
-        agent = load_agents(path)["a"]
+        agent = bl.load_agents(path)["a"]
     assert agent.extra == {"colour": "red", "step": 3}
     assert [str(w.message) for w in warned] == [
         f"{path}:3: agent 'a': the key 'colour' is not known and was kept as it is",
@@ -176,38 +171,38 @@ def test_unknown_keys_are_kept_and_warned_about_with_a_guess(tmp_path: Path) -> 
 def test_a_file_that_is_no_agent_file_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "AGENTS.md"
     path.write_bytes(content)
-    with pytest.raises(AgentFileError) as caught:
-        load_agents(path)
+    with pytest.raises(bl.errors.AgentFileError) as caught:
+        bl.load_agents(path)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_missing_empty_and_double_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(AgentFileError, match="cannot be read: No such file"):
-        load_agents(tmp_path / "none.md")
-    with pytest.raises(AgentFileError, match="holds no .md file"):
-        load_agents(tmp_path)
+    with pytest.raises(bl.errors.AgentFileError, match="cannot be read: No such file"):
+        bl.load_agents(tmp_path / "none.md")
+    with pytest.raises(bl.errors.AgentFileError, match="holds no .md file"):
+        bl.load_agents(tmp_path)
     first = write(tmp_path / "a.md", "---\nname: x\n---\n")
     write(tmp_path / "b.md", "---\nname: x\n---\n")
-    with pytest.raises(AgentFileError, match="agent 'x' stands a second time") as caught:
-        load_agents(tmp_path)
+    with pytest.raises(bl.errors.AgentFileError, match="agent 'x' stands a second time") as caught:
+        bl.load_agents(tmp_path)
     assert f"{first}:1" in str(caught.value)
 
 
 def test_an_alias_bomb_is_refused_at_once(tmp_path: Path) -> None:
     rungs = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12))
     path = write(tmp_path / "bomb.md", f"---\nname: a\na0: &a0 [x]\n{rungs}\n---\n")
-    with pytest.raises(AgentFileError, match="expands to more than 1,000,000 values"):
-        load_agents(path)
+    with pytest.raises(bl.errors.AgentFileError, match="expands to more than 1,000,000 values"):
+        bl.load_agents(path)
     deep = write(tmp_path / "deep.md", f"---\nname: a\nx: {'[' * 5000}\n---\n")
-    with pytest.raises(AgentFileError, match="nested too deeply"):
-        load_agents(deep)
+    with pytest.raises(bl.errors.AgentFileError, match="nested too deeply"):
+        bl.load_agents(deep)
 
 
 def test_a_file_with_windows_line_ends_and_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_bytes("\ufeff---\r\nname: a\r\nsteps: 3\r\n---\r\nHi.\r\n".encode())
-    assert load_agents(path)["a"] == Agent("a", prompt="Hi.", max_steps=3)
+    assert bl.load_agents(path)["a"] == bl.Agent("a", prompt="Hi.", max_steps=3)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +217,8 @@ def test_a_file_with_windows_line_ends_and_a_byte_order_mark_is_read(tmp_path: P
     ],
 )
 def test_a_bad_setting_is_an_error_when_the_agent_is_made(settings: Any, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        Agent("a", **settings)
+    with pytest.raises(bl.SettingError, match=message):
+        bl.Agent("a", **settings)
 
 
 def test_plain_functions_become_tools_once_when_the_agent_is_made() -> None:
@@ -231,19 +226,19 @@ def test_plain_functions_become_tools_once_when_the_agent_is_made() -> None:
         """F."""
         return a
 
-    agent = Agent("a", tools=(f, look, "name"))
+    agent = bl.Agent("a", tools=(f, look, "name"))
     assert [getattr(t, "name", t) for t in agent.tools] == ["f", "look", "name"]
     assert agent.tools[1] is look
 
 
 def test_the_shipped_agents_have_the_limits_of_their_origin() -> None:
-    agents = load_agents(data_path("agents") / "AGENTS.md")
+    agents = bl.load_agents(data_path("agents") / "AGENTS.md")
     limits = {name: agents[name].max_steps for name in ("refactorer", "architect", "explorer", "answerer")}
     assert limits == {"refactorer": 5, "architect": 20, "explorer": DEFAULT, "answerer": 0}
 
 
-def exempting(tmp_path: Path, front: str) -> Agent:
-    return load_agents(write(tmp_path / "a.md", f"---\nname: a\ndoom_loop: 3\n{front}\n---\nWait.\n"))["a"]
+def exempting(tmp_path: Path, front: str) -> bl.Agent:
+    return bl.load_agents(write(tmp_path / "a.md", f"---\nname: a\ndoom_loop: 3\n{front}\n---\nWait.\n"))["a"]
 
 
 @pytest.mark.parametrize(
@@ -259,16 +254,16 @@ def exempting(tmp_path: Path, front: str) -> Agent:
     ],
 )
 @pytest.mark.parametrize(
-    "policy", [None, "naive", policies["boocode"].vary(name="own", detectors={"identity": {"*": "raw"}})]
+    "policy", [None, "naive", bl.policies["boocode"].vary(name="own", detectors={"identity": {"*": "raw"}})]
 )
 def test_an_agent_file_exempts_tools_and_runs_as_a_recording_is_scored(
-    tmp_path: Path, front: str, stops_at: int | None, policy: Policy | str | None
+    tmp_path: Path, front: str, stops_at: int | None, policy: bl.Policy | str | None
 ) -> None:
     agent = replace(exempting(tmp_path, front), tools=TOOLS)
     under, script = policy_of(agent, policy), [*steps("A A B A A A B C", None), {"tool_calls": [call("write")]}, "done"]
-    run = run_sync(agent, "go", model=ScriptedModel(script), policy=policy)
+    run = bl.run_sync(agent, "go", model=bl.ScriptedModel(script), policy=policy)
     free = play(script, policy="naive")
-    (row,) = counterfactual(free, grid={"doom_loop": [3]}, identity=under.detectors.identity).to_dict("records")
+    (row,) = bl.counterfactual(free, grid={"doom_loop": [3]}, identity=under.detectors.identity).to_dict("records")
     if "doom_loop" not in under.order:
         assert run.stop_reason == "finished"
         return
@@ -277,16 +272,16 @@ def test_an_agent_file_exempts_tools_and_runs_as_a_recording_is_scored(
 
 
 def test_an_agent_that_says_nothing_of_identical_calls_has_its_policys_word() -> None:
-    assert policy_of(Agent("a")) is policies["boocode"]
-    assert policy_of(Agent("a", identity="raw")).detectors.identity == "raw"
-    assert policy_of(Agent("a", exempt=("poll",)), "naive").detectors.identity == {"*": "ordered", "poll": None}
-    with pytest.raises(SettingError, match="exempt: 'poll' is not accepted; expected a list of names of tools"):
-        Agent("a", exempt="poll")  # type: ignore[arg-type]
+    assert policy_of(bl.Agent("a")) is bl.policies["boocode"]
+    assert policy_of(bl.Agent("a", identity="raw")).detectors.identity == "raw"
+    assert policy_of(bl.Agent("a", exempt=("poll",)), "naive").detectors.identity == {"*": "ordered", "poll": None}
+    with pytest.raises(bl.SettingError, match="exempt: 'poll' is not accepted; expected a list of names of tools"):
+        bl.Agent("a", exempt="poll")  # type: ignore[arg-type]
 
 
 def test_exempt_tools_are_among_the_words_of_a_policy() -> None:
-    waiting = policies["boocode"].vary(name="waiting", detectors={"identity": {"*": "canonical", "poll": None}})
-    assert list(compare_policies("boocode", waiting).frame.T["detectors.identity"]) == [
+    waiting = bl.policies["boocode"].vary(name="waiting", detectors={"identity": {"*": "canonical", "poll": None}})
+    assert list(bl.compare_policies("boocode", waiting).frame.T["detectors.identity"]) == [
         "ordered",
         "canonical, poll=exempt",
     ]

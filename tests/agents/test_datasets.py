@@ -9,25 +9,20 @@ from typing import Any
 
 import pytest
 
-from boolab.agents.agent import Agent, load_agents
+import boolab as bl
 from boolab.cli.demo.demo import load_material
-from boolab.core.types import Run, ToolResult
-from boolab.engine.runner import resume, run_sync
-from boolab.frames.tables import steps_df
+from boolab.core.types import ToolResult
 from boolab.harness.policy import DEFAULT
 from boolab.io.resources import checkout, data_path
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_time, max_tokens
-from boolab.sweeps.driver import sweep
 from boolab.tools.workspace import BUILT_IN
 from tests.support.cases import first
 
 SCRIPTS = sorted((data_path("datasets") / "scripts").glob("*.yaml"))
-AGENTS = load_agents(data_path("agents"))
+AGENTS = bl.load_agents(data_path("agents"))
 PACKAGE = data_path("agents").parent / "boolab" if (checkout() / "pyproject.toml").is_file() else checkout()
 """What an installed boolab, which has no checkout, takes for the workspace."""
 
-RULES = (max_tokens(100_000), max_cost(0.25), max_time(30), error_streak(3))
+RULES = (bl.max_tokens(100_000), bl.max_cost(0.25), bl.max_time(30), bl.error_streak(3))
 REACHED = {
     "finished", "paused", "step_cap", "tool_budget", "doom_loop", "error",
     "token_budget", "cost_budget", "time_budget", "error_streak",
@@ -38,21 +33,21 @@ FAULTY = ("alternating", "asks_access", "bad_arguments", "key_order", "slow_tool
 """The scripts whose point is that a call finds nothing, or fails."""
 
 
-def play(name: str, agent: Agent | str = "auditor", root: Path | None = None, **options: Any) -> Run:
-    model = ScriptedModel.load(data_path("datasets") / "scripts" / f"{name}.yaml")
+def play(name: str, agent: bl.Agent | str = "auditor", root: Path | None = None, **options: Any) -> bl.Run:
+    model = bl.ScriptedModel.load(data_path("datasets") / "scripts" / f"{name}.yaml")
     chosen = AGENTS[agent] if isinstance(agent, str) else agent
-    return run_sync(chosen, "go", model=model, root=root or checkout(), **options)
+    return bl.run_sync(chosen, "go", model=model, root=root or checkout(), **options)
 
 
-def results(run: Run) -> list[ToolResult]:
+def results(run: bl.Run) -> list[ToolResult]:
     return [result for step in run.steps for result in step.results if result is not None]
 
 
 @pytest.fixture(scope="module")
-def everything() -> Mapping[tuple[str, str], Run]:
+def everything() -> Mapping[tuple[str, str], bl.Run]:
     """A run of each agent, under its own limits, on each script."""
     material = load_material()
-    runs = asyncio.run(sweep(AGENTS.values(), "go", material.scripts, tools=material.tools, progress=False))
+    runs = asyncio.run(bl.sweep(AGENTS.values(), "go", material.scripts, tools=material.tools, progress=False))
     return {(run.agent, run.model): run for run in runs}
 
 
@@ -65,7 +60,7 @@ def test_the_agents_of_the_origin_have_the_step_caps_of_the_origin() -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=lambda agent: agent.name)
-def test_every_agent_lists_built_in_tools_only_and_says_what_it_is_for(agent: Agent) -> None:
+def test_every_agent_lists_built_in_tools_only_and_says_what_it_is_for(agent: bl.Agent) -> None:
     assert set(agent.tools) <= set(BUILT_IN)
     assert agent.name == agent.name.lower()
     assert agent.description.endswith(".")
@@ -74,7 +69,7 @@ def test_every_agent_lists_built_in_tools_only_and_says_what_it_is_for(agent: Ag
 
 
 def test_one_agent_has_a_file_of_its_own() -> None:
-    assert list(load_agents(data_path("agents") / "scout.md")) == ["scout"]
+    assert list(bl.load_agents(data_path("agents") / "scout.md")) == ["scout"]
 
 
 # All agents on all scripts.
@@ -82,14 +77,14 @@ def test_one_agent_has_a_file_of_its_own() -> None:
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_every_script_loads_under_the_name_of_its_file_and_describes_itself(path: Path) -> None:
-    model = ScriptedModel.load(path)
+    model = bl.ScriptedModel.load(path)
     assert model.name == path.stem
     assert model.description.endswith(".")
     assert len(model)
 
 
 @pytest.mark.slow
-def test_every_agent_runs_on_every_script(everything: Mapping[tuple[str, str], Run]) -> None:
+def test_every_agent_runs_on_every_script(everything: Mapping[tuple[str, str], bl.Run]) -> None:
     assert len(everything) == len(AGENTS) * len(SCRIPTS)
     assert {run.stop_reason for run in everything.values()} <= REACHED
     assert all(run.n_steps for run in everything.values())
@@ -102,7 +97,9 @@ def test_every_script_is_stopped_by_a_ceiling_if_by_nothing_else() -> None:
 
 
 @pytest.mark.slow
-def test_the_scripts_reach_every_stop_reason_that_a_script_can_reach(everything: Mapping[tuple[str, str], Run]) -> None:
+def test_the_scripts_reach_every_stop_reason_that_a_script_can_reach(
+    everything: Mapping[tuple[str, str], bl.Run],
+) -> None:
     by_rule = {
         play(name, stop=rule).stop_reason for rule in RULES for name in ("expensive", "slow_tool", "bad_arguments")
     }
@@ -111,7 +108,7 @@ def test_the_scripts_reach_every_stop_reason_that_a_script_can_reach(everything:
 
 @pytest.mark.slow
 def test_an_agent_without_steps_finishes_every_script_in_one_response(
-    everything: Mapping[tuple[str, str], Run],
+    everything: Mapping[tuple[str, str], bl.Run],
 ) -> None:
     runs = [run for (agent, _), run in everything.items() if agent == "answerer"]
     assert {(run.stop_reason, run.n_steps, run.n_tool_calls) for run in runs} == {("finished", 1, 0)}
@@ -144,7 +141,7 @@ def test_a_long_audit_is_cut_by_a_cap_of_20_and_summarises() -> None:
 
 
 def test_parallel_calls_overshoot_the_budget_by_the_rest_of_their_batch() -> None:
-    run = play("parallel_calls", Agent("a", tools=("search_text",), tool_budget=20))
+    run = play("parallel_calls", bl.Agent("a", tools=("search_text",), tool_budget=20))
     assert (run.stop_reason, run.n_tool_calls, run.stop.overshoot) == ("tool_budget", 24, 4)
 
 
@@ -155,19 +152,19 @@ def test_a_stuck_model_runs_to_the_ceiling_unless_a_doom_loop_guard_stops_it() -
 
 
 def test_alternating_calls_pass_every_repeat_threshold_and_show_as_a_cycle() -> None:
-    run = play("alternating", stop=doom_loop(2))
+    run = play("alternating", stop=bl.doom_loop(2))
     assert (run.stop_reason, run.n_steps) == ("finished", 25)
-    assert steps_df(run)["cycle_period"].max() == 2
+    assert bl.steps_df(run)["cycle_period"].max() == 2
 
 
 def test_polling_is_a_loop_by_its_calls_and_none_by_its_results() -> None:
-    assert play("polling", stop=doom_loop(3)).stop_reason == "doom_loop"
-    assert play("polling", stop=doom_loop(2, "call+result")).stop_reason == "finished"
+    assert play("polling", stop=bl.doom_loop(3)).stop_reason == "doom_loop"
+    assert play("polling", stop=bl.doom_loop(2, "call+result")).stop_reason == "finished"
 
 
 def test_flipped_keys_are_the_same_call_in_canonical_form_only() -> None:
-    assert play("key_order", stop=doom_loop(2, "ordered")).stop_reason == "finished"
-    assert play("key_order", stop=doom_loop(3, "canonical")).stop_reason == "doom_loop"
+    assert play("key_order", stop=bl.doom_loop(2, "ordered")).stop_reason == "finished"
+    assert play("key_order", stop=bl.doom_loop(3, "canonical")).stop_reason == "doom_loop"
 
 
 def test_three_identical_calls_of_one_step_are_a_doom_loop() -> None:
@@ -205,10 +202,10 @@ def test_a_broken_response_ends_with_an_error_and_keeps_the_steps_before_it(name
 
 
 def test_a_retry_after_the_outage_starts_with_its_whole_cap() -> None:
-    agent = Agent("a", tools=("search_text",), max_steps=5)
+    agent = bl.Agent("a", tools=("search_text",), max_steps=5)
     broken, retried = play("outage", agent), play("after_the_outage", agent)
     assert (broken.stop_reason, broken.stop_step) == ("error", 3)
-    assert steps_df(retried)["steps_left"].iloc[0] == 5
+    assert bl.steps_df(retried)["steps_left"].iloc[0] == 5
     assert (retried.stop_reason, retried.stop_step) == ("finished", 4)
 
 
@@ -216,7 +213,7 @@ def test_a_retry_after_the_outage_starts_with_its_whole_cap() -> None:
 def test_a_question_pauses_who_can_ask_and_an_answer_goes_on(name: str) -> None:
     paused = play(name, "architect")
     assert paused.stop_reason == "paused"
-    resumed = asyncio.run(resume(paused, "Yes."))
+    resumed = asyncio.run(bl.resume(paused, "Yes."))
     assert resumed.stop_reason == "finished"
     assert resumed.text.startswith("Thank you.")
 
@@ -247,6 +244,6 @@ def test_a_file_is_read_where_it_was_found(root: Path) -> None:
 
 
 def test_a_provider_without_usage_leaves_a_token_rule_undecided() -> None:
-    run = play("no_usage", stop=max_tokens(1000))
+    run = play("no_usage", stop=bl.max_tokens(1000))
     assert run.stop_reason == "error"
     assert "tokens unknown" in str(run.error)

@@ -20,13 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Run
 from boolab.counterfactuals.evaluate import summed
 from boolab.counterfactuals.from_runs import ledger_of
-from boolab.errors import SettingError
-from boolab.harness.policy import Policy
 
-FREE = Policy(name="free", order=("max_steps", "doom_loop", "tool_budget"))
+FREE = bl.Policy(name="free", order=("max_steps", "doom_loop", "tool_budget"))
 AGENTS = ("lead", "scout", "clerk")
 
 Script = list[list[Any]]
@@ -62,7 +59,7 @@ class Family:
             items.append({"tool_calls": calls})
         items.append("Done.")
 
-    def run(self, limits: Mapping[str, Mapping[str, int | None]]) -> list[Run]:
+    def run(self, limits: Mapping[str, Mapping[str, int | None]]) -> list[bl.Run]:
         """The runs, each agent under its own limits."""
 
         def answer(messages: Any) -> Any:
@@ -210,11 +207,11 @@ def test_an_axis_of_one_agent_takes_the_place_of_the_one_for_all() -> None:
 
 def test_an_agent_that_occurs_nowhere_is_refused_by_name() -> None:
     family = Family([[("scout", [["a"]])]]).run({})
-    with pytest.raises(SettingError, match=r"max_steps@scuot: .* no agent 'scuot'.*scout"):
+    with pytest.raises(bl.SettingError, match=r"max_steps@scuot: .* no agent 'scuot'.*scout"):
         ask(family, grid={"max_steps@scuot": [3]})
-    with pytest.raises(SettingError, match="no agent 'scuot'"):
+    with pytest.raises(bl.SettingError, match="no agent 'scuot'"):
         ask(family, grid={"max_steps@scuot": [3]}, aggregate=True)
-    with pytest.raises(SettingError, match="name@agent"):
+    with pytest.raises(bl.SettingError, match="name@agent"):
         ask(family, grid={"step@scout": [3]})
 
 
@@ -337,5 +334,5 @@ def test_workers_read_families_that_are_in_one_part_and_refuse_others_by_name(tm
         bl.save_runs([run for run in alone if run.agent == "lead"], apart / "leads.parquet")
         bl.save_runs([run for run in alone if run.agent != "lead"], apart / "others.parquet")
         pd.testing.assert_frame_equal(ask(apart, grid=grid, aggregate=True), expected)
-        with pytest.raises(SettingError, match="are in several parts of the data.*leave client out"):
+        with pytest.raises(bl.SettingError, match="are in several parts of the data.*leave client out"):
             ask(apart, grid=grid, aggregate=True, client=pool, progress=False)

@@ -11,22 +11,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.agents.agent import Agent
-from boolab.core.types import MICRO, Run
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.engine.runner import run_sync
-from boolab.errors import SettingError
-from boolab.harness.policy import Policy
-from boolab.harness.presets import policies
-from boolab.models.recorded.model import RecordedModel
-from boolab.tools.tool import ToolContext, tool
+from boolab.core.types import MICRO
 from tests.counterfactuals.test_evaluate import assert_spent, row_of
 from tests.counterfactuals.test_properties import ARGUMENTS, NEVER
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, grouped, play
 
 REFUSED = {"opencode_v1": "compaction", "opencode_v2": "compaction", "crush": "compaction"}
-ANSWERED = [name for name in policies if name not in REFUSED]
+ANSWERED = [name for name in bl.policies if name not in REFUSED]
 QUICK = cases(  # for each preset: more than 200 over those whose rules the model cannot see
     50,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
@@ -39,14 +31,14 @@ def _done(what: str = "") -> str:
     return what
 
 
-@tool(read_only=True)
-async def wait(ctx: ToolContext, what: str = "") -> str:
+@bl.tool(read_only=True)
+async def wait(ctx: bl.ToolContext, what: str = "") -> str:
     """Take some time."""
     await ctx.sleep(0.007)
     return what
 
 
-TOOLBOX = (*TOOLS[:3], wait, *(tool(name=name, read_only=True)(_done) for name in FINISHING))
+TOOLBOX = (*TOOLS[:3], wait, *(bl.tool(name=name, read_only=True)(_done) for name in FINISHING))
 
 
 @st.composite
@@ -76,7 +68,7 @@ def scripts(draw: st.DrawFn) -> list[Any]:
     return items if ending is None else [*items, ending]
 
 
-def totals(run: Run, name: str) -> list[int]:
+def totals(run: bl.Run, name: str) -> list[int]:
     """What a run has used after each of its steps, as far as it tells."""
     total, out = 0, [0]
     for step in run.steps:
@@ -95,7 +87,7 @@ def totals(run: Run, name: str) -> list[int]:
 
 
 @st.composite
-def asked(draw: st.DrawFn, recording: Run, preset: Policy) -> tuple[Policy, dict[str, list[Any]] | None]:
+def asked(draw: st.DrawFn, recording: bl.Run, preset: bl.Policy) -> tuple[bl.Policy, dict[str, list[Any]] | None]:
     """A preset with limits of its own, and a grid or none, their limits drawn from the recording's own values."""
 
     def near(values: list[int], least: int = 0) -> int:
@@ -127,20 +119,20 @@ def asked(draw: st.DrawFn, recording: Run, preset: Policy) -> tuple[Policy, dict
     return policy, grid or None
 
 
-def live(recording: Run, policy: Policy, grid: dict[str, list[Any]] | None) -> Run:
+def live(recording: bl.Run, policy: bl.Policy, grid: dict[str, list[Any]] | None) -> bl.Run:
     """The recording, played again under the policy; if there is a grid, with its limits and without a ceiling."""
     if grid is None:
-        return run_sync(None, "go", model=RecordedModel(recording), policy=policy, tools=TOOLBOX)
+        return bl.run_sync(None, "go", model=bl.RecordedModel(recording), policy=policy, tools=TOOLBOX)
     limit = {"max_tokens": "budgets.tokens", "max_cost": "budgets.cost", "max_time": "budgets.seconds"}
     spend = {limit[axis]: values[0] for axis, values in grid.items() if axis in limit}
     own: dict[str, Any] = {
         name: grid[name][0] if name in grid else None for name in ("max_steps", "tool_budget", "doom_loop")
     }
-    agent = Agent("tester", tools=TOOLBOX, policy=policy.vary(**grouped({"cap.ceiling": None} | spend)), **own)
-    return run_sync(agent, "go", model=RecordedModel(recording))
+    agent = bl.Agent("tester", tools=TOOLBOX, policy=policy.vary(**grouped({"cap.ceiling": None} | spend)), **own)
+    return bl.run_sync(agent, "go", model=bl.RecordedModel(recording))
 
 
-def assert_as_live(row: dict[str, Any], recording: Run, again: Run) -> None:
+def assert_as_live(row: dict[str, Any], recording: bl.Run, again: bl.Run) -> None:
     """The row of a setting against what the live loop makes of the recording."""
     undecided = (again.error or "").startswith("UnknownCounter")
     failed = again.stop_reason == "error" and not undecided
@@ -155,14 +147,14 @@ def assert_as_live(row: dict[str, Any], recording: Run, again: Run) -> None:
 
 @pytest.mark.parametrize("name", ANSWERED)
 def test_a_preset_stops_a_recording_where_the_live_loop_does(name: str) -> None:
-    preset = policies[name].vary(wrap_up={"summary": "none"})
+    preset = bl.policies[name].vary(wrap_up={"summary": "none"})
 
     @QUICK
     @given(st.data())
     def holds(data: Any) -> None:
-        recording = play(data.draw(scripts()), agent=Agent("tester", tools=TOOLBOX, policy=preset), stop=NEVER)
+        recording = play(data.draw(scripts()), agent=bl.Agent("tester", tools=TOOLBOX, policy=preset), stop=NEVER)
         policy, grid = data.draw(asked(recording, preset))
-        row = row_of(counterfactual(recording, policy=policy, grid=grid, own_limits="lifted"))
+        row = row_of(bl.counterfactual(recording, policy=policy, grid=grid, own_limits="lifted"))
         if row["outcome"] == "not_identified":
             assert not preset.unseen
         else:
@@ -171,19 +163,19 @@ def test_a_preset_stops_a_recording_where_the_live_loop_does(name: str) -> None:
     holds()
 
 
-@pytest.mark.parametrize("name", [name for name in ANSWERED if policies[name].unseen])
+@pytest.mark.parametrize("name", [name for name in ANSWERED if bl.policies[name].unseen])
 def test_a_tally_under_a_preset_is_the_sum_of_its_table(name: str) -> None:
-    preset = policies[name].vary(wrap_up={"summary": "none"})
+    preset = bl.policies[name].vary(wrap_up={"summary": "none"})
 
     @settings(QUICK, max_examples=cases(10).max_examples)
     @given(st.data())
     def holds(data: Any) -> None:
         one, other = (
-            play(data.draw(scripts()), agent=Agent("tester", tools=TOOLBOX, policy=preset), stop=NEVER) for _ in "12"
+            play(data.draw(scripts()), agent=bl.Agent("tester", tools=TOOLBOX, policy=preset), stop=NEVER) for _ in "12"
         )
         policy, grid = data.draw(asked(one, preset))
-        table = counterfactual([one, other], policy=policy, grid=grid)
-        (tally,) = counterfactual([one, other], policy=policy, grid=grid, aggregate=True).to_dict("records")
+        table = bl.counterfactual([one, other], policy=policy, grid=grid)
+        (tally,) = bl.counterfactual([one, other], policy=policy, grid=grid, aggregate=True).to_dict("records")
         for sums in ("steps", "tool_calls", "saved_steps", "saved_tool_calls"):
             assert tally[sums] == table[sums].sum()
         assert tally["n_truncated"] == (table["outcome"] == "truncated").sum()
@@ -195,14 +187,14 @@ def test_a_tally_under_a_preset_is_the_sum_of_its_table(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "axis"), REFUSED.items())
 def test_a_preset_that_cannot_be_answered_names_the_axis(name: str, axis: str) -> None:
-    with pytest.raises(SettingError, match=f"policy {name}: {axis} "):
-        counterfactual([], policy=name)
-    with pytest.raises(SettingError, match=f"policy {name}: {axis} "):
-        counterfactual([], policy=name, grid={"max_steps": [5]})
+    with pytest.raises(bl.SettingError, match=f"policy {name}: {axis} "):
+        bl.counterfactual([], policy=name)
+    with pytest.raises(bl.SettingError, match=f"policy {name}: {axis} "):
+        bl.counterfactual([], policy=name, grid={"max_steps": [5]})
 
 
 def test_what_cannot_be_seen_is_what_changes_no_request() -> None:
-    unseen = [name for name, policy in policies.items() if policy.unseen]
+    unseen = [name for name, policy in bl.policies.items() if policy.unseen]
     assert unseen == [
         "boocode", "finish_aware", "claude_code", "aider", "autogpt", "pydantic_ai", "autogen", "ai_sdk",
         "langgraph_react", "openai_agents", "naive",
@@ -212,7 +204,7 @@ def test_what_cannot_be_seen_is_what_changes_no_request() -> None:
 def test_a_response_beyond_the_limit_is_paid_for_and_its_calls_are_not_made() -> None:
     look = {"tool_calls": [{"name": "look"}] * 2, "usage": {"input_tokens": 10, "output_tokens": 0}}
     run = play([look, look, look, "done"], policy="claude_code", stop=NEVER)
-    row = row_of(counterfactual(run, grid={"max_steps": [2]}, policy="claude_code"))
+    row = row_of(bl.counterfactual(run, grid={"max_steps": [2]}, policy="claude_code"))
     assert (row["stop_reason"], row["stop_step"], row["steps"], row["tool_calls"]) == ("step_cap", 2, 3, 4)
     assert (row["saved_steps"], row["saved_tool_calls"]) == (1, 2)
 
@@ -222,18 +214,18 @@ def test_a_final_text_can_be_dropped_too() -> None:
     run = play(
         [{"tool_calls": [{"name": "look"}], **spend}, {"text": "done", **spend}], policy="pydantic_ai", stop=NEVER
     )
-    policy = policies["pydantic_ai"].vary(budgets={"tokens": 19})
-    row = row_of(counterfactual(replace(run, success=True), policy=policy))
+    policy = bl.policies["pydantic_ai"].vary(budgets={"tokens": 19})
+    row = row_of(bl.counterfactual(replace(run, success=True), policy=policy))
     assert (row["outcome"], row["stop_reason"], row["stop_step"]) == ("truncated", "token_budget", 1)
     assert (row["tokens"], row["saved_steps"], row["kept_lower"], row["kept_upper"]) == (20, 0, 0, 1)
-    assert row_of(counterfactual(run, policy=policy.vary(budgets={"tokens": 20})))["outcome"] == "unchanged"
+    assert row_of(bl.counterfactual(run, policy=policy.vary(budgets={"tokens": 20})))["outcome"] == "unchanged"
 
 
 def test_what_was_told_in_the_recording_as_well_leaves_it_identified() -> None:
     fails = [{"tool_calls": [{"name": "fail"}]}] * 3
     items = [*fails, {"tool_calls": [{"name": "look"}]}, "done"]
     told, untold = play(items, policy="openhands"), play(items, policy="openhands", stop=NEVER)
-    rows = [row_of(counterfactual(run, policy="openhands", grid={"max_steps": [4]})) for run in (told, untold)]
+    rows = [row_of(bl.counterfactual(run, policy="openhands", grid={"max_steps": [4]})) for run in (told, untold)]
     assert [row["outcome"] for row in rows] == ["truncated", "not_identified"]
     assert [row["stop_step"] for row in rows] == [4, 3]
 
@@ -241,9 +233,9 @@ def test_what_was_told_in_the_recording_as_well_leaves_it_identified() -> None:
 def test_frames_tell_as_much_as_runs_of_limits_at_the_response() -> None:
     run = play([{"tool_calls": [{"name": "look"}] * 2}] * 3 + ["done"], policy="pydantic_ai", stop=NEVER)
     grid = {"tool_budget": [0, 1, 3, 4, 6, None]}
-    policy = policies["pydantic_ai"].vary(detectors={"guards": ()})
-    of_runs, of_frame = (counterfactual(x, grid=grid, policy=policy) for x in (run, bl.recording_df(run)))
+    policy = bl.policies["pydantic_ai"].vary(detectors={"guards": ()})
+    of_runs, of_frame = (bl.counterfactual(x, grid=grid, policy=policy) for x in (run, bl.recording_df(run)))
     pd.testing.assert_frame_equal(of_runs, of_frame)
     assert of_runs["stop_step"].tolist()[:4] == [0, 0, 1, 2]
-    with pytest.raises(SettingError, match="at the response"):
-        counterfactual(bl.recording_df(run).drop(columns="asked"), grid=grid, policy=policy)
+    with pytest.raises(bl.SettingError, match="at the response"):
+        bl.counterfactual(bl.recording_df(run).drop(columns="asked"), grid=grid, policy=policy)

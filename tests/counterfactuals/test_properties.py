@@ -9,18 +9,15 @@ import pandas as pd
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from boolab.core.types import IDENTITIES, MICRO, Run
-from boolab.frames.tables import boundaries_df
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
-from boolab.rules.stop import AnyOf, StopRule, Threshold
+import boolab as bl
+from boolab.core.types import IDENTITIES, MICRO
+from boolab.rules.stop import AnyOf, Threshold
 from tests.support.cases import cases
 from tests.support.helpers import QUIET, call, play
 
 MANY = cases(250, suppress_health_check=[HealthCheck.too_slow])
 FREE = QUIET.vary(cap={"ceiling": None})
-NEVER = tool_budget(10**9)
+NEVER = bl.tool_budget(10**9)
 
 ARGUMENTS = ['{"what": "A"}', '{"what":"A"}', '{"what": "B"}', '{"wh', '{"b": 1, "a": 2}', '{"a": 2, "b": 1}']
 
@@ -47,38 +44,38 @@ def scripts(draw: st.DrawFn, *, pauses: bool = False) -> list[Any]:
 
 
 @st.composite
-def rules(draw: st.DrawFn, recording: Run) -> StopRule:
+def rules(draw: st.DrawFn, recording: bl.Run) -> bl.StopRule:
     """Nested rules, their limits drawn from the values that the recording's own counters take, and around them."""
-    frame = boundaries_df(recording)
+    frame = bl.boundaries_df(recording)
 
     def limit(counter: str, least: int = 0) -> int:
         values = [int(v) for v in frame[counter].dropna()] or [0]
         return max(least, draw(st.sampled_from(values)) + draw(st.sampled_from([0, 0, 0, 1])))
 
-    def leaf() -> StopRule:
+    def leaf() -> bl.StopRule:
         unknown: Any = draw(st.sampled_from(["error", "error", "ignore"]))
         kind = draw(st.sampled_from(["steps", "calls", "doom", "tokens", "in", "out", "cost", "time", "errors"]))
         match kind:
             case "steps":
-                return max_steps(limit("steps"))
+                return bl.max_steps(limit("steps"))
             case "calls":
-                return tool_budget(limit("tool_calls"))
+                return bl.tool_budget(limit("tool_calls"))
             case "doom":
-                return doom_loop(draw(st.integers(2, 4)), draw(st.sampled_from(IDENTITIES)))
+                return bl.doom_loop(draw(st.integers(2, 4)), draw(st.sampled_from(IDENTITIES)))
             case "tokens":
-                return max_tokens(limit("tokens"), on_unknown=unknown)
+                return bl.max_tokens(limit("tokens"), on_unknown=unknown)
             case "in":
-                return max_tokens(limit("input_tokens"), "input_tokens", on_unknown=unknown)
+                return bl.max_tokens(limit("input_tokens"), "input_tokens", on_unknown=unknown)
             case "out":
-                return max_tokens(limit("output_tokens"), "output_tokens", on_unknown=unknown)
+                return bl.max_tokens(limit("output_tokens"), "output_tokens", on_unknown=unknown)
             case "cost":
-                return max_cost(limit("cost") / MICRO, on_unknown=unknown)
+                return bl.max_cost(limit("cost") / MICRO, on_unknown=unknown)
             case "time":
-                return max_time(limit("elapsed") / 1000, on_unknown=unknown)
+                return bl.max_time(limit("elapsed") / 1000, on_unknown=unknown)
             case _:
-                return error_streak(draw(st.integers(1, 3)), on_unknown=unknown)
+                return bl.error_streak(draw(st.integers(1, 3)), on_unknown=unknown)
 
-    def tree(depth: int) -> StopRule:
+    def tree(depth: int) -> bl.StopRule:
         if depth == 0 or draw(st.integers(0, 2)) == 0:
             return leaf()
         a, b = tree(depth - 1), tree(depth - 1)
@@ -87,9 +84,9 @@ def rules(draw: st.DrawFn, recording: Run) -> StopRule:
     return tree(3)
 
 
-def offline(run: Run, rule: StopRule) -> tuple[str, int, tuple[str, ...]] | None:
+def offline(run: bl.Run, rule: bl.StopRule) -> tuple[str, int, tuple[str, ...]] | None:
     """Where the rule first stops or cannot be decided, from the columns alone: an evaluation of its own."""
-    frame = boundaries_df(run, rule)
+    frame = bl.boundaries_df(run, rule)
     column = rule(frame).astype("boolean")
     decided = column.isna() | column.fillna(value=False)
     if not decided.any():
@@ -103,7 +100,7 @@ def offline(run: Run, rule: StopRule) -> tuple[str, int, tuple[str, ...]] | None
     return reasons[0], int(frame["boundary"][at]), tuple(reasons[1:])
 
 
-def _reason(rule: StopRule, frame: pd.DataFrame, at: int) -> str:
+def _reason(rule: bl.StopRule, frame: pd.DataFrame, at: int) -> str:
     """The reason of a true rule, by its definition: the first true member of `|`, the first member of `&`."""
     while True:
         members = getattr(rule, "rules", None)
@@ -131,7 +128,7 @@ def test_the_live_stop_and_the_rule_over_the_progress_columns_agree_on_boundary_
         assert live.stop.rule is None
 
 
-def same(run: Run) -> Run:
+def same(run: bl.Run) -> bl.Run:
     """A run without what differs between two runs of the same thing."""
     return replace(run, run_id="", model="", started_at=None, continuation=None)
 
@@ -147,8 +144,8 @@ def test_a_run_played_again_under_the_same_rules_is_the_same_run(data: Any) -> N
         "doom_loop": data.draw(st.sampled_from([None, 2, 3])),
     }
     policy = data.draw(st.sampled_from(["boocode", "naive", "opencode_3631"]))
-    first = play(ScriptedModel(script, summary=summary), policy=policy, **limits)
-    again = play(RecordedModel(first), policy=policy, **limits)
+    first = play(bl.ScriptedModel(script, summary=summary), policy=policy, **limits)
+    again = play(bl.RecordedModel(first), policy=policy, **limits)
     assert same(again) == same(first)
 
 
@@ -158,7 +155,7 @@ def test_a_recording_played_under_a_tighter_rule_stops_where_the_columns_say(dat
     recording = play(data.draw(scripts()), policy=FREE, stop=NEVER)
     rule = data.draw(rules(recording))
     expected = offline(recording, rule)
-    again = play(RecordedModel(recording), policy=FREE, stop=rule)
+    again = play(bl.RecordedModel(recording), policy=FREE, stop=rule)
     if expected is None:
         assert (again.stop_reason, again.stop_step) == (recording.stop_reason, recording.stop_step)
     else:

@@ -11,18 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from boolab.agents.agent import Agent
+import boolab as bl
 from boolab.core.events import run_events
-from boolab.core.types import Event, Response, Run
-from boolab.engine.abort import Abort
-from boolab.engine.runner import run, start
-from boolab.errors import ModelError
-from boolab.models.scripted import ScriptedModel
-from boolab.sweeps.driver import sweep
-from boolab.tools.tool import tool
+from boolab.core.types import Event
+from boolab.engine.runner import run
 from tests.support.helpers import QUIET, TOOLS, call, distinct, play, steps
 
-AGENT = Agent("a", tools=TOOLS, policy=QUIET)
+AGENT = bl.Agent("a", tools=TOOLS, policy=QUIET)
 
 
 class Silent:
@@ -30,12 +25,12 @@ class Silent:
 
     name = "silent"
 
-    async def respond(self, request: Any, emit: Any = None) -> Response:
+    async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
         await asyncio.Event().wait()
-        return Response()
+        return bl.models.Response()
 
 
-def check_whole(run: Run) -> None:
+def check_whole(run: bl.Run) -> None:
     """A record without gaps: an answer for every call, times in order, events and messages that can be read."""
     assert run.stop_reason == "aborted"
     assert run.censored
@@ -54,7 +49,7 @@ def check_whole(run: Run) -> None:
 
 
 def test_an_abort_in_mid_stream_keeps_the_text_so_far() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     def watcher(event: Event) -> None:
         if event.payload.get("text") == "three ":
@@ -68,7 +63,7 @@ def test_an_abort_in_mid_stream_keeps_the_text_so_far() -> None:
 
 
 def test_an_abort_in_mid_tool_gives_the_calls_without_a_result_an_error_result() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     async def wait(n: int) -> str:
         """Wait, unless n is 0."""
@@ -80,7 +75,7 @@ def test_an_abort_in_mid_tool_gives_the_calls_without_a_result_an_error_result()
         return "never"
 
     items = [*steps("A", None), {"text": "Now.", "tool_calls": [call("wait", n=n) for n in (1, 0, 2)]}]
-    agent = Agent("a", tools=(*TOOLS, wait), policy=QUIET)
+    agent = bl.Agent("a", tools=(*TOOLS, wait), policy=QUIET)
     result = play(items, agent=agent, abort=abort)
     check_whole(result)
     assert (result.n_steps, result.stop_step, result.n_tool_calls) == (2, 1, 4)
@@ -93,14 +88,14 @@ def test_an_abort_in_mid_tool_gives_the_calls_without_a_result_an_error_result()
 
 
 def test_an_abort_from_a_plain_tool_ends_the_run_at_the_next_boundary() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     def stopper() -> str:
         """Stop."""
         abort.abort()
         return "stopped"
 
-    result = play([{"tool_calls": [call("stopper")]}, "more"], agent=Agent("a", tools=(stopper,)), abort=abort)
+    result = play([{"tool_calls": [call("stopper")]}, "more"], agent=bl.Agent("a", tools=(stopper,)), abort=abort)
     check_whole(result)
     assert (result.n_steps, result.stop_step) == (1, 1)
     assert result.steps[0].results[0] is not None
@@ -108,7 +103,7 @@ def test_an_abort_from_a_plain_tool_ends_the_run_at_the_next_boundary() -> None:
 
 
 def test_an_abort_that_fired_before_the_run_stops_it_before_the_first_request() -> None:
-    abort = Abort()
+    abort = bl.Abort()
     abort.abort()
     result = play(distinct(3), abort=abort)
     check_whole(result)
@@ -116,16 +111,16 @@ def test_an_abort_that_fired_before_the_run_stops_it_before_the_first_request() 
 
 
 def test_an_abort_from_another_thread_wakes_a_waiting_model() -> None:
-    abort = Abort()
+    abort = bl.Abort()
     asked = threading.Event()
 
     class Silent:
         name = "silent"
 
-        async def respond(self, request: Any, emit: Any = None) -> Response:
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             asked.set()
             await asyncio.Event().wait()
-            return Response()
+            return bl.models.Response()
 
     def later() -> None:
         asked.wait(10)
@@ -140,19 +135,19 @@ def test_an_abort_from_another_thread_wakes_a_waiting_model() -> None:
 
 
 def test_one_abort_stops_all_runs_that_hold_it_and_no_other() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     async def wait() -> str:
         """Wait."""
         await asyncio.Event().wait()
         return ""
 
-    agent = Agent("a", tools=(wait,))
-    model = ScriptedModel([{"tool_calls": [call("wait")]}])
+    agent = bl.Agent("a", tools=(wait,))
+    model = bl.ScriptedModel([{"tool_calls": [call("wait")]}])
 
-    async def scenario() -> tuple[list[Run], Run]:
+    async def scenario() -> tuple[list[bl.Run], bl.Run]:
         stopped = [asyncio.create_task(run(agent, "go", model=model, abort=abort)) for _ in range(5)]
-        other = asyncio.create_task(run(AGENT, "go", model=ScriptedModel(distinct(3)), abort=Abort()))
+        other = asyncio.create_task(run(AGENT, "go", model=bl.ScriptedModel(distinct(3)), abort=bl.Abort()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         abort.abort()
@@ -164,24 +159,24 @@ def test_one_abort_stops_all_runs_that_hold_it_and_no_other() -> None:
     assert other.stop_reason == "finished"
 
 
-def record_of(cancelled: BaseException) -> Run:
+def record_of(cancelled: BaseException) -> bl.Run:
     """The record that comes with a cancellation."""
     record = getattr(cancelled, "run", None)
-    assert isinstance(record, Run)
+    assert isinstance(record, bl.Run)
     return record
 
 
 def test_an_outer_cancel_is_told_from_the_runs_own_abort() -> None:
-    async def scenario() -> tuple[Run, int]:
-        abort = Abort()
+    async def scenario() -> tuple[bl.Run, int]:
+        abort = bl.Abort()
 
         async def wait() -> str:
             """Wait."""
             await asyncio.Event().wait()
             return ""
 
-        agent = Agent("a", tools=(wait,))
-        model = ScriptedModel([{"tool_calls": [call("wait")]}])
+        agent = bl.Agent("a", tools=(wait,))
+        model = bl.ScriptedModel([{"tool_calls": [call("wait")]}])
         task = asyncio.create_task(run(agent, "go", model=model, abort=abort))
         await asyncio.sleep(0)
         abort.abort()
@@ -196,10 +191,10 @@ def test_an_outer_cancel_is_told_from_the_runs_own_abort() -> None:
 
 
 def test_an_abort_while_the_watcher_of_a_live_run_thinks_ends_the_run_and_spares_the_watcher() -> None:
-    async def scenario() -> tuple[Run, list[int]]:
-        abort = Abort()
+    async def scenario() -> tuple[bl.Run, list[int]]:
+        abort = bl.Abort()
         seen = []
-        async with start(AGENT, "go", model=ScriptedModel(distinct(5)), abort=abort) as live:
+        async with bl.start(AGENT, "go", model=bl.ScriptedModel(distinct(5)), abort=abort) as live:
             async for step in live:
                 seen.append(step.index)
                 if step.index == 2:
@@ -214,7 +209,7 @@ def test_an_abort_while_the_watcher_of_a_live_run_thinks_ends_the_run_and_spares
 
 
 def test_a_tool_that_swallows_the_cancellation_does_not_hide_the_abort_and_its_task_is_unharmed() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     async def stubborn() -> str:
         """Refuse to stop."""
@@ -223,9 +218,9 @@ def test_a_tool_that_swallows_the_cancellation_does_not_hide_the_abort_and_its_t
             await asyncio.Event().wait()
         return "I stay"
 
-    async def scenario() -> tuple[Run, int]:
-        model = ScriptedModel([{"tool_calls": [call("stubborn")]}, "end"])
-        result = await run(Agent("a", tools=(stubborn,)), "go", model=model, abort=abort)
+    async def scenario() -> tuple[bl.Run, int]:
+        model = bl.ScriptedModel([{"tool_calls": [call("stubborn")]}, "end"])
+        result = await run(bl.Agent("a", tools=(stubborn,)), "go", model=model, abort=abort)
         await asyncio.sleep(0)
         task = asyncio.current_task()
         return result, -1 if task is None else task.cancelling()
@@ -267,7 +262,7 @@ async def beside_a_failure(work: Coroutine[Any, Any, object]) -> None:
 def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record(limited: Any) -> None:
     """As its context, on every release of Python; as its cause as well on all but early ones of 3.11."""
 
-    async def scenario() -> Run:
+    async def scenario() -> bl.Run:
         with pytest.raises(TimeoutError) as caught:
             await limited(run(None, "go", model=Silent()))
         assert caught.value.__context__ is not None
@@ -278,8 +273,8 @@ def test_a_timeout_around_a_run_is_a_timeout_and_brings_the_record(limited: Any)
 
 @pytest.mark.parametrize("limited", [under_a_timeout, waited_for, in_a_cancel_scope, beside_a_failure])
 def test_what_was_started_keeps_its_record_whatever_cancels_it(limited: Any) -> None:
-    async def scenario() -> Run:
-        live = start(None, "go", model=Silent())
+    async def scenario() -> bl.Run:
+        live = bl.start(None, "go", model=Silent())
 
         async def watched() -> None:
             async with live:
@@ -294,12 +289,12 @@ def test_what_was_started_keeps_its_record_whatever_cancels_it(limited: Any) -> 
 
 
 def test_a_tools_timeout_around_a_nested_run_is_told_as_a_timeout() -> None:
-    @tool(timeout=0.01)
+    @bl.tool(timeout=0.01)
     async def delegate() -> str:
         """Delegate."""
         return (await run(None, "go", model=Silent())).text
 
-    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=Agent("a", tools=(delegate,)))
+    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=bl.Agent("a", tools=(delegate,)))
     assert result.steps[0].results[0] is not None
     assert result.steps[0].results[0].content == "delegate did not finish within 0.01 s"
 
@@ -308,28 +303,28 @@ def test_a_cancellation_that_nobody_sent_is_the_models_failure() -> None:
     class Broken:
         name = "broken"
 
-        async def respond(self, request: Any, emit: Any = None) -> Response:
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             raise asyncio.CancelledError
 
     result = play(Broken())
     assert (result.stop_reason, result.error) == ("error", "CancelledError: ")
-    runs = asyncio.run(sweep(AGENT, "go", Broken(), repeats=5, progress=False))
+    runs = asyncio.run(bl.sweep(AGENT, "go", Broken(), repeats=5, progress=False))
     assert [r.stop_reason for r in runs] == ["error"] * 5
 
 
 def test_a_model_that_turns_the_abort_into_a_failure_of_its_own_is_aborted_all_the_same() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     class Client:
         name = "client"
 
-        async def respond(self, request: Any, emit: Any = None) -> Response:
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             abort.abort()
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                raise ModelError("closed", partial=Response("so far")) from None
-            return Response()
+                raise bl.errors.ModelError("closed", partial=bl.models.Response("so far")) from None
+            return bl.models.Response()
 
     result = play(Client(), abort=abort)
     check_whole(result)
@@ -337,19 +332,19 @@ def test_a_model_that_turns_the_abort_into_a_failure_of_its_own_is_aborted_all_t
 
 
 def test_text_that_streamed_in_real_time_is_kept_though_nobody_watched() -> None:
-    async def scenario() -> Run:
+    async def scenario() -> bl.Run:
         streamed = asyncio.Event()
 
         class Streaming:
             name = "streaming"
 
-            async def respond(self, request: Any, emit: Any = None) -> Response:
+            async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
                 emit("reasoning", "hm")
                 emit("text", "one ")
                 emit("text", "two ")
                 streamed.set()
                 await asyncio.Event().wait()
-                return Response()
+                return bl.models.Response()
 
         task = asyncio.create_task(run(None, "go", model=Streaming()))
         await streamed.wait()
@@ -363,16 +358,16 @@ def test_text_that_streamed_in_real_time_is_kept_though_nobody_watched() -> None
 
 
 def test_one_abort_shared_with_a_run_inside_a_tool_stops_both() -> None:
-    abort = Abort()
-    inner_runs: list[Run] = []
+    abort = bl.Abort()
+    inner_runs: list[bl.Run] = []
 
     class Aborting:
         name = "aborting"
 
-        async def respond(self, request: Any, emit: Any = None) -> Response:
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             abort.abort()
             await asyncio.Event().wait()
-            return Response()
+            return bl.models.Response()
 
     async def delegate() -> str:
         """Delegate, then wait for ever."""
@@ -380,7 +375,7 @@ def test_one_abort_shared_with_a_run_inside_a_tool_stops_both() -> None:
         await asyncio.Event().wait()
         return ""
 
-    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=Agent("a", tools=(delegate,)), abort=abort)
+    result = play([{"tool_calls": [call("delegate")]}, "end"], agent=bl.Agent("a", tools=(delegate,)), abort=abort)
     check_whole(result)
     check_whole(inner_runs[0])
     assert result.steps[0].results[0] is not None

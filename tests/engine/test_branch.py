@@ -12,28 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from boolab.agents.agent import Agent
+import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Run
-from boolab.engine.branch import branch
-from boolab.engine.inbox import Inbox
-from boolab.engine.runner import resume, run_sync
-from boolab.engine.subagents import task_tool
-from boolab.errors import SettingError
-from boolab.frames.runs import with_subagents
-from boolab.frames.tables import boundaries_df, runs_df, steps_df
-from boolab.harness.compaction import Compaction
-from boolab.harness.policy import Policy
-from boolab.harness.presets import policies
-from boolab.logs.load import load_runs
-from boolab.logs.save import save_runs
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.recorded.recorder import record
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.guard import Guard
-from boolab.rules.stop import StopRule
+from boolab.core.types import Event
 from tests.counterfactuals.test_properties import FREE, NEVER, scripts
 from tests.support.cases import cases
 from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, letter, play
@@ -42,15 +23,15 @@ from tests.support.walk import Counters
 SETTINGS = ("max_steps", "tool_budget", "doom_loop")
 
 
-def branched(run: Run, at: int, items: Any, *, policy: Policy | str = QUIET, **options: Any) -> Run:
+def branched(run: bl.Run, at: int, items: Any, *, policy: bl.Policy | str = QUIET, **options: Any) -> bl.Run:
     """A branch under an agent with the tools of the helpers, as `play` runs a script."""
     limits = {name: options.pop(name) for name in SETTINGS if name in options}
-    model = items if hasattr(items, "respond") else ScriptedModel(items)
-    agent = options.pop("agent", None) or Agent("tester", tools=TOOLS, policy=policy, **limits)
-    return asyncio.run(branch(run, at, model=model, agent=agent, **options))
+    model = items if hasattr(items, "respond") else bl.ScriptedModel(items)
+    agent = options.pop("agent", None) or bl.Agent("tester", tools=TOOLS, policy=policy, **limits)
+    return asyncio.run(bl.branch(run, at, model=model, agent=agent, **options))
 
 
-def since(run: Run) -> Run:
+def since(run: bl.Run) -> bl.Run:
     """A branch as if it had never been another run's: to compare it with one that was not disturbed."""
     events = tuple(event for event in run.events if event.kind != "branch")
     return replace(run, run_id="", started_at=None, continuation=None, events=events)
@@ -61,13 +42,17 @@ def since(run: Run) -> Run:
 NUDGING = QUIET.vary(
     name="nudging",
     detectors={
-        "guards": (Guard(detector=RepeatStreak(), ladder=((2, "nudge"), (4, "stop")), nudge="Try another way."),)
+        "guards": (
+            bl.Guard(
+                detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"), (4, "stop")), nudge="Try another way."
+            ),
+        )
     },
 )
 PROMPTING = QUIET.vary(name="prompting", finish={"conditions": ("reason_stop",), "idle_prompt": "Go on."})
 
 
-OWN: dict[str, Policy] = {"quiet": QUIET, "nudging": NUDGING, "prompting": PROMPTING}
+OWN: dict[str, bl.Policy] = {"quiet": QUIET, "nudging": NUDGING, "prompting": PROMPTING}
 
 
 @cases(100, suppress_health_check=[HealthCheck.too_slow])
@@ -76,23 +61,23 @@ def test_under_the_same_rules_and_script_a_branch_is_the_run_that_was_not_distur
     script = data.draw(scripts(pauses=True))
     if data.draw(st.booleans()):  # text between the steps, which ends turns under some policies only
         script.insert(data.draw(st.integers(0, len(script))), {"text": "so", "finish_reason": "length"})
-    name = data.draw(st.sampled_from([*OWN, *policies]))
+    name = data.draw(st.sampled_from([*OWN, *bl.policies]))
     options: dict[str, Any] = {
         "policy": OWN.get(name, name),
         "max_steps": data.draw(st.sampled_from([None, 1, 2, 3, 5])),
         "tool_budget": data.draw(st.sampled_from([None, 1, 3, 6])),
         "doom_loop": data.draw(st.sampled_from([None, 2, 3])),
-        "shadow": data.draw(st.sampled_from([(), (max_steps(2), error_streak(1))])),
+        "shadow": data.draw(st.sampled_from([(), (bl.max_steps(2), bl.error_streak(1))])),
         "seed": 5,
     }
     if data.draw(st.booleans()):
-        options["compaction"] = Compaction(at_tokens=data.draw(st.integers(1, 60)), keep_steps=1)
-    model = ScriptedModel(script, summary="So far.")
+        options["compaction"] = bl.Compaction(at_tokens=data.draw(st.integers(1, 60)), keep_steps=1)
+    model = bl.ScriptedModel(script, summary="So far.")
     first = play(model, **options)
     at = data.draw(st.integers(0, first.n_steps))
     try:
         again = branched(first, at, model, **options)
-    except SettingError:
+    except bl.SettingError:
         assert at == first.n_steps  # where the run ended by itself, or broke off, there is nothing to go on from
         in_turn = sum(step.turn == first.steps[-1].turn for step in first.steps)
         stopped_after_tools = first.stop_step == in_turn and any(first.steps[-1].results)
@@ -103,7 +88,7 @@ def test_under_the_same_rules_and_script_a_branch_is_the_run_that_was_not_distur
     assert again.run_id != first.run_id
 
 
-def ended_by_a_call(run: Run) -> bool:
+def ended_by_a_call(run: bl.Run) -> bool:
     """Whether a guard ended the run at a call of its last step: after that step, no rule is asked again."""
     kinds = ("ask", "stop_before_call")
     return any(
@@ -119,13 +104,13 @@ def test_after_a_step_whose_call_a_guard_refused_for_good_a_branch_goes_on() -> 
 
 
 RULES: dict[str, Any] = {
-    "max_steps": max_steps,
-    "doom_loop": lambda n: doom_loop(n, "tool"),
-    "tool_budget": tool_budget,
-    "error_streak": error_streak,
-    "max_tokens": lambda n: max_tokens(n, on_unknown="error"),
-    "max_cost": lambda n: max_cost(n, on_unknown="error"),
-    "max_time": lambda n: max_time(n, on_unknown="error"),
+    "max_steps": bl.max_steps,
+    "doom_loop": lambda n: bl.doom_loop(n, "tool"),
+    "tool_budget": bl.tool_budget,
+    "error_streak": bl.error_streak,
+    "max_tokens": lambda n: bl.max_tokens(n, on_unknown="error"),
+    "max_cost": lambda n: bl.max_cost(n, on_unknown="error"),
+    "max_time": lambda n: bl.max_time(n, on_unknown="error"),
 }
 """The rules for the axes of the walk, in its order of precedence."""
 
@@ -143,7 +128,7 @@ def test_under_other_limits_a_branch_stops_where_a_walk_over_the_whole_run_says(
     }  # fmt: skip
     names = data.draw(st.lists(st.sampled_from(list(RULES)), min_size=1, max_size=3, unique=True))
     setting = {name: data.draw(drawn[name]) for name in RULES if name in names}
-    rule: StopRule | None = None
+    rule: bl.StopRule | None = None
     for name, value in setting.items():
         limit = RULES[name](value)
         rule = limit if rule is None else rule | limit
@@ -152,7 +137,7 @@ def test_under_other_limits_a_branch_stops_where_a_walk_over_the_whole_run_says(
     assert (again.stop_reason, again.stop_step, ",".join(again.stop.also_fired)) == walked(whole, at, setting)
 
 
-def walked(whole: Run, at: int, setting: dict[str, Any]) -> tuple[str, int, str]:
+def walked(whole: bl.Run, at: int, setting: dict[str, Any]) -> tuple[str, int, str]:
     """Where limits stop a run that stands at a boundary: the counters of all its steps, asked from there on."""
     counters = Counters(0)
     for position in range(whole.stop_step + 1):
@@ -167,7 +152,7 @@ def test_the_counters_of_a_branch_are_those_of_the_whole_run() -> None:
     items = [item | {"latency_ms": 10, "usage": {"input_tokens": 3, "output_tokens": 1}} for item in distinct(6, None)]
     whole = play([*items, "done"])
     again = branched(whole, 3, [*items, "done"])
-    frames = [boundaries_df(run).drop(columns="run_id") for run in (whole, again)]
+    frames = [bl.boundaries_df(run).drop(columns="run_id") for run in (whole, again)]
     assert frames[0].equals(frames[1])
 
 
@@ -177,7 +162,7 @@ def test_the_counters_of_a_branch_are_those_of_the_whole_run() -> None:
 def test_a_branch_goes_on_with_another_model_tools_and_agent_from_the_messages_of_the_kept_steps() -> None:
     first = play(distinct(4))
     model = Listening([*distinct(4, None), "Another end."])
-    again = branched(first, 2, ScriptedModel(lambda messages: f"{len(messages)} messages were read."))
+    again = branched(first, 2, bl.ScriptedModel(lambda messages: f"{len(messages)} messages were read."))
     assert again.steps[:2] == first.steps[:2]
     assert again.text == "5 messages were read."
     branched(first, 2, model, max_steps=3)
@@ -220,7 +205,7 @@ def test_after_a_final_answer_the_user_opens_a_new_turn_which_counts_anew() -> N
     again = branched(first, 3, [*distinct(2), *distinct(9)], message="And now?", max_steps=3)
     assert [step.turn for step in again.steps] == [1, 1, 1, 2, 2, 2]
     assert (again.stop_reason, again.stop_step, again.stop.value) == ("step_cap", 3, 3)
-    assert runs_df(again)["n_turns"].tolist() == [2]
+    assert bl.runs_df(again)["n_turns"].tolist() == [2]
 
 
 def test_under_a_policy_whose_cap_an_input_resets_a_message_opens_a_turn_in_the_middle_too() -> None:
@@ -239,7 +224,7 @@ def test_what_a_policy_would_have_said_next_it_says_in_the_branch() -> None:
 
 
 def test_messages_that_came_in_after_the_kept_steps_are_not_kept() -> None:
-    inbox = Inbox()
+    inbox = bl.Inbox()
     first = play(distinct(3), inbox=inbox, on_event=lambda e: inbox.send("Hm.") if e.kind == "tool_result" else None)
     assert [given.before for given in first.inputs] == [2, 3, 4]
     again = branched(first, 2, distinct(3))
@@ -270,13 +255,13 @@ def test_a_branch_begins_when_the_longest_of_the_kept_steps_had_ended() -> None:
 
 
 def test_a_branch_at_a_final_answer_needs_a_message() -> None:
-    with pytest.raises(SettingError, match=r"step 3 ended its turn: pass message=\.\.\., what the user says then"):
+    with pytest.raises(bl.SettingError, match=r"step 3 ended its turn: pass message=\.\.\., what the user says then"):
         branched(play(distinct(2)), 3, ["x"])
 
 
 def test_a_branch_from_a_broken_step_names_the_step_before() -> None:
     first = play([*distinct(2, None), {"text": "one two", "error": {"reset": True, "after": 3}}])
-    with pytest.raises(SettingError, match=r"step 3 broke off \(ModelError: .*\): branch at 2 to have it done anew"):
+    with pytest.raises(bl.SettingError, match=r"step 3 broke off \(ModelError: .*\): branch at 2 to have it done anew"):
         branched(first, 3, ["x"])
     assert branched(first, 2, [*distinct(2), "x"]).stop_reason == "finished"
 
@@ -284,15 +269,15 @@ def test_a_branch_from_a_broken_step_names_the_step_before() -> None:
 def test_a_branch_from_calls_that_were_dropped_names_the_step_before() -> None:
     first = play([*distinct(2, None), {"tool_calls": [call("look")], "finish_reason": "stop"}], policy="naive")
     assert first.steps[-1].results == (None,)
-    with pytest.raises(SettingError, match="step 3 has no results of its calls: branch at 2"):
+    with pytest.raises(bl.SettingError, match="step 3 has no results of its calls: branch at 2"):
         branched(first, 3, ["x"])
 
 
 def test_a_run_that_waits_for_an_answer_is_resumed_first() -> None:
     paused = play([{"tool_calls": [call("ask", question="?")]}, "Thanks."])
-    with pytest.raises(SettingError, match="step 1 waits for an answer: resume the run with it"):
+    with pytest.raises(bl.SettingError, match="step 1 waits for an answer: resume the run with it"):
         branched(paused, 1, ["x"])
-    answered = asyncio.run(resume(paused, "the left one"))
+    answered = asyncio.run(bl.resume(paused, "the left one"))
     model = Listening(["x", "So be it."])
     assert branched(answered, 1, model).text == "So be it."
     assert model.of()[0][-1].parts[0].content == "the left one"  # type: ignore[union-attr] # it is a result
@@ -300,22 +285,22 @@ def test_a_run_that_waits_for_an_answer_is_resumed_first() -> None:
 
 @pytest.mark.parametrize("at", [-1, 4, True, 1.0, None, "1"])
 def test_at_is_a_number_of_steps_of_the_run(at: Any) -> None:
-    with pytest.raises(SettingError, match=r"expected a number of steps to keep, from 0 to the 3 of the run"):
+    with pytest.raises(bl.SettingError, match=r"expected a number of steps to keep, from 0 to the 3 of the run"):
         branched(play(distinct(2)), at, ["x"])
 
 
 def test_a_run_a_message_and_options_are_checked_before_anything_is_asked() -> None:
     first = play(distinct(2))
-    with pytest.raises(SettingError, match="is no Run"):
+    with pytest.raises(bl.SettingError, match="is no Run"):
         branched("run", 1, ["x"])  # type: ignore[arg-type] # on purpose
-    with pytest.raises(SettingError, match="message=3: expected what the user says"):
+    with pytest.raises(bl.SettingError, match="message=3: expected what the user says"):
         branched(first, 1, ["x"], message=3)
-    with pytest.raises(SettingError, match="message='': expected what the user says"):
+    with pytest.raises(bl.SettingError, match="message='': expected what the user says"):
         branched(first, 1, ["x"], message="")
-    with pytest.raises(SettingError, match="unknown option 'polcy'"):
+    with pytest.raises(bl.SettingError, match="unknown option 'polcy'"):
         branched(first, 1, ["x"], polcy=QUIET)
-    with pytest.raises(SettingError, match="has no model and none was given"):
-        asyncio.run(branch(first, 1, model=None))  # type: ignore[arg-type] # on purpose
+    with pytest.raises(bl.SettingError, match="has no model and none was given"):
+        asyncio.run(bl.branch(first, 1, model=None))  # type: ignore[arg-type] # on purpose
 
 
 # The record of a branch.
@@ -327,7 +312,7 @@ def test_a_branch_is_told_apart_by_its_own_id_an_event_and_two_columns() -> None
     assert [(e.kind, dict(e.payload)) for e in again.events] == [
         ("branch", {"after_step": 2, "run_id": first.run_id, "step": 2})
     ]
-    row = runs_df([first, again])
+    row = bl.runs_df([first, again])
     assert row["branched_from"].tolist()[1] == first.run_id
     assert row["branched_from"].isna().tolist() == [True, False]
     assert row["branched_at"].tolist()[1] == 2
@@ -343,25 +328,25 @@ def test_a_branch_of_a_branch_names_both_and_counts_from_the_last() -> None:
     earlier = branched(second, 3, distinct(6))
     assert [e.payload["run_id"] for e in third.events] == [first.run_id, second.run_id]
     assert [e.payload["run_id"] for e in earlier.events] == [second.run_id]
-    assert runs_df(third)["branched_at"].tolist() == [5]
+    assert bl.runs_df(third)["branched_at"].tolist() == [5]
 
 
 def test_what_was_newly_spent_are_the_steps_after_the_branch() -> None:
     used = {"usage": {"input_tokens": 10, "output_tokens": 1, "cost_usd": 0.5}}
     items = [item | used for item in distinct(4, None)]
     again = branched(play([*items, "done"]), 3, [*items, {"text": "done", **used}])
-    (at,) = runs_df(again)["branched_at"]
-    frame = steps_df(again)
-    assert runs_df(again)["cost_usd"].tolist() == [2.5]
+    (at,) = bl.runs_df(again)["branched_at"]
+    frame = bl.steps_df(again)
+    assert bl.runs_df(again)["cost_usd"].tolist() == [2.5]
     assert frame.loc[frame["step"] > at, "cost_usd"].sum() == 1.0
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_branches_are_saved_and_loaded_beside_the_run_and_can_be_branched_again(tmp_path: Path, suffix: str) -> None:
-    first = play(ScriptedModel(distinct(9, None), summary="So far."), policy="boocode", max_steps=3)
+    first = play(bl.ScriptedModel(distinct(9, None), summary="So far."), policy="boocode", max_steps=3)
     again = branched(first, 2, distinct(4), message="Go on.")
-    save_runs([first, again], tmp_path / f"runs{suffix}")
-    loaded = load_runs(tmp_path / f"runs{suffix}")
+    bl.save_runs([first, again], tmp_path / f"runs{suffix}")
+    loaded = bl.load_runs(tmp_path / f"runs{suffix}")
     assert loaded == [first, again]
     assert since(branched(loaded[1], 3, distinct(4))) == since(again)
 
@@ -374,7 +359,7 @@ def test_a_log_of_another_tool_is_branched(tmp_path: Path) -> None:
         {"role": "user", "content": "Again."}, {"role": "assistant", "content": "Still nothing."},
     ]  # fmt: skip
     (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": lines}))
-    (log,) = load_runs(tmp_path)
+    (log,) = bl.load_runs(tmp_path)
     model = Listening(["", "A door."])
     again = branched(log, 1, model)
     assert [message.text for message in model.of()[0][:1]] == ["Look."]
@@ -386,9 +371,9 @@ def test_a_log_of_another_tool_is_branched(tmp_path: Path) -> None:
 
 
 def test_a_run_that_went_on_after_its_cap_is_branched_before_and_after_that() -> None:
-    model = ScriptedModel(distinct(9, None), summary="So far.")
+    model = bl.ScriptedModel(distinct(9, None), summary="So far.")
     first = play(model, policy="boocode", max_steps=2)
-    went_on = asyncio.run(resume(first, "Go on."))
+    went_on = asyncio.run(bl.resume(first, "Go on."))
     assert went_on.n_steps == 4
     after = branched(went_on, 3, model, policy="boocode", max_steps=2)
     assert since(after) == since(went_on)
@@ -400,32 +385,32 @@ def test_a_paused_branch_is_resumed() -> None:
     script = [*distinct(2, None), {"tool_calls": [call("ask", question="?")]}, "Thanks."]
     paused = branched(play(distinct(3)), 2, script)
     assert paused.stop_reason == "paused"
-    done = asyncio.run(resume(paused, "yes"))
+    done = asyncio.run(bl.resume(paused, "yes"))
     assert done.text == "Thanks."
-    assert runs_df(done)["resumed_from"].item() == paused.run_id
+    assert bl.runs_df(done)["resumed_from"].item() == paused.run_id
 
 
 def test_what_subagents_of_kept_steps_spent_is_counted_and_they_stay_with_the_old_run() -> None:
-    child = Agent("child", model=ScriptedModel(distinct(3)), tools=TOOLS)
-    task = task_tool(child)
+    child = bl.Agent("child", model=bl.ScriptedModel(distinct(3)), tools=TOOLS)
+    task = bl.task_tool(child)
     asks = {"tool_calls": [call(task.name, agent="child", prompt="Look.")]}
-    agent = Agent("parent", tools=(task, *TOOLS), policy=QUIET, tool_budget=20)
+    agent = bl.Agent("parent", tools=(task, *TOOLS), policy=QUIET, tool_budget=20)
     items = [asks, *distinct(3)]
-    first = run_sync(agent, "go", model=ScriptedModel(items))
+    first = bl.run_sync(agent, "go", model=bl.ScriptedModel(items))
     assert len(first.subagents) == 1
     again = branched(first, 2, items, agent=agent)
     assert since(again) == since(first)
     assert again.subagents == ()
-    assert [run.run_id for run in with_subagents(again)] == [again.run_id]
+    assert [run.run_id for run in bl.with_subagents(again)] == [again.run_id]
 
 
 def test_a_branch_under_record_is_played_from_its_recording(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     first = play(distinct(4))
-    again = branched(first, 2, record(ScriptedModel(distinct(4)), path))
+    again = branched(first, 2, bl.record(bl.ScriptedModel(distinct(4)), path))
     matches: tuple[Any, ...] = ("order", "request")
     for match in matches:
-        played = branched(first, 2, RecordedModel(path, match=match))
+        played = branched(first, 2, bl.RecordedModel(path, match=match))
         assert since(played) == since(again)
 
 

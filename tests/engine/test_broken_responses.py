@@ -10,14 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+import boolab as bl
 from boolab import Policy, RecordedModel, ScriptedModel, SettingError, counterfactual, policies, run_sync, tool
-from boolab.agents.agent import Agent
-from boolab.core.types import Response
-from boolab.engine.abort import Abort
-from boolab.engine.runner import resume
-from boolab.errors import ModelError
-from boolab.harness.compaction import Compaction
-from boolab.models.base import Emit, Request
+from boolab.models.base import Emit
 from tests.counterfactuals import test_presets as presets
 from tests.counterfactuals.test_evaluate import row_of
 from tests.counterfactuals.test_properties import NEVER, same, scripts
@@ -94,15 +89,17 @@ def test_a_script_with_conditions_goes_on_after_a_broken_response() -> None:
 
 
 def test_an_abort_is_not_taken_for_a_broken_response() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     class Breaking:
         name = "breaking"
         virtual = True
 
-        async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
             abort.abort()
-            raise ModelError("cut", retryable=True, partial=Response("I"))  # before the loop hears of the abort
+            raise bl.errors.ModelError(
+                "cut", retryable=True, partial=bl.models.Response("I")
+            )  # before the loop hears of the abort
 
     run = run_sync(None, "Go", model=Breaking(), policy=retrying(5), abort=abort)
     assert (run.stop_reason, run.n_steps, run.steps[0].error) == ("aborted", 1, "aborted")
@@ -151,14 +148,14 @@ class Breaking:
         self.summarises = self._script.summarises
         self.compacts = self._script.compacts
 
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+    async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
         response = await self._script.respond(request, emit)
         came = self._breaks.get(request.index) if request.purpose == "step" else None
         if came is None:
             return response
         calls = response.tool_calls if came == "calls" else ()
         partial = response._replace(text=response.text or "I", tool_calls=calls, finish_reason=None)
-        raise ModelError("cut", retryable=True, partial=partial)
+        raise bl.errors.ModelError("cut", retryable=True, partial=partial)
 
 
 BREAKS = st.dictionaries(st.integers(0, 10), st.sampled_from(["text", "calls"]), max_size=5)
@@ -176,7 +173,7 @@ def drawn(data: Any, name: str) -> tuple[Breaking, dict[str, Any]]:
         "doom_loop": data.draw(st.sampled_from([None, 2, 3])),
     }
     if data.draw(st.booleans()):
-        limits["compaction"] = Compaction(at_tokens=data.draw(st.integers(1, 60)), keep_steps=1)
+        limits["compaction"] = bl.Compaction(at_tokens=data.draw(st.integers(1, 60)), keep_steps=1)
     return Breaking(script, data.draw(BREAKS), "So far."), {"policy": policy, **limits}
 
 
@@ -209,7 +206,7 @@ def test_a_run_that_goes_on_after_its_cap_remembers_its_broken_responses(name: s
         first = play(model, **options)
         if first.stop_reason != "step_cap":
             return
-        went_on = asyncio.run(resume(first, "Go on."))
+        went_on = asyncio.run(bl.resume(first, "Go on."))
         assert went_on.steps[: first.n_steps] == first.steps
         at = data.draw(st.integers(first.n_steps + 1, max(went_on.n_steps, first.n_steps + 1)))
         if at < went_on.n_steps:
@@ -225,7 +222,7 @@ def test_a_preset_stops_a_recording_with_broken_responses_where_the_live_loop_do
     @SOME
     @given(st.data())
     def holds(data: Any) -> None:
-        agent = Agent("tester", tools=presets.TOOLBOX, policy=preset)
+        agent = bl.Agent("tester", tools=presets.TOOLBOX, policy=preset)
         recording = play(Breaking(data.draw(presets.scripts()), data.draw(BREAKS)), agent=agent, stop=NEVER)
         policy, grid = data.draw(presets.asked(recording, preset))
         row = row_of(counterfactual(recording, policy=policy, grid=grid, own_limits="lifted"))

@@ -10,50 +10,37 @@ from typing import Any
 
 import pytest
 
-from boolab.agents.agent import Agent
+import boolab as bl
 from boolab.core.codec import dumps
 from boolab.core.events import run_events
-from boolab.core.types import Event, Message, Response, Run, Sentinel, Text, ToolCall, ToolResult
+from boolab.core.types import Event, Message, Sentinel, Text, ToolResult
 from boolab.counterfactuals.from_runs import ledger_of
-from boolab.engine.abort import Abort
-from boolab.engine.options import Question
-from boolab.engine.runner import resume, run_sync, start
-from boolab.errors import SettingError
-from boolab.frames.tables import boundaries_df, runs_df
-from boolab.harness.policy import Policy
-from boolab.harness.presets import dynamic_turns, fixed_turns, policies
 from boolab.logs.atif_format import run_of_trajectory, trajectory
-from boolab.models.base import Emit, Request
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.catalog import max_steps
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.guard import Guard
-from boolab.tools.tool import tool
+from boolab.models.base import Emit
 from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, grouped, play, without_ids
 
 SUMMED = {"text": "Summed up.", "usage": {"input_tokens": 7, "output_tokens": 2, "cost_usd": 0.5}, "latency_ms": 30}
-CLASSIC = policies["openhands_classic"]
+CLASSIC = bl.policies["openhands_classic"]
 
 
-def go_on(run: Run, times: int = 1, **options: Any) -> Run:
+def go_on(run: bl.Run, times: int = 1, **options: Any) -> bl.Run:
     """Let a run go on that its cap stopped, so many times."""
     for _ in range(times):
-        run = asyncio.run(resume(run, "Go on.", **options))
+        run = asyncio.run(bl.resume(run, "Go on.", **options))
     return run
 
 
-def boocode(n: int = 2, items: Any = None, **options: Any) -> Run:
+def boocode(n: int = 2, items: Any = None, **options: Any) -> bl.Run:
     """A run under BooCode's policy that its cap stops after n steps."""
-    model = ScriptedModel(distinct(99, None) if items is None else items, summary=SUMMED)
+    model = bl.ScriptedModel(distinct(99, None) if items is None else items, summary=SUMMED)
     return play(model, policy="boocode", max_steps=n, **options)
 
 
 def allowing(times: int) -> Any:
     """A user who allows so many times, and then no more; the questions are its list `asked`."""
-    asked: list[Question] = []
+    asked: list[bl.Question] = []
 
-    def ask(question: Question) -> bool:
+    def ask(question: bl.Question) -> bool:
         asked.append(question)
         return len(asked) <= times
 
@@ -68,17 +55,19 @@ def test_boocode_goes_on_twice_and_counts_anew_each_time_as_a_new_turn() -> None
     run = go_on(boocode(), 2)
     assert [step.turn for step in run.steps] == [1, 1, 2, 2, 3, 3]
     assert (run.stop_reason, run.stop_step, run.stop.value) == ("step_cap", 2, 2)
-    assert runs_df(run)["n_turns"].tolist() == [3]
+    assert bl.runs_df(run)["n_turns"].tolist() == [3]
 
 
 def test_a_third_continue_is_refused_in_clear_words() -> None:
-    with pytest.raises(SettingError, match="under boocode a run may go on 2 times after its cap; this one has 2 times"):
+    with pytest.raises(
+        bl.SettingError, match="under boocode a run may go on 2 times after its cap; this one has 2 times"
+    ):
         go_on(boocode(), 3)
 
 
-@pytest.mark.parametrize("policy", ["opencode_3631", "claude_code", dynamic_turns(1, 1)])
-def test_a_policy_without_continues_lets_no_user_go_on(policy: Policy | str) -> None:
-    with pytest.raises(SettingError, match="a run that its cap stopped is over: its user cannot let it go on"):
+@pytest.mark.parametrize("policy", ["opencode_3631", "claude_code", bl.dynamic_turns(1, 1)])
+def test_a_policy_without_continues_lets_no_user_go_on(policy: bl.Policy | str) -> None:
+    with pytest.raises(bl.SettingError, match="a run that its cap stopped is over: its user cannot let it go on"):
         go_on(play(distinct(9, None), policy=policy, max_steps=1))
 
 
@@ -113,17 +102,17 @@ def test_the_model_reads_its_own_summary_and_never_a_sentinel() -> None:
 
 def test_earlier_wrap_ups_are_paid_for_in_the_totals() -> None:
     run = go_on(boocode(1), 2)
-    row = runs_df(run).iloc[0]
+    row = bl.runs_df(run).iloc[0]
     assert (len(run.earlier_wrap_ups), row["summary_calls"], row["summary_tokens"]) == (2, 3, 27)
     assert [usage.cost for usage in run.outside] == [500_000] * 3
 
 
 def test_the_counters_of_a_run_that_went_on_are_the_live_ones() -> None:
-    async def live(before: Run) -> list[dict[str, int | None]]:
+    async def live(before: bl.Run) -> list[dict[str, int | None]]:
         assert before.continuation is not None
         model = before.continuation.model
         agent = before.continuation.agent
-        async with start(agent, "go", model=model) as run:
+        async with bl.start(agent, "go", model=model) as run:
             return [dict(run.progress) async for _ in run]
 
     items = [item | {"latency_ms": 10 * n, "usage": {"input_tokens": n, "output_tokens": 1}}
@@ -131,7 +120,7 @@ def test_the_counters_of_a_run_that_went_on_are_the_live_ones() -> None:
     first = boocode(3, items)
     (one, two, three) = asyncio.run(live(first))
     run = go_on(first)
-    frame = boundaries_df(run).set_index(["turn", "boundary"])
+    frame = bl.boundaries_df(run).set_index(["turn", "boundary"])
     for boundary, counters in enumerate((one, two, three), 1):
         for name in ("tool_calls", "tokens", "elapsed"):
             assert frame.loc[(1, boundary), name] == counters[name]
@@ -143,7 +132,7 @@ def test_the_counters_of_a_run_that_went_on_are_the_live_ones() -> None:
 
 def test_a_recording_of_a_run_that_went_on_stops_there_again_and_goes_on_to_the_same_run() -> None:
     first = go_on(boocode(2), 2)
-    again = go_on(play(RecordedModel(first), policy="boocode", max_steps=2), 2)
+    again = go_on(play(bl.RecordedModel(first), policy="boocode", max_steps=2), 2)
     assert replace(without_ids(again), started_at=None) == replace(without_ids(first), started_at=None)
 
 
@@ -157,16 +146,16 @@ def test_a_run_that_went_on_is_saved_and_told_as_it_is() -> None:
 
 def test_a_run_made_elsewhere_goes_on_with_agent_and_model() -> None:
     elsewhere = replace(boocode(), continuation=None)
-    with pytest.raises(SettingError, match="this run was made elsewhere: pass agent= and model="):
+    with pytest.raises(bl.SettingError, match="this run was made elsewhere: pass agent= and model="):
         go_on(elsewhere)
-    agent = Agent("a", tools=TOOLS, policy="boocode", max_steps=2)
-    assert go_on(elsewhere, agent=agent, model=ScriptedModel(distinct(9))).n_steps == 4
+    agent = bl.Agent("a", tools=TOOLS, policy="boocode", max_steps=2)
+    assert go_on(elsewhere, agent=agent, model=bl.ScriptedModel(distinct(9))).n_steps == 4
 
 
 @pytest.mark.parametrize("answer", [None, 5, {"call_1_1": "x"}])
 def test_what_lets_a_run_go_on_is_a_text(answer: Any) -> None:
-    with pytest.raises(SettingError, match="expected a text, such as 'continue'"):
-        asyncio.run(resume(boocode(), answer))
+    with pytest.raises(bl.SettingError, match="expected a text, such as 'continue'"):
+        asyncio.run(bl.resume(boocode(), answer))
 
 
 # OpenHands classic: any number of continues, and the cap grows by its first value.
@@ -178,7 +167,7 @@ def test_the_cap_of_openhands_classic_grows_by_its_first_value_each_time() -> No
         run = go_on(run)
         assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", n, f"max_steps({n})")
     assert {step.turn for step in run.steps} == {1}
-    assert boundaries_df(run)["boundary"].tolist() == list(range(16))
+    assert bl.boundaries_df(run)["boundary"].tolist() == list(range(16))
 
 
 def test_it_asks_at_once_where_there_is_somebody_to_ask() -> None:
@@ -198,7 +187,7 @@ def test_a_cap_that_grew_is_remembered_by_a_run_that_goes_on() -> None:
     items = [*distinct(4, None), {"tool_calls": [call("ask")]}, *distinct(9, None)]
     paused = go_on(play(items, policy=CLASSIC, max_steps=3))
     assert (paused.stop_reason, paused.n_steps) == ("paused", 5)
-    assert asyncio.run(resume(paused, "Blue.")).stop_step == 6
+    assert asyncio.run(bl.resume(paused, "Blue.")).stop_step == 6
 
 
 def test_a_user_who_may_be_asked_a_few_times_is_asked_no_more_often() -> None:
@@ -215,23 +204,23 @@ def test_a_user_who_may_be_asked_a_few_times_is_asked_no_more_often() -> None:
 
 def test_dynamic_turns_extend_once_by_themselves_and_tell_the_model() -> None:
     model = Listening(distinct(99, None))
-    run = play(model, policy=dynamic_turns(3, 2))
+    run = play(model, policy=bl.dynamic_turns(3, 2))
     assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 5, "max_steps(5)")
     assert [(before, message.text) for before, message in run.inputs] == [(4, "You may go on for 2 more steps.")]
     assert "You may go on for 2 more steps." in [message.text for message in model.of()[3]]
-    assert play(distinct(2), policy=dynamic_turns(3, 2)).inputs == ()
+    assert play(distinct(2), policy=bl.dynamic_turns(3, 2)).inputs == ()
 
 
 def test_an_extension_is_not_made_again_by_a_run_that_goes_on() -> None:
     items = [*distinct(3, None), {"tool_calls": [call("ask")]}, *distinct(9, None)]
-    paused = play(items, policy=dynamic_turns(3, 2))
+    paused = play(items, policy=bl.dynamic_turns(3, 2))
     assert (paused.stop_reason, paused.n_steps) == ("paused", 4)
-    assert asyncio.run(resume(paused, "Blue.")).stop_step == 5
+    assert asyncio.run(bl.resume(paused, "Blue.")).stop_step == 5
 
 
 def test_fixed_turns_remind_of_the_turns_left_in_every_request_and_in_no_record() -> None:
     model = Listening(distinct(99, None))
-    run = play(model, policy=fixed_turns(3))
+    run = play(model, policy=bl.fixed_turns(3))
     assert [messages[-1].text for messages in model.of()] == [
         "3 of 3 turns are left, this one included.",
         "2 of 3 turns are left, this one included.",
@@ -247,20 +236,20 @@ def test_fixed_turns_remind_of_the_turns_left_in_every_request_and_in_no_record(
 def unfinished(messages: Sequence[Message]) -> bool:
     """Whether a call stands in messages without its result."""
     parts = [part for message in messages for part in message.parts]
-    calls = {part.id for part in parts if isinstance(part, ToolCall)}
+    calls = {part.id for part in parts if isinstance(part, bl.models.ToolCall)}
     results = {part.call_id for part in parts if isinstance(part, ToolResult)}
     return calls != results
 
 
 @pytest.mark.parametrize("where", ["stream", "tool", "ask", "synthesis", "boundary ask"])
 def test_calls_that_an_abort_leaves_without_a_result_get_one_wherever_it_falls(where: str) -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     async def hang(*_: Any) -> Any:
         abort.abort()
         await asyncio.sleep(60)
 
-    @tool
+    @bl.tool
     async def work(what: str = "") -> str:
         """Work."""
         if where == "tool":
@@ -268,18 +257,18 @@ def test_calls_that_an_abort_leaves_without_a_result_get_one_wherever_it_falls(w
         return f"worked {what}"
 
     class Slow(Listening):
-        async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
             if where == "stream" and request.index == 2:
                 await hang()
             return await super().respond(request, emit)
 
-    policy = {"ask": policies["opencode_v1"], "boundary ask": CLASSIC}.get(where, QUIET)
+    policy = {"ask": bl.policies["opencode_v1"], "boundary ask": CLASSIC}.get(where, QUIET)
     # Three equal calls in one message are what opencode asks about; no detector should see any elsewhere.
     batches = [{"tool_calls": [call("work", what="" if where == "ask" else f"{n}.{i}") for i in range(3)]}
                for n in range(9)]  # fmt: skip
-    agent = Agent("a", tools=(work,), policy=policy, max_steps=2 if where == "boundary ask" else None)
+    agent = bl.Agent("a", tools=(work,), policy=policy, max_steps=2 if where == "boundary ask" else None)
     options: dict[str, Any] = {"synthesis": hang} if where == "synthesis" else {}
-    run = run_sync(agent, "go", model=Slow(batches), ask=hang, abort=abort, **options)
+    run = bl.run_sync(agent, "go", model=Slow(batches), ask=hang, abort=abort, **options)
     assert run.stop_reason == "aborted"
     assert not unfinished(run.messages)
     expected = {"tool": ["aborted"] * 3, "ask": ["aborted"] * 3, "synthesis": [f"worked 0.{i}" for i in range(3)]}
@@ -289,7 +278,7 @@ def test_calls_that_an_abort_leaves_without_a_result_get_one_wherever_it_falls(w
 
 def test_a_call_that_was_dropped_reaches_no_model_without_a_result() -> None:
     model = Listening([{"tool_calls": [call("look", what="A")], "finish_reason": "stop"}])
-    play(model, policy=policies["naive"].vary(wrap_up={"summary": "model"}), stop=max_steps(0) | max_steps(9))
+    play(model, policy=bl.policies["naive"].vary(wrap_up={"summary": "model"}), stop=bl.max_steps(0) | bl.max_steps(9))
     budget = QUIET.vary(continues={"times": 1}, budgets={"batch": "cut"}, wrap_up={"summary": "model"})
     model = Listening([{"tool_calls": [call("look", what=str(i)) for i in range(3)]}] * 9, summary="In short.")
     cut = play(model, policy=budget, tool_budget=2)
@@ -306,31 +295,31 @@ def test_a_message_of_a_wrap_up_is_told_from_the_models_own_steps() -> None:
 
 
 ASK = {"tool_calls": [call("ask", question="Which?")]}
-PLAIN = Policy(name="plain").vary(cap={"ceiling": 50})
+PLAIN = bl.Policy(name="plain").vary(cap={"ceiling": 50})
 
 
-def spoken(run: Run, kind: str) -> list[int]:
+def spoken(run: bl.Run, kind: str) -> list[int]:
     """After which steps events of this kind happened."""
     return [event.payload["after_step"] for event in run.events if event.kind == kind]
 
 
 @pytest.mark.parametrize("check", ["boundary", "call"])
 def test_a_pause_neither_loses_a_nudge_nor_repeats_it(check: Any) -> None:
-    guard = Guard(detector=RepeatStreak(), ladder=((3, "nudge"), (9, "stop")), check=check)
+    guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((3, "nudge"), (9, "stop")), check=check)
     run = play([*[ASK] * 5, "done"], policy=PLAIN.vary(detectors={"guards": (guard,)}))
     run = go_on(run, 5)
     assert (run.stop_reason, spoken(run, "nudge")) == ("finished", [3])
 
 
 def test_a_nudge_that_went_with_a_broken_pattern_is_given_anew_after_a_pause() -> None:
-    guard = Guard(detector=RepeatStreak(), ladder=((2, "nudge"),), check="call")
+    guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), check="call")
     again = {"tool_calls": [call()]}
     run = play([again, again, ASK, again, again, "done"], policy=PLAIN.vary(detectors={"guards": (guard,)}))
     assert spoken(go_on(run), "nudge") == [2, 5]
 
 
 def test_a_call_that_is_not_executed_at_all_moves_no_guard_when_a_run_goes_on() -> None:
-    guard = Guard(detector=RepeatStreak(), ladder=((2, "nudge"),), check="call")
+    guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), check="call")
     policy = PLAIN.vary(detectors={"guards": (guard,)}, execution={"calls": "one_per_message"})
     run = play([{"tool_calls": [call("ask"), call("ask")]}, ASK, "done"], policy=policy)
     assert spoken(go_on(run, 2), "nudge") == []
@@ -349,7 +338,7 @@ def test_gemini_executes_after_a_pause_what_it_would_have_executed_without() -> 
 
 
 def test_a_nudge_of_an_earlier_turn_is_not_given_in_a_fresh_one() -> None:
-    guard = Guard(detector=RepeatStreak(), ladder=((2, "nudge"),))
+    guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),))
     policy = PLAIN.vary(cap={"max_steps": 2}, continues={"times": 1}, detectors={"guards": (guard,)})
     same = {"tool_calls": [call()]}
     assert spoken(go_on(play([same, same, "done"], policy=policy)), "nudge") == [2]
@@ -358,7 +347,7 @@ def test_a_nudge_of_an_earlier_turn_is_not_given_in_a_fresh_one() -> None:
 
 
 def test_a_rule_in_shadow_is_noted_once_however_often_a_run_goes_on() -> None:
-    run = go_on(play([ASK, ASK, ASK, "done"], policy=PLAIN, shadow=[max_steps(1)]), 3)
+    run = go_on(play([ASK, ASK, ASK, "done"], policy=PLAIN, shadow=[bl.max_steps(1)]), 3)
     assert spoken(run, "shadow") == [1]
     assert [step.shadow_stops for step in run.steps] == [(), *[("max_steps(1)",)] * 3]
 

@@ -14,22 +14,15 @@ import pytest
 
 import boolab as bl
 from boolab import events_df, runs_df, steps_df
-from boolab.agents.agent import Agent
 from boolab.core.events import run_events
-from boolab.core.types import Event, Response, Run, Sentinel, StepStart, ToolCall, Usage
+from boolab.core.types import Event, Sentinel, StepStart
 from boolab.engine.loop import ToolPhaseResult, loop, tool_phase
 from boolab.engine.options import Setup
-from boolab.engine.runner import resume, run, run_sync, turn_of
+from boolab.engine.runner import run, turn_of
 from boolab.engine.summaries import SUMMARY_PROMPT
-from boolab.errors import ModelError, SettingError
-from boolab.harness.presets import policies
-from boolab.models.scripted import ScriptedModel
-from boolab.rules.catalog import error_streak, max_cost, max_steps, max_time, max_tokens
-from boolab.store.writer import Store
-from boolab.tools.tool import ToolContext, tool
 from tests.support.helpers import QUIET, TOOLS, Listening, call, distinct, letter, look, play, steps, write
 
-BOOCODE = policies["boocode"]
+BOOCODE = bl.policies["boocode"]
 
 
 # The seven origin tests.
@@ -120,14 +113,14 @@ def test_a_streak_runs_on_across_steps_and_is_not_capped() -> None:
     ("tools", "budget"), [((look,), 50), ((look, write), 10), ((), 50)], ids=["read-only", "writing", "none"]
 )
 def test_the_default_budget_depends_on_whether_a_tool_writes(tools: tuple[Any, ...], budget: int) -> None:
-    run = play([{"tool_calls": [call("look")], "repeat": "forever"}], agent=Agent("a", tools=tools, doom_loop=None))
+    run = play([{"tool_calls": [call("look")], "repeat": "forever"}], agent=bl.Agent("a", tools=tools, doom_loop=None))
     assert (run.stop_reason, run.stop_step) == ("tool_budget", budget)
 
 
 def test_without_an_agent_the_budget_is_that_of_a_raw_chat() -> None:
-    model = ScriptedModel([{"tool_calls": [call("write")], "repeat": "forever"}])
+    model = bl.ScriptedModel([{"tool_calls": [call("write")], "repeat": "forever"}])
     policy = QUIET.vary(budgets={"no_agent": 7}, detectors={"doom_loop": None})
-    assert run_sync(None, "go", model=model, tools=[write], policy=policy).stop_step == 7
+    assert bl.run_sync(None, "go", model=model, tools=[write], policy=policy).stop_step == 7
 
 
 def test_the_ceiling_stops_with_step_cap_and_names_itself_as_the_rule() -> None:
@@ -143,15 +136,15 @@ def test_the_ceiling_stops_with_step_cap_and_names_itself_as_the_rule() -> None:
 
 
 def test_stop_replaces_cap_budget_detector_and_ceiling_and_leaves_the_wrap_up() -> None:
-    run = play(steps("A A A A A A"), max_steps=2, tool_budget=1, policy=BOOCODE, stop=max_steps(5))
+    run = play(steps("A A A A A A"), max_steps=2, tool_budget=1, policy=BOOCODE, stop=bl.max_steps(5))
     assert (run.stop_reason, run.stop_step, run.stop.rule) == ("step_cap", 5, "max_steps(5)")
     assert run.sentinel is not None
     many = [{"tool_calls": [call("look")], "repeat": 300}, "done"]
-    assert play(many, stop=max_steps(10_000)).stop_reason == "finished"
+    assert play(many, stop=bl.max_steps(10_000)).stop_reason == "finished"
 
 
 def test_a_cap_of_zero_given_as_a_rule_stops_before_the_first_response() -> None:
-    run = play(steps("A"), stop=max_steps(0))
+    run = play(steps("A"), stop=bl.max_steps(0))
     assert (run.stop_reason, run.stop_step, run.n_steps) == ("step_cap", 0, 0)
 
 
@@ -181,11 +174,11 @@ def usage(**numbers: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rule", "reason", "at", "value"),
     [
-        (max_tokens(250), "token_budget", 3, 330),
-        (max_tokens(30, "output_tokens"), "token_budget", 3, 30),
-        (max_tokens(200, of="input_tokens"), "token_budget", 2, 200),
-        (max_cost(0.3), "cost_budget", 3, 300_000),
-        (max_time(1.5), "time_budget", 4, 1600),
+        (bl.max_tokens(250), "token_budget", 3, 330),
+        (bl.max_tokens(30, "output_tokens"), "token_budget", 3, 30),
+        (bl.max_tokens(200, of="input_tokens"), "token_budget", 2, 200),
+        (bl.max_cost(0.3), "cost_budget", 3, 300_000),
+        (bl.max_time(1.5), "time_budget", 4, 1600),
     ],
     ids=str,
 )
@@ -198,12 +191,12 @@ def test_token_cost_and_time_budgets_stop_at_the_first_boundary_that_reaches_the
 
 def test_an_error_streak_stops_and_a_success_resets_it() -> None:
     items = [{"tool_calls": [call(name)]} for name in ("fail", "fail", "look", "fail", "fail", "fail", "look")]
-    run = play(items, stop=error_streak(3))
+    run = play(items, stop=bl.error_streak(3))
     assert (run.stop_reason, run.stop_step) == ("error_streak", 6)
 
 
 def test_a_rule_over_unknown_tokens_ends_the_run_with_an_error_that_says_so() -> None:
-    run = play(steps("A B"), stop=max_tokens(1000))
+    run = play(steps("A B"), stop=bl.max_tokens(1000))
     assert (run.stop_reason, run.stop_step) == ("error", 1)
     assert run.error is not None
     assert run.error.startswith("UnknownCounter: max_tokens(1000)")
@@ -211,9 +204,9 @@ def test_a_rule_over_unknown_tokens_ends_the_run_with_an_error_that_says_so() ->
 
 
 def test_an_unknown_that_does_not_decide_or_is_to_be_ignored_stops_nothing() -> None:
-    assert play(steps("A B"), stop=max_tokens(1000, on_unknown="ignore")).stop_reason == "finished"
-    assert play(steps("A B"), stop=max_tokens(1000) & max_steps(9)).stop_reason == "finished"
-    assert play(steps("A B"), stop=max_tokens(1000) | max_steps(1)).stop_reason == "step_cap"
+    assert play(steps("A B"), stop=bl.max_tokens(1000, on_unknown="ignore")).stop_reason == "finished"
+    assert play(steps("A B"), stop=bl.max_tokens(1000) & bl.max_steps(9)).stop_reason == "finished"
+    assert play(steps("A B"), stop=bl.max_tokens(1000) | bl.max_steps(1)).stop_reason == "step_cap"
 
 
 # Failures.
@@ -243,8 +236,10 @@ def test_calls_that_came_in_a_response_that_broke_are_logged_as_dropped(caplog: 
     class Breaking:
         name = "breaking"
 
-        async def respond(self, request: Any, emit: Any = None) -> Response:
-            raise ModelError("cut", partial=Response("so far", (ToolCall("c1", "look", "{}"),)))
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
+            raise bl.errors.ModelError(
+                "cut", partial=bl.models.Response("so far", (bl.models.ToolCall("c1", "look", "{}"),))
+            )
 
     with caplog.at_level(logging.WARNING, "boolab.loop"):
         run = play(Breaking())
@@ -265,22 +260,22 @@ def test_a_model_that_returns_something_else_is_an_error_of_that_run() -> None:
         async def respond(self, request: Any, emit: Any = None) -> Any:
             return {"text": "hi"}
 
-    run = run_sync(None, "go", model=Wrong())
+    run = bl.run_sync(None, "go", model=Wrong())
     assert run.error == "ModelError: the response of the model wrong is malformed: it is a dict, not a Response"
 
 
 @pytest.mark.parametrize(
     ("response", "fault"),
     [
-        (Response(None), "text is None, not a str"),  # type: ignore[arg-type]
-        (Response("", None), "tool_calls is a NoneType, not a tuple"),  # type: ignore[arg-type]
-        (Response("", (ToolCall("a", "look", {}),)), "is no ToolCall of three texts"),  # type: ignore[arg-type]
-        (Response("", (), "stop", None), "usage is None, not a Usage"),  # type: ignore[arg-type]
-        (Response("", (), "stop", Usage(-1)), "not a Usage of integers >= 0 or None"),
-        (Response("", (), "stop", Usage(cost=0.5)), "not a Usage of integers"),  # type: ignore[arg-type]
-        (Response("", (), 3), "finish_reason is 3"),  # type: ignore[arg-type]
-        (Response(reasoning=None), "reasoning is None"),  # type: ignore[arg-type]
-        (Response(ttft_ms=0.5), "ttft_ms is 0.5"),  # type: ignore[arg-type]
+        (bl.models.Response(None), "text is None, not a str"),  # type: ignore[arg-type]
+        (bl.models.Response("", None), "tool_calls is a NoneType, not a tuple"),  # type: ignore[arg-type]
+        (bl.models.Response("", (bl.models.ToolCall("a", "look", {}),)), "is no ToolCall of three texts"),  # type: ignore[arg-type]
+        (bl.models.Response("", (), "stop", None), "usage is None, not a Usage"),  # type: ignore[arg-type]
+        (bl.models.Response("", (), "stop", bl.models.Usage(-1)), "not a Usage of integers >= 0 or None"),
+        (bl.models.Response("", (), "stop", bl.models.Usage(cost=0.5)), "not a Usage of integers"),  # type: ignore[arg-type]
+        (bl.models.Response("", (), 3), "finish_reason is 3"),  # type: ignore[arg-type]
+        (bl.models.Response(reasoning=None), "reasoning is None"),  # type: ignore[arg-type]
+        (bl.models.Response(ttft_ms=0.5), "ttft_ms is 0.5"),  # type: ignore[arg-type]
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -291,7 +286,7 @@ def test_a_malformed_response_is_an_error_of_that_run_and_its_frames_can_be_made
         async def respond(self, request: Any, emit: Any = None) -> Any:
             return response
 
-    run = run_sync(None, "go", model=Wrong())
+    run = bl.run_sync(None, "go", model=Wrong())
     assert run.stop_reason == "error"
     assert run.error is not None
     assert fault in run.error
@@ -299,9 +294,9 @@ def test_a_malformed_response_is_an_error_of_that_run_and_its_frames_can_be_made
 
 
 def test_a_counter_never_survives_a_retry_with_the_same_agent_and_model() -> None:
-    agent = Agent("a", tools=TOOLS, policy=QUIET, max_steps=3)
-    broken = ScriptedModel([*steps("A A", None), {"error": {"status": 503}}])
-    whole = ScriptedModel(steps("A A"))
+    agent = bl.Agent("a", tools=TOOLS, policy=QUIET, max_steps=3)
+    broken = bl.ScriptedModel([*steps("A A", None), {"error": {"status": 503}}])
+    whole = bl.ScriptedModel(steps("A A"))
     assert play(broken, agent=agent).stop_reason == "error"
     for _ in range(2):
         run = play(whole, agent=agent)
@@ -314,10 +309,10 @@ def test_concurrent_runs_of_the_same_objects_do_not_share_counters() -> None:
         await asyncio.sleep(0)
         return what
 
-    agent = Agent("a", tools=(tool(name="look")(yielding),), policy=QUIET)
-    model = ScriptedModel(steps("A A B B C C"))
+    agent = bl.Agent("a", tools=(bl.tool(name="look")(yielding),), policy=QUIET)
+    model = bl.ScriptedModel(steps("A A B B C C"))
 
-    async def many() -> list[Run]:
+    async def many() -> list[bl.Run]:
         return await asyncio.gather(*(run(agent, "go", model=model) for _ in range(50)))
 
     runs = asyncio.run(many())
@@ -327,16 +322,16 @@ def test_concurrent_runs_of_the_same_objects_do_not_share_counters() -> None:
 
 
 def test_counters_do_not_leak_into_a_tool_that_itself_runs_an_agent() -> None:
-    inner_model = ScriptedModel(steps("A A"))
-    inner_runs: list[Run] = []
+    inner_model = bl.ScriptedModel(steps("A A"))
+    inner_runs: list[bl.Run] = []
 
     async def delegate(task: str) -> str:
-        inner = await run(Agent("inner", tools=TOOLS, policy=QUIET, max_steps=3), task, model=inner_model)
+        inner = await run(bl.Agent("inner", tools=TOOLS, policy=QUIET, max_steps=3), task, model=inner_model)
         inner_runs.append(inner)
         return inner.text
 
     items = [{"tool_calls": [call("delegate", task=str(i))]} for i in range(3)]
-    outer = play([*items, "end"], agent=Agent("outer", tools=(delegate,), policy=QUIET, max_steps=4))
+    outer = play([*items, "end"], agent=bl.Agent("outer", tools=(delegate,), policy=QUIET, max_steps=4))
     assert (outer.stop_reason, outer.n_steps) == ("finished", 4)
     assert [(r.stop_reason, r.n_steps) for r in inner_runs] == [("finished", 3)] * 3
 
@@ -344,8 +339,8 @@ def test_counters_do_not_leak_into_a_tool_that_itself_runs_an_agent() -> None:
 # Pause and resume.
 
 
-def paused_run(**options: Any) -> Run:
-    model = ScriptedModel([*steps("A A", None), {"tool_calls": [call("ask", question="Which?")]}, *steps("A A A")])
+def paused_run(**options: Any) -> bl.Run:
+    model = bl.ScriptedModel([*steps("A A", None), {"tool_calls": [call("ask", question="Which?")]}, *steps("A A A")])
     return play(model, **options)
 
 
@@ -362,14 +357,14 @@ def test_a_pause_comes_before_the_caps_next_check() -> None:
 
 def test_a_resumed_run_is_one_of_its_own_that_names_where_it_went_on_from(tmp_path: Path) -> None:
     first = paused_run()
-    second = asyncio.run(resume(first, "The first one."))
+    second = asyncio.run(bl.resume(first, "The first one."))
     assert len({first.run_id, second.run_id}) == 2
     assert [dict(e.payload) for e in second.events if e.kind == "resumed"] == [
         {"after_step": 3, "run_id": first.run_id, "step": 3}
     ]
     bl.save_runs([first, second], tmp_path / "runs.parquet")
     bl.save_runs([first, second], tmp_path / "runs.jsonl")
-    with Store(tmp_path / "runs.db") as store:
+    with bl.Store(tmp_path / "runs.db") as store:
         store.add([first, second])
     for source in ([first, second], *(bl.load_runs(tmp_path / f"runs.{kind}") for kind in ("parquet", "jsonl", "db"))):
         table = runs_df(source).set_index("run_id")
@@ -377,7 +372,7 @@ def test_a_resumed_run_is_one_of_its_own_that_names_where_it_went_on_from(tmp_pa
         assert table["resumed_from"].notna().sum() == 1
         assert table["parent_run_id"].isna().all()
     assert (
-        runs_df(asyncio.run(bl.branch(second, 4, model=ScriptedModel(steps("A")), message="On.")))["resumed_from"]
+        runs_df(asyncio.run(bl.branch(second, 4, model=bl.ScriptedModel(steps("A")), message="On.")))["resumed_from"]
         .isna()
         .all()
     )
@@ -385,8 +380,8 @@ def test_a_resumed_run_is_one_of_its_own_that_names_where_it_went_on_from(tmp_pa
 
 def test_each_resumption_after_a_cap_is_a_run_of_its_own() -> None:
     first = play([{"tool_calls": [call("look", n=n)]} for n in range(9)], policy=BOOCODE, max_steps=2)
-    second = asyncio.run(resume(first, "Go on."))
-    third = asyncio.run(resume(second, "Go on."))
+    second = asyncio.run(bl.resume(first, "Go on."))
+    third = asyncio.run(bl.resume(second, "Go on."))
     table = runs_df([first, second, third])
     assert table["resumed_from"].tolist()[1:] == [first.run_id, second.run_id]
     assert table["run_id"].is_unique
@@ -394,20 +389,20 @@ def test_each_resumption_after_a_cap_is_a_run_of_its_own() -> None:
 
 def test_a_resumed_run_remembers_steps_budget_and_recent_calls() -> None:
     first = paused_run(max_steps=4)
-    resumed = asyncio.run(resume(first, "The first one."))
+    resumed = asyncio.run(bl.resume(first, "The first one."))
     assert (resumed.stop_reason, resumed.stop_step, resumed.n_steps) == ("step_cap", 4, 4)
     assert resumed.run_id != first.run_id
     assert resumed.steps[2].results[0] is not None
     assert resumed.steps[2].results[0].content == "The first one."
     assert first.steps[2].results[0] is not None
     assert first.steps[2].results[0].content == "asked Which?"
-    assert asyncio.run(resume(paused_run(tool_budget=5), "x")).stop_step == 5
+    assert asyncio.run(bl.resume(paused_run(tool_budget=5), "x")).stop_step == 5
     asking = play([{"tool_calls": [call("ask")], "repeat": 9}], doom_loop=3)
-    twice = asyncio.run(resume(asking, "a"))
+    twice = asyncio.run(bl.resume(asking, "a"))
     assert twice.stop_reason == "paused"
-    thrice = asyncio.run(resume(twice, "b"))
+    thrice = asyncio.run(bl.resume(twice, "b"))
     assert thrice.stop_reason == "paused"
-    assert asyncio.run(resume(thrice, "c")).stop_reason == "doom_loop"
+    assert asyncio.run(bl.resume(thrice, "c")).stop_reason == "doom_loop"
 
 
 def test_the_model_sees_the_answer_as_the_result_of_the_call() -> None:
@@ -415,8 +410,8 @@ def test_the_model_sees_the_answer_as_the_result_of_the_call() -> None:
         last = messages[-1]
         return {"tool_calls": [call("ask")]} if last.role == "user" else last.parts[0].content.upper()
 
-    paused = play(ScriptedModel(script))
-    assert asyncio.run(resume(paused, "blue")).text == "BLUE"
+    paused = play(bl.ScriptedModel(script))
+    assert asyncio.run(bl.resume(paused, "blue")).text == "BLUE"
 
 
 def test_a_pause_tool_with_bad_arguments_does_not_pause() -> None:
@@ -425,29 +420,29 @@ def test_a_pause_tool_with_bad_arguments_does_not_pause() -> None:
 
 def test_only_a_paused_run_can_be_resumed_and_a_missing_answer_is_named() -> None:
     with pytest.raises(
-        SettingError,
+        bl.SettingError,
         match="only a paused run, or one that its cap stopped, can be resumed; this one ended with 'finished'",
     ):
-        asyncio.run(resume(play(["x"]), "y"))
-    with pytest.raises(SettingError, match=r"for each call that waits: \['call_3_1'\]"):
-        asyncio.run(resume(paused_run(), {"call_9_9": "y"}))
-    with pytest.raises(SettingError, match="made elsewhere"):
-        asyncio.run(resume(replace(paused_run(), continuation=None), "y"))
+        asyncio.run(bl.resume(play(["x"]), "y"))
+    with pytest.raises(bl.SettingError, match=r"for each call that waits: \['call_3_1'\]"):
+        asyncio.run(bl.resume(paused_run(), {"call_9_9": "y"}))
+    with pytest.raises(bl.SettingError, match="made elsewhere"):
+        asyncio.run(bl.resume(replace(paused_run(), continuation=None), "y"))
 
 
 def test_a_pausing_call_that_failed_is_not_waiting_for_an_answer() -> None:
     items = [{"tool_calls": [call("ask", wrong=1), call("ask", question="A?"), call("look")]}, "end"]
-    done = asyncio.run(resume(play(items), {"call_1_2": "blue"}))
+    done = asyncio.run(bl.resume(play(items), {"call_1_2": "blue"}))
     assert [r and r.content for r in done.steps[0].results][1:] == ["blue", "seen "]
     assert [r and r.is_error for r in done.steps[0].results] == [True, False, False]
-    with pytest.raises(SettingError, match="the answer to call_1_2 is 5; expected a text"):
-        asyncio.run(resume(play(items), {"call_1_2": 5}))  # type: ignore[dict-item] # on purpose
+    with pytest.raises(bl.SettingError, match="the answer to call_1_2 is 5; expected a text"):
+        asyncio.run(bl.resume(play(items), {"call_1_2": 5}))  # type: ignore[dict-item] # on purpose
 
 
 def test_options_given_to_resume_replace_those_of_the_start() -> None:
-    stopped = asyncio.run(resume(paused_run(), "x", stop=max_steps(3)))
+    stopped = asyncio.run(bl.resume(paused_run(), "x", stop=bl.max_steps(3)))
     assert (stopped.stop_reason, stopped.stop_step) == ("step_cap", 3)
-    assert asyncio.run(resume(paused_run(), "x", policy="naive")).policy == "naive"
+    assert asyncio.run(bl.resume(paused_run(), "x", policy="naive")).policy == "naive"
 
 
 def test_a_resumed_runs_events_go_on_where_the_paused_run_stopped() -> None:
@@ -458,7 +453,7 @@ def test_a_resumed_runs_events_go_on_where_the_paused_run_stopped() -> None:
 
     first = paused_run(synthesis=synthesis)
     assert [e.kind for e in first.events] == ["fault"] * 2
-    done = asyncio.run(resume(first, "x", on_event=told.append, synthesis=None))
+    done = asyncio.run(bl.resume(first, "x", on_event=told.append, synthesis=None))
     events = run_events(done)
     assert [e for e in told if e.kind != "delta"] == events[-len([e for e in told if e.kind != "delta"]) :]
     assert [e.kind for e in events].count("fault") == 2
@@ -474,8 +469,8 @@ def test_a_paused_run_can_be_pickled_and_forgets_only_how_to_go_on() -> None:
 
 def test_a_run_that_was_paused_elsewhere_is_resumed_with_agent_and_model() -> None:
     elsewhere = replace(paused_run(), continuation=None)
-    model = ScriptedModel([*steps("A A A"), "the end"])
-    resumed = asyncio.run(resume(elsewhere, "y", agent=Agent("a", tools=TOOLS, policy=QUIET), model=model))
+    model = bl.ScriptedModel([*steps("A A A"), "the end"])
+    resumed = asyncio.run(bl.resume(elsewhere, "y", agent=bl.Agent("a", tools=TOOLS, policy=QUIET), model=model))
     assert (resumed.text, resumed.n_steps) == ("done", 4)
 
 
@@ -510,7 +505,7 @@ def test_a_script_without_a_summary_gives_the_static_text_and_no_item_is_used_fo
     ],
 )
 def test_a_summary_that_fails_is_noted_and_never_changes_the_stop_reason(summary: Any, fault: str) -> None:
-    run = play(ScriptedModel(distinct(9), summary=summary), max_steps=2, policy=BOOCODE)
+    run = play(bl.ScriptedModel(distinct(9), summary=summary), max_steps=2, policy=BOOCODE)
     assert (run.stop_reason, run.n_steps) == ("step_cap", 2)
     assert run.wrap_up is not None
     assert run.wrap_up.fault == fault
@@ -519,7 +514,7 @@ def test_a_summary_that_fails_is_noted_and_never_changes_the_stop_reason(summary
 
 
 def test_the_summary_can_be_switched_to_static_or_off_and_the_sentinel_stays() -> None:
-    model = ScriptedModel(distinct(9), summary=SUMMARY)
+    model = bl.ScriptedModel(distinct(9), summary=SUMMARY)
     static = play(model, max_steps=2, policy=BOOCODE.vary(wrap_up={"summary": "static"}))
     assert static.wrap_up is not None
     assert static.wrap_up.response is None
@@ -538,11 +533,11 @@ def test_finished_paused_and_broken_runs_get_no_sentinel() -> None:
 @pytest.mark.parametrize(
     ("rule", "kind", "words"),
     [
-        (max_steps(2), "cap_hit", "Step limit reached: max_steps(2) at step 2."),
-        (max_tokens(15), "cap_hit", "Token budget exhausted: max_tokens(15) at step 2."),
-        (max_cost(0.15), "cap_hit", "Cost budget exhausted: max_cost(0.15) at step 2."),
-        (max_time(0.2), "cap_hit", "Time budget exhausted: max_time(0.2) at step 2."),
-        (error_streak(2), "error_streak", "Too many errors in a row: error_streak(2) at step 2."),
+        (bl.max_steps(2), "cap_hit", "Step limit reached: max_steps(2) at step 2."),
+        (bl.max_tokens(15), "cap_hit", "Token budget exhausted: max_tokens(15) at step 2."),
+        (bl.max_cost(0.15), "cap_hit", "Cost budget exhausted: max_cost(0.15) at step 2."),
+        (bl.max_time(0.2), "cap_hit", "Time budget exhausted: max_time(0.2) at step 2."),
+        (bl.error_streak(2), "error_streak", "Too many errors in a row: error_streak(2) at step 2."),
     ],
     ids=str,
 )
@@ -566,7 +561,7 @@ def test_what_came_of_a_summary_that_broke_is_paid_for() -> None:
         "usage": {"input_tokens": 7, "output_tokens": 2},
         "error": {"reset": True, "after": 4},
     }
-    run = play(ScriptedModel(distinct(9), summary=summary), max_steps=2, policy=BOOCODE)
+    run = play(bl.ScriptedModel(distinct(9), summary=summary), max_steps=2, policy=BOOCODE)
     assert run.wrap_up is not None
     assert run.wrap_up.response is not None
     assert run.wrap_up.response.usage.input_tokens == 7
@@ -574,15 +569,15 @@ def test_what_came_of_a_summary_that_broke_is_paid_for() -> None:
 
 
 def test_a_rule_given_as_stop_makes_steps_0_and_the_closing_step_void() -> None:
-    assert play(steps("A B"), max_steps=0, stop=max_steps(9)).n_tool_calls == 2
-    run, offered = requests_of(distinct(4), max_steps=2, stop=max_steps(9))
+    assert play(steps("A B"), max_steps=0, stop=bl.max_steps(9)).n_tool_calls == 2
+    run, offered = requests_of(distinct(4), max_steps=2, stop=bl.max_steps(9))
     assert (run.stop_reason, offered) == ("finished", [4] * 5)
 
 
 # opencode_3631.
 
 
-def requests_of(items: list[Any], **options: Any) -> tuple[Run, list[int]]:
+def requests_of(items: list[Any], **options: Any) -> tuple[bl.Run, list[int]]:
     """The run, and how many tools each request carried."""
     model = Listening(items)
     return play(model, policy="opencode_3631", **options), [len(request.tools) for request in model.requests]
@@ -591,8 +586,8 @@ def requests_of(items: list[Any], **options: Any) -> tuple[Run, list[int]]:
 def test_3631_asks_in_words_for_a_text_in_the_last_step_and_only_there() -> None:
     model = Listening([*steps("A", None), "summary"])
     run = play(model, policy="opencode_3631", max_steps=2)
-    assert [messages[-1].text for messages in model.of()] == ["go", policies["opencode_3631"].last_step.prompt]
-    assert policies["opencode_3631"].last_step.prompt not in [m.text for m in run.messages]
+    assert [messages[-1].text for messages in model.of()] == ["go", bl.policies["opencode_3631"].last_step.prompt]
+    assert bl.policies["opencode_3631"].last_step.prompt not in [m.text for m in run.messages]
 
 
 def test_3631_a_limit_above_the_ceiling_closes_at_the_ceiling() -> None:
@@ -632,10 +627,10 @@ def test_3631_a_text_at_the_last_step_needs_no_status() -> None:
 
 
 def test_3631_steps_0_is_an_error_before_the_first_request() -> None:
-    with pytest.raises(SettingError, match="max_steps=0 is not valid under opencode_3631: expected an integer >= 1"):
-        Agent("a", policy="opencode_3631", max_steps=0)
-    with pytest.raises(SettingError, match="max_steps=0 is not valid"):
-        run_sync(Agent("a", max_steps=0), "go", model=ScriptedModel(["x"]), policy="opencode_3631")
+    with pytest.raises(bl.SettingError, match="max_steps=0 is not valid under opencode_3631: expected an integer >= 1"):
+        bl.Agent("a", policy="opencode_3631", max_steps=0)
+    with pytest.raises(bl.SettingError, match="max_steps=0 is not valid"):
+        bl.run_sync(bl.Agent("a", max_steps=0), "go", model=bl.ScriptedModel(["x"]), policy="opencode_3631")
 
 
 # naive: the failures that the loop makes visible.
@@ -661,17 +656,17 @@ def test_naive_goes_on_after_a_text_whose_finish_reason_is_not_stop() -> None:
 # Events, messages, logging.
 
 
-def all_kinds_of_runs() -> list[Run]:
+def all_kinds_of_runs() -> list[bl.Run]:
     return [
         play(steps("A BC"), policy=BOOCODE),
-        play(ScriptedModel(distinct(9), summary=SUMMARY), max_steps=2, policy=BOOCODE),
+        play(bl.ScriptedModel(distinct(9), summary=SUMMARY), max_steps=2, policy=BOOCODE),
         play(steps("A A A"), policy=BOOCODE),
         play([{"text": "x", "reasoning": "y", "tool_calls": [call("fail"), call("nowhere")]}, "z"]),
         play([{"text": "abc", "error": {"reset": True, "after": 2}}]),
         play([{"tool_calls": [call("look")], "finish_reason": "stop"}], policy="naive"),
         play(steps("A B", None), policy="opencode_3631", max_steps=2),
         paused_run(),
-        play([], stop=max_steps(0)),
+        play([], stop=bl.max_steps(0)),
     ]
 
 
@@ -692,7 +687,7 @@ def test_events_point_at_the_parts_of_the_runs_messages() -> None:
         for event in run_events(record):
             if event.kind in ("tool_call", "tool_result"):
                 part: Any = record.messages[event.payload["message"]].parts[event.payload["part"]]
-                assert event.payload["call_id"] == (part.id if isinstance(part, ToolCall) else part.call_id)
+                assert event.payload["call_id"] == (part.id if isinstance(part, bl.models.ToolCall) else part.call_id)
 
 
 def test_the_events_told_live_are_those_derived_from_the_record() -> None:
@@ -734,12 +729,12 @@ def test_durations_follow_from_where_the_next_step_begins() -> None:
 
 
 def test_a_parallel_step_takes_as_long_as_its_longest_call() -> None:
-    async def wait(seconds: float, ctx: ToolContext) -> str:
+    async def wait(seconds: float, ctx: bl.ToolContext) -> str:
         await ctx.sleep(seconds)
         return "ok"
 
     items = [{"tool_calls": [call("wait", seconds=s) for s in (0.5, 2.0, 1.0)], "latency_ms": 100}, "end"]
-    run = play(items, agent=Agent("a", tools=(wait,)))
+    run = play(items, agent=bl.Agent("a", tools=(wait,)))
     assert run.steps[0].duration_ms == 2100
     assert [r and r.duration_ms for r in run.steps[0].results] == [500, 2000, 1000]
 
@@ -778,13 +773,13 @@ def test_logs_of_steps_count_towards_the_cap_and_carry_fields_for_structured_log
 
 def test_without_a_cap_a_step_is_logged_by_its_number_alone(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "boolab.loop"):
-        play(steps("A"), stop=max_tokens(10_000, on_unknown="ignore"))
+        play(steps("A"), stop=bl.max_tokens(10_000, on_unknown="ignore"))
     assert [r.getMessage().partition(": ")[2] for r in caplog.records][:2] == ["step_start 1", "step_start 2"]
 
 
 def test_the_tool_phase_returns_a_result_and_decides_nothing() -> None:
     async def phase(items: list[Any]) -> ToolPhaseResult:
-        turn = turn_of(Setup(Agent("a", tools=TOOLS), ScriptedModel(items)), "go")
+        turn = turn_of(Setup(bl.Agent("a", tools=TOOLS), bl.ScriptedModel(items)), "go")
         request, emit = turn.begin_step()
         response = await turn.plan.model.respond(request, emit)
         turn.accept_response(response)
@@ -811,7 +806,7 @@ def test_the_messages_that_a_model_sees_are_those_of_the_record() -> None:
         seen.append(list(messages))
         return {"tool_calls": [letter("A"), letter("B")]} if len(seen) < 4 else "end"
 
-    run = play(ScriptedModel(script))
+    run = play(bl.ScriptedModel(script))
     for n, messages in enumerate(seen):
         assert messages == list(run.messages[: 1 + 2 * n])
 
@@ -844,11 +839,11 @@ def test_a_run_that_never_waits_lets_other_tasks_in() -> None:
             beats += 1
             await asyncio.sleep(0)
 
-    async def busy() -> Run:
+    async def busy() -> bl.Run:
         heart = asyncio.create_task(beat())
         policy = QUIET.vary(cap={"ceiling": None})
         done = await run(
-            Agent("a", tools=TOOLS, policy=policy, tool_budget=None), "go", model=ScriptedModel(distinct(5000))
+            bl.Agent("a", tools=TOOLS, policy=policy, tool_budget=None), "go", model=bl.ScriptedModel(distinct(5000))
         )
         heart.cancel()
         return done

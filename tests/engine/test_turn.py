@@ -8,14 +8,9 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
-from boolab.errors import SettingError
-from boolab.harness.policy import Policy
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.guard import Guard
 from tests.support.helpers import TOOLS, call, play
 
-PLAIN = Policy(name="plain").vary(cap={"ceiling": 20})
+PLAIN = bl.Policy(name="plain").vary(cap={"ceiling": 20})
 
 
 async def written(_calls: Any, _results: Any) -> str:
@@ -48,7 +43,7 @@ def complete_task() -> str:
     return "completed"
 
 
-def idle_run(**options: Any) -> Run:
+def idle_run(**options: Any) -> bl.Run:
     """A run that falls silent once."""
     return bl.run_sync(None, "go", model=bl.ScriptedModel(IDLE), tools=[*TOOLS, complete_task], **options)
 
@@ -92,7 +87,7 @@ def test_a_run_cannot_pause_in_its_grace_step_to_get_another_one() -> None:
 
 def test_a_policy_that_continues_for_ever_with_fresh_counters_is_refused() -> None:
     endless: Any = {"times": None, "by": "loop"}
-    with pytest.raises(SettingError, match="continues.times=None never ends"):
+    with pytest.raises(bl.SettingError, match="continues.times=None never ends"):
         PLAIN.vary(cap={"max_steps": 2}, continues={**endless, "counters": "fresh"})
     run = play(
         [{"tool_calls": [call()], "repeat": "forever"}], policy=PLAIN.vary(cap={"max_steps": 2}, continues=endless)
@@ -110,13 +105,13 @@ def test_a_policy_that_continues_for_ever_with_fresh_counters_is_refused() -> No
     ],
 )
 def test_what_a_cap_at_the_response_would_never_do_is_refused(cap: Any, beyond: Any) -> None:
-    with pytest.raises(SettingError, match="needs a cap at the boundary"):
+    with pytest.raises(bl.SettingError, match="needs a cap at the boundary"):
         PLAIN.vary(cap={"max_steps": 2, **cap}, **beyond)
 
 
 def test_a_guard_at_calls_stands_after_a_resume_where_it_stood_before() -> None:
     """Such a guard is not evaluated in a closing step: that step's call may not move it on resume either."""
-    guard = Guard(detector=RepeatStreak(), ladder=((2, "nudge"),), check="call")
+    guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), check="call")
     policy = PLAIN.vary(
         cap={"max_steps": 2},
         last_step={"action": "tool_choice_none"},

@@ -10,24 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Response, Run, ToolCall
 from boolab.counterfactuals.interventions import AFTERWARDS, AS_RECORDED, departures
-from boolab.errors import SettingError, ToolError
-from boolab.frames.tables import steps_df
-from boolab.harness.policy import Policy
-from boolab.harness.presets import policies
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.guard import Guard
-from boolab.tools.tool import tool
 from tests.support.cases import cases
 from tests.support.harness_cases import Played, play, preset, said, script
 from tests.support.helpers import grouped
 
-PLAIN = Policy(name="plain").vary(cap={"ceiling": 50})
+PLAIN = bl.Policy(name="plain").vary(cap={"ceiling": 50})
 """A policy of defaults."""
 
 
-def calls(run: Run) -> list[list[str]]:
+def calls(run: bl.Run) -> list[list[str]]:
     """What became of each call, by step: `ran`, `refused` or `dropped`."""
 
     def fate(result: Any) -> str:
@@ -36,7 +28,7 @@ def calls(run: Run) -> list[list[str]]:
     return [[fate(result) for result in step.results] for step in run.steps]
 
 
-def budgeted(n: int, batch: Any) -> Policy:
+def budgeted(n: int, batch: Any) -> bl.Policy:
     """A policy with a tool budget."""
     return PLAIN.vary(order=("tool_budget",), budgets={"batch": batch, "read_only": n, "writing": n, "no_agent": n})
 
@@ -101,7 +93,10 @@ def test_the_order_gives_the_reason_and_the_others_stand_beside_it() -> None:
 
 
 def test_unknown_tokens_never_reach_a_budget_unless_the_policy_takes_them_for_an_error() -> None:
-    silent = [Response("", (ToolCall(f"c{i}", "work", f'{{"what": "{i}"}}'),), "tool_calls") for i in range(9)]
+    silent = [
+        bl.models.Response("", (bl.models.ToolCall(f"c{i}", "work", f'{{"what": "{i}"}}'),), "tool_calls")
+        for i in range(9)
+    ]
     policy = PLAIN.vary(cap={"max_steps": 4}, budgets={"tokens": 100})
     assert play(policy, silent).run.stop_reason == "step_cap"
     strict = play(policy.vary(budgets={"on_unknown": "error"}), silent).run
@@ -127,7 +122,7 @@ def test_calls_of_one_message_run_in_parallel_in_sequence_the_first_only_or_not_
 def test_calls_in_sequence_begin_when_the_one_before_has_ended() -> None:
     running, most = 0, 0
 
-    @tool
+    @bl.tool
     async def slow(context: bl.ToolContext) -> str:
         """Take a second."""
         nonlocal running, most
@@ -140,7 +135,7 @@ def test_calls_in_sequence_begin_when_the_one_before_has_ended() -> None:
     items: list[Any] = [{"tool_calls": [{"name": "slow"}] * 3}, "Done."]
     times = {}
     for execution in ("parallel", "sequence"):
-        policy = Policy(name="p").vary(execution={"calls": execution})
+        policy = bl.Policy(name="p").vary(execution={"calls": execution})
         run = bl.run_sync(None, "go", model=bl.ScriptedModel(items), tools=[slow], policy=policy)
         times[execution] = (most, run.duration_ms)
         most = 0
@@ -175,11 +170,11 @@ def test_a_finishing_tool_that_fails_does_not_end_the_turn() -> None:
     ("failures", "error", "ends"),
     [
         ("reported", ValueError, False),
-        ("reported", ToolError, False),
+        ("reported", bl.ToolError, False),
         ("unexpected_fatal", ValueError, True),
-        ("unexpected_fatal", ToolError, False),
+        ("unexpected_fatal", bl.ToolError, False),
         ("fatal", ValueError, True),
-        ("fatal", ToolError, True),
+        ("fatal", bl.ToolError, True),
     ],
 )
 def test_a_tool_s_exception_is_told_or_ends_the_run(failures: Any, error: type[Exception], ends: bool) -> None:
@@ -200,7 +195,7 @@ def test_a_tool_s_exception_is_told_or_ends_the_run(failures: Any, error: type[E
 def test_an_unknown_tool_is_told_ends_the_run_or_has_its_response_rejected(
     unknown: Any, fates: str, n_steps: int
 ) -> None:
-    items = [Response("", (ToolCall("1", "nobody", "{}"),), "tool_calls"), said("Done.", "stop")]
+    items = [bl.models.Response("", (bl.models.ToolCall("1", "nobody", "{}"),), "tool_calls"), said("Done.", "stop")]
     run = play(PLAIN.vary(execution={"unknown_tools": unknown}), items).run
     assert (calls(run)[0], run.n_steps) == ([fates], n_steps)
     assert (run.stop_reason == "error") == (unknown == "fatal")
@@ -240,9 +235,9 @@ def test_the_last_step_is_the_last_under_the_cap_or_one_beyond_and_told_or_close
     assert calls(played.run)[-1] == ["refused" if closed else "ran"]
 
 
-def guarded(*ladder: tuple[int, Any], **options: Any) -> Policy:
+def guarded(*ladder: tuple[int, Any], **options: Any) -> bl.Policy:
     """A policy with one guard on repeats."""
-    return PLAIN.vary(detectors={"guards": (Guard(detector=RepeatStreak(), ladder=ladder, **options),)})
+    return PLAIN.vary(detectors={"guards": (bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=ladder, **options),)})
 
 
 def fired(played: Played, *kinds: str) -> list[int]:
@@ -255,8 +250,8 @@ def test_a_nudge_comes_once_each_time_that_the_pattern_gets_there() -> None:
 
 
 NUDGED_TWICE = (
-    Guard(detector=RepeatStreak(), ladder=((2, "nudge"),), nudge="Twice."),
-    Guard(detector=RepeatStreak(), ladder=((4, "nudge"),), nudge="Four times."),
+    bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "nudge"),), nudge="Twice."),
+    bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((4, "nudge"),), nudge="Four times."),
 )
 """Two guards on one detector."""
 
@@ -276,7 +271,9 @@ def test_guards_on_one_detector_speak_once_each() -> None:
 )
 def test_live_and_offline_agree_on_when_guards_speak(ladders: list[list[int]], text: list[str]) -> None:
     guards = tuple(
-        Guard(detector=RepeatStreak(), ladder=tuple((n, "nudge") for n in ladder), nudge=f"Guard {place}.")
+        bl.Guard(
+            detector=bl.detectors.RepeatStreak(), ladder=tuple((n, "nudge") for n in ladder), nudge=f"Guard {place}."
+        )
         for place, ladder in enumerate(ladders)
     )
     policy = PLAIN.vary(detectors={"guards": guards})
@@ -334,7 +331,7 @@ def test_asking_that_goes_wrong_is_a_no_and_a_fault_on_record(answer: object) ->
 
     model = bl.ScriptedModel([{"tool_calls": [{"name": "work"}], "repeat": "forever"}])
     policy = guarded((3, "ask"), check="call")
-    run = bl.run_sync(None, "go", model=model, tools=[tool(name="work")(lambda: "done")], policy=policy, ask=ask)
+    run = bl.run_sync(None, "go", model=model, tools=[bl.tool(name="work")(lambda: "done")], policy=policy, ask=ask)
     assert run.stop_reason == "doom_loop"
     assert any("asking failed" in event.payload["what"] for event in run.events if event.kind == "fault")
 
@@ -348,7 +345,7 @@ def test_an_async_answer_is_waited_for_and_the_question_names_rule_count_and_cal
 
     model = bl.ScriptedModel([{"tool_calls": [{"name": "work"}], "repeat": "forever"}])
     policy = guarded((3, "ask"), check="call")
-    run = bl.run_sync(None, "go", model=model, tools=[tool(name="work")(lambda: "done")], policy=policy, ask=ask)
+    run = bl.run_sync(None, "go", model=model, tools=[bl.tool(name="work")(lambda: "done")], policy=policy, ask=ask)
     assert (run.stop.reason, run.stop.step, run.stop.threshold, run.stop.value) == ("doom_loop", 5, 3, 5)
     assert [q.value for q in questions] == [3, 4, 5]
     assert all(q.call is not None and q.call.name == "work" for q in questions)
@@ -375,7 +372,7 @@ def test_a_guard_that_stops_first_asks_nobody() -> None:
 
 
 def test_a_guard_holds_back_calls_of_a_batch_that_is_cut_too() -> None:
-    guard = Guard(detector=RepeatStreak(), ladder=((2, "block"),), check="call")
+    guard = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "block"),), check="call")
     run = play(budgeted(2, "cut").vary(detectors={"guards": (guard,)}), "AAA X").run
     assert (calls(run), run.stop[:2]) == ([["ran", "refused", "dropped"]], ("tool_budget", 1))
     stops = replace(guard, ladder=((2, "stop"),))
@@ -397,7 +394,7 @@ def test_a_grace_turn_after_an_idle_response_ends_well_only_with_a_finishing_too
 
 def test_a_cap_of_zero_drops_calls_and_refuses_none() -> None:
     for name in ("boocode", "finish_aware", "claude_code", "cline", "gemini_cli", "naive"):
-        played = play(policies[name], "TT X", agent=bl.Agent("a", max_steps=0))
+        played = play(bl.policies[name], "TT X", agent=bl.Agent("a", max_steps=0))
         assert (calls(played.run), played.run.stop_reason) == ([["dropped"] * 2], "finished"), name
 
 
@@ -429,7 +426,7 @@ def test_a_stop_rule_in_the_place_of_the_cap_is_not_extended(by: Any) -> None:
 
     policy = PLAIN.vary(cap={"max_steps": 9}, continues={"times": 1, "by": by, "counters": "fresh"})
     model = bl.ScriptedModel([{"tool_calls": [{"name": "work"}], "repeat": "forever"}])
-    work = tool(name="work")(lambda: "done")
+    work = bl.tool(name="work")(lambda: "done")
     run = bl.run_sync(None, "go", model=model, tools=[work], policy=policy, stop=bl.max_steps(2), ask=ask)
     assert (run.stop[:2], run.n_steps, asked) == (("step_cap", 2), 2, [])
 
@@ -444,8 +441,8 @@ def test_a_stop_rule_in_the_place_of_the_cap_is_not_extended(by: Any) -> None:
     ],
 )
 def test_the_steps_left_are_those_under_the_cap_wherever_it_is_asked(name: str, left: list[int]) -> None:
-    run = play(policies[name], "T T T T T T", agent=bl.Agent("a", max_steps=3)).run
-    assert steps_df([run])["steps_left"].tolist() == left
+    run = play(bl.policies[name], "T T T T T T", agent=bl.Agent("a", max_steps=3)).run
+    assert bl.steps_df([run])["steps_left"].tolist() == left
 
 
 def test_a_response_that_was_rejected_whole_has_no_results_to_synthesise() -> None:
@@ -453,7 +450,7 @@ def test_a_response_that_was_rejected_whole_has_no_results_to_synthesise() -> No
         return "Written."
 
     items = [{"tool_calls": [{"name": "no_such_tool"}]}, {"tool_calls": [{"name": "work"}]}]
-    work = tool(name="work")(lambda: "done")
+    work = bl.tool(name="work")(lambda: "done")
     run = bl.run_sync(
         None, "go", model=bl.ScriptedModel(items), tools=[work], policy="mini_swe_agent", synthesis=synthesis
     )
@@ -505,7 +502,7 @@ def test_other_tools_in_between_do_not_reset_openrouter_s_streak() -> None:
         return {"tool_calls": [{"name": name, "arguments": {"what": what}}]}
 
     items = [item(name, "A") for name in ["work", "other"] * 6]
-    played = play(preset("openrouter"), items, tools=[tool(name="other")(lambda what: f"heard {what}")])
+    played = play(preset("openrouter"), items, tools=[bl.tool(name="other")(lambda what: f"heard {what}")])
     assert [fates[0] for fates in calls(played.run)] == ["ran"] * 4 + ["refused"] * 6 + ["dropped"]
 
 
@@ -530,19 +527,19 @@ def test_a_text_that_was_mentioned_stays_mentioned(compose: str, messages: int) 
 
 @pytest.mark.parametrize("text", ["", None, 3])
 def test_a_mention_needs_a_text(text: Any) -> None:
-    with pytest.raises(SettingError, match="expected a text"):
+    with pytest.raises(bl.SettingError, match="expected a text"):
         bl.detectors.text_contains(text)
 
 
 # Wrong policies.
 
 
-@pytest.mark.parametrize("name", [name for name, hint in get_type_hints(Policy).items() if get_args(hint)])
+@pytest.mark.parametrize("name", [name for name, hint in get_type_hints(bl.Policy).items() if get_args(hint)])
 def test_a_field_with_a_closed_list_of_values_refuses_any_other(name: str) -> None:
-    hint = get_type_hints(Policy)[name]
+    hint = get_type_hints(bl.Policy)[name]
     if all(isinstance(value, str) for value in get_args(hint)):
         wrong: Any = {name: "no such thing"}
-        with pytest.raises(SettingError, match=f"{name}='no such thing' is not accepted; expected one of"):
+        with pytest.raises(bl.SettingError, match=f"{name}='no such thing' is not accepted; expected one of"):
             PLAIN.vary(**grouped(wrong))
 
 
@@ -560,8 +557,8 @@ def test_a_field_with_a_closed_list_of_values_refuses_any_other(name: str) -> No
     ],
 )
 def test_a_guard_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        Guard(detector=RepeatStreak(), **change)
+    with pytest.raises(bl.SettingError, match=message):
+        bl.Guard(detector=bl.detectors.RepeatStreak(), **change)
 
 
 @pytest.mark.parametrize(
@@ -586,15 +583,15 @@ def test_a_guard_that_contradicts_itself_is_refused(change: dict[str, Any], mess
     ],
 )
 def test_a_policy_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(bl.SettingError, match=message):
         PLAIN.vary(**grouped(change))
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, None])
 def test_turn_limits_are_positive_integers(n: Any) -> None:
-    with pytest.raises(SettingError, match="expected an integer >= 1"):
+    with pytest.raises(bl.SettingError, match="expected an integer >= 1"):
         bl.fixed_turns(n)
-    with pytest.raises(SettingError, match="expected an integer >= 1"):
+    with pytest.raises(bl.SettingError, match="expected an integer >= 1"):
         bl.dynamic_turns(3, n)
 
 
@@ -605,8 +602,8 @@ def test_every_preset_says_where_it_comes_from_and_what_it_fails_to_see() -> Non
 
 
 def test_a_call_that_one_guard_holds_back_is_not_let_through_by_the_next() -> None:
-    blocks = Guard(detector=RepeatStreak(), ladder=((2, "block"),), check="call")
-    nudges = Guard(detector=RepeatStreak("ordered"), ladder=((2, "nudge"),), check="call")
+    blocks = bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "block"),), check="call")
+    nudges = bl.Guard(detector=bl.detectors.RepeatStreak("ordered"), ladder=((2, "nudge"),), check="call")
     assert calls(play(PLAIN.vary(detectors={"guards": (blocks, nudges)}), "A A X").run) == [["ran"], ["refused"], []]
 
 

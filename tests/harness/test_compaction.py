@@ -8,23 +8,16 @@ from typing import Any
 
 import pytest
 
+import boolab as bl
 from boolab.core.codec import run_fields, run_of
 from boolab.core.context import Context, estimated_tokens
-from boolab.core.types import Message, Reasoning, Response, Run, Text, ToolCall, ToolResult
-from boolab.engine.abort import Abort
-from boolab.engine.inbox import Inbox
-from boolab.engine.runner import resume
-from boolab.errors import ModelError, ScriptError, SettingError
-from boolab.frames.tables import runs_df
-from boolab.harness.compaction import COMPACTION_PROMPT, Compaction
-from boolab.harness.presets import policies
-from boolab.models.base import Emit, Request
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.scripted import ScriptedModel
+from boolab.core.types import Message, Reasoning, Text, ToolResult
+from boolab.harness.compaction import COMPACTION_PROMPT
+from boolab.models.base import Emit
 from tests.support.helpers import QUIET, Listening, call, distinct, play
 
 USED = {"input_tokens": 90, "output_tokens": 10, "cost_usd": 0.01}
-AT_100 = Compaction(at_tokens=100, keep_steps=1)
+AT_100 = bl.Compaction(at_tokens=100, keep_steps=1)
 
 
 def busy(n: int, end: str | None = "done", **more: Any) -> list[Any]:
@@ -33,9 +26,9 @@ def busy(n: int, end: str | None = "done", **more: Any) -> list[Any]:
     return items if end is None else [*items, {"text": end, "usage": USED}]
 
 
-def compacted(items: Any, compaction: Compaction = AT_100, *, summary: Any = "So far.", **options: Any) -> Run:
+def compacted(items: Any, compaction: bl.Compaction = AT_100, *, summary: Any = "So far.", **options: Any) -> bl.Run:
     """A run whose model sums up when it is asked to."""
-    return play(ScriptedModel(items, compaction=summary), compaction=compaction, **options)
+    return play(bl.ScriptedModel(items, compaction=summary), compaction=compaction, **options)
 
 
 def texts(messages: Sequence[Message]) -> str:
@@ -46,7 +39,7 @@ def texts(messages: Sequence[Message]) -> str:
 
 def test_a_context_beyond_its_limit_is_summed_up_before_the_next_step() -> None:
     model = Listening(busy(3), compaction="So far.")
-    play(model, compaction=Compaction(at_tokens=150, keep_steps=1))
+    play(model, compaction=bl.Compaction(at_tokens=150, keep_steps=1))
     assert [request.purpose for request in model.requests] == ["step"] * 4  # 100 tokens and a short result are fewer
     model = Listening(busy(2), compaction="So far.")
     play(model, compaction=AT_100)
@@ -55,13 +48,13 @@ def test_a_context_beyond_its_limit_is_summed_up_before_the_next_step() -> None:
 
 def test_a_limit_that_is_just_reached_is_not_exceeded() -> None:
     tokens = 100 + estimated_tokens([Message("tool", (ToolResult("", "seen 0"),))])
-    assert play(ScriptedModel(busy(2), compaction="x"), compaction=Compaction(at_tokens=tokens)).compactions == ()
-    assert play(ScriptedModel(busy(2), compaction="x"), compaction=Compaction(at_tokens=tokens - 1)).compactions
+    assert play(bl.ScriptedModel(busy(2), compaction="x"), compaction=bl.Compaction(at_tokens=tokens)).compactions == ()
+    assert play(bl.ScriptedModel(busy(2), compaction="x"), compaction=bl.Compaction(at_tokens=tokens - 1)).compactions
 
 
 def test_the_request_after_it_begins_with_the_summary_and_is_shorter() -> None:
     model = Listening(busy(5), compaction="So far.")
-    play(model, compaction=Compaction(at_tokens=100, keep_steps=1))
+    play(model, compaction=bl.Compaction(at_tokens=100, keep_steps=1))
     *_, before, after = model.of("step")
     assert len(after) == len(before) == 4  # prompt, summary, one step and its result
     assert "So far." in after[1].text
@@ -95,11 +88,13 @@ def test_an_earlier_summary_is_part_of_what_the_later_one_sums_up() -> None:
 @pytest.mark.parametrize("keep", [0, 1, 2, 3])
 def test_the_latest_steps_are_kept_whole_with_their_results(keep: int) -> None:
     model = Listening(busy(5, tool_calls=[call("look", what="x"), call("fail")]), compaction="So far.")
-    play(model, compaction=Compaction(at_tokens=100, keep_steps=keep), policy=QUIET, doom_loop=None, tool_budget=None)
+    play(
+        model, compaction=bl.Compaction(at_tokens=100, keep_steps=keep), policy=QUIET, doom_loop=None, tool_budget=None
+    )
     last = model.of("step")[-1]
     assert sum(message.role == "assistant" for message in last) == keep
     for message, then in zip(last, [*last[1:], None], strict=True):
-        calls = [part.id for part in message.parts if isinstance(part, ToolCall)]
+        calls = [part.id for part in message.parts if isinstance(part, bl.models.ToolCall)]
         answers = [part.call_id for part in then.parts if isinstance(part, ToolResult)] if then else []
         assert calls == answers
 
@@ -120,7 +115,7 @@ def test_summaries_count_as_wrap_up_calls_and_are_in_the_totals() -> None:
     run = compacted(
         busy(3), summary={"text": "So far.", "usage": {"input_tokens": 7, "output_tokens": 2, "cost_usd": 1}}
     )
-    row = runs_df(run).iloc[0]
+    row = bl.runs_df(run).iloc[0]
     assert (row["summary_calls"], row["summary_tokens"]) == (2, 18)
     assert (row["input_tokens"], row["output_tokens"]) == (4 * 90 + 14, 4 * 10 + 4)
     assert row["cost_usd"] == pytest.approx(2.04)
@@ -128,8 +123,10 @@ def test_summaries_count_as_wrap_up_calls_and_are_in_the_totals() -> None:
 
 
 def test_a_summary_before_and_one_after_a_limit_are_both_counted() -> None:
-    model = ScriptedModel(busy(3, None), summary={"text": "So far.", "usage": {"input_tokens": 7, "output_tokens": 2}})
-    row = runs_df(play(model, compaction=AT_100, policy="boocode", max_steps=3)).iloc[0]
+    model = bl.ScriptedModel(
+        busy(3, None), summary={"text": "So far.", "usage": {"input_tokens": 7, "output_tokens": 2}}
+    )
+    row = bl.runs_df(play(model, compaction=AT_100, policy="boocode", max_steps=3)).iloc[0]
     assert (row["summary_calls"], row["summary_tokens"]) == (2, 18)
 
 
@@ -147,7 +144,7 @@ def test_a_failure_is_noted_and_paid_for_and_the_history_is_sent_as_it_is(summar
     assert run.stop_reason == "finished"
     assert [(one.fault, one.summary, one.asked) for one in run.compactions] == [(fault, "", bool(paid))]
     assert [event.payload["what"] for event in run.events] == [f"the compaction failed: {fault}"]
-    assert runs_df(run)["summary_calls"].tolist() == [paid]
+    assert bl.runs_df(run)["summary_calls"].tolist() == [paid]
 
 
 def test_whatever_arrived_before_a_failure_is_kept_and_what_it_cost_is_not_made_up() -> None:
@@ -155,16 +152,16 @@ def test_whatever_arrived_before_a_failure_is_kept_and_what_it_cost_is_not_made_
     kept = broken.compactions[0].response
     assert kept is not None
     assert kept.text == "So far"
-    assert runs_df(broken)["summary_tokens"].tolist() == [100]
+    assert bl.runs_df(broken)["summary_tokens"].tolist() == [100]
     nothing = compacted(busy(3), summary={"text": "So far.", "usage": USED, "error": {"reset": True}})
-    assert runs_df(nothing)["input_tokens"].isna().tolist() == [True]
+    assert bl.runs_df(nothing)["input_tokens"].isna().tolist() == [True]
 
 
 def test_a_failed_one_is_not_tried_again_in_its_turn_but_in_the_next() -> None:
-    model = ScriptedModel(busy(9, None), summary={"error": {"reset": True}})
+    model = bl.ScriptedModel(busy(9, None), summary={"error": {"reset": True}})
     run = play(model, compaction=AT_100, policy="boocode", max_steps=4)
     assert [one.before for one in run.compactions] == [3]
-    assert [one.before for one in asyncio.run(resume(run, "Go on.")).compactions] == [3, 5]
+    assert [one.before for one in asyncio.run(bl.resume(run, "Go on.")).compactions] == [3, 5]
 
 
 def test_a_function_may_sum_up_plain_or_async() -> None:
@@ -176,23 +173,23 @@ def test_a_function_may_sum_up_plain_or_async() -> None:
         return count(messages)
 
     for by in (count, count_later):
-        run = play(busy(3), compaction=Compaction(at_tokens=100, by=by))
+        run = play(busy(3), compaction=bl.Compaction(at_tokens=100, by=by))
         assert [one.summary for one in run.compactions] == ["3 messages", "4 messages"]
-        assert runs_df(run)["summary_calls"].tolist() == [0]
+        assert bl.runs_df(run)["summary_calls"].tolist() == [0]
 
 
 @pytest.mark.parametrize("what", [None, "", 5])
 def test_a_function_that_gives_no_text_has_failed(what: Any) -> None:
-    run = play(busy(3), compaction=Compaction(at_tokens=100, by=lambda _: what))
+    run = play(busy(3), compaction=bl.Compaction(at_tokens=100, by=lambda _: what))
     assert [one.fault for one in run.compactions] == [f"the function gave {what!r}, not a text"]
     assert not run.compactions[0].asked
 
 
 def test_a_function_that_raises_has_failed() -> None:
     def refuse(_messages: Sequence[Message]) -> str:
-        raise ModelError("no")
+        raise bl.errors.ModelError("no")
 
-    run = play(busy(3), compaction=Compaction(at_tokens=100, by=refuse))
+    run = play(busy(3), compaction=bl.Compaction(at_tokens=100, by=refuse))
     assert [(one.fault, one.asked) for one in run.compactions] == [("ModelError: no", False)]
     assert run.stop_reason == "finished"
 
@@ -205,10 +202,10 @@ def test_its_time_is_in_the_runs_time_and_in_no_steps() -> None:
 
 
 def test_an_abort_in_a_compaction_ends_the_run_and_what_was_asked_is_on_record() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     class Slow(Listening):
-        async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
             if request.purpose == "compaction":
                 abort.abort()
                 await asyncio.sleep(60)
@@ -218,23 +215,23 @@ def test_an_abort_in_a_compaction_ends_the_run_and_what_was_asked_is_on_record()
     assert (ended.stop_reason, ended.n_steps) == ("aborted", 2)
     assert [(one.fault, one.asked) for one in ended.compactions] == [("aborted", True)]
     assert [event.kind for event in ended.events] == ["abort"]
-    assert runs_df(ended)["summary_calls"].tolist() == [1]
+    assert bl.runs_df(ended)["summary_calls"].tolist() == [1]
 
 
 def test_an_abort_that_a_model_or_a_function_swallows_ends_the_run_all_the_same() -> None:
     for outcome in ("So far.", ""):
-        abort = Abort()
+        abort = bl.Abort()
 
-        def swallow(_messages: Sequence[Message], abort: Abort = abort, outcome: str = outcome) -> str:
+        def swallow(_messages: Sequence[Message], abort: bl.Abort = abort, outcome: str = outcome) -> str:
             abort.abort()
             return outcome
 
-        ended = play(busy(4), compaction=Compaction(at_tokens=100, by=swallow), abort=abort)
+        ended = play(busy(4), compaction=bl.Compaction(at_tokens=100, by=swallow), abort=abort)
         assert (ended.stop_reason, ended.n_steps) == ("aborted", 2)
 
 
 def test_messages_that_come_in_before_a_kept_step_are_kept_and_earlier_ones_are_summed_up() -> None:
-    inbox = Inbox()
+    inbox = bl.Inbox()
 
     def send(event: Any) -> None:
         if event.kind == "step_start" and event.payload["step_number"] in (1, 3):
@@ -251,51 +248,51 @@ def test_messages_that_come_in_before_a_kept_step_are_kept_and_earlier_ones_are_
 
 
 def test_what_came_in_since_the_last_response_is_part_of_the_estimate() -> None:
-    inbox = Inbox()
+    inbox = bl.Inbox()
 
     def send(event: Any) -> None:
         if event.kind == "step_start" and event.payload["step_number"] == 2:
             inbox.send("x" * 4000)
 
-    run = compacted(busy(3), Compaction(at_tokens=1000), inbox=inbox, on_event=send)
+    run = compacted(busy(3), bl.Compaction(at_tokens=1000), inbox=inbox, on_event=send)
     assert [(one.before, one.tokens) for one in run.compactions] == [(3, 1102)]
 
 
 def test_where_no_usage_tells_a_token_is_four_characters() -> None:
-    model = ScriptedModel(distinct(3), compaction="So far.")
-    run = play(model, compaction=Compaction(at_tokens=11))
+    model = bl.ScriptedModel(distinct(3), compaction="So far.")
+    run = play(model, compaction=bl.Compaction(at_tokens=11))
     # The texts are "go", and for each of two steps the name "look", '{"what": "0"}' and "seen 0".
     assert run.compactions[0].tokens == -(-(2 + 2 * (4 + 13 + 6)) // 4)
 
 
 def test_the_models_window_makes_a_policys_own_compaction_work() -> None:
     for name, window, limit in (("opencode_v1", 20_100, 100), ("crush", 125, 100), ("crush", 1_020_000, 1_000_000)):
-        compaction = policies[name].compaction
+        compaction = bl.policies[name].compaction
         assert compaction is not None
         assert compaction.limit(window) == limit
     for name, window in (("opencode_v1", 20_100), ("opencode_v2", 20_100), ("crush", 125)):
-        model = ScriptedModel(busy(3), compaction="So far.", context_window=window)
+        model = bl.ScriptedModel(busy(3), compaction="So far.", context_window=window)
         run = play(model, policy=name)
         assert (run.context_window, len(run.compactions)) == (window, 2)
-        assert play(ScriptedModel(busy(3), compaction="So far."), policy=name).compactions == ()
+        assert play(bl.ScriptedModel(busy(3), compaction="So far."), policy=name).compactions == ()
 
 
 def test_a_script_sums_up_with_its_compaction_or_else_its_summary() -> None:
-    both = play(ScriptedModel(busy(3), summary="The end.", compaction="So far."), compaction=AT_100)
+    both = play(bl.ScriptedModel(busy(3), summary="The end.", compaction="So far."), compaction=AT_100)
     assert both.compactions[0].summary == "So far."
-    assert play(ScriptedModel(busy(3), summary="The end."), compaction=AT_100).compactions[0].summary == "The end."
-    ready = ScriptedModel(busy(3), compaction=Response("Ready."))
+    assert play(bl.ScriptedModel(busy(3), summary="The end."), compaction=AT_100).compactions[0].summary == "The end."
+    ready = bl.ScriptedModel(busy(3), compaction=bl.models.Response("Ready."))
     assert play(ready, compaction=AT_100).compactions[0].summary == "Ready."
 
 
 def test_a_script_file_may_hold_a_compaction_and_a_window(tmp_path: Any) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("context_window: 500\ncompaction: So far.\nitems: [Hello.]\n")
-    model = ScriptedModel.load(path)
+    model = bl.ScriptedModel.load(path)
     assert (model.context_window, model.compacts, model.summarises) == (500, True, False)
     path.write_text("context_window: 0\nitems: [Hello.]\n")
-    with pytest.raises(ScriptError, match="context_window"):
-        ScriptedModel.load(path)
+    with pytest.raises(bl.errors.ScriptError, match="context_window"):
+        bl.ScriptedModel.load(path)
 
 
 def test_a_script_with_conditions_stands_where_it_stood_though_its_history_was_shortened() -> None:
@@ -305,9 +302,9 @@ def test_a_script_with_conditions_stands_where_it_stood_though_its_history_was_s
 
 def test_a_recording_plays_its_compactions_again_without_being_told_of_a_window() -> None:
     summary = {"text": "So far.", "latency_ms": 40, "usage": USED}
-    model = ScriptedModel(busy(4), compaction=summary, context_window=20_100)
+    model = bl.ScriptedModel(busy(4), compaction=summary, context_window=20_100)
     first = play(model, policy="opencode_v1")
-    again = play(RecordedModel(first), policy="opencode_v1")
+    again = play(bl.RecordedModel(first), policy="opencode_v1")
     assert len(again.compactions) == 3
     assert (again.compactions, again.steps, again.duration_ms) == (first.compactions, first.steps, first.duration_ms)
 
@@ -316,7 +313,7 @@ def test_a_run_that_is_gone_on_with_is_sent_the_summary_and_not_the_whole_histor
     model = Listening([*busy(3, None), {"tool_calls": [call("ask")]}, "done"], compaction="So far.")
     paused = play(model, compaction=AT_100)
     assert (paused.stop_reason, len(paused.compactions)) == ("paused", 2)
-    asyncio.run(resume(paused, "Blue."))
+    asyncio.run(bl.resume(paused, "Blue."))
     last = model.of("step")[-1]
     assert "So far." in last[1].text
     assert "seen 0" not in texts(last)
@@ -341,8 +338,8 @@ def test_a_run_that_is_gone_on_with_is_sent_the_summary_and_not_the_whole_histor
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(wrong: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=next(iter(wrong))):
-        Compaction(**wrong)
+    with pytest.raises(bl.SettingError, match=next(iter(wrong))):
+        bl.Compaction(**wrong)
 
 
 def test_a_context_knows_the_whole_history_behind_it() -> None:
@@ -354,10 +351,10 @@ def test_a_context_knows_the_whole_history_behind_it() -> None:
 
 
 def test_of_a_window_a_reserve_is_kept_free_and_of_a_small_one_a_share() -> None:
-    small = Compaction(reserve=40, small_window=200, small_share=0.25)
+    small = bl.Compaction(reserve=40, small_window=200, small_share=0.25)
     assert [small.limit(window) for window in (100, 200, 201)] == [75, 150, 161]
-    assert Compaction(reserve=50).limit(40) == 1
-    assert Compaction(at_tokens=7, reserve=50).limit(200) == 7
+    assert bl.Compaction(reserve=50).limit(40) == 1
+    assert bl.Compaction(at_tokens=7, reserve=50).limit(200) == 7
 
 
 def test_reasoning_counts_in_the_estimate() -> None:

@@ -14,33 +14,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from boolab.agents.agent import Agent
+import boolab as bl
 from boolab.core import events
 from boolab.core.codec import dumps, run_fields, run_of
 from boolab.core.events import run_events
-from boolab.core.types import Event, Message, Response, Run, ToolCall, ToolResult
-from boolab.engine.inbox import Inbox
-from boolab.engine.options import Question
-from boolab.engine.runner import resume, run_sync, start
+from boolab.core.types import Event, Message, ToolResult
 from boolab.frames.runs import has_boundary
-from boolab.frames.tables import boundaries_df, events_df
-from boolab.harness.compaction import Compaction
-from boolab.harness.policy import Policy
-from boolab.harness.presets import dynamic_turns, fixed_turns, get_policy, policies
+from boolab.harness.presets import get_policy
 from boolab.logs.atif_format import run_of_trajectory, trajectory
-from boolab.models.base import Emit, Request
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.scripted import ScriptedModel
-from boolab.tools.tool import tool
+from boolab.models.base import Emit
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, call, without_ids
 
 MANY = cases(70, suppress_health_check=[HealthCheck.too_slow])
-LIMITED = (*policies.values(), fixed_turns(4), dynamic_turns(2, 2))
+LIMITED = (*bl.policies.values(), bl.fixed_turns(4), bl.dynamic_turns(2, 2))
 OFTEN = (*LIMITED, *(get_policy(name) for name in ("boocode", "openhands_classic", "opencode_v2") * 3), *LIMITED[-2:])
 KINDS = set(re.findall(r"`(\w+)`(?=[^|]*\|[^|]*\|$)", events.__doc__ or "", re.MULTILINE))
 """The kinds of events that the documentation knows."""
-COMPACTING = Compaction(at_tokens=20, keep_steps=1)
+COMPACTING = bl.Compaction(at_tokens=20, keep_steps=1)
 
 
 class Watched:
@@ -56,16 +47,16 @@ class Watched:
         self.reply = model.reply
         self.seen: list[list[Message]] = []
 
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+    async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
         self.seen.append(list(request.messages))
-        response: Response = await self._model.respond(request, emit)
+        response: bl.models.Response = await self._model.respond(request, emit)
         return response
 
 
 class Case:
     """A script and everything else that a run is given; it can be played any number of times."""
 
-    def __init__(self, draw: st.DrawFn, policy: Policy) -> None:
+    def __init__(self, draw: st.DrawFn, policy: bl.Policy) -> None:
         self.policy = policy.vary(**_smaller(draw, policy))
         names = ["look"] * 5 + ["look"] * 2 + ["fail", "nowhere", "ask", *policy.finish.tools]
         calls = st.builds(lambda name, what: call(name, what=what) if name == "look" else {"name": name},
@@ -92,34 +83,34 @@ class Case:
         self.allows = draw(st.booleans())
         self.continues = draw(st.sampled_from([2, 1, 0]))
 
-    def model(self) -> ScriptedModel:
+    def model(self) -> bl.ScriptedModel:
         """The model as it was at first."""
-        return ScriptedModel(self.items, summary=self.summary, compaction=self.aside, context_window=self.window)
+        return bl.ScriptedModel(self.items, summary=self.summary, compaction=self.aside, context_window=self.window)
 
-    def play(self, model: Any, watch: Callable[[Event], object] = lambda _: None) -> Run:
+    def play(self, model: Any, watch: Callable[[Event], object] = lambda _: None) -> bl.Run:
         """Run it, and go on where it can be gone on with."""
-        inbox = Inbox()
+        inbox = bl.Inbox()
         options = self.options(inbox, self._sender(inbox, watch))
-        run = run_sync(self.agent(), "go", model=model, **options)
+        run = bl.run_sync(self.agent(), "go", model=model, **options)
         for _ in range(self.continues):
             if run.stop_reason == "paused" or (run.stop_reason == "step_cap" and self.policy.continues.by != "loop"):
                 if run.stop_reason == "step_cap" and self.policy.continues.times == 0:
                     break
-                run = asyncio.run(resume(run, "Go on."))
+                run = asyncio.run(bl.resume(run, "Go on."))
         return run
 
-    def agent(self) -> Agent:
+    def agent(self) -> bl.Agent:
         """Who runs."""
-        return Agent("a", tools=(*TOOLS, *map(_finishing, self.policy.finish.tools)), policy=self.policy)
+        return bl.Agent("a", tools=(*TOOLS, *map(_finishing, self.policy.finish.tools)), policy=self.policy)
 
-    def options(self, inbox: Inbox, on_event: Callable[[Event], object]) -> dict[str, Any]:
+    def options(self, inbox: bl.Inbox, on_event: Callable[[Event], object]) -> dict[str, Any]:
         """What a run is given besides."""
         return {"inbox": inbox, "ask": self._answer, "compaction": self.compaction, "on_event": on_event}
 
-    def _answer(self, _question: Question) -> bool:
+    def _answer(self, _question: bl.Question) -> bool:
         return self.allows
 
-    def _sender(self, inbox: Inbox, watch: Callable[[Event], object]) -> Callable[[Event], object]:
+    def _sender(self, inbox: bl.Inbox, watch: Callable[[Event], object]) -> Callable[[Event], object]:
         def on_event(event: Event) -> None:
             watch(event)
             if event.kind == "step_start":
@@ -129,7 +120,7 @@ class Case:
         return on_event
 
 
-def _smaller(draw: st.DrawFn, policy: Policy) -> dict[str, Any]:
+def _smaller(draw: st.DrawFn, policy: bl.Policy) -> dict[str, Any]:
     """Limits that short scripts reach."""
     if "max_steps" not in policy.order or draw(st.integers(0, 4)) == 4:
         return {"cap": {"ceiling": 30}}
@@ -141,10 +132,10 @@ def _finishing(name: str) -> Any:
         """Finish."""
         return "Finished."
 
-    return tool(name=name, read_only=True)(finish)
+    return bl.tool(name=name, read_only=True)(finish)
 
 
-def same(run: Run) -> Run:
+def same(run: bl.Run) -> bl.Run:
     """A run without what differs between two runs of the same thing."""
     return replace(without_ids(run), started_at=None, continuation=None)
 
@@ -157,23 +148,23 @@ def test_the_table_of_events_is_read_as_it_stands() -> None:
 
 
 def test_every_preset_is_among_the_cases() -> None:
-    assert {policy.name for policy in LIMITED} >= set(policies)
+    assert {policy.name for policy in LIMITED} >= set(bl.policies)
 
 
 @MANY
 @given(CASES())
 def test_a_recording_played_again_under_its_policy_is_the_same_run(case: Case) -> None:
     first = case.play(case.model())
-    assert same(case.play(RecordedModel(first))) == same(first)
+    assert same(case.play(bl.RecordedModel(first))) == same(first)
 
 
-@pytest.mark.parametrize("name", sorted(policies))
+@pytest.mark.parametrize("name", sorted(bl.policies))
 @settings(MANY, max_examples=cases(15).max_examples)
 @given(data=st.data())
 def test_under_each_preset_a_recording_played_again_is_the_same_run(name: str, data: Any) -> None:
     case = data.draw(st.composite(lambda draw: Case(draw, get_policy(name)))())
     first = case.play(case.model())
-    assert same(case.play(RecordedModel(first))) == same(first)
+    assert same(case.play(bl.RecordedModel(first))) == same(first)
 
 
 @MANY
@@ -186,7 +177,7 @@ def test_the_events_that_were_told_are_those_of_the_record(case: Case) -> None:
     ends = [i for i, event in enumerate(parts) if event.kind == "stop"]
     assert [event for i, event in enumerate(parts) if i not in ends[:-1]] == run_events(run)
     assert {event.kind for event in told} <= KINDS
-    frame = events_df(run)
+    frame = bl.events_df(run)
     assert [json.loads(payload) for payload in frame["payload"]] == [
         json.loads(json.dumps(event.payload)) for event in run_events(run)
     ]
@@ -213,7 +204,7 @@ def unanswered(messages: Sequence[Message]) -> list[str]:
     """The ids of calls that the next message does not answer, and of results to no call before them."""
     faults = []
     for message, then in zip(messages, [*messages[1:], None], strict=True):
-        asked = [part.id for part in message.parts if isinstance(part, ToolCall)]
+        asked = [part.id for part in message.parts if isinstance(part, bl.models.ToolCall)]
         given = [part.call_id for part in then.parts if isinstance(part, ToolResult)] if then is not None else []
         if asked != given:
             faults += asked or given
@@ -223,15 +214,15 @@ def unanswered(messages: Sequence[Message]) -> list[str]:
 @MANY
 @given(CASES())
 def test_the_counters_of_each_boundary_are_those_that_the_live_run_had(case: Case) -> None:
-    async def live() -> tuple[Run, list[tuple[int, dict[str, int | None]]]]:
-        inbox = Inbox()
+    async def live() -> tuple[bl.Run, list[tuple[int, dict[str, int | None]]]]:
+        inbox = bl.Inbox()
         options = case.options(inbox, case._sender(inbox, lambda _: None))
-        async with start(case.agent(), "go", model=case.model(), **options) as run:
+        async with bl.start(case.agent(), "go", model=case.model(), **options) as run:
             seen = [(step.turn, dict(run.progress)) async for step in run]
         return run.run, seen
 
     run, seen = asyncio.run(live())
-    frame = boundaries_df(run)
+    frame = bl.boundaries_df(run)
     for step, (turn, counters) in zip(run.steps, seen, strict=False):  # one that broke is not handed out
         if has_boundary(run, step):
             row = frame[(frame["turn"] == turn) & (frame["boundary"] == counters["steps"])]

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Run
-from boolab.errors import SettingError
 from boolab.harness.groups import GROUPS
-from boolab.harness.policy import Policy
-from boolab.rules.guard import Guard
-from boolab.tools.tool import tool
 from tests.support.cases import cases
 from tests.support.detectors import DETECTORS
 from tests.support.helpers import grouped
@@ -22,7 +17,7 @@ ACTIONS: Final = {"boundary": ("shadow", "nudge", "ask", "stop"), "response": ("
 
 
 @st.composite
-def guards(draw: st.DrawFn) -> Guard:
+def guards(draw: st.DrawFn) -> bl.Guard:
     """Any guard that is accepted."""
     check = draw(st.sampled_from(sorted(ACTIONS)))
     actions = ACTIONS[check] or ("shadow", "nudge", "ask", "block", "stop")
@@ -39,7 +34,7 @@ def guards(draw: st.DrawFn) -> Guard:
     detector = draw(st.sampled_from(DETECTORS))
     if options["rearm"] == "fire" and thresholds[0] < detector.least:
         options["rearm"] = "break"
-    return Guard(detector=detector, **options)
+    return bl.Guard(detector=detector, **options)
 
 
 LITERALS: Final = {
@@ -51,7 +46,7 @@ LITERALS: Final = {
 
 
 @st.composite
-def any_policy(draw: st.DrawFn) -> Policy:
+def any_policy(draw: st.DrawFn) -> bl.Policy:
     """Any policy that is accepted."""
     values: dict[str, Any] = {name: draw(st.sampled_from(accepted)) for name, accepted in LITERALS.items()}
     budget = draw(st.none() | st.integers(0, 6))
@@ -99,7 +94,7 @@ def any_policy(draw: st.DrawFn) -> Policy:
         values["finish.conditions"] = ("no_calls",)
     if values["execution.calls"] == "parallel" and values["finish.batch"] == "until":
         values["execution.calls"] = "sequence"
-    return Policy(name="any").vary(**grouped(values))
+    return bl.Policy(name="any").vary(**grouped(values))
 
 
 @st.composite
@@ -127,12 +122,12 @@ def scripts(draw: st.DrawFn) -> list[Any]:
     return draw(st.lists(item, min_size=1, max_size=8))
 
 
-def played(policy: Policy, items: list[Any], answers: list[bool], messages: int) -> tuple[Run, list[str]]:
+def played(policy: bl.Policy, items: list[Any], answers: list[bool], messages: int) -> tuple[bl.Run, list[str]]:
     """A run under a policy, with a user who answers and writes, and what was really executed."""
     ran: list[str] = []
     inbox = bl.Inbox()
 
-    @tool
+    @bl.tool
     def work(what: str) -> str:
         """Work."""
         ran.append(what)
@@ -140,13 +135,13 @@ def played(policy: Policy, items: list[Any], answers: list[bool], messages: int)
             inbox.send(f"Message {len(ran)}.")
         return f"did {what}"
 
-    @tool
+    @bl.tool
     def fail() -> str:
         """Fail."""
         ran.append("fail")
         raise ValueError
 
-    @tool
+    @bl.tool
     def done() -> str:
         """Be done."""
         ran.append("done")
@@ -163,11 +158,11 @@ def played(policy: Policy, items: list[Any], answers: list[bool], messages: int)
 @cases(250)
 @given(policy=any_policy(), items=scripts(), answers=st.lists(st.booleans(), max_size=4), messages=st.integers(0, 2))
 def test_every_run_ends_on_record_whatever_the_policy(
-    policy: Policy, items: list[Any], answers: list[bool], messages: int
+    policy: bl.Policy, items: list[Any], answers: list[bool], messages: int
 ) -> None:
     try:
         run, ran = played(policy, items, list(answers), messages)
-    except SettingError:
+    except bl.SettingError:
         assert policy.cap.zero == "invalid"
         assert policy.cap.max_steps == 0
         return

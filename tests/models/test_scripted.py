@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from boolab.agents.agent import Agent
-from boolab.core.types import Event, Response, Run, Usage
+import boolab as bl
+from boolab.core.types import Event
 from boolab.engine.runner import run as run_async
-from boolab.engine.runner import run_sync
-from boolab.errors import ScriptError, ScriptExhausted
-from boolab.models.base import Model, Request
-from boolab.models.scripted import FOREVER, ScriptedModel
+from boolab.models.scripted import FOREVER
 from tests.support.helpers import TOOLS, call, letter, look, play, steps
 
 
@@ -46,28 +43,28 @@ tools:
 
 
 def test_a_file_gives_every_field_to_the_record(tmp_path: Path) -> None:
-    model = ScriptedModel.load(write(tmp_path, FULL))
+    model = bl.ScriptedModel.load(write(tmp_path, FULL))
     assert (model.name, model.description, len(model), model.summarises) == (
         "full",
         "Everything an item can have.",
         2,
         True,
     )
-    assert isinstance(model, Model)
+    assert isinstance(model, bl.models.Model)
     run = play(model)
     response = run.steps[0].response
     assert (response.text, response.reasoning, response.finish_reason) == ("Let me look.", "I should look.", "length")
-    assert response.usage == Usage(10, 2, 4, 1, 12_300)
+    assert response.usage == bl.models.Usage(10, 2, 4, 1, 12_300)
     assert response.ttft_ms == 100
     assert [c.id for c in response.tool_calls] == ["call_1_1", "mine"]
     assert response.tool_calls[1].arguments == '{"what": "B"'
     assert [r and (r.content, r.duration_ms) for r in run.steps[0].results] == [("scripted", 50)] * 2
     assert run.steps[0].duration_ms == 850
-    assert run.steps[1].response == Response("Done.", (), "stop")
+    assert run.steps[1].response == bl.models.Response("Done.", (), "stop")
 
 
 def test_a_file_may_be_a_bare_list_and_takes_its_name_from_the_file(tmp_path: Path) -> None:
-    model = ScriptedModel.load(write(tmp_path, "- text: Hi.\n"))
+    model = bl.ScriptedModel.load(write(tmp_path, "- text: Hi.\n"))
     assert (model.name, play(model).text) == ("a script", "Hi.")
 
 
@@ -100,32 +97,32 @@ def test_a_file_may_be_a_bare_list_and_takes_its_name_from_the_file(tmp_path: Pa
 )
 def test_errors_name_file_and_line_and_what_is_accepted(tmp_path: Path, text: str, line: int, message: str) -> None:
     path = write(tmp_path, text)
-    with pytest.raises(ScriptError) as caught:
-        ScriptedModel.load(path)
+    with pytest.raises(bl.errors.ScriptError) as caught:
+        bl.ScriptedModel.load(path)
     assert (caught.value.path, caught.value.line) == (str(path), line)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert message in str(caught.value)
 
 
 def test_a_missing_or_binary_file_is_a_script_error(tmp_path: Path) -> None:
-    with pytest.raises(ScriptError, match="cannot be read: No such file"):
-        ScriptedModel.load(tmp_path / "none.yaml")
+    with pytest.raises(bl.errors.ScriptError, match="cannot be read: No such file"):
+        bl.ScriptedModel.load(tmp_path / "none.yaml")
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ScriptError, match="is not UTF-8 text"):
-        ScriptedModel.load(tmp_path / "b.yaml")
+    with pytest.raises(bl.errors.ScriptError, match="is not UTF-8 text"):
+        bl.ScriptedModel.load(tmp_path / "b.yaml")
 
 
 def test_a_bad_item_of_a_list_is_an_error_that_names_it() -> None:
-    with pytest.raises(ScriptError, match=r"1\.latency_ms"):
-        ScriptedModel(["ok", {"latency_ms": -5}])
+    with pytest.raises(bl.errors.ScriptError, match=r"1\.latency_ms"):
+        bl.ScriptedModel(["ok", {"latency_ms": -5}])
 
 
 def test_repeat_gives_the_same_response_with_fresh_ids() -> None:
-    model = ScriptedModel([{"tool_calls": [letter("A")], "repeat": 2}, {"tool_calls": [letter("B")]}, "end"])
+    model = bl.ScriptedModel([{"tool_calls": [letter("A")], "repeat": 2}, {"tool_calls": [letter("B")]}, "end"])
     run = play(model)
     assert [c.id for s in run.steps for c in s.response.tool_calls] == ["call_1_1", "call_2_1", "call_3_1"]
     assert [c.arguments for s in run.steps for c in s.response.tool_calls][1:] == ['{"what": "A"}', '{"what": "B"}']
-    assert (len(model), len(ScriptedModel([{"repeat": "forever"}]))) == (4, FOREVER)
+    assert (len(model), len(bl.ScriptedModel([{"repeat": "forever"}]))) == (4, FOREVER)
 
 
 def test_a_function_of_the_history_is_a_script() -> None:
@@ -133,17 +130,17 @@ def test_a_function_of_the_history_is_a_script() -> None:
         n = sum(m.role == "assistant" for m in messages)
         return {"tool_calls": [letter(str(n))]} if n < 3 else "end" if n == 3 else None
 
-    assert play(ScriptedModel(script)).n_tool_calls == 3
-    run = play(ScriptedModel(lambda messages: None))
+    assert play(bl.ScriptedModel(script)).n_tool_calls == 3
+    run = play(bl.ScriptedModel(lambda messages: None))
     assert run.error == "ScriptExhausted: the function of script scripted gave no response 1"
 
 
 def test_a_ready_response_is_an_item_too() -> None:
-    assert play(ScriptedModel([Response("ready")], summary=Response("sum"))).text == "ready"
+    assert play(bl.ScriptedModel([bl.models.Response("ready")], summary=bl.models.Response("sum"))).text == "ready"
 
 
-def conditional() -> ScriptedModel:
-    return ScriptedModel(
+def conditional() -> bl.ScriptedModel:
+    return bl.ScriptedModel(
         [
             {"tool_calls": [call("tests")]},
             {"when": {"last_result": "FAILED"}, "tool_calls": [call("tests")], "repeat": "forever"},
@@ -165,7 +162,7 @@ def test_a_condition_skips_its_item_and_all_its_repetitions_when_it_does_not_hol
 def test_a_script_with_conditions_serves_concurrent_runs_and_can_run_out() -> None:
     model = conditional()
 
-    async def many() -> list[Run]:
+    async def many() -> list[bl.Run]:
         return await asyncio.gather(*(run_async(None, "go", model=model, policy="naive") for _ in range(20)))
 
     assert {(r.n_steps, r.text) for r in asyncio.run(many())} == {(5, "All pass.")}
@@ -175,26 +172,26 @@ def test_a_script_with_conditions_serves_concurrent_runs_and_can_run_out() -> No
 
 def test_a_condition_is_looked_for_in_any_text_and_goes_along_to_other_processes() -> None:
     items = [{"tool_calls": [call("t")]}, {"when": {"last_result": "^é+\ufffd\\.$"}, "text": "yes"}, "no"]
-    model = ScriptedModel(items, tools={"t": "éé\ud800."})
+    model = bl.ScriptedModel(items, tools={"t": "éé\ud800."})
     assert play(model).text == "yes"
     assert play(pickle.loads(pickle.dumps(model))).text == "yes"  # noqa: S301 - its own
 
 
 def test_results_by_tool_are_counted_within_a_step_too() -> None:
     items = [{"tool_calls": [call("t"), call("t"), call("look", what="z"), call("t")]}, "end"]
-    run = play(ScriptedModel(items, tools={"t": ["one", "two", "three"]}))
+    run = play(bl.ScriptedModel(items, tools={"t": ["one", "two", "three"]}))
     assert [r.content for r in run.steps[0].results if r] == ["one", "two", "seen z", "three"]
 
 
 def test_a_scripted_result_stands_in_for_a_real_tool_and_nothing_is_executed() -> None:
-    run = play(ScriptedModel(steps("A"), tools={"look": "scripted"}))
+    run = play(bl.ScriptedModel(steps("A"), tools={"look": "scripted"}))
     assert run.steps[0].results[0] is not None
     assert run.steps[0].results[0].content == "scripted"
 
 
 def test_an_agent_may_list_a_tool_that_only_the_script_has() -> None:
-    model = ScriptedModel([{"tool_calls": [call("deploy")]}, "end"], tools={"deploy": "deployed"})
-    assert play(model, agent=Agent("a", tools=("deploy", look))).n_tool_calls == 1
+    model = bl.ScriptedModel([{"tool_calls": [call("deploy")]}, "end"], tools={"deploy": "deployed"})
+    assert play(model, agent=bl.Agent("a", tools=("deploy", look))).n_tool_calls == 1
 
 
 def test_latency_moves_virtual_time_and_nothing_sleeps() -> None:
@@ -204,7 +201,7 @@ def test_latency_moves_virtual_time_and_nothing_sleeps() -> None:
 
 
 def test_realtime_lets_latencies_pass() -> None:
-    run = play(ScriptedModel([{"text": "slow", "latency_ms": 30}], realtime=True))
+    run = play(bl.ScriptedModel([{"text": "slow", "latency_ms": 30}], realtime=True))
     assert run.duration_ms is not None
     assert run.duration_ms >= 30
     assert run.started_at is not None
@@ -244,7 +241,7 @@ def test_faults_are_recorded_with_what_came_before_them(error: Any, message: str
 
 
 def test_a_script_is_compiled_once_and_serves_any_number_of_runs() -> None:
-    model = ScriptedModel(steps("A B C"))
+    model = bl.ScriptedModel(steps("A B C"))
     first, second = play(model), play(model)
     assert first.steps[0].response is second.steps[0].response
 
@@ -256,24 +253,24 @@ def test_a_conversation_in_the_prompt_is_no_response_of_the_script() -> None:
         {"role": "user", "content": "go"},
     ]
     for prompt in ("go", task):
-        run = run_sync(None, prompt, model=conditional(), policy="naive")
+        run = bl.run_sync(None, prompt, model=conditional(), policy="naive")
         assert (run.text, run.n_steps) == ("All pass.", 5)
 
 
 @pytest.mark.parametrize("items", ["abc", {"items": ["hi"]}, b"x"])
 def test_what_is_no_list_of_items_is_refused(items: Any) -> None:
-    with pytest.raises(ScriptError, match="a script is a list of items or a function"):
-        ScriptedModel(items)
-    assert len(ScriptedModel(str(i) for i in range(3))) == 3  # type: ignore[arg-type] # a generator does no harm
+    with pytest.raises(bl.errors.ScriptError, match="a script is a list of items or a function"):
+        bl.ScriptedModel(items)
+    assert len(bl.ScriptedModel(str(i) for i in range(3))) == 3  # type: ignore[arg-type] # a generator does no harm
 
 
 def test_a_summary_is_not_an_item() -> None:
-    request = Request(0, [], (), None, "summary")  # type: ignore[arg-type] # the clock is not needed
-    with pytest.raises(ScriptExhausted, match="holds no summary"):
-        asyncio.run(ScriptedModel(["x"]).respond(request))
+    request = bl.models.Request(0, [], (), None, "summary")  # type: ignore[arg-type] # the clock is not needed
+    with pytest.raises(bl.errors.ScriptExhausted, match="holds no summary"):
+        asyncio.run(bl.ScriptedModel(["x"]).respond(request))
 
 
 def test_the_repr_is_short() -> None:
-    assert repr(ScriptedModel(["x"])) == "<ScriptedModel scripted: 1 responses>"
-    assert repr(ScriptedModel([{"repeat": "forever"}])) == "<ScriptedModel scripted: forever>"
-    assert run_sync(None, "go", model=ScriptedModel(["x"]), tools=TOOLS).n_steps == 1
+    assert repr(bl.ScriptedModel(["x"])) == "<ScriptedModel scripted: 1 responses>"
+    assert repr(bl.ScriptedModel([{"repeat": "forever"}])) == "<ScriptedModel scripted: forever>"
+    assert bl.run_sync(None, "go", model=bl.ScriptedModel(["x"]), tools=TOOLS).n_steps == 1

@@ -16,14 +16,10 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.agents.agent import Agent, policy_of
+from boolab.agents.agent import policy_of
 from boolab.agents.setting import AXES, Setting, as_code, as_front_matter
 from boolab.cli.main import main
-from boolab.core.types import Run
-from boolab.engine.runner import run_sync
 from boolab.io.resources import data_path
-from boolab.logs.save import save_runs
-from boolab.models.recorded.model import RecordedModel
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter, python, shell
 from boolab.report.study import Question, Study, _turns, study_of
@@ -44,7 +40,7 @@ def labelled(folder: Path) -> str:
     told += [Told(("A " * 20 + "-",), success=False, task=f"f{n}") for n in range(6)]
     told += [Told(("A B C D E F G " * (3 + 20 * n) + "-",), success=False, task=f"g{n}") for n in range(3)]
     path = folder / "small.jsonl"
-    save_runs(runs_of(*told), path)
+    bl.save_runs(runs_of(*told), path)
     return str(path)
 
 
@@ -121,7 +117,7 @@ def test_the_readme_shows_what_is_recommended() -> None:
 # --- What is pasted ---------------------------------------------------------------------------------------------------
 
 
-def agent_in(text: str, folder: Path) -> Agent:
+def agent_in(text: str, folder: Path) -> bl.Agent:
     """The agent that a front matter is."""
     path = folder / "AGENTS.md"
     path.write_text(f"{text.rstrip()}\nDo it.\n", "utf-8")
@@ -131,14 +127,14 @@ def agent_in(text: str, folder: Path) -> Agent:
     return agent
 
 
-def played(runs: Sequence[Run], agent: Agent) -> tuple[int, int]:
+def played(runs: Sequence[bl.Run], agent: bl.Agent) -> tuple[int, int]:
     """How many successes an agent leaves as they were, and how many steps it saves, with each turn played again."""
     quiet = policy_of(agent).vary(wrap_up={"summary": "none"})
     kept = saved = 0
     for run in runs:
         less = 0
         for unit in _turns(run, 0):
-            again = run_sync(agent, "go", model=RecordedModel(unit.run), policy=quiet)
+            again = bl.run_sync(agent, "go", model=bl.RecordedModel(unit.run), policy=quiet)
             less += max(
                 unit.run.n_steps - again.n_steps, 0
             )  # beyond what the recording's own cap let it say is nothing
@@ -147,7 +143,7 @@ def played(runs: Sequence[Run], agent: Agent) -> tuple[int, int]:
     return kept, saved
 
 
-def told(runs: Sequence[Run], setting: Setting) -> tuple[int, int]:
+def told(runs: Sequence[bl.Run], setting: Setting) -> tuple[int, int]:
     """The same as a counterfactual tells it: the successes that are kept for certain, and the steps that are saved."""
     grid = {axis: [value] for axis, value in setting.limits.items()}
     (row,) = bl.counterfactual(runs, grid=grid, identity=setting.identity, scope=setting.scope, aggregate=True).to_dict(

@@ -12,22 +12,15 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import boolab as bl
-from boolab.core.types import Run
 from boolab.counterfactuals.from_runs import ledger_of
-from boolab.errors import SettingError
-from boolab.frames.tables import boundaries_df
 from boolab.report.html_page import page_of
 from boolab.report.study import Question, study_of
-from boolab.rules.catalog import cycle, doom_loop, max_steps, round_streak, stop_when
-from boolab.rules.detectors.streaks import RepeatStreak
-from boolab.rules.detectors.wrappers import Detections, PerMessage, Rearmed
-from boolab.rules.guard import Guard
-from boolab.rules.stop import StopRule
+from boolab.rules.detectors.wrappers import PerMessage, Rearmed
 from tests.counterfactuals.test_properties import FREE, NEVER
 from tests.support.cases import cases
 from tests.support.helpers import call, play
 
-RULES: list[StopRule] = [
+RULES: list[bl.StopRule] = [
     bl.doom_loop(3, {"*": "ordered", "fail": None}),
     bl.error_streak(2),
     bl.detectors.text_contains("a"),
@@ -45,8 +38,8 @@ RULES: list[StopRule] = [
     bl.detectors.failing_actions(2),
     bl.detectors.alternating_actions(4),
     bl.detectors.repeated_text(),
-    stop_when(PerMessage(RepeatStreak("ordered")), 2),
-    stop_when(Rearmed(RepeatStreak(), 2), 2),
+    bl.detectors.stop_when(PerMessage(bl.detectors.RepeatStreak("ordered")), 2),
+    bl.detectors.stop_when(Rearmed(bl.detectors.RepeatStreak(), 2), 2),
 ]
 
 ITEMS = st.lists(
@@ -68,9 +61,9 @@ ITEMS = st.lists(
 @cases(25, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS)
 def test_a_rule_stops_a_live_run_where_it_is_first_true_in_the_recording_of_one_without_it(items: Any) -> None:
-    whole = play([*items, "done"], stop=max_steps(1000))
+    whole = play([*items, "done"], stop=bl.max_steps(1000))
     for rule in RULES:
-        table = boundaries_df(whole, rule)
+        table = bl.boundaries_df(whole, rule)
         fired = [bool(rule(dict(zip(table.columns, row, strict=True)))) for row in table.itertuples(index=False)]
         live = play([*items, "done"], stop=rule)
         if True in fired:
@@ -83,7 +76,7 @@ def test_a_rule_stops_a_live_run_where_it_is_first_true_in_the_recording_of_one_
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[Run]:
+def runs() -> list[bl.Run]:
     scripts = ("A", "AB", "AAB")
     made = [[*({"tool_calls": [call("look", what=c)]} for c in s * 15), "done"] for s in scripts]
     made += [[*({"tool_calls": [call("fail", what="A")]} for _ in range(15)), "done"], ["done"]]
@@ -91,7 +84,7 @@ def runs() -> list[Run]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_scorecards_and_counterfactuals_take_every_rule(rule: StopRule, runs: list[Run]) -> None:
+def test_scorecards_and_counterfactuals_take_every_rule(rule: bl.StopRule, runs: list[bl.Run]) -> None:
     table = bl.counterfactual(runs, rules=[rule])
     expected = [alarm(rule, run) for run in runs]
     assert (table["outcome"] != "unchanged").tolist()[: len(runs)] == [*expected]
@@ -99,13 +92,13 @@ def test_scorecards_and_counterfactuals_take_every_rule(rule: StopRule, runs: li
     assert row["alarms"] == sum(expected)
 
 
-def alarm(rule: StopRule, run: Run) -> bool:
-    return bool(rule(boundaries_df(run, rule)).fillna(value=False).any())
+def alarm(rule: bl.StopRule, run: bl.Run) -> bool:
+    return bool(rule(bl.boundaries_df(run, rule)).fillna(value=False).any())
 
 
 @pytest.mark.parametrize("rule", RULES[2:], ids=str)
-def test_a_frame_that_holds_no_calls_cannot_tell_what_these_watch(rule: StopRule, runs: list[Run]) -> None:
-    with pytest.raises(SettingError, match="cannot be computed from a frame, which holds no calls: pass runs"):
+def test_a_frame_that_holds_no_calls_cannot_tell_what_these_watch(rule: bl.StopRule, runs: list[bl.Run]) -> None:
+    with pytest.raises(bl.SettingError, match="cannot be computed from a frame, which holds no calls: pass runs"):
         bl.counterfactual(bl.recording_df(runs), rules=[rule])
 
 
@@ -125,12 +118,12 @@ def test_a_frame_that_holds_no_calls_cannot_tell_what_these_watch(rule: StopRule
         (lambda: bl.detectors.same_error(0), r"same_error\(0\): expected an integer >= 1"),
         (lambda: bl.detectors.same_error(1, "guess"), "on_unknown='guess' is not known"),  # type: ignore[arg-type]
         (lambda: bl.detectors.alternating_actions(2), r"alternating_actions\(2\): expected an integer >= 3"),
-        (lambda: Rearmed(RepeatStreak(), 1), "expected an integer >= 2"),
-        (lambda: Detections(RepeatStreak(), True), "expected an integer >= 2"),
+        (lambda: Rearmed(bl.detectors.RepeatStreak(), 1), "expected an integer >= 2"),
+        (lambda: bl.detectors.Detections(bl.detectors.RepeatStreak(), True), "expected an integer >= 2"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(bl.SettingError, match=message):
         make()
 
 
@@ -160,15 +153,15 @@ def with_(**values: Any) -> Any:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda detector: stop_when(detector, 2),
-        lambda detector: Guard(detector=detector, ladder=((2, "stop"),)),
+        lambda detector: bl.detectors.stop_when(detector, 2),
+        lambda detector: bl.Guard(detector=detector, ladder=((2, "stop"),)),
         PerMessage,
         lambda detector: Rearmed(detector, 2),
-        lambda detector: Detections(detector, 2),
+        lambda detector: bl.detectors.Detections(detector, 2),
     ],
 )
 def test_a_detector_that_is_not_whole_is_refused_when_a_rule_is_made_of_it(make: Any, wrong: str) -> None:
-    with pytest.raises(SettingError, match=f"has no attribute `{wrong}`: expected"):
+    with pytest.raises(bl.SettingError, match=f"has no attribute `{wrong}`: expected"):
         make(lacking(wrong))
 
 
@@ -188,21 +181,21 @@ def test_a_detector_that_is_not_whole_is_refused_when_a_rule_is_made_of_it(make:
     ],
 )
 def test_a_detector_is_refused_with_what_is_expected_of_it(detector: Any, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        stop_when(detector, 2)
+    with pytest.raises(bl.SettingError, match=message):
+        bl.detectors.stop_when(detector, 2)
 
 
 def test_a_stop_reason_of_a_guard_is_one_of_those_that_there_are() -> None:
     with pytest.raises(
-        SettingError, match="guard: reason='bored': expected one of finished, .*, stuck, aborted, error"
+        bl.SettingError, match="guard: reason='bored': expected one of finished, .*, stuck, aborted, error"
     ):
-        Guard(detector=RepeatStreak(), ladder=((2, "stop"),), reason="bored")  # type: ignore[arg-type]
+        bl.Guard(detector=bl.detectors.RepeatStreak(), ladder=((2, "stop"),), reason="bored")  # type: ignore[arg-type]
 
 
 def test_a_detector_of_ones_own_works_from_the_run_to_the_report(tmp_path: Path) -> None:
-    rule = stop_when(with_(), 2, label="looks(2)")
+    rule = bl.detectors.stop_when(with_(), 2, label="looks(2)")
     items = [[{"tool_calls": [call("look")]}] * n + ["done"] for n in (0, 1, 3, 4)]
-    stopped, whole = ([play(script, stop=stop) for script in items] for stop in (rule, max_steps(50)))
+    stopped, whole = ([play(script, stop=stop) for script in items] for stop in (rule, bl.max_steps(50)))
     table = bl.runs_df(stopped)
     assert table["stop_reason"].tolist() == ["finished", "finished", "stuck", "stuck"]
     assert table["stop_rule"].tolist()[2:] == ["looks(2)"] * 2
@@ -226,8 +219,8 @@ def test_an_unknown_status_is_an_error_of_its_own_or_ignored() -> None:
         assert rule(2, "ignore")({name: None}) is False
 
 
-@pytest.mark.parametrize("rule", [doom_loop, lambda n, **of: cycle(1, n, **of), round_streak])
-def test_exempt_tools_repeat_without_being_a_loop(rule: Callable[..., StopRule]) -> None:
+@pytest.mark.parametrize("rule", [bl.doom_loop, lambda n, **of: bl.cycle(1, n, **of), bl.detectors.round_streak])
+def test_exempt_tools_repeat_without_being_a_loop(rule: Callable[..., bl.StopRule]) -> None:
     again = [{"tool_calls": [call("look")]}] * 4
     assert play([*again, "done"], stop=rule(3)).stop_reason != "finished"
     assert play([*again, "done"], stop=rule(3, exempt=["look"])).stop_reason == "finished"
@@ -236,5 +229,5 @@ def test_exempt_tools_repeat_without_being_a_loop(rule: Callable[..., StopRule])
 
 @pytest.mark.parametrize("exempt", [[3], [""], ["*"], [None]])
 def test_exempt_takes_names_of_tools(exempt: Any) -> None:
-    with pytest.raises(SettingError, match=r"expected a list of names of tools"):
-        doom_loop(3, exempt=exempt)
+    with pytest.raises(bl.SettingError, match=r"expected a list of names of tools"):
+        bl.doom_loop(3, exempt=exempt)

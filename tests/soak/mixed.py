@@ -21,11 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import boolab as bl
-from boolab.models.base import Model
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.scripted import ScriptedModel
-from boolab.models.simulated.model import SimulatedModel
-from boolab.store.stored_runs import State, stored_runs
+from boolab.store.stored_runs import State
 from boolab.store.summary import overview
 from tests.soak.reader import check, reading
 from tests.soak.server import STEPS, serving
@@ -71,19 +67,19 @@ class Soaked:
     store_kib: int = 0
 
 
-def models(url: str) -> dict[str, Model]:
+def models(url: str) -> dict[str, bl.models.Model]:
     """A model of each kind; two that ask a real server."""
     steps = [{"tool_calls": [call(name, what=str(n)) for name in ("look", "wait", "fail")]} for n in range(6)]
-    scripted = ScriptedModel([*steps, "All done."], summary="In short.", name="scripted")
-    recorded = bl.run_sync(bl.Agent("a", tools=TOOLS, policy=QUIET), "go", model=ScriptedModel(distinct(8)))
+    scripted = bl.ScriptedModel([*steps, "All done."], summary="In short.", name="scripted")
+    recorded = bl.run_sync(bl.Agent("a", tools=TOOLS, policy=QUIET), "go", model=bl.ScriptedModel(distinct(8)))
     profile = resources.files("boolab") / "datasets/profiles/coder.yaml"
     place = Path(str(profile)) if profile.is_file() else Path(__file__).parents[2] / "datasets/profiles/coder.yaml"
     retry = bl.models.Retry(attempts=4, first=0.01)
     timeouts = bl.models.Timeouts(connect=5, first_token=5, between=5, whole=10)
     return {
         "scripted": scripted,
-        "simulated": SimulatedModel.load(place),
-        "recorded": RecordedModel(recorded),
+        "simulated": bl.SimulatedModel.load(place),
+        "recorded": bl.RecordedModel(recorded),
         "chat": CHAT.model(url, retry=retry, timeouts=timeouts, rate_limit=bl.models.RateLimit(12)),
         "messages": MESSAGES.model(url, retry=retry, timeouts=timeouts),
     }
@@ -150,7 +146,7 @@ class Mixed:
         sampling.cancel()
         await asyncio.wait([sampling])
 
-    def _sweep(self, asked: Mapping[str, Model], task: str) -> Any:
+    def _sweep(self, asked: Mapping[str, bl.models.Model], task: str) -> Any:
         grid = {"policy": POLICIES, "max_steps": [3, STEPS + 1]}
         store = self._store
         return bl.sweep(AGENT, task, asked, grid=grid, repeats=self._repeats, store=store, progress=False)
@@ -158,7 +154,7 @@ class Mixed:
     async def _disturbed(self, sweep: Callable[[], Any], calm_s: float) -> bool:
         """A sweep that is cancelled after a while, with a run beside it that is aborted; whether it was sooner done."""
         abort = bl.Abort()
-        endless = ScriptedModel([{"tool_calls": [call("wait")], "repeat": "forever"}])
+        endless = bl.ScriptedModel([{"tool_calls": [call("wait")], "repeat": "forever"}])
         agent = bl.Agent("endless", tools=TOOLS, policy=QUIET, max_steps=None, tool_budget=None, doom_loop=None)
         aborted = asyncio.create_task(bl.run(agent, "go", model=endless, abort=abort))
         task = asyncio.create_task(sweep())
@@ -177,7 +173,7 @@ class Mixed:
             task.result()
         return done
 
-    async def _rest(self, asked: Mapping[str, Model]) -> None:
+    async def _rest(self, asked: Mapping[str, bl.models.Model]) -> None:
         """Look at what is held where nothing is under way. Connections are kept for the next request: they are closed
         before."""  # noqa: D205, D209 - one sentence
         for model in asked.values():
@@ -217,7 +213,7 @@ class Mixed:
                 "SELECT count(*) FROM runs WHERE state = 'finished' AND id = root AND cell IS NOT NULL"
             ).fetchone()
             assert finished == out.cells
-        for run in stored_runs(self._store, states=FINISHED):
+        for run in bl.stored_runs(self._store, states=FINISHED):
             check(run)
             out.reasons[run.stop_reason] += 1
         out.wal_kib, out.store_kib = self._wal_kib(), self._store.stat().st_size // 1024

@@ -18,13 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import boolab as bl
-from boolab.core.types import Run
-from boolab.errors import BoolabError
-from boolab.store.stored_runs import stored_runs
 from boolab.store.summary import overview
 
 
-def check(run: Run) -> None:
+def check(run: bl.Run) -> None:
     """A run that can be read is whole."""
     for step in run.steps:
         told = [one.call_id for one in step.results if one is not None]
@@ -41,13 +38,13 @@ def by_overview(path: Path) -> None:
 
 
 def by_runs(path: Path) -> None:
-    runs = stored_runs(path)
+    runs = bl.stored_runs(path)
     for run in [*runs[:5], *runs[-20:]]:
         check(run)
 
 
 def by_frames(path: Path) -> None:
-    runs = list(stored_runs(path)[-50:])
+    runs = list(bl.stored_runs(path)[-50:])
     steps = bl.steps_df(runs)
     if len(steps) != sum(len(run.steps) for run in runs):
         raise AssertionError(len(steps))
@@ -101,7 +98,7 @@ def main() -> None:
         for way in (*WAYS, *([by_loading] if not looks["by_runs"] % 20 else [])):
             try:
                 way(path)
-            except (BoolabError, AssertionError, sqlite3.Error) as fault:
+            except (bl.BoolabError, AssertionError, sqlite3.Error) as fault:
                 faults[f"{way.__name__}: {type(fault).__name__}: {fault}"] += 1
             looks[way.__name__] += 1
         over.wait(0.02)

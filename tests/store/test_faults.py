@@ -22,28 +22,21 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from boolab.agents.agent import Agent
-from boolab.core.types import Run
-from boolab.engine.runner import run_sync
-from boolab.errors import StoreError
-from boolab.frames.tables import calls_df, events_df, runs_df, steps_df
-from boolab.models.scripted import ScriptedModel
+import boolab as bl
 from boolab.store.connection import explained
 from boolab.store.rows import records_of
 from boolab.store.select import _rows_of
-from boolab.store.stored_runs import stored_runs
-from boolab.store.writer import Store
 from tests.support.helpers import QUIET, TOOLS, call
 from tests.support.sweeping import Frames, Instant, assert_equal, forks, frames, swept, without_times
 
-TALKING = ScriptedModel(
+TALKING = bl.ScriptedModel(
     [{"text": "word " * 50, "tool_calls": [call("look", what="x" * 200), call("fail", what="ä \ud83d")]}, "done"],
     name="talking",
 )
 
 
 def cells(repeats: int = 40) -> dict[str, Any]:
-    agent = Agent("a", prompt="You look.", tools=TOOLS, policy=QUIET)
+    agent = bl.Agent("a", prompt="You look.", tools=TOOLS, policy=QUIET)
     return {"agents": agent, "tasks": ["x", "y"], "model": TALKING, "repeats": repeats}
 
 
@@ -56,11 +49,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(path: Path) -> object:
-    return runs_df(path)
+    return bl.runs_df(path)
 
 
 def write(path: Path) -> object:
-    with Store(path):
+    with bl.Store(path):
         return None
 
 
@@ -73,7 +66,7 @@ USES = pytest.mark.parametrize("use", [read, write, resume])
 
 def refused(use: Callable[[Path], object], path: Path, *words: str) -> str:
     """What the StoreError says: the path, and these words."""
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(bl.errors.StoreError) as caught:
         use(path)
     said = str(caught.value)
     assert str(path) in said
@@ -136,7 +129,7 @@ def test_a_newer_schema_is_refused_with_both_versions(
 
 def test_memory_that_sqlite_does_not_get_is_told_with_the_path(tmp_path: Path) -> None:
     with (
-        pytest.raises(StoreError, match=r"runs\.db: it asks for more memory than there is"),
+        pytest.raises(bl.errors.StoreError, match=r"runs\.db: it asks for more memory than there is"),
         explained(tmp_path / "runs.db"),
     ):
         raise MemoryError
@@ -188,7 +181,7 @@ def test_a_truncated_store_is_refused(tmp_path: Path, sound: Path, share: float)
 
 
 def everything(path: Path) -> Frames:
-    return Frames(runs_df(path), steps_df(path), calls_df(path), events_df(path))
+    return Frames(bl.runs_df(path), bl.steps_df(path), bl.calls_df(path), bl.events_df(path))
 
 
 def test_random_damage_is_a_store_error_or_no_harm_but_never_another_error(tmp_path: Path, sound: Path) -> None:
@@ -223,7 +216,7 @@ def test_random_damage_is_a_store_error_or_no_harm_but_never_another_error(tmp_p
             path.write_bytes(damaged)
             try:
                 use(path)
-            except StoreError as error:
+            except bl.errors.StoreError as error:
                 refusals += 1
                 assert str(path) in str(error)  # noqa: PT017
     assert refusals > 30
@@ -246,7 +239,7 @@ def test_what_is_json_in_a_store_is_refused_if_it_is_damaged(tmp_path: Path, sou
             continue  # a CHECK or a key forbids it
         finally:
             connection.close()
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(bl.errors.StoreError):
             everything(path)
             holding += 1
     assert holding < len(columns), "not one column's damage was noticed"
@@ -259,7 +252,9 @@ def test_damage_that_sqlite_tells_of_in_words_that_are_no_text_is_a_store_error(
     """Found by fuzzing: SQLite quotes the schema, whatever bytes stand there."""
     path = tmp_path / "runs.db"
     path.write_bytes(sound.read_bytes().replace(b"CREATE TABLE steps (", b"CREATE TABLE steps \xff"))
-    with pytest.raises(StoreError, match=r"it is damaged \(SQLite's own words about it are no text: b'malformed"):
+    with pytest.raises(
+        bl.errors.StoreError, match=r"it is damaged \(SQLite's own words about it are no text: b'malformed"
+    ):
         use(path)
 
 
@@ -282,10 +277,10 @@ def test_a_row_that_is_damaged_is_a_store_error(tmp_path: Path, sound: Path, cha
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"UPDATE runs SET {change} WHERE id = 2")  # noqa: S608 - above
     if not message:
-        assert 98 in [run.duration_ms for run in stored_runs(path)]
+        assert 98 in [run.duration_ms for run in bl.stored_runs(path)]
         return
-    with pytest.raises(StoreError, match=re.escape(message)):
-        [stored_runs(path).settings(), *stored_runs(path)]
+    with pytest.raises(bl.errors.StoreError, match=re.escape(message)):
+        [bl.stored_runs(path).settings(), *bl.stored_runs(path)]
 
 
 @pytest.mark.parametrize("latest", ["NULL", "'x'", "-1", "9223372036854775807", "x'00'"])
@@ -297,13 +292,13 @@ def test_a_store_that_does_not_say_which_rows_were_taken_is_not_written(
     shutil.copy(sound, path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"UPDATE sqlite_sequence SET seq = {latest}")  # noqa: S608 - above
-    with pytest.raises(StoreError, match="it is damaged: its latest row of runs is"):
+    with pytest.raises(bl.errors.StoreError, match="it is damaged: its latest row of runs is"):
         write(path)
 
 
 def hold(path: str, pipe: Connection) -> None:
     """What a child does that holds a store."""
-    with Store(Path(path)):
+    with bl.Store(Path(path)):
         pipe.send(os.getpid())
         pipe.recv()
 
@@ -352,12 +347,12 @@ def test_a_store_that_is_gone_while_it_is_written_is_noticed_at_the_next_commit(
     tmp_path: Path, what: Callable[[Path], object], way: str
 ) -> None:
     path = tmp_path / "runs.db"
-    run = run_sync(None, "go", model=ScriptedModel(["x"]))
-    store = Store(path)
+    run = bl.run_sync(None, "go", model=bl.ScriptedModel(["x"]))
+    store = bl.Store(path)
     store.add(replace(run, run_id="before"))
     what(path)
     message = "runs.db: the file was renamed, replaced or deleted while it was being written"
-    with pytest.raises(StoreError, match=message) as raised:
+    with pytest.raises(bl.errors.StoreError, match=message) as raised:
         if way == "put":
             store.put(records_of(run))
             store.close()
@@ -368,16 +363,16 @@ def test_a_store_that_is_gone_while_it_is_written_is_noticed_at_the_next_commit(
     assert ("1 runs that waited were not written" in str(raised.value)) == (way != "step")
     store.close()
     if what is not Path.unlink:
-        assert [one.run_id for one in stored_runs(path.with_name("elsewhere.db"))] == ["before"]
+        assert [one.run_id for one in bl.stored_runs(path.with_name("elsewhere.db"))] == ["before"]
 
 
 def test_a_store_is_the_same_wherever_the_process_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "below").mkdir()
-    with Store("runs.db") as store:
+    with bl.Store("runs.db") as store:
         monkeypatch.chdir(tmp_path / "below")
-        store.add(run_sync(None, "go", model=ScriptedModel(["x"])))
-    assert len(stored_runs(tmp_path / "runs.db")) == 1
+        store.add(bl.run_sync(None, "go", model=bl.ScriptedModel(["x"])))
+    assert len(bl.stored_runs(tmp_path / "runs.db")) == 1
 
 
 def test_a_store_that_another_program_has_locked_is_refused(tmp_path: Path, sound: Path) -> None:
@@ -419,7 +414,7 @@ def many(book: Path, real: bool) -> dict[str, Any]:
     """A sweep that needs more room than there is; with a real model it is committed step by step."""
     if not real:
         return cells(400)
-    agent = Agent("a", prompt="word " * 200, tools=TOOLS, policy=QUIET)
+    agent = bl.Agent("a", prompt="word " * 200, tools=TOOLS, policy=QUIET)
     return {"agents": agent, "tasks": ["x", "y"], "model": Instant(str(book)), "repeats": 60, "concurrency": 2}
 
 
@@ -427,20 +422,20 @@ def sweep_until_full(path: Path, book: Path, real: bool) -> str:
     """Sweep until no file may grow any more, and say what the error said."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000 if real else 400_000, resource.RLIM_INFINITY))
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(bl.errors.StoreError) as caught:
         swept(**many(book, real), store=path)
     return str(caught.value)
 
 
 def left(path: Path, real: bool, expected: Frames) -> int:
     """How many runs of a store are finished; fails unless they are those that were to be expected."""
-    kept = [run for run in stored_runs(path) if run.stop_reason != "aborted"]
+    kept = [run for run in bl.stored_runs(path) if run.stop_reason != "aborted"]
     wanted = expected.runs[expected.runs["run_id"].isin([run.run_id for run in kept])].reset_index(drop=True)
-    pd.testing.assert_frame_equal(runs_df(seen(kept, real)), wanted)
+    pd.testing.assert_frame_equal(bl.runs_df(seen(kept, real)), wanted)
     return len(kept)
 
 
-def seen(runs: Any, real: bool) -> list[Run]:
+def seen(runs: Any, real: bool) -> list[bl.Run]:
     """Runs as far as they must be the same each time: what a real clock changes is left out."""
     return [without_times(run) if real else run for run in runs]
 
@@ -478,10 +473,10 @@ def sweep_on_a_full_disk(folder: Path, real: bool) -> Any:
     filler = folder / "somebody's film"
     filler.write_bytes(bytes(0 if real else 1_500_000))
     expected = frames(seen(swept(**many(book, real)), real))
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(bl.errors.StoreError) as caught:
         swept(**many(book, real), store=path)
     kept = left(path, real, expected)
-    with pytest.raises(StoreError) as again:
+    with pytest.raises(bl.errors.StoreError) as again:
         swept(**many(book, real), store=path)
     assert left(path, real, expected) >= kept
     return str(caught.value), str(again.value), kept
@@ -525,7 +520,7 @@ def use_without_rights(path: Path, expected: Frames) -> list[str]:
     assert_equal(everything(path), expected)
     said = []
     for use in (write, resume):
-        with pytest.raises(StoreError) as caught:
+        with pytest.raises(bl.errors.StoreError) as caught:
             use(path)
         said.append(str(caught.value))
     return said
@@ -549,7 +544,7 @@ def test_a_read_only_folder_or_file_can_be_read_and_says_why_it_cannot_be_writte
 
 
 def begin_without_rights(path: Path) -> str:
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(bl.errors.StoreError) as caught:
         swept(**cells(1), store=path)
     return str(caught.value)
 

@@ -10,12 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import boolab as bl
-from boolab.core.types import Response, Run, Usage
-from boolab.errors import ToolError
-from boolab.harness.policy import Policy
-from boolab.models.base import Emit, Request
-from boolab.models.scripted import ScriptedModel
-from boolab.tools.tool import ToolSpec, tool
+from boolab.models.base import Emit
+from boolab.tools.tool import ToolSpec
 from tests.support.helpers import grouped
 
 PRESETS = (
@@ -53,9 +49,9 @@ class CountingModel:
     def __init__(self, items: Sequence[Any], summary: Any = "Summed up.") -> None:
         self.name = "counted"
         self.requests: list[Seen] = []
-        self._script = ScriptedModel(items, summary=summary)
+        self._script = bl.ScriptedModel(items, summary=summary)
 
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+    async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
         told = tuple(m.text for m in request.messages if m.role not in ("assistant", "tool"))
         tools = tuple(spec.name for spec in request.tools)
         self.requests.append(Seen(request.purpose, tools, str(getattr(request, "tool_choice", "auto")), told))
@@ -75,13 +71,13 @@ def other_result(nth: int, what: str) -> str:
 def same_error(_nth: int, _what: str) -> str:
     """A tool that fails in the same words."""
     msg = "no such file"
-    raise ToolError(msg)
+    raise bl.ToolError(msg)
 
 
 def other_error(nth: int, _what: str) -> str:
     """A tool that fails in other words each time."""
     msg = f"no such file, try {nth}"
-    raise ToolError(msg)
+    raise bl.ToolError(msg)
 
 
 class Workshop:
@@ -91,10 +87,10 @@ class Workshop:
         self.ran: list[str] = []
         self._outcome = outcome
 
-    def tools(self, policy: Policy) -> tuple[ToolSpec, ...]:
+    def tools(self, policy: bl.Policy) -> tuple[ToolSpec, ...]:
         """The working tool, and those by which the harness lets an agent finish."""
 
-        @tool(read_only=True)
+        @bl.tool(read_only=True)
         def work(what: str = "", depth: int = 0) -> str:
             """Do some work."""
             self.ran.append(what)
@@ -106,10 +102,10 @@ class Workshop:
             """Hand in the answer."""
             return answer
 
-        return (work, *(tool(name=name, read_only=True)(finish) for name in finish_tools(policy)))
+        return (work, *(bl.tool(name=name, read_only=True)(finish) for name in finish_tools(policy)))
 
 
-def preset(name: str, **changes: Any) -> Policy:
+def preset(name: str, **changes: Any) -> bl.Policy:
     """A preset, or a variant of it with other limits; `tool_budget` is that of every agent."""
     paths = {
         "max_steps": ("cap.max_steps",),
@@ -121,19 +117,19 @@ def preset(name: str, **changes: Any) -> Policy:
     return bl.policies[name].vary(**grouped({path: changes[limit] for limit in changes for path in paths[limit]}))
 
 
-def finish_tools(policy: Policy) -> tuple[str, ...]:
+def finish_tools(policy: bl.Policy) -> tuple[str, ...]:
     """The names of the tools that end a run under this policy."""
     return tuple(policy.finish.tools)
 
 
-def end_of(policy: Policy, run: Run) -> str:
+def end_of(policy: bl.Policy, run: bl.Run) -> str:
     """The harness's own word for the end of a run."""
     return str(policy.end_of(run))
 
 
 def script(
     pattern: str,
-    policy: Policy,
+    policy: bl.Policy,
     *,
     cost: float = 0.001,
     latency_ms: int = 0,
@@ -172,7 +168,7 @@ def script(
     return items
 
 
-def _call(letter: str, place: str, policy: Policy) -> dict[str, Any]:
+def _call(letter: str, place: str, policy: bl.Policy) -> dict[str, Any]:
     arguments: Mapping[str, Any] | str
     if letter == "D":
         return {"name": finish_tools(policy)[0], "arguments": {"answer": "42"}}
@@ -185,9 +181,9 @@ def _call(letter: str, place: str, policy: Policy) -> dict[str, Any]:
     return {"name": "work", "arguments": arguments}
 
 
-def said(text: str, finish_reason: str | None) -> Response:
+def said(text: str, finish_reason: str | None) -> bl.models.Response:
     """A response without calls of which the provider says something odd, or nothing (None)."""
-    return Response(text, (), finish_reason, Usage(60, 40, cost=1000))
+    return bl.models.Response(text, (), finish_reason, bl.models.Usage(60, 40, cost=1000))
 
 
 class Observation(NamedTuple):
@@ -206,8 +202,8 @@ class Observation(NamedTuple):
 class Played(NamedTuple):
     """A case that was played: the record, and what was counted beside it."""
 
-    policy: Policy
-    run: Run
+    policy: bl.Policy
+    run: bl.Run
     model: CountingModel
     ran: tuple[str, ...]
     asked_after: tuple[int, ...]
@@ -230,7 +226,7 @@ class Played(NamedTuple):
 
 
 def play(
-    policy: Policy,
+    policy: bl.Policy,
     pattern: str | Sequence[Any],
     *,
     outcome: Callable[[int, str], str] = same_result,
@@ -275,6 +271,6 @@ def play(
     return Played(policy, run, counted, tuple(shop.ran), tuple(asked_after))
 
 
-def observe(policy: Policy, pattern: str | Sequence[Any], **options: Any) -> Observation:
+def observe(policy: bl.Policy, pattern: str | Sequence[Any], **options: Any) -> Observation:
     """What the table tells of a pattern under a policy; options as for `play`."""
     return play(policy, pattern, **options).observation

@@ -6,14 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from boolab.agents.agent import Agent
-from boolab.core.types import Message, Response, Run
-from boolab.engine.runner import run_sync
-from boolab.harness.policy import Policy
-from boolab.harness.presets import policies
-from boolab.models.base import Emit, Request
-from boolab.models.scripted import ScriptedModel
-from boolab.tools.tool import tool
+import boolab as bl
+from boolab.core.types import Message
+from boolab.models.base import Emit
 
 
 def grouped(values: Mapping[str, Any]) -> Any:
@@ -28,29 +23,29 @@ def grouped(values: Mapping[str, Any]) -> Any:
     return changes
 
 
-QUIET = policies["boocode"].vary(wrap_up={"summary": "none"})
+QUIET = bl.policies["boocode"].vary(wrap_up={"summary": "none"})
 """The default policy without a summary: for tests that are not about the wrap-up."""
 
 
-@tool(read_only=True)
+@bl.tool(read_only=True)
 def look(what: str = "") -> str:
     """Look at something."""
     return f"seen {what}"
 
 
-@tool
+@bl.tool
 def write(what: str = "") -> str:
     """Write something."""
     return f"wrote {what}"
 
 
-@tool(read_only=True)
+@bl.tool(read_only=True)
 def fail(what: str = "") -> str:
     """Fail."""
     raise RuntimeError(what)
 
 
-@tool(read_only=True, pauses=True)
+@bl.tool(read_only=True, pauses=True)
 def ask(question: str = "") -> str:
     """Ask the user."""
     return f"asked {question}"
@@ -59,14 +54,14 @@ def ask(question: str = "") -> str:
 TOOLS = (look, write, fail, ask)
 
 
-class Listening(ScriptedModel):
+class Listening(bl.ScriptedModel):
     """A scripted model that keeps each request, with its messages as they stood."""
 
     def __init__(self, items: Any, **options: Any) -> None:
         super().__init__(items, **options)
-        self.requests: list[Request] = []
+        self.requests: list[bl.models.Request] = []
 
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+    async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
         self.requests.append(request._replace(messages=list(request.messages)))
         return await super().respond(request, emit)
 
@@ -97,15 +92,15 @@ def distinct(n: int, end: str | None = "done") -> list[Any]:
     return items if end is None else [*items, end]
 
 
-def play(items: Any, *, policy: Policy | str = QUIET, agent: Agent | None = None, **options: Any) -> Run:
+def play(items: Any, *, policy: bl.Policy | str = QUIET, agent: bl.Agent | None = None, **options: Any) -> bl.Run:
     """Run a script under an agent with the tools above; settings of the agent may be given as options."""
     settings = {name: options.pop(name) for name in ("max_steps", "tool_budget", "doom_loop") if name in options}
-    model = items if hasattr(items, "respond") else ScriptedModel(items)
-    agent = agent or Agent("tester", tools=TOOLS, policy=policy, **settings)
-    return run_sync(agent, "go", model=model, **options)
+    model = items if hasattr(items, "respond") else bl.ScriptedModel(items)
+    agent = agent or bl.Agent("tester", tools=TOOLS, policy=policy, **settings)
+    return bl.run_sync(agent, "go", model=model, **options)
 
 
-def without_ids(run: Run) -> Run:
+def without_ids(run: bl.Run) -> bl.Run:
     """A run without its own id, and those of the runs that it went on from."""
     events = [
         event._replace(payload={**event.payload, "run_id": ""}) if event.kind == "resumed" else event

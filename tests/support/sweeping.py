@@ -19,16 +19,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from boolab.agents.agent import Agent
-from boolab.core.types import Response, Run, ToolCall, Usage
-from boolab.engine.subagents import task_tool
-from boolab.frames.tables import calls_df, events_df, runs_df, steps_df
-from boolab.models.base import Emit, Request
-from boolab.models.scripted import ScriptedModel
-from boolab.models.simulated.model import SimulatedModel
-from boolab.models.simulated.profile import Profile
-from boolab.sweeps.driver import sweep
-from boolab.tools.tool import ToolContext, tool
+import boolab as bl
+from boolab.models.base import Emit
 from tests.support.helpers import QUIET, TOOLS, call
 
 forks = multiprocessing.get_context("forkserver")
@@ -49,7 +41,7 @@ class Frames(NamedTuple):
 
 
 def frames(runs: Any) -> Frames:
-    return Frames(runs_df(runs), steps_df(runs), calls_df(runs), events_df(runs))
+    return Frames(bl.runs_df(runs), bl.steps_df(runs), bl.calls_df(runs), bl.events_df(runs))
 
 
 def assert_equal(left: Frames, right: Frames) -> None:
@@ -92,14 +84,14 @@ def size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-@tool(read_only=True)
-def note(book: str, what: str, context: ToolContext) -> str:
+@bl.tool(read_only=True)
+def note(book: str, what: str, context: bl.ToolContext) -> str:
     """Write down that it was called."""
     write_down(book, context.run_id, context.step)
     return f"noted {what}"
 
 
-@tool(read_only=True)
+@bl.tool(read_only=True)
 def die(marker: str) -> str:
     """Take the whole process along, unless somebody did before."""
     try:
@@ -110,7 +102,7 @@ def die(marker: str) -> str:
     return "dead"
 
 
-@tool(read_only=True)
+@bl.tool(read_only=True)
 def die_always(marker: str) -> str:
     """Take the whole process along, unless the marker says that it is enough."""
     with Path(marker).open("a") as file:
@@ -130,26 +122,28 @@ class Instant:
     def __init__(self, book: str) -> None:
         self.book = book
 
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+    async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
         write_down(self.book, request.run_id, request.index)
         await asyncio.sleep(0)
         draw = random.Random(f"{request.seed} {request.index}")  # noqa: S311 - a draw, no secret
-        usage = Usage(draw.randrange(100), draw.randrange(100))
+        usage = bl.models.Usage(draw.randrange(100), draw.randrange(100))
         if request.index and draw.random() < 0.3:
-            return Response("done \ud83d", (), "stop", usage)
+            return bl.models.Response("done \ud83d", (), "stop", usage)
         calls = tuple(
-            ToolCall(f"c{request.index}_{n}", draw.choice(["look", "fail"]), f'{{"what": "{draw.randrange(9)}"}}')
+            bl.models.ToolCall(
+                f"c{request.index}_{n}", draw.choice(["look", "fail"]), f'{{"what": "{draw.randrange(9)}"}}'
+            )
             for n in range(draw.randint(1, 2))
         )
-        return Response("", calls, "tool_calls", usage, "I wonder")
+        return bl.models.Response("", calls, "tool_calls", usage, "I wonder")
 
 
-def said_done(run: Run) -> bool:
+def said_done(run: bl.Run) -> bool:
     """A score."""
     return run.text.startswith("done")
 
 
-BUSY = ScriptedModel(
+BUSY = bl.ScriptedModel(
     [
         {"text": "Let me see.", "tool_calls": [call("look", what="a"), call("write", what="b")]},
         {"tool_calls": [call("fail", what="x"), call("nothing"), {"name": "look", "arguments": "{broken"}]},
@@ -160,11 +154,11 @@ BUSY = ScriptedModel(
     summary={"text": "So far, so good.", "usage": {"output_tokens": 5}},
     name="busy",
 )
-FAILING = ScriptedModel([{"tool_calls": [call("look")]}, {"text": "half", "error": {"status": 500, "after": 2}}])
-SCOUT = Agent("scout", tools=TOOLS, model=ScriptedModel([{"tool_calls": [call("look", what="it")]}, "In a.py."]))
-LEAD = Agent("lead", description="leads", prompt="You lead.", tools=(*TOOLS, task_tool(SCOUT)))
-SOLO = Agent("solo", tools=(*TOOLS,), max_steps=6)
-PROFILE = Profile.of(
+FAILING = bl.ScriptedModel([{"tool_calls": [call("look")]}, {"text": "half", "error": {"status": 500, "after": 2}}])
+SCOUT = bl.Agent("scout", tools=TOOLS, model=bl.ScriptedModel([{"tool_calls": [call("look", what="it")]}, "In a.py."]))
+LEAD = bl.Agent("lead", description="leads", prompt="You lead.", tools=(*TOOLS, bl.task_tool(SCOUT)))
+SOLO = bl.Agent("solo", tools=(*TOOLS,), max_steps=6)
+PROFILE = bl.models.Profile.of(
     {
         "name": "simulated",
         "tools": {
@@ -181,7 +175,7 @@ PROFILE = Profile.of(
         "difficulties": {"easy": {"share": 1, "finished": 0.9, "cut": 0.3}, "hard": {"finished": 0.2, "cut": 0.1}},
     }
 )
-SIMULATED = SimulatedModel(PROFILE)
+SIMULATED = bl.SimulatedModel(PROFILE)
 
 EVERYTHING: Mapping[str, Any] = {
     "agents": [LEAD, SOLO],
@@ -200,7 +194,7 @@ EVERYTHING: Mapping[str, Any] = {
 
 def swept(agents: Any, tasks: Any, model: Any, **options: Any) -> Any:
     """What a sweep gives, without a progress bar."""
-    return asyncio.run(sweep(agents, tasks, model, **{"progress": False, **options}))
+    return asyncio.run(bl.sweep(agents, tasks, model, **{"progress": False, **options}))
 
 
 def shuffled(cells: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -219,7 +213,7 @@ def shuffled(cells: Mapping[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
-def without_times(run: Run) -> Run:
+def without_times(run: bl.Run) -> bl.Run:
     """A run as it would be if no time passed: what a real clock cannot change."""
     steps = tuple(
         step._replace(

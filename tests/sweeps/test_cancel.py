@@ -13,14 +13,11 @@ from typing import Any, Final
 import pytest
 
 import boolab as bl
-from boolab.core.types import Response, Run
 from boolab.engine.options import Setup
 from boolab.engine.runner import drive, turn_of
 from boolab.engine.turn import Turn
-from boolab.errors import StoreError
-from boolab.models.base import Emit, Request
-from boolab.models.scripted import ScriptedModel
-from boolab.store.stored_runs import State, stored_runs
+from boolab.models.base import Emit
+from boolab.store.stored_runs import State
 from tests.support.helpers import QUIET, TOOLS, call, distinct
 from tests.support.suspensions import Blow, cancel, cancel_until_it_ends, everywhere, pause, strike, told
 
@@ -29,14 +26,14 @@ GRID = {"max_steps": [1, 2]}
 ENDED: Final[tuple[State, ...]] = ("finished", "interrupted")
 
 
-class Waiting(ScriptedModel):
+class Waiting(bl.ScriptedModel):
     """A script whose model makes one wait before and after it speaks; in virtual time or, for a store, in real time."""
 
     def __init__(self, items: Any, *, virtual: bool = True) -> None:
         super().__init__(items)
         self.virtual = virtual
 
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+    async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
         await pause()
         response = await super().respond(request, emit)
         await pause()
@@ -55,7 +52,7 @@ def check_store(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-    for run in stored_runs(path, states=ENDED):
+    for run in bl.stored_runs(path, states=ENDED):
         for step in run.steps:
             assert [one and one.call_id for one in step.results] == [one.id for one in step.response.tool_calls]
 
@@ -81,7 +78,7 @@ def test_a_sweep_that_is_cancelled_wherever_it_waits_leaves_a_whole_store_and_go
             again = asyncio.run(swept(store=store))
             assert facts(again) == reference
             check_store(store)
-            assert len(stored_runs(store, states=ENDED[:1])) == len(reference)
+            assert len(bl.stored_runs(store, states=ENDED[:1])) == len(reference)
     assert at > len(reference)
 
 
@@ -105,21 +102,21 @@ def test_a_run_whose_taker_fails_is_closed_at_once_with_its_record() -> None:
     turns: list[Turn] = []
 
     def fail(turn: Turn) -> None:
-        raise StoreError("no room")
+        raise bl.errors.StoreError("no room")
 
-    async def scenario() -> Run:
-        turns.append(turn_of(Setup(AGENT, ScriptedModel(distinct(2))), "go"))
+    async def scenario() -> bl.Run:
+        turns.append(turn_of(Setup(AGENT, bl.ScriptedModel(distinct(2))), "go"))
         return await drive(turns[0], fail)
 
     out = strike(scenario, 0)
-    assert isinstance(out.error, StoreError)
+    assert isinstance(out.error, bl.errors.StoreError)
     assert (out.left, out.unclosed, out.complaints) == ([], [], [])
     assert turns[0].run is not None
     assert turns[0].run.stop_reason == "aborted"
 
 
 def test_a_sweep_by_an_executor_that_is_cancelled_wherever_it_waits_ends_with_what_came_back() -> None:
-    model = ScriptedModel(distinct(2))
+    model = bl.ScriptedModel(distinct(2))
     with ThreadPoolExecutor(2) as pool:
         swept = partial(bl.sweep, AGENT, ["go", "on"], model, grid=GRID, executor=pool, progress=False)
         reference = set(map(str, facts(asyncio.run(swept()))))

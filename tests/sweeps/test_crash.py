@@ -22,14 +22,8 @@ from typing import Any, Final, Literal, TypeAlias
 import psutil
 import pytest
 
-from boolab.agents.agent import Agent
-from boolab.core.types import Run
-from boolab.errors import StoreError
-from boolab.frames.tables import runs_df
-from boolab.models.scripted import ScriptedModel
+import boolab as bl
 from boolab.store import writer
-from boolab.store.stored_runs import stored_runs
-from boolab.store.writer import Store
 from tests.support.helpers import QUIET, TOOLS, call
 from tests.support.sweeping import (
     SIMULATED,
@@ -55,7 +49,7 @@ STEPS: Final = {"max_steps": [2, 7]}
 def cells(mode: Mode, book: Path) -> dict[str, Any]:
     """A sweep of which a part is committed when the rest is not."""
     if mode == "steps":
-        agent = Agent("a", prompt="You look.", tools=TOOLS, policy=QUIET)
+        agent = bl.Agent("a", prompt="You look.", tools=TOOLS, policy=QUIET)
         return {
             "agents": agent,
             "tasks": ["x", "y"],
@@ -63,10 +57,10 @@ def cells(mode: Mode, book: Path) -> dict[str, Any]:
             "grid": STEPS,
             "repeats": 8,
         }
-    noting = ScriptedModel(
+    noting = bl.ScriptedModel(
         [{"tool_calls": [call("note", book=str(book), what="a"), call("fail", what="b \ud83d")]}, "done"], name="noting"
     )
-    agent = Agent("a", prompt="You look.", tools=(*TOOLS, note), policy=QUIET)
+    agent = bl.Agent("a", prompt="You look.", tools=(*TOOLS, note), policy=QUIET)
     models = {"noting": noting, "simulated": SIMULATED}
     return {"agents": agent, "tasks": ["x"], "model": models, "grid": STEPS, "repeats": 50}
 
@@ -104,14 +98,14 @@ def kill_somewhere(mode: Mode, book: Path, store: Path, draw: random.Random, who
     return process.exitcode != 0
 
 
-def seen(mode: Mode, run: Run) -> Run:
+def seen(mode: Mode, run: bl.Run) -> bl.Run:
     """A run as far as it must be the same each time: what a real clock changes is left out."""
     return without_times(run) if mode == "steps" else run
 
 
-def left(store: Path) -> tuple[dict[str, Run], dict[str, Run]]:
+def left(store: Path) -> tuple[dict[str, bl.Run], dict[str, bl.Run]]:
     """What a store holds: the runs that are finished, and those that were interrupted, by id."""
-    runs = list(stored_runs(store))
+    runs = list(bl.stored_runs(store))
     interrupted = {run.run_id: run for run in runs if (run.error or "").startswith("interrupted")}
     finished = {run.run_id: run for run in runs if run.run_id not in interrupted}
     assert len(finished) + len(interrupted) == len(runs), "a run is there twice"
@@ -140,7 +134,7 @@ def crash(mode: Mode, folder: Path, seed: int, kills: int) -> None:
     done = 0
     while done < kills:
         store = folder / f"{done}.db"
-        finished: dict[str, Run] = {}
+        finished: dict[str, bl.Run] = {}
         while done < kills:
             start = size(book)
             killed = kill_somewhere(mode, book, store, draw, whole)
@@ -156,12 +150,12 @@ def crash(mode: Mode, folder: Path, seed: int, kills: int) -> None:
 
 
 def check(
-    mode: Mode, store: Path, truth: Mapping[str, Run], before: Mapping[str, Run], asked: list[tuple[str, int]]
-) -> dict[str, Run]:
+    mode: Mode, store: Path, truth: Mapping[str, bl.Run], before: Mapping[str, bl.Run], asked: list[tuple[str, int]]
+) -> dict[str, bl.Run]:
     """Look at a store whose writer was killed; the runs that are finished in it."""
     try:
         finished, interrupted = left(store)
-    except (StoreError, FileNotFoundError):
+    except (bl.errors.StoreError, FileNotFoundError):
         assert not before, "a store that was killed cannot be read"
         assert not asked, "a store that was killed cannot be read"
         return {}
@@ -211,9 +205,9 @@ def test_a_sweep_can_be_killed_before_its_first_run(tmp_path: Path, mode: Mode) 
         process.join()
         assert process.exitcode in (-signal.SIGKILL, -signal.SIGXFSZ)
         check(mode, store, {}, {}, [])
-    with Store(store):
+    with bl.Store(store):
         pass
-    assert len(runs_df(store)) == 0 or mode == "steps"
+    assert len(bl.runs_df(store)) == 0 or mode == "steps"
 
 
 def states(store: Path) -> dict[str, int]:
@@ -232,18 +226,18 @@ def test_opening_a_store_whose_writer_was_killed_marks_its_runs_as_interrupted(t
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert states(store)["running"] > 0
-    frame = runs_df(store)
+    frame = bl.runs_df(store)
     under_way = frame[frame["stop_reason"] == "aborted"]
     assert len(under_way) == states(store)["running"]
     assert (under_way["error"] == "interrupted: the process that made it ended").all()
     assert under_way["n_steps"].sum() > 0
-    with Store(store):
+    with bl.Store(store):
         assert "running" not in states(store)
         assert states(store)["interrupted"] == len(under_way)
     assert frames(store).runs.equals(frame)
     die_at(book, 0)
     runs = swept(**cells("steps", book), store=store)
-    frame = runs_df(runs)
+    frame = bl.runs_df(runs)
     assert len(frame) == 32
     assert "aborted" not in set(frame["stop_reason"])
     assert states(store)["finished"] == 32

@@ -20,15 +20,8 @@ from typing import Any
 
 import pytest
 
-from boolab.agents.agent import Agent
-from boolab.core.types import Run
-from boolab.errors import SettingError
-from boolab.frames.tables import runs_df
-from boolab.models.scripted import ScriptedModel
-from boolab.models.simulated.model import SimulatedModel
-from boolab.models.simulated.profile import Profile
-from boolab.store.stored_runs import StoredRuns, stored_runs
-from boolab.store.writer import Store
+import boolab as bl
+from boolab.store.stored_runs import StoredRuns
 from boolab.sweeps.driver import sweep
 from tests.support.helpers import QUIET, call
 from tests.support.project import ROOT
@@ -45,16 +38,16 @@ class Lab:
         self.store = folder / "runs.db"
         self.book = folder / "book"
         self.parts: dict[str, Any] = {
-            "agents": [Agent("a", prompt="You look.", tools=(note,), policy=QUIET)],
+            "agents": [bl.Agent("a", prompt="You look.", tools=(note,), policy=QUIET)],
             "tasks": ["x", "y"],
             "model": self.model("done"),
             "grid": GRID,
             "repeats": 2,
         }
 
-    def model(self, end: str, name: str = "noting") -> ScriptedModel:
+    def model(self, end: str, name: str = "noting") -> bl.ScriptedModel:
         noting = {"tool_calls": [call("note", book=str(self.book), what="a")], "repeat": 2}
-        return ScriptedModel([noting, end], name=name)
+        return bl.ScriptedModel([noting, end], name=name)
 
     def sweep(self, store: Path | None = None, **changes: Any) -> tuple[Any, set[str]]:
         """The runs, and the ids of those that were made for it."""
@@ -150,7 +143,7 @@ COMMENTED = (
 
 def from_module(lab: Lab, module: ModuleType) -> dict[str, Any]:
     module.__dict__["BOOK"] = str(lab.book)
-    agents = [Agent("a", prompt="You look.", tools=(module.note,), policy=QUIET)]
+    agents = [bl.Agent("a", prompt="You look.", tools=(module.note,), policy=QUIET)]
     return {"agents": agents, "model": module.model, "score": module.score, "grid": {"max_steps": [1, 2]}, "repeats": 1}
 
 
@@ -229,14 +222,16 @@ def test_going_back_to_what_was_replaced_gives_its_runs_again(lab: Lab) -> None:
 
 
 def test_a_profile_or_a_seed_that_was_changed_is_seen(lab: Lab) -> None:
-    agents = [Agent("a", policy=QUIET)]
+    agents = [bl.Agent("a", policy=QUIET)]
     changed = PROFILE.model_dump(mode="json", exclude_defaults=True) | {"revisit": {"rate": 0.21}}
     described = PROFILE.model_dump(mode="json", exclude_defaults=True) | {"description": "In other words."}
-    one, _ = lab.sweep(agents=agents, model=SimulatedModel(PROFILE))
+    one, _ = lab.sweep(agents=agents, model=bl.SimulatedModel(PROFILE))
     one = ids(one)
-    same, _ = lab.sweep(agents=agents, model=SimulatedModel(Profile.of(described)))
+    same, _ = lab.sweep(agents=agents, model=bl.SimulatedModel(bl.models.Profile.of(described)))
     assert ids(same) == one
-    for n, model in enumerate([SimulatedModel(PROFILE, seed=1), SimulatedModel(Profile.of(changed))], 1):
+    for n, model in enumerate(
+        [bl.SimulatedModel(PROFILE, seed=1), bl.SimulatedModel(bl.models.Profile.of(changed))], 1
+    ):
         other, _ = lab.sweep(agents=agents, model=model)
         assert not ids(other) & one
         assert lab.states() == {"finished": 16, "replaced": 16 * n}
@@ -293,23 +288,23 @@ def test_all_cells_are_checked_before_the_first_runs(lab: Lab) -> None:
     """A store that was there stays as it was."""
     lab.sweep()
     once = frames(lab.store)
-    with pytest.raises(SettingError, match="max_steps=-1"):
+    with pytest.raises(bl.SettingError, match="max_steps=-1"):
         lab.sweep(grid={"max_steps": [9, -1]})
-    with pytest.raises(SettingError, match="lists the tool 'fly'"):
-        lab.sweep(agents=[*lab.parts["agents"], Agent("z", tools=("fly",), policy=QUIET)], tasks="new")
+    with pytest.raises(bl.SettingError, match="lists the tool 'fly'"):
+        lab.sweep(agents=[*lab.parts["agents"], bl.Agent("z", tools=("fly",), policy=QUIET)], tasks="new")
     assert {number for _, number in entries(lab.book)} <= {1, 2}
     assert lab.states() == {"finished": 16}
     assert_equal(frames(lab.store), once)
 
 
-def broken(run: Run) -> bool:
+def broken(run: bl.Run) -> bool:
     raise ValueError(run.run_id)
 
 
 def test_a_failing_run_is_a_row_that_stays_until_it_is_asked_for_again(lab: Lab) -> None:
-    models = {"bad": ScriptedModel([{"error": {"status": 500}}], name="bad"), "good": lab.model("done")}
+    models = {"bad": bl.ScriptedModel([{"error": {"status": 500}}], name="bad"), "good": lab.model("done")}
     runs, made = lab.sweep(model=models)
-    frame = runs_df(runs)
+    frame = bl.runs_df(runs)
     assert len(frame) == 32
     assert (frame["stop_reason"] == "error").sum() == 16
     assert frame.loc[frame["model"] == "bad", "error"].str.contains("500").all()
@@ -337,8 +332,8 @@ def test_runs_that_ended_in_an_error_are_run_again_on_demand(lab: Lab) -> None:
     runs, made = lab.sweep(model=models, again=("error",))
     assert made == failed
     assert len(runs) == 32
-    assert "error" not in set(runs_df(runs)["stop_reason"])
-    assert "error" not in set(runs_df(lab.store)["stop_reason"])
+    assert "error" not in set(bl.runs_df(runs)["stop_reason"])
+    assert "error" not in set(bl.runs_df(lab.store)["stop_reason"])
     assert lab.states()["finished"] == 32
 
 
@@ -361,7 +356,7 @@ class Flaky(Instant):
 
 def test_a_score_that_fails_costs_the_score_and_not_the_run(lab: Lab) -> None:
     runs, _ = lab.sweep(score=broken)
-    assert runs_df(runs)["success"].isna().all()
+    assert bl.runs_df(runs)["success"].isna().all()
     assert len(runs) == 16
 
 
@@ -374,8 +369,8 @@ def test_two_that_share_a_name_are_told_apart_or_refused(lab: Lab) -> None:
     ):
         try:
             without = swept(**{**lab.parts, **parts})
-        except SettingError:
-            with pytest.raises(SettingError):
+        except bl.SettingError:
+            with pytest.raises(bl.SettingError):
                 lab.sweep(**parts)
             continue
         assert_equal(frames(lab.sweep(**parts)[0]), frames(without))
@@ -396,22 +391,22 @@ def test_cancelling_keeps_what_is_done_and_the_rest_is_run_later(lab: Lab, real:
             await work
 
     asyncio.run(cancelled())
-    kept = {run.run_id for run in stored_runs(lab.store) if run.stop_reason != "aborted"}
+    kept = {run.run_id for run in bl.stored_runs(lab.store) if run.stop_reason != "aborted"}
     begun = {run_id for run_id, _ in entries(lab.book)}
     assert len(begun) - len(kept) <= 2
     assert len(kept) > 5
     runs, made = lab.sweep(**parts)
     assert not made & kept
     assert len(runs) == 64
-    assert "aborted" not in set(runs_df(runs)["stop_reason"])
-    assert runs_df(runs)["run_id"].is_unique
+    assert "aborted" not in set(bl.runs_df(runs)["stop_reason"])
+    assert bl.runs_df(runs)["run_id"].is_unique
 
 
 def sweep_slowly(folder: Path) -> None:
     """What a child does that is interrupted from the keyboard: it sends itself the signal when some runs are done."""
     lab = Lab(folder)
 
-    def score(run: Run) -> bool:
+    def score(run: bl.Run) -> bool:
         if len(entries(lab.book)) >= 40:
             os.kill(os.getpid(), signal.SIGINT)
         return True
@@ -429,13 +424,13 @@ def test_ctrl_c_keeps_what_is_done_and_says_so(lab: Lab) -> None:
     process.start()
     process.join(60)
     assert process.exitcode == 130
-    kept = len(stored_runs(lab.store))
+    kept = len(bl.stored_runs(lab.store))
     assert 5 < kept < 64
     said = (lab.folder / "said").read_text()
     assert f"{kept} of 64 runs are kept in {lab.store}" in said
 
 
-async def beside(held: Store, work: asyncio.Task[Any]) -> None:
+async def beside(held: bl.Store, work: asyncio.Task[Any]) -> None:
     """Let go of a store once the event loop has got to a sweep that waits for it, if it gives the loop back."""
     for _ in range(3):
         await asyncio.sleep(0)
@@ -445,10 +440,10 @@ async def beside(held: Store, work: asyncio.Task[Any]) -> None:
 
 def test_waiting_for_a_store_that_somebody_writes_does_not_block_the_event_loop(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    held = Store(path)
+    held = bl.Store(path)
 
     async def both() -> Any:
-        work = asyncio.create_task(sweep(Agent("a"), "go", ScriptedModel(["x"]), store=path, progress=False))
+        work = asyncio.create_task(sweep(bl.Agent("a"), "go", bl.ScriptedModel(["x"]), store=path, progress=False))
         await beside(held, work)
         return await work
 
@@ -457,10 +452,10 @@ def test_waiting_for_a_store_that_somebody_writes_does_not_block_the_event_loop(
 
 def test_a_sweep_that_is_cancelled_while_it_waits_for_a_store_does_not_keep_it(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    held = Store(path)
+    held = bl.Store(path)
 
     async def both() -> None:
-        work = asyncio.create_task(sweep(Agent("a"), "go", ScriptedModel(["x"]), store=path, progress=False))
+        work = asyncio.create_task(sweep(bl.Agent("a"), "go", bl.ScriptedModel(["x"]), store=path, progress=False))
         await asyncio.sleep(0)
         work.cancel()
         await beside(held, asyncio.create_task(asyncio.Event().wait()))
@@ -468,4 +463,4 @@ def test_a_sweep_that_is_cancelled_while_it_waits_for_a_store_does_not_keep_it(t
             await work
 
     asyncio.run(both())
-    Store(path).close()
+    bl.Store(path).close()

@@ -13,29 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boolab as bl
 from boolab import policies, runs_df
-from boolab.agents.agent import Agent
-from boolab.core.types import Response, Run
-from boolab.engine.runner import run_sync
-from boolab.errors import SettingError
 from boolab.harness.policy import DEFAULT
-from boolab.models.scripted import ScriptedModel
-from boolab.store.stored_runs import stored_runs
 from boolab.sweeps.cells import Cell, Plan
-from boolab.sweeps.driver import sweep
-from boolab.tools.tool import tool
 from tests.support.helpers import TOOLS, Listening, call, distinct, steps
 
-STUCK = ScriptedModel([{"tool_calls": [call("look")], "repeat": "forever"}], name="stuck")
-A, B = Agent("a", tools=TOOLS), Agent("b", tools=TOOLS, max_steps=3)
+STUCK = bl.ScriptedModel([{"tool_calls": [call("look")], "repeat": "forever"}], name="stuck")
+A, B = bl.Agent("a", tools=TOOLS), bl.Agent("b", tools=TOOLS, max_steps=3)
 
 
 def sweep_now(*args: Any, **options: Any) -> list[Any]:
-    return asyncio.run(sweep(*args, progress=False, **options))
+    return asyncio.run(bl.sweep(*args, progress=False, **options))
 
 
 def test_every_agent_task_model_setting_and_repeat_is_run_in_order() -> None:
-    models = {"stuck": STUCK, "short": ScriptedModel(["end"])}
+    models = {"stuck": STUCK, "short": bl.ScriptedModel(["end"])}
     runs = sweep_now([A, B], ["one", "two"], models, grid={"max_steps": [1, 2], "doom_loop": [None]}, repeats=2)
     frame = runs_df(runs)
     assert len(frame) == 2 * 2 * 2 * 2 * 2
@@ -50,8 +43,8 @@ def test_every_agent_task_model_setting_and_repeat_is_run_in_order() -> None:
 
 
 def test_a_swept_run_is_the_run_that_run_makes() -> None:
-    (swept,) = sweep_now(A, "go", ScriptedModel(steps("A A A")), grid={"doom_loop": [2]})
-    alone = run_sync(replace(A, doom_loop=2), "go", model=ScriptedModel(steps("A A A")))
+    (swept,) = sweep_now(A, "go", bl.ScriptedModel(steps("A A A")), grid={"doom_loop": [2]})
+    alone = bl.run_sync(replace(A, doom_loop=2), "go", model=bl.ScriptedModel(steps("A A A")))
     assert swept.settings == {"doom_loop": 2}
     assert replace(swept, run_id="", seed=None, settings={}) == replace(alone, run_id="")
 
@@ -67,33 +60,33 @@ def test_an_axis_that_the_policy_lacks_is_na_and_equal_cells_run_once() -> None:
 
 
 def test_an_agents_own_setting_that_the_policy_lacks_does_not_matter() -> None:
-    agent = Agent("a", tools=TOOLS, tool_budget=1)
-    (run,) = sweep_now(agent, "go", ScriptedModel(distinct(4)), grid={"policy": ["naive"]})
+    agent = bl.Agent("a", tools=TOOLS, tool_budget=1)
+    (run,) = sweep_now(agent, "go", bl.ScriptedModel(distinct(4)), grid={"policy": ["naive"]})
     assert run.stop_reason == "finished"
 
 
 def test_all_cells_are_checked_before_the_first_runs() -> None:
     model = Listening(["end"])
-    with pytest.raises(SettingError, match="agent 'a' under opencode_3631.*max_steps=0 is not valid"):
+    with pytest.raises(bl.SettingError, match="agent 'a' under opencode_3631.*max_steps=0 is not valid"):
         sweep_now(A, "go", model, grid={"max_steps": [1, 0], "policy": ["boocode", "opencode_3631"]})
-    with pytest.raises(SettingError, match="lists the tool 'fly'"):
-        sweep_now([A, Agent("x", tools=("fly",))], "go", model)
-    with pytest.raises(SettingError, match="there is no axis 'budget'; did you mean 'tool_budget'"):
+    with pytest.raises(bl.SettingError, match="lists the tool 'fly'"):
+        sweep_now([A, bl.Agent("x", tools=("fly",))], "go", model)
+    with pytest.raises(bl.SettingError, match="there is no axis 'budget'; did you mean 'tool_budget'"):
         sweep_now(A, "go", model, grid={"budget": [1]})
-    with pytest.raises(SettingError, match="DEFAULT is no value of 'max_steps'; leave the axis out"):
+    with pytest.raises(bl.SettingError, match="DEFAULT is no value of 'max_steps'; leave the axis out"):
         sweep_now(A, "go", model, grid={"max_steps": [DEFAULT]})
-    with pytest.raises(SettingError, match="repeats=0"):
+    with pytest.raises(bl.SettingError, match="repeats=0"):
         sweep_now(A, "go", model, repeats=0)
     assert model.requests == []
 
 
 def test_a_failing_run_is_a_row_and_not_the_end() -> None:
-    models = {"bad": ScriptedModel([{"error": {"status": 500}}]), "good": ScriptedModel(["end"])}
+    models = {"bad": bl.ScriptedModel([{"error": {"status": 500}}]), "good": bl.ScriptedModel(["end"])}
     assert [r.stop_reason for r in sweep_now(A, "go", models)] == ["error", "finished"]
 
 
 def test_the_model_may_be_a_function_of_the_cell() -> None:
-    runs = sweep_now([A, B], "go", lambda cell: ScriptedModel([cell.agent.name]))
+    runs = sweep_now([A, B], "go", lambda cell: bl.ScriptedModel([cell.agent.name]))
     assert [r.text for r in runs] == ["a", "b"]
 
 
@@ -109,8 +102,8 @@ def test_seeds_depend_on_who_works_on_what_and_not_on_settings_or_places() -> No
 def test_runs_are_under_way_at_once_but_no_more_than_asked_for() -> None:
     under_way, most = 0, 0
 
-    class Counting(ScriptedModel):
-        async def respond(self, request: Any, emit: Any = None) -> Response:
+    class Counting(bl.ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             nonlocal under_way, most
             under_way += 1
             most = max(most, under_way)
@@ -130,14 +123,14 @@ def test_numpy_integers_in_a_grid_are_integers() -> None:
 
 def test_agents_may_come_as_load_agents_gives_them() -> None:
     assert [r.agent for r in sweep_now({"a": A, "b": B}, "go", STUCK)] == ["a", "b"]
-    with pytest.raises(SettingError, match="agents: 'a' is no agent"):
+    with pytest.raises(bl.SettingError, match="agents: 'a' is no agent"):
         sweep_now(["a"], "go", STUCK)
 
 
 def test_axes_and_tasks_that_are_no_lists_are_named() -> None:
-    with pytest.raises(SettingError, match="grid: max_steps=5 is no list of values"):
+    with pytest.raises(bl.SettingError, match="grid: max_steps=5 is no list of values"):
         sweep_now(A, "go", STUCK, grid={"max_steps": 5})
-    with pytest.raises(SettingError, match="tasks: .* is not accepted; expected a text, or texts"):
+    with pytest.raises(bl.SettingError, match="tasks: .* is not accepted; expected a text, or texts"):
         sweep_now(A, [{"role": "user"}], STUCK)
 
 
@@ -146,18 +139,18 @@ def test_no_cells_give_no_runs() -> None:
 
 
 def test_scores_are_taken() -> None:
-    runs = sweep_now(A, "go", ScriptedModel(["yes"]), score=lambda run: run.text == "yes")
+    runs = sweep_now(A, "go", bl.ScriptedModel(["yes"]), score=lambda run: run.text == "yes")
     assert [r.success for r in runs] == [True]
 
 
 def test_cancelling_a_sweep_leaves_no_task() -> None:
     async def scenario() -> int:
-        class Silent(ScriptedModel):
-            async def respond(self, request: Any, emit: Any = None) -> Response:
+        class Silent(bl.ScriptedModel):
+            async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
                 await asyncio.Event().wait()
-                return Response()
+                return bl.models.Response()
 
-        task = asyncio.create_task(sweep(A, "go", Silent(["x"]), repeats=5, progress=False))
+        task = asyncio.create_task(bl.sweep(A, "go", Silent(["x"]), repeats=5, progress=False))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
@@ -174,7 +167,7 @@ def test_a_sweep_of_runs_that_take_no_time_can_be_cancelled_on_its_way(monkeypat
     monkeypatch.setattr("boolab.sweeps.driver.YIELD_EVERY_S", 0.001)  # a fast machine needs less than 0.1 s for all
 
     async def scenario() -> list[Any]:
-        task = asyncio.create_task(sweep(A, "go", ScriptedModel(["end"]), repeats=cells, progress=False))
+        task = asyncio.create_task(bl.sweep(A, "go", bl.ScriptedModel(["end"]), repeats=cells, progress=False))
         await asyncio.sleep(0)  # its plan is made, and nothing is run yet
         asyncio.get_running_loop().call_later(0.001, task.cancel)
         with pytest.raises(asyncio.CancelledError) as interrupted:
@@ -185,34 +178,34 @@ def test_a_sweep_of_runs_that_take_no_time_can_be_cancelled_on_its_way(monkeypat
 
 
 def test_a_progress_bar_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(sweep(A, "go", ScriptedModel(["end"]), repeats=3))
+    asyncio.run(bl.sweep(A, "go", bl.ScriptedModel(["end"]), repeats=3))
     assert "3/3" in capsys.readouterr().err
-    asyncio.run(sweep(A, "go", ScriptedModel(["end"]), repeats=3, progress=False))
+    asyncio.run(bl.sweep(A, "go", bl.ScriptedModel(["end"]), repeats=3, progress=False))
     assert capsys.readouterr().err == ""
 
 
 def test_equal_temperatures_are_one_whatever_they_came_as() -> None:
     values = [*np.linspace(0, 1, 3), 1, 1.0, np.float32(0.5), None]
-    runs = sweep_now(A, "go", ScriptedModel(["end"]), grid={"temperature": values})
+    runs = sweep_now(A, "go", bl.ScriptedModel(["end"]), grid={"temperature": values})
     assert [run.settings["temperature"] for run in runs] == [0.0, 0.5, 1.0, None]
     assert all(type(run.settings["temperature"]) is float for run in runs[:3])
     for value in (True, "hot", float("nan"), float("inf")):
-        with pytest.raises(SettingError, match="temperature=.* is not accepted; expected numbers"):
+        with pytest.raises(bl.SettingError, match="temperature=.* is not accepted; expected numbers"):
             sweep_now(A, "go", STUCK, grid={"temperature": [value]})
 
 
 def test_what_is_no_name_and_no_stop_reason_is_said_before_anything_runs() -> None:
-    with pytest.raises(SettingError, match="model: 1 is no name; expected models by name"):
+    with pytest.raises(bl.SettingError, match="model: 1 is no name; expected models by name"):
         sweep_now(A, "go", {1: STUCK})
-    with pytest.raises(SettingError, match="again: 'eror' is no stop reason; expected some of finished, .*error"):
+    with pytest.raises(bl.SettingError, match="again: 'eror' is no stop reason; expected some of finished, .*error"):
         sweep_now(A, "go", STUCK, again=("eror",))
-    with pytest.raises(SettingError, match="concurrency=True"):
+    with pytest.raises(bl.SettingError, match="concurrency=True"):
         sweep_now(A, "go", STUCK, concurrency=True)
 
 
 def test_an_error_in_the_function_that_makes_the_model_says_of_which_cell() -> None:
-    def model(cell: Cell) -> ScriptedModel:
-        return ScriptedModel([{1: "end"}[cell.settings["max_steps"]]])
+    def model(cell: Cell) -> bl.ScriptedModel:
+        return bl.ScriptedModel([{1: "end"}[cell.settings["max_steps"]]])
 
     with pytest.raises(KeyError) as caught:
         sweep_now(A, "go", model, grid={"max_steps": [1, 2]})
@@ -224,12 +217,12 @@ def test_an_error_in_the_function_that_makes_the_model_says_of_which_cell() -> N
 def test_what_cannot_be_sent_to_a_worker_is_named() -> None:
     lock = threading.Lock()
 
-    @tool
+    @bl.tool
     def held() -> str:
         """Say who holds it."""
         return str(lock)
 
-    class Locked(ScriptedModel):
+    class Locked(bl.ScriptedModel):
         guard = threading.Lock()
 
     parts: list[tuple[str, dict[str, Any]]] = [
@@ -237,32 +230,36 @@ def test_what_cannot_be_sent_to_a_worker_is_named() -> None:
         ("score", {"score": lambda _run: lock.locked()}),
         ("model", {"model": Locked(["end"])}),
         ("the model 'x'", {"model": {"x": Locked(["end"])}}),
-        ("the agent 'b'", {"agents": Agent("b", tools=(held,))}),
+        ("the agent 'b'", {"agents": bl.Agent("b", tools=(held,))}),
     ]
     with ThreadPoolExecutor(1) as executor:
         for named, part in parts:
-            with pytest.raises(SettingError, match=f"^{named} cannot be sent to a worker .*lock.*leave out executor="):
-                sweep_now(**{"agents": A, "tasks": "go", "model": ScriptedModel(["end"]), "executor": executor, **part})
+            with pytest.raises(
+                bl.SettingError, match=f"^{named} cannot be sent to a worker .*lock.*leave out executor="
+            ):
+                sweep_now(
+                    **{"agents": A, "tasks": "go", "model": bl.ScriptedModel(["end"]), "executor": executor, **part}
+                )
 
 
 def test_a_score_that_leaves_costs_the_score_alone() -> None:
-    def leave(_run: Run) -> bool:
+    def leave(_run: bl.Run) -> bool:
         sys.exit(3)
 
-    (run,) = sweep_now(A, "go", ScriptedModel(["end"]), score=leave)
+    (run,) = sweep_now(A, "go", bl.ScriptedModel(["end"]), score=leave)
     assert (run.stop_reason, run.success) == ("finished", None)
 
 
 def test_two_models_without_names_of_their_own_keep_their_runs_beside_each_other(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     for name in ("one", "other", "one"):
-        sweep_now(A, "go", ScriptedModel(["end"], name=name), store=store)
-    sweep_now(replace(A, model=ScriptedModel(["end"], name="own")), "go", store=store)
-    assert sorted(run.model for run in stored_runs(store)) == ["one", "other", "own"]
+        sweep_now(A, "go", bl.ScriptedModel(["end"], name=name), store=store)
+    sweep_now(replace(A, model=bl.ScriptedModel(["end"], name="own")), "go", store=store)
+    assert sorted(run.model for run in bl.stored_runs(store)) == ["one", "other", "own"]
 
 
 def test_a_task_that_stands_twice_is_run_once() -> None:
-    assert [run.task for run in sweep_now(A, ["go", "run", "go"], ScriptedModel(["end"]))] == ["go", "run"]
+    assert [run.task for run in sweep_now(A, ["go", "run", "go"], bl.ScriptedModel(["end"]))] == ["go", "run"]
 
 
 def test_models_that_have_names_see_each_their_own_randomness() -> None:
@@ -292,9 +289,9 @@ def test_what_a_function_makes_is_checked_for_each_cell_before_the_first_runs() 
     def model(cell: Cell) -> Any:
         return cell.settings["max_steps"] if cell.settings["max_steps"] == 3 else Silent(["end"])
 
-    class Silent(ScriptedModel):
-        async def respond(self, request: Any, emit: Any = None) -> Response:
+    class Silent(bl.ScriptedModel):
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
             raise AssertionError(request)
 
-    with pytest.raises(SettingError, match="with max_steps=3: model=3 is no model"):
+    with pytest.raises(bl.SettingError, match="with max_steps=3: model=3 is no model"):
         sweep_now(A, "go", model, grid={"max_steps": [1, 2, 3]})

@@ -12,16 +12,12 @@ import pytest
 from matplotlib.image import imread
 
 import boolab as bl
-from boolab.core.types import Run
-from boolab.errors import SettingError
 from boolab.widgets._base.compress import unpacked
-from boolab.widgets.caplab.widget import CapLab
 from boolab.widgets.replay.drilldown import replay_parts
-from boolab.widgets.replay.widget import Replay
 from tests.support.caplab_cases import Told, runs_of
 
 
-def some_runs() -> list[Run]:
+def some_runs() -> list[bl.Run]:
     """Four runs of two agents, three successes; the longest has a doom loop in it."""
     return runs_of(
         Told(("A B C D -",), success=True, task="one"),
@@ -31,12 +27,12 @@ def some_runs() -> list[Run]:
     )
 
 
-def shown(lab: CapLab) -> Any:
+def shown(lab: bl.CapLab) -> Any:
     """What the browser has been sent."""
     return unpacked(lab._view._data)
 
 
-def controls(lab: CapLab) -> dict[str, Any]:
+def controls(lab: bl.CapLab) -> dict[str, Any]:
     """The controls by the class that marks them."""
     found: dict[str, Any] = {}
     todo = [lab]
@@ -48,7 +44,7 @@ def controls(lab: CapLab) -> dict[str, Any]:
 
 
 def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     assert shown(lab)["answer"]["kept"] == {"lower": 3, "upper": 3, "of": 3}
     cap = controls(lab)["boolab-cap"]
     cap.value = 3
@@ -61,7 +57,7 @@ def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
 
 
 def test_every_control_is_there_with_a_label_in_words() -> None:
-    found = controls(CapLab(some_runs()))
+    found = controls(bl.CapLab(some_runs()))
     names = ("cap", "budget", "doom", "identity", "scope", "agent", "recommend")
     assert all(found[f"boolab-{name}"].description for name in names)
     assert found["boolab-agent"].options == (("all", "all"), ("coder", "coder"), ("explorer", "explorer"))
@@ -69,7 +65,7 @@ def test_every_control_is_there_with_a_label_in_words() -> None:
 
 
 def test_a_setting_moves_the_controls_at_once_and_asks_for_one_answer() -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     sent: list[object] = []
     lab._view.observe(lambda change: sent.append(change["new"]), "_data")
     lab.setting = {"max_steps": 4, "tool_budget": 5, "doom_loop": 3}
@@ -97,15 +93,15 @@ def test_a_setting_moves_the_controls_at_once_and_asks_for_one_answer() -> None:
     ],
 )
 def test_a_setting_that_cannot_be_moves_nothing(wanted: Any, said: str) -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     before, data = lab.setting, lab._view._data
-    with pytest.raises(SettingError, match=said):
+    with pytest.raises(bl.SettingError, match=said):
         lab.setting = wanted
     assert (lab.setting, lab._view._data) == (before, data)
 
 
 def test_under_another_identity_a_threshold_stays_or_the_next_looser_takes_its_place() -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     lab.setting = {"identity": "tool", "doom_loop": 6}
     lab.setting = {"identity": "canonical"}
     assert lab.setting["doom_loop"] is None  # no run repeats a call so often
@@ -117,7 +113,7 @@ def test_the_recommended_setting_is_taken_on_a_click() -> None:
     runs = runs_of(
         *(Told(("A B C -",), success=True, task=f"t{n}") for n in range(80)), Told(("A " * 12 + "-",), success=False)
     )
-    lab = CapLab(runs)
+    lab = bl.CapLab(runs)
     assert shown(lab)["recommended"] is None
     controls(lab)["boolab-recommend"].click()
     wanted = bl.recommend(runs).setting
@@ -127,7 +123,7 @@ def test_the_recommended_setting_is_taken_on_a_click() -> None:
 
 
 def test_where_nothing_is_recommended_the_button_says_no() -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     button = controls(lab)["boolab-recommend"]
     assert not button.disabled
     button.click()
@@ -142,7 +138,7 @@ def test_where_nothing_is_recommended_the_button_says_no() -> None:
 
 def test_in_a_notebook_the_recommendation_comes_by_itself_and_nobody_waits_for_it() -> None:
     async def live() -> tuple[bool, bool, Any]:
-        lab = CapLab(some_runs())
+        lab = bl.CapLab(some_runs())
         first = shown(lab)
         assert lab._search is not None
         await lab._search
@@ -156,9 +152,9 @@ def test_in_a_notebook_the_recommendation_comes_by_itself_and_nobody_waits_for_i
 
 
 def test_a_run_that_is_chosen_opens_below_at_its_step() -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     lab.opened = {"run": "r1", "step": 3}
-    assert isinstance(lab.replay, Replay)
+    assert isinstance(lab.replay, bl.Replay)
     assert (lab.replay.run.run_id, lab.replay.step) == ("r1", 3)
     assert lab.replay in lab.children[-1].children
     assert lab._view.opened == {"run": "r1", "step": 3}
@@ -166,12 +162,12 @@ def test_a_run_that_is_chosen_opens_below_at_its_step() -> None:
     assert (lab.opened, lab.replay.step) == ({"run": "r0", "step": 5}, 5)
     lab.set_trait("opened", None)
     assert lab.children[-1].children == ()
-    with pytest.raises(SettingError, match="opened="):
+    with pytest.raises(bl.SettingError, match="opened="):
         lab.opened = {"run": "r9", "step": 1}
 
 
 def test_a_click_in_the_figure_moves_the_cap_and_again_if_it_is_moved_in_between() -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     for _ in range(2):
         lab._view.wanted = {"max_steps": 2}  # as the browser sets it
         assert lab.setting["max_steps"] == 2
@@ -179,7 +175,7 @@ def test_a_click_in_the_figure_moves_the_cap_and_again_if_it_is_moved_in_between
 
 
 def test_more_rows_are_listed_when_they_are_asked_for() -> None:
-    lab = CapLab(runs_of(*(Told(("A B C -",)) for _ in range(60))))
+    lab = bl.CapLab(runs_of(*(Told(("A B C -",)) for _ in range(60))))
     lab.setting = {"max_steps": 1}
     assert (len(shown(lab)["answer"]["rows"]), shown(lab)["answer"]["cut"]["n"]) == (40, 60)
     lab._view.rows = 140
@@ -187,13 +183,13 @@ def test_more_rows_are_listed_when_they_are_asked_for() -> None:
 
 
 def test_an_answer_is_small() -> None:
-    lab = CapLab(runs_of(*(Told(("ABC " * (n % 50) + "-",), success=n % 3 > 0) for n in range(300))))
+    lab = bl.CapLab(runs_of(*(Told(("ABC " * (n % 50) + "-",), success=n % 3 > 0) for n in range(300))))
     lab.setting = {"max_steps": 7, "tool_budget": 30}
     assert len(lab._view._data) < 20_000
 
 
 def test_without_javascript_a_text_and_a_picture_stand_in() -> None:
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     lab.setting = {"max_steps": 3}
     bundle = lab._repr_mimebundle_()
     assert repr(lab) == "CapLab(caps on 4 runs)"
@@ -214,7 +210,7 @@ def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_settin
         return parts
 
     monkeypatch.setattr("boolab.widgets.caplab.widget.replay_parts", counted)
-    lab = CapLab(some_runs())
+    lab = bl.CapLab(some_runs())
     lab.setting = {"max_steps": 3}
     lab.to_html()
     lab.to_html()
@@ -224,6 +220,6 @@ def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_settin
 
 
 def test_no_runs_are_no_error(tmp_path: Path) -> None:
-    lab = CapLab([])
+    lab = bl.CapLab([])
     lab.to_html(tmp_path / "none.html")
     assert "0 runs" in repr(lab)

@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.widgets.heatmap.widget import Heatmap
 from boolab.widgets.replay.data import replay_data, replays_data
 from boolab.widgets.replay.drilldown import replay_parts
-from boolab.widgets.replay.widget import Replay
 from tests.support.helpers import TOOLS, distinct, play, steps
 
 
-def runs() -> list[Run]:
+def runs() -> list[bl.Run]:
     """Three runs, each of which other policies would have stopped elsewhere; the last one has a subagent."""
     asks = {"tool_calls": [{"name": "task", "arguments": {"agent": "scout", "prompt": "look"}}]}
     scout = bl.Agent("scout", tools=TOOLS, policy="opencode_3631", model=bl.ScriptedModel(steps("b b b b")))
@@ -30,7 +26,7 @@ def runs() -> list[Run]:
     return [replace(run, run_id=f"run {n}") for n, run in enumerate(made)]
 
 
-def opened(heatmap: Heatmap, chosen: Any) -> Replay | None:
+def opened(heatmap: bl.Heatmap, chosen: Any) -> bl.Replay | None:
     """What is open below after a run was chosen."""
     heatmap.opened = chosen
     return heatmap.replay
@@ -61,8 +57,8 @@ def test_a_page_holds_the_first_runs_and_at_least_one() -> None:
 
 def test_a_run_that_is_replaced_or_closed_leaves_no_widget_behind() -> None:
     made = runs()
-    heatmap = Heatmap(
-        counterfactual(made, grid={"max_steps": [2, None], "tool_budget": [2, None]}, aggregate=True), made
+    heatmap = bl.Heatmap(
+        bl.counterfactual(made, grid={"max_steps": [2, None], "tool_budget": [2, None]}, aggregate=True), made
     )
     first = opened(heatmap, {"run": "run 0", "step": 2})
     assert first is not None
@@ -85,8 +81,8 @@ def test_a_run_that_is_replaced_or_closed_leaves_no_widget_behind() -> None:
 )
 def test_what_cannot_be_opened_is_refused(chosen: dict[str, Any]) -> None:
     made = runs()[:1]
-    heatmap = Heatmap(
-        counterfactual(made, grid={"max_steps": [2, None], "tool_budget": [2, None]}, aggregate=True), made
+    heatmap = bl.Heatmap(
+        bl.counterfactual(made, grid={"max_steps": [2, None], "tool_budget": [2, None]}, aggregate=True), made
     )
     with pytest.raises(bl.SettingError, match=r"expected \{'run': run_id, 'step': n\} with one of the 1 runs here"):
         heatmap.opened = chosen

@@ -11,47 +11,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from boolab.core.types import Run
-from boolab.counterfactuals.evaluate import counterfactual, summed
-from boolab.engine.runner import run_sync
-from boolab.errors import SettingError
-from boolab.models.scripted import ScriptedModel
+import boolab as bl
+from boolab.counterfactuals.evaluate import summed
 from boolab.plots import plot_heatmap
 from boolab.widgets._base.compress import unpacked
 from boolab.widgets.heatmap.data import ink_on, luminance_of
-from boolab.widgets.heatmap.widget import Heatmap
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps
 
 GRID = {"max_steps": [2, 4, 6, None], "tool_budget": [3, 8, None]}
 
 
-def recorded(patterns: list[str], labels: list[bool | None]) -> list[Run]:
+def recorded(patterns: list[str], labels: list[bool | None]) -> list[bl.Run]:
     runs = []
     for n, (pattern, label) in enumerate(zip(patterns, labels, strict=True)):
-        run = run_sync(None, f"task {n}", model=ScriptedModel(steps(pattern)), tools=TOOLS, policy="naive")
+        run = bl.run_sync(None, f"task {n}", model=bl.ScriptedModel(steps(pattern)), tools=TOOLS, policy="naive")
         runs.append(replace(run, run_id=f"run-{n}", success=label))
     return runs
 
 
-def some_runs(n: int = 14) -> list[Run]:
+def some_runs(n: int = 14) -> list[bl.Run]:
     words = ("A", "BC", "A", "AB", "C", "CC", "B", "A", "AC")
     patterns = [" ".join(words[k % 5 + n % 5] for k in range(1 + n % 9)) for n in range(n)]
     return recorded(patterns, [n % 3 != 0 for n in range(n)])
 
 
 RUNS = some_runs()
-TALLY = counterfactual(RUNS, grid=GRID, aggregate=True)
-ROWS = counterfactual(RUNS, grid=GRID)
+TALLY = bl.counterfactual(RUNS, grid=GRID, aggregate=True)
+ROWS = bl.counterfactual(RUNS, grid=GRID)
 
 
-def data_of(heatmap: Heatmap) -> dict[str, Any]:
+def data_of(heatmap: bl.Heatmap) -> dict[str, Any]:
     data = unpacked(heatmap._view._data)
     assert isinstance(data, dict)
     return data
 
 
-def cell_at(heatmap: Heatmap, x: str, y: str) -> dict[str, Any]:
+def cell_at(heatmap: bl.Heatmap, x: str, y: str) -> dict[str, Any]:
     data = data_of(heatmap)
     up = data["y"]["ticks"][::-1].index(y)
     cell = data["rows"][up][data["x"]["ticks"].index(x)]
@@ -59,7 +55,7 @@ def cell_at(heatmap: Heatmap, x: str, y: str) -> dict[str, Any]:
     return cell
 
 
-def listed(heatmap: Heatmap, x: str, y: str) -> list[tuple[str, int, str]]:
+def listed(heatmap: bl.Heatmap, x: str, y: str) -> list[tuple[str, int, str]]:
     """Run, step and fate of each run that a cell lists."""
     data, lists = data_of(heatmap), cell_at(heatmap, x, y)["listed"]
     rows = zip(lists["run"], lists["step"], lists["why"], strict=True)
@@ -77,14 +73,14 @@ def test_the_numbers_are_those_of_the_plot(value: str) -> None:
     ax = Figure(figsize=(12, 8)).subplots()
     plot_heatmap(TALLY, value=value, ax=ax)
     drawn = sorted(text.get_text() for text in ax.texts if text.get_gid() == "cell")
-    for heatmap in (Heatmap(TALLY, RUNS, value=value), Heatmap(ROWS, value=value)):
+    for heatmap in (bl.Heatmap(TALLY, RUNS, value=value), bl.Heatmap(ROWS, value=value)):
         data = data_of(heatmap)
         assert sorted(cell["text"] for row in data["rows"] for cell in row) == drawn
         assert data["title"] == ax.get_title(loc="left").replace("\n", " ")
 
 
 def test_a_cell_lists_all_its_runs_cut_successes_first_each_at_the_step_after_which_it_stops() -> None:
-    heatmap = Heatmap(TALLY, RUNS)
+    heatmap = bl.Heatmap(TALLY, RUNS)
     for cap in (2, 4, 6):
         rows = listed(heatmap, str(cap), "off")
         assert sorted(run for run, _, _ in rows) == sorted(run.run_id for run in RUNS)
@@ -101,12 +97,12 @@ def test_a_cell_lists_all_its_runs_cut_successes_first_each_at_the_step_after_wh
             assert (why == "success, cut") == (stopped and bool(run.success) and _calls_after(run, cap))
 
 
-def _calls_after(run: Run, step: int) -> bool:
+def _calls_after(run: bl.Run, step: int) -> bool:
     return any(later.response.tool_calls for later in run.steps[step:])
 
 
 def test_a_table_lists_what_a_tally_lists_when_it_is_given_the_runs() -> None:
-    one, other = Heatmap(TALLY, RUNS), Heatmap(ROWS, RUNS)
+    one, other = bl.Heatmap(TALLY, RUNS), bl.Heatmap(ROWS, RUNS)
     for x in ("2", "4", "6", "off"):
         for y in ("3", "8", "off"):
             assert listed(one, x, y) == listed(other, x, y)
@@ -118,8 +114,8 @@ def test_a_table_lists_what_a_tally_lists_when_it_is_given_the_runs() -> None:
 @cases(8)
 def test_each_list_has_as_many_stopped_runs_as_the_tally_counts(patterns: list[list[str]]) -> None:
     runs = recorded([" ".join(words) for words in patterns], [n % 2 == 0 for n in range(len(patterns))])
-    tally = counterfactual(runs, grid={"max_steps": [1, 3, None], "tool_budget": [2, None]}, aggregate=True)
-    heatmap = Heatmap(tally, runs, keep=None)
+    tally = bl.counterfactual(runs, grid={"max_steps": [1, 3, None], "tool_budget": [2, None]}, aggregate=True)
+    heatmap = bl.Heatmap(tally, runs, keep=None)
     for row in tally.to_dict("records"):
         x, y = ("off" if pd.isna(row[name]) else str(row[name]) for name in ("max_steps", "tool_budget"))
         cell = cell_at(heatmap, x, y)["listed"]
@@ -129,14 +125,14 @@ def test_each_list_has_as_many_stopped_runs_as_the_tally_counts(patterns: list[l
 
 
 def test_runs_that_do_not_give_the_tables_numbers_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"at step cap .* they give n_runs 13, the table says 14"):
-        Heatmap(TALLY, RUNS[1:])
-    with pytest.raises(SettingError, match="none of the 1 is in the table"):
-        Heatmap(ROWS, [replace(RUNS[0], run_id="another")])
+    with pytest.raises(bl.SettingError, match=r"at step cap .* they give n_runs 13, the table says 14"):
+        bl.Heatmap(TALLY, RUNS[1:])
+    with pytest.raises(bl.SettingError, match="none of the 1 is in the table"):
+        bl.Heatmap(ROWS, [replace(RUNS[0], run_id="another")])
 
 
 def test_a_run_opens_below_at_its_step_and_the_step_is_followed() -> None:
-    heatmap = Heatmap(TALLY, RUNS)
+    heatmap = bl.Heatmap(TALLY, RUNS)
     heatmap.opened = {"run": "run-8", "step": 4}
     replay = heatmap.replay
     assert replay is not None
@@ -154,12 +150,12 @@ def test_a_run_opens_below_at_its_step_and_the_step_is_followed() -> None:
 
 
 def test_what_is_chosen_from_python_must_be_there() -> None:
-    heatmap = Heatmap(TALLY, RUNS)
+    heatmap = bl.Heatmap(TALLY, RUNS)
     heatmap.selected = {"max_steps": 4, "tool_budget": None}
     assert heatmap._view.selected == heatmap.selected
-    with pytest.raises(SettingError, match=r"expected one value of each of .*max_steps.*\[2, 4, 6, None\]"):
+    with pytest.raises(bl.SettingError, match=r"expected one value of each of .*max_steps.*\[2, 4, 6, None\]"):
         heatmap.selected = {"max_steps": 5, "tool_budget": None}
-    with pytest.raises(SettingError, match="one of the 14 runs here"):
+    with pytest.raises(bl.SettingError, match="one of the 14 runs here"):
         heatmap.opened = {"run": "nobody", "step": 1}
 
 
@@ -170,16 +166,16 @@ def test_the_runs_of_a_sweep_are_counted_by_setting() -> None:
         for cap in (3, None)
         for budget in (4, 9)
     ]
-    heatmap = Heatmap(runs)
+    heatmap = bl.Heatmap(runs)
     cell = cell_at(heatmap, "3", "9")
     succeed = sum(bool(run.success) for run in RUNS[:6])
     assert cell["text"] == f"{round(100 * succeed / 6)}%"
     assert f"{succeed} of 6 runs succeed" in cell["facts"]
     assert sorted(run for run, _, _ in listed(heatmap, "3", "9")) == sorted(f"{run.run_id}-3-9" for run in RUNS[:6])
     mean = sum(run.n_steps for run in RUNS[:6]) / 6
-    assert cell_at(Heatmap(runs, value="mean_steps"), "off", "4")["text"] == f"{mean:.3g}"
-    with pytest.raises(SettingError, match="expected the runs of a sweep of two settings"):
-        Heatmap(RUNS)
+    assert cell_at(bl.Heatmap(runs, value="mean_steps"), "off", "4")["text"] == f"{mean:.3g}"
+    with pytest.raises(bl.SettingError, match="expected the runs of a sweep of two settings"):
+        bl.Heatmap(RUNS)
 
 
 @given(st.integers(0, 0xFFFFFF))
@@ -191,7 +187,7 @@ def test_a_number_is_readable_on_any_colour(colour: int) -> None:
 
 
 def test_the_line_is_between_cells_that_keep_enough_and_others() -> None:
-    data = data_of(Heatmap(TALLY, RUNS, keep=0.5))
+    data = data_of(bl.Heatmap(TALLY, RUNS, keep=0.5))
     rows = data["rows"]
     sides = {"t": (-1, 0), "b": (1, 0), "l": (0, -1), "r": (0, 1)}
     assert any(cell["good"] for row in rows for cell in row)
@@ -205,11 +201,11 @@ def test_the_line_is_between_cells_that_keep_enough_and_others() -> None:
 
 
 def test_text_picture_and_page_stand_in_for_the_widget() -> None:
-    tally = counterfactual(RUNS[:5], grid=GRID, aggregate=True)
-    heatmap = Heatmap(tally, RUNS[:5], recommended={"max_steps": 6, "tool_budget": 8})
+    tally = bl.counterfactual(RUNS[:5], grid=GRID, aggregate=True)
+    heatmap = bl.Heatmap(tally, RUNS[:5], recommended={"max_steps": 6, "tool_budget": 8})
     bundle = heatmap._repr_mimebundle_()
     assert "recommended: step cap 6, tool budget 8" in bundle["text/plain"]
     assert heatmap._picture().startswith(b"\x89PNG")
     assert len(repr(heatmap)) < 200
     assert set(heatmap._runs()) == {run.run_id for run in RUNS[:5]}
-    assert data_of(Heatmap(TALLY))["can_list"] is False
+    assert data_of(bl.Heatmap(TALLY))["can_list"] is False

@@ -17,18 +17,10 @@ from boolab.core.types import (
     Event,
     Input,
     Message,
-    Response,
-    Run,
-    Step,
     Stop,
     Text,
-    ToolCall,
     ToolResult,
-    Usage,
 )
-from boolab.counterfactuals.evaluate import counterfactual
-from boolab.engine.abort import Abort
-from boolab.frames.tables import boundaries_df, calls_df, steps_df
 from boolab.plots._style import TOOL_COLOURS
 from boolab.rules.counters import COUNTERS
 from boolab.widgets._base.call_labels import label_of, parsed
@@ -48,20 +40,20 @@ def gauge(data: dict[str, Any], key: str) -> dict[str, Any]:
     return next(one for one in data["gauges"] if one["key"] == key)
 
 
-def made(*parts: Any, turns: list[int] | None = None, **facts: Any) -> Run:
+def made(*parts: Any, turns: list[int] | None = None, **facts: Any) -> bl.Run:
     """A record of steps, each given by its calls (name and arguments) or its text."""
     rows = []
     for number, part in enumerate(parts, 1):
-        calls = () if isinstance(part, str) else tuple(ToolCall(f"c{number}", *one) for one in part)
+        calls = () if isinstance(part, str) else tuple(bl.models.ToolCall(f"c{number}", *one) for one in part)
         results = tuple(ToolResult(one.id, "given") for one in calls)
         said = part if isinstance(part, str) else ""
         turn = 1 if turns is None else turns[number - 1]
-        rows.append(Step(number, turn, None, None, None, Response(said, calls), results))
+        rows.append(bl.Step(number, turn, None, None, None, bl.models.Response(said, calls), results))
     given_: dict[str, Any] = {
         "run_id": "r", "agent": "a", "model": "m", "policy": "boocode", "task": "t", "stop": Stop("finished", 0),
         "steps": tuple(rows),
     }  # fmt: skip
-    return Run(**given_ | facts)
+    return bl.Run(**given_ | facts)
 
 
 # --- Counters and marks -----------------------------------------------------------------------------------------------
@@ -76,7 +68,7 @@ def test_gauges_and_streaks_are_the_counters_that_rules_read(items: list[Any], i
         run = replace(run, steps=tuple(one._replace(turn=1 + (one.index > half)) for one in run.steps))
     data = replay_data(run, policies=[])
     repeats = f"repeat_streak:{identity}"
-    rows = boundaries_df(run, bl.doom_loop(2, identity) | bl.error_streak(1))
+    rows = bl.boundaries_df(run, bl.doom_loop(2, identity) | bl.error_streak(1))
     first = {turn: min(one.index for one in run.steps if one.turn == turn) for turn in {one.turn for one in run.steps}}
     for row in rows[rows["boundary"] > 0].to_dict("records"):
         at = first[row["turn"]] + row["boundary"] - 1
@@ -86,7 +78,7 @@ def test_gauges_and_streaks_are_the_counters_that_rules_read(items: list[Any], i
             count = None if pd.isna(row[name]) else row[name]
             scale = MICRO if one["unit"] == "usd" else 1
             assert one["values"][at] == (count if count is None else count / scale)
-    for row, step in zip(steps_df(run).to_dict("records"), data["steps"], strict=True):
+    for row, step in zip(bl.steps_df(run).to_dict("records"), data["steps"], strict=True):
         if row["step"] != first[row["turn"]]:
             assert row["tool_calls_so_far"] == gauge(data, "tool_calls")["values"][row["step"] - 1]
         streaks = [one["streak"] for one in step["calls"] if not one["dropped"]]
@@ -102,7 +94,7 @@ def test_marks_are_what_counterfactual_says(items: list[Any]) -> None:
     own, *marks = marks_of(run, names, rules)
     assert own["own"]
     assert (own["step"], own["reason"]) == (stop_boundary(run), run.stop_reason)
-    tables = [counterfactual(run, policy=name) for name in names] + [counterfactual(run, rules=rules)]
+    tables = [bl.counterfactual(run, policy=name) for name in names] + [bl.counterfactual(run, rules=rules)]
     rows = [row for table in tables for row in table.to_dict("records")]
     for mark, row in zip(marks, rows, strict=True):
         stops = row["outcome"] in ("truncated", "not_identified", "unknown")
@@ -174,15 +166,15 @@ def test_the_finding_counts_what_the_panel_ticks_and_tells_a_stop_from_stepping_
 
 
 def test_a_limit_of_cost_is_in_dollars_as_its_values_are() -> None:
-    said = Response("Done.", usage=Usage(10, 1, 0, None, 20_000))
-    run = made(steps=(Step(1, 1, None, None, None, said, ()),), limits={"cost": 50_000})
+    said = bl.models.Response("Done.", usage=bl.models.Usage(10, 1, 0, None, 20_000))
+    run = made(steps=(bl.Step(1, 1, None, None, None, said, ()),), limits={"cost": 50_000})
     cost = gauge(replay_data(run, policies=[]), "cost")
     assert (cost["limit"], cost["values"]) == (0.05, [0, 0.02])
 
 
 def test_one_step_whose_cost_is_unknown_is_told() -> None:
-    said = Response("Done.", usage=Usage(10, 1))
-    data = replay_data(made(steps=(Step(1, 1, None, None, None, said, ()),)), policies=[])
+    said = bl.models.Response("Done.", usage=bl.models.Usage(10, 1))
+    data = replay_data(made(steps=(bl.Step(1, 1, None, None, None, said, ()),)), policies=[])
     assert gauge(data, "cost")["values"] == [0, None]
     assert [note for note in data["notes"] if "of 1 step" in note] == ["Costs of 1 step are not on record."]
 
@@ -192,7 +184,7 @@ def test_one_step_whose_cost_is_unknown_is_told() -> None:
 
 @given(run=any_runs())
 @cases(25)
-def test_every_record_can_be_drawn_and_its_outline_has_each_step_once(run: Run) -> None:
+def test_every_record_can_be_drawn_and_its_outline_has_each_step_once(run: bl.Run) -> None:
     data = replay_data(run, policies=["boocode"])
     assert unpacked(packed(data)) == data
     inside = [n for turn in data["outline"] for item in turn["items"] for n in range(item["first"], item["last"] + 1)]
@@ -212,7 +204,7 @@ def test_the_samples_of_every_format_can_be_drawn() -> None:
             data = replay_data(run, policies=["boocode"], runs=runs)
             assert unpacked(packed(data)) == data, name
             kinds = [one["kind"] for step in data["steps"] for one in step["calls"]]
-            assert len(kinds) == len(calls_df(run))
+            assert len(kinds) == len(bl.calls_df(run))
 
 
 def test_neighbours_that_do_the_same_are_one_item() -> None:
@@ -266,10 +258,10 @@ def test_the_same_result_of_the_same_call_is_told_by_its_step() -> None:
 
 
 def test_a_call_starts_after_its_response_and_those_in_a_row_after_one_another() -> None:
-    calls = tuple(ToolCall(name, "look", "{}") for name in "ab")
+    calls = tuple(bl.models.ToolCall(name, "look", "{}") for name in "ab")
     results = tuple(ToolResult(name, "", duration_ms=30) for name in "ab")
     for took, starts in ((90, [1030, 1060]), (60, [1030, 1030])):
-        one = Step(1, 1, 1000, took, 30, Response("", calls), results)
+        one = bl.Step(1, 1, 1000, took, 30, bl.models.Response("", calls), results)
         (step,) = replay_data(made(steps=(one,)), policies=[])["steps"]
         assert [one["start_ms"] for one in step["calls"]] == starts
 
@@ -291,8 +283,8 @@ def test_runs_without_steps_and_broken_runs_are_drawn() -> None:
     assert broken["outline"][0]["items"][-1]["label"] == "broke off"
 
 
-def aborted() -> Abort:
-    switch = Abort()
+def aborted() -> bl.Abort:
+    switch = bl.Abort()
     switch.abort()
     return switch
 

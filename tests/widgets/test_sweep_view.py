@@ -15,20 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.errors import SettingError, StoreError
-from boolab.frames.tables import runs_df
-from boolab.models.scripted import ScriptedModel
 from boolab.stats.estimates import share
-from boolab.store.writer import Store
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.compress import packed, unpacked
 from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board
-from boolab.widgets.sweep_view.widget import SweepView
 from tests.support.cases import first
 from tests.support.sweeping import EVERYTHING, LEAD, SOLO, swept
 
 REASONS = ("finished", "step_cap", "doom_loop", "error")
-LOOPING = ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
+LOOPING = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": "forever"}], tools={"ls": "a.py"})
 GRID = {"max_steps": [3, 6, None], "doom_loop": [2, None]}
 
 
@@ -124,18 +119,18 @@ def test_the_order_in_which_cells_are_done_changes_no_number(some: list[CellResu
 def test_a_sweep_of_all_kinds_of_cells_is_counted_as_its_runs_are(
     tmp_path: Path, executor: str | None, *, stored: bool
 ) -> None:
-    view = SweepView()
+    view = bl.SweepView()
     some = {**EVERYTHING, "grid": {**EVERYTHING["grid"], "policy": ["boocode", "opencode_3631"]}, "repeats": 1}
     store = {"store": tmp_path / "runs.db"} if stored else {}
     options = {**some, **store, "executor": executor, "progress": view}
     runs = swept(options.pop("agents"), options.pop("tasks"), options.pop("model"), **options)
-    frame = runs_df(runs)
+    frame = bl.runs_df(runs)
     cells = frame[frame["parent_run_id"].isna()]
     assert (view.data["state"], view.data["total"]) == ("done", len(cells))
     assert len(cells) < len(frame)
     table_of(dict(view.data), cells)
     if stored:
-        snapshot = SweepView(tmp_path / "runs.db")
+        snapshot = bl.SweepView(tmp_path / "runs.db")
         assert snapshot.data["rows"] == view.data["rows"]
         # Which of them was the first depends on who was done first.
         one, other = ([(each["error"], each["runs"]) for each in some.data["failures"]] for some in (snapshot, view))
@@ -146,16 +141,16 @@ def test_cells_that_are_derived_or_were_done_before_are_counted_too(tmp_path: Pa
     whole = swept(SOLO, ["one", "two"], LOOPING, grid=GRID)
     store = tmp_path / "runs.db"
     swept(SOLO, ["one", "two"], LOOPING, grid={"max_steps": [3], "doom_loop": [2, None]}, store=store)
-    view = SweepView()
+    view = bl.SweepView()
     swept(SOLO, ["one", "two"], LOOPING, grid=GRID, store=store, reuse_prefixes=True, progress=view)
     assert (view.data["before"], view.data["done"]) == (4, 12)
-    table_of(dict(view.data), runs_df(whole))
+    table_of(dict(view.data), bl.runs_df(whole))
 
 
 def test_a_changed_cells_old_run_is_not_among_those_done_before(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     swept(bl.Agent("a", prompt="old"), "go", LOOPING, grid={"max_steps": [3, 6]}, store=store)
-    view = SweepView()
+    view = bl.SweepView()
     swept(bl.Agent("a", prompt="new"), "go", LOOPING, grid={"max_steps": [3, 6]}, store=store, progress=view)
     assert (view.data["before"], view.data["done"]) == (0, 2)
 
@@ -169,7 +164,7 @@ def test_settings_stand_in_the_order_of_the_plan_whatever_is_done_first() -> Non
     assert orders[0] == orders[1] == [[s, d] for s, d in itertools.product(["3", "6", "none"], ["2", "none"])]
 
 
-class Interrupting(SweepView):
+class Interrupting(bl.SweepView):
     """Ends its sweep after some cells, as Ctrl-C would."""
 
     def add(self, result: CellResult) -> None:
@@ -183,14 +178,14 @@ def test_an_interrupted_sweep_keeps_what_it_has_shown_and_goes_on_from_there(tmp
     with pytest.raises(KeyboardInterrupt):
         swept(SOLO, ["one", "two"], LOOPING, grid=GRID, store=tmp_path / "runs.db", progress=view)
     assert (view.data["state"], view.data["done"], view.data["ended"]) == ("interrupted", 3, "")
-    again = SweepView()
+    again = bl.SweepView()
     swept(SOLO, ["one", "two"], LOOPING, grid=GRID, store=tmp_path / "runs.db", progress=again)
     assert (again.data["state"], again.data["before"], again.data["done"]) == ("done", 3, 12)
 
 
 def test_a_cancelled_sweep_is_an_interrupted_one() -> None:
-    async def cancel() -> SweepView:
-        view = SweepView()
+    async def cancel() -> bl.SweepView:
+        view = bl.SweepView()
         task = asyncio.create_task(bl.sweep(SOLO, "go", EVERYTHING["model"]["busy"], progress=view, repeats=500))
         while not view.data["total"]:  # noqa: ASYNC110 - the view has no event, and a few turns of the loop are enough
             await asyncio.sleep(0)
@@ -203,12 +198,12 @@ def test_a_cancelled_sweep_is_an_interrupted_one() -> None:
 
 
 def test_what_broke_a_sweep_is_said(tmp_path: Path) -> None:
-    class Broken(SweepView):
+    class Broken(bl.SweepView):
         def add(self, result: CellResult) -> None:
-            raise StoreError("the disk <is> full")
+            raise bl.errors.StoreError("the disk <is> full")
 
     view = Broken()
-    with pytest.raises(StoreError):
+    with pytest.raises(bl.errors.StoreError):
         swept(SOLO, "go", LOOPING, progress=view)
     assert view.data["state"] == "failed"
     assert "the disk <is> full" in view.data["ended"]
@@ -226,7 +221,7 @@ def test_failures_are_named_once_with_how_many_and_the_first_of_them() -> None:
 
 def test_it_draws_a_few_times_a_second_however_many_cells_are_done() -> None:
     drawn = []
-    view = SweepView()
+    view = bl.SweepView()
     view.observe(lambda change: drawn.append(unpacked(change["new"])["done"]), "_data")  # type: ignore[index]
     swept(SOLO, [f"task {n}" for n in range(40)], LOOPING, grid=GRID, progress=view)
     assert drawn[0] == 0
@@ -263,44 +258,44 @@ def test_rate_and_time_left_are_those_of_the_last_while() -> None:
 def test_a_store_is_looked_at_again_when_somebody_asks(tmp_path: Path) -> None:
     store = tmp_path / "runs.db"
     swept(LEAD, "go", LOOPING, store=store)
-    view = SweepView(store)
+    view = bl.SweepView(store)
     assert view.data["done"] == 1
     swept(SOLO, ["one", "two"], LOOPING, store=store)
     view.refreshed += 1
     assert (view.data["done"], view.data["total"], view.data["state"]) == (2, 2, "snapshot")
-    assert SweepView(store, sweep=1).data["done"] == 1
-    with pytest.raises(SettingError, match="there are: 1, 2"):
-        SweepView(store, sweep=3)
+    assert bl.SweepView(store, sweep=1).data["done"] == 1
+    with pytest.raises(bl.SettingError, match="there are: 1, 2"):
+        bl.SweepView(store, sweep=3)
 
 
 def test_runs_of_no_sweep_are_shown_without_a_plan(tmp_path: Path) -> None:
-    with Store(tmp_path / "runs.db") as store:
-        store.add(bl.run_sync(None, "Hello", model=ScriptedModel(["Hi."])))
-    view = SweepView(tmp_path / "runs.db")
+    with bl.Store(tmp_path / "runs.db") as store:
+        store.add(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
+    view = bl.SweepView(tmp_path / "runs.db")
     assert (view.data["done"], view.data["total"]) == (1, None)
     assert repr(view) == "SweepView(sweep: 1 runs in runs.db, snapshot)"
-    with pytest.raises(StoreError):
-        SweepView(tmp_path / "none.db")
+    with pytest.raises(bl.errors.StoreError):
+        bl.SweepView(tmp_path / "none.db")
 
 
-@pytest.mark.parametrize("wrong", ["yes", 3, None, SweepView, object()])
+@pytest.mark.parametrize("wrong", ["yes", 3, None, bl.SweepView, object()])
 def test_what_cannot_look_on_is_refused_before_anything_runs(wrong: Any) -> None:
-    with pytest.raises(SettingError, match="an object with begin, add and end"):
+    with pytest.raises(bl.SettingError, match="an object with begin, add and end"):
         swept(SOLO, "go", LOOPING, progress=wrong)
 
 
 def test_a_view_shows_one_sweep_at_a_time(tmp_path: Path) -> None:
-    view = SweepView()
+    view = bl.SweepView()
     swept(SOLO, "go", LOOPING, progress=view)
     swept(SOLO, ["one", "two"], LOOPING, progress=view)
     assert view.data["done"] == 2
     view.begin(Begun(1, {}))
-    with pytest.raises(SettingError, match="expected a new SweepView"):
+    with pytest.raises(bl.SettingError, match="expected a new SweepView"):
         swept(SOLO, "go", LOOPING, progress=view)
 
 
 def test_it_is_a_text_and_a_picture_where_no_javascript_runs() -> None:
-    view = SweepView()
+    view = bl.SweepView()
     assert view._picture() == b""
     swept(SOLO, "go", LOOPING, grid=GRID, progress=view)
     bundle = view._repr_mimebundle_()
@@ -336,7 +331,7 @@ def test_a_notebook_keeps_the_end_of_a_sweep_that_was_shown_before_it_began(
         return outputs[-1]
 
     monkeypatch.setattr("IPython.display.display", display)
-    view = SweepView()
+    view = bl.SweepView()
     for _ in range(times):
         view._ipython_display_()
     assert [output.kept["text/plain"] for output in outputs] == ["SweepView(sweep: 0 runs, waiting)"] * times

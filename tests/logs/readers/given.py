@@ -16,11 +16,8 @@ from typing import Final
 import pandas as pd
 
 import boolab as bl
-from boolab.core.types import Run
-from boolab.errors import ReadWarning
 from boolab.io.resources import data_path
-from boolab.logs.load import read_logs, readers
-from boolab.logs.save import save_runs
+from boolab.logs.load import readers
 from tests.support.project import ROOT
 from tests.support.samples import OWN
 
@@ -62,23 +59,23 @@ QUESTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 WHOLE, PART, NONE = "yes", "some", "-"
 
 
-def samples() -> dict[str, list[Run]]:
+def samples() -> dict[str, list[bl.Run]]:
     """The runs of all samples by format."""
-    found: dict[str, list[Run]] = {name: [] for name in readers()}
+    found: dict[str, list[bl.Run]] = {name: [] for name in readers()}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReadWarning)
+        warnings.simplefilter("ignore", bl.errors.ReadWarning)
         own = bl.load_runs(data_path("datasets") / "runs" / "coder.jsonl")[:12]
-        save_runs(own, Path(folder) / "own.parquet")
+        bl.save_runs(own, Path(folder) / "own.parquet")
         with bl.Store(Path(folder) / "own.db") as store:
             store.add(own)
         for place in (OWN, Path(folder)):
-            for row in read_logs(place).files:
+            for row in bl.read_logs(place).files:
                 if row.format is not None and row.skipped is None:
-                    found[row.format] += read_logs(row.path).runs
+                    found[row.format] += bl.read_logs(row.path).runs
     return found
 
 
-def given(runs: list[Run]) -> Iterator[str]:
+def given(runs: list[bl.Run]) -> Iterator[str]:
     """For each of `COLUMNS`, whether it is there in all rows, in some, or in none."""
     frames: dict[str, pd.DataFrame] = {"runs": bl.runs_df(runs), "steps": bl.steps_df(runs), "calls": bl.calls_df(runs)}
     frames["calls"] = frames["calls"][~frames["calls"]["dropped"]]
@@ -87,12 +84,12 @@ def given(runs: list[Run]) -> Iterator[str]:
         yield WHOLE if known.all() else PART if known.any() else NONE
 
 
-def columns_table(found: Mapping[str, list[Run]]) -> str:
+def columns_table(found: Mapping[str, list[bl.Run]]) -> str:
     """Which columns each format fills, in Markdown."""
     return _table(["format", *COLUMNS], [[name, *given(runs)] for name, runs in found.items()])
 
 
-def questions_table(found: Mapping[str, list[Run]]) -> str:
+def questions_table(found: Mapping[str, list[bl.Run]]) -> str:
     """Which limits each format can be asked about, in Markdown."""
     rows = []
     for name, runs in found.items():
@@ -112,7 +109,7 @@ def _table(head: list[str], body: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-TABLES: Final[Mapping[str, Callable[[Mapping[str, list[Run]]], str]]] = {
+TABLES: Final[Mapping[str, Callable[[Mapping[str, list[bl.Run]]], str]]] = {
     "questions": questions_table,
     "columns": columns_table,
 }

@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 import boolab as bl
-from boolab.core.types import Run
-from boolab.errors import ReadWarning, RunFormatError
-from boolab.logs.load import read_logs
 from tests.fuzz.log_targets import samples
 from tests.logs.readers.expected import EXPECTED
 from tests.support.cases import first
@@ -24,15 +21,15 @@ _EVERY = 40
 REAL = [row.path for row in EXPECTED if row.format is not None and (FOLDER / row.path).exists()]
 
 
-def outcome(path: Path, data: bytes) -> list[Run] | None:
+def outcome(path: Path, data: bytes) -> list[bl.Run] | None:
     """The runs, or None for a `RunFormatError`; anything else fails the test."""
     path.write_bytes(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ReadWarning)
+        warnings.simplefilter("ignore", bl.errors.ReadWarning)
         try:
-            runs: list[Run] | None = list(read_logs(path).runs)
-        except RunFormatError as error:
+            runs: list[bl.Run] | None = list(bl.read_logs(path).runs)
+        except bl.errors.RunFormatError as error:
             refused = error
             runs = None
     if runs is None:
@@ -81,6 +78,6 @@ def test_a_document_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -
         file.write(b'[{"task_id": 1, "traj": [')
         file.seek(2**30)
         file.write(b"]}]")
-    with pytest.raises(RunFormatError, match=r"1,073,741,827 bytes, more than the 536,870,912 that are read"):
-        read_logs(path)
+    with pytest.raises(bl.errors.RunFormatError, match=r"1,073,741,827 bytes, more than the 536,870,912 that are read"):
+        bl.read_logs(path)
     path.unlink()  # the canary would read all of it

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from boolab.agents.agent import Agent
-from boolab.core.types import Event, Response, ToolCall
-from boolab.engine.abort import Abort
-from boolab.errors import ModelError
-from boolab.models.base import Model
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.scripted import ScriptedModel
-from boolab.tools.tool import ToolContext
+import boolab as bl
+from boolab.core.types import Event
 from tests.support.helpers import call, distinct, play, steps
 
 
@@ -23,9 +17,9 @@ def test_no_tool_is_executed_and_the_recorded_results_come_back() -> None:
         executed.append(what)
         return f"noted {what}"
 
-    agent = Agent("a", tools=(note,))
+    agent = bl.Agent("a", tools=(note,))
     first = play([{"tool_calls": [call("note", what="x"), call("note")]}, "end"], agent=agent)
-    again = play(RecordedModel(first), agent=agent)
+    again = play(bl.RecordedModel(first), agent=agent)
     assert executed == ["x"]
     assert again.steps == first.steps
 
@@ -33,40 +27,40 @@ def test_no_tool_is_executed_and_the_recorded_results_come_back() -> None:
 def test_results_are_found_by_place_because_ids_repeat_in_real_logs() -> None:
     items = [{"tool_calls": [{"id": "same", **call("look", what=w)} for w in "AB"]} for _ in range(2)]
     first = play([*items, "end"])
-    assert play(RecordedModel(first)).steps == first.steps
+    assert play(bl.RecordedModel(first)).steps == first.steps
 
 
 def test_times_are_those_of_the_recording_also_where_calls_ran_in_parallel() -> None:
-    async def wait(ms: int, ctx: ToolContext) -> str:
+    async def wait(ms: int, ctx: bl.ToolContext) -> str:
         """Wait."""
         await ctx.sleep(ms / 1000)
         return ""
 
-    agent = Agent("a", tools=(wait,))
+    agent = bl.Agent("a", tools=(wait,))
     items = [{"tool_calls": [call("wait", ms=ms) for ms in (30, 5)], "latency_ms": 7, "repeat": 2}, "end"]
     first = play(items, agent=agent)
     assert [s.duration_ms for s in first.steps] == [37, 37, 0]
-    again = play(RecordedModel(first), agent=agent)
+    again = play(bl.RecordedModel(first), agent=agent)
     assert again.steps == first.steps
     assert again.duration_ms == first.duration_ms
 
 
 def test_under_looser_rules_the_recording_runs_out_and_says_where_it_ended() -> None:
     first = play(distinct(9), max_steps=3)
-    again = play(RecordedModel(first), max_steps=5)
+    again = play(bl.RecordedModel(first), max_steps=5)
     assert (again.stop_reason, again.stop_step) == ("error", 3)
     assert again.error == "ScriptExhausted: the recording ends after 3 responses (step_cap)"
 
 
 def test_a_recording_that_was_aborted_in_mid_stream_runs_out_there() -> None:
-    abort = Abort()
+    abort = bl.Abort()
 
     def watcher(event: Event) -> None:
         if event.payload.get("text") == "two ":
             abort.abort()
 
     first = play([*steps("A", None), "one two three"], on_event=watcher, abort=abort)
-    again = play(RecordedModel(first))
+    again = play(bl.RecordedModel(first))
     assert again.error == "ScriptExhausted: the recording was aborted in response 2"
 
 
@@ -74,24 +68,26 @@ def test_a_response_that_broke_with_calls_in_it_breaks_again() -> None:
     class Breaking:
         name = "breaking"
 
-        async def respond(self, request: Any, emit: Any = None) -> Response:
-            raise ModelError("cut", partial=Response("so far", (ToolCall("c1", "look", "{}"),)))
+        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
+            raise bl.errors.ModelError(
+                "cut", partial=bl.models.Response("so far", (bl.models.ToolCall("c1", "look", "{}"),))
+            )
 
     first = play(Breaking())
-    again = play(RecordedModel(first))
+    again = play(bl.RecordedModel(first))
     assert (again.stop, again.error, again.steps[0].response) == (first.stop, first.error, first.steps[0].response)
 
 
 def test_a_recorded_summary_is_played_and_a_missing_one_is_not_asked_for() -> None:
-    summed = play(ScriptedModel(distinct(9), summary="So far."), max_steps=2, policy="boocode")
-    assert play(RecordedModel(summed), max_steps=2, policy="boocode").text == "So far."
-    assert RecordedModel(summed).summarises
-    assert not RecordedModel(play(["x"])).summarises
+    summed = play(bl.ScriptedModel(distinct(9), summary="So far."), max_steps=2, policy="boocode")
+    assert play(bl.RecordedModel(summed), max_steps=2, policy="boocode").text == "So far."
+    assert bl.RecordedModel(summed).summarises
+    assert not bl.RecordedModel(play(["x"])).summarises
 
 
 def test_a_recorded_model_is_a_model_with_the_recorded_name_and_a_short_repr() -> None:
-    first = play(ScriptedModel(["x"], name="small"))
-    model = RecordedModel(first)
-    assert isinstance(model, Model)
+    first = play(bl.ScriptedModel(["x"], name="small"))
+    model = bl.RecordedModel(first)
+    assert isinstance(model, bl.models.Model)
     assert model.name == "small"
     assert len(repr(model)) < 120

@@ -16,10 +16,7 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Run, StopReason
-from boolab.engine.abort import Abort
-from boolab.models.base import Model
-from boolab.models.recorded.model import RecordedModel
+from boolab.core.types import Event, StopReason
 from tests.support.helpers import QUIET, TOOLS
 from tests.support.model_protocols import PROTOCOLS, Said, Speaks
 from tests.support.model_server import CLOSE, END, RESET, Act, Asked, Forever, Gate, Latency, ModelServer, stream, whole
@@ -197,13 +194,13 @@ class Server:
         return plan.said[place] if "tools" in asked.json else Said("In short: all done.")
 
 
-async def play(server: ModelServer, plan: Plan, models: list[Model]) -> Run:
+async def play(server: ModelServer, plan: Plan, models: list[bl.models.Model]) -> bl.Run:
     """One run, by its plan. Its model goes to the others: one that is dropped as its loop ends is closed too late."""
     model = plan.speaks.model(
         f"{server.url}/{plan.seed}", timeouts=PATIENCE, retry=bl.models.Retry(attempts=3, seconds=120)
     )
     models.append(model)
-    abort, deltas = Abort(), 0
+    abort, deltas = bl.Abort(), 0
 
     def watch(event: Event) -> None:
         nonlocal deltas
@@ -218,7 +215,7 @@ async def play(server: ModelServer, plan: Plan, models: list[Model]) -> Run:
         return await bl.run(agent, "go", model=model, clock=VirtualClock(), on_event=listener, abort=abort)
 
 
-def check(run: Run, plan: Plan) -> None:
+def check(run: bl.Run, plan: Plan) -> None:
     """A whole record: an end with a reason, a step for each response, a result for each call, and all usage."""
     assert run.stop_reason in get_args(StopReason)
     assert (run.error is not None) == (run.stop_reason == "error")
@@ -242,20 +239,20 @@ def check(run: Run, plan: Plan) -> None:
     assert set(owed) <= set(paid)
 
 
-def check_replay(run: Run, plan: Plan) -> None:
+def check_replay(run: bl.Run, plan: Plan) -> None:
     """A recording of it runs the same way, without a network."""
     agent = bl.Agent("tester", tools=TOOLS, policy=plan.policy)
-    again = asyncio.run(bl.run(agent, "go", model=RecordedModel(run), clock=VirtualClock()))
+    again = asyncio.run(bl.run(agent, "go", model=bl.RecordedModel(run), clock=VirtualClock()))
     assert again.steps == run.steps
     assert (again.stop, again.error, again.text) == (run.stop, run.error, run.text)
 
 
 @pytest.fixture(scope="module")
-def played(request: pytest.FixtureRequest) -> list[tuple[Plan, Run]]:
+def played(request: pytest.FixtureRequest) -> list[tuple[Plan, bl.Run]]:
     plans = [plan_of(seed) for seed in range(request.config.getoption("--soak"))]
     waiting = iter(plans)
-    runs: dict[int, Run] = {}
-    models: list[Model] = []
+    runs: dict[int, bl.Run] = {}
+    models: list[bl.models.Model] = []
     faults = Server()
     faults.plans = {plan.seed: plan for plan in plans}
 
@@ -273,7 +270,7 @@ def played(request: pytest.FixtureRequest) -> list[tuple[Plan, Run]]:
     return [(plan, runs[plan.seed]) for plan in plans]
 
 
-def test_every_run_ends_with_a_reason_and_a_whole_record(played: list[tuple[Plan, Run]]) -> None:
+def test_every_run_ends_with_a_reason_and_a_whole_record(played: list[tuple[Plan, bl.Run]]) -> None:
     for plan, run in played:
         try:
             check(run, plan)
@@ -282,7 +279,7 @@ def test_every_run_ends_with_a_reason_and_a_whole_record(played: list[tuple[Plan
             raise
 
 
-def test_every_record_can_be_replayed(played: list[tuple[Plan, Run]]) -> None:
+def test_every_record_can_be_replayed(played: list[tuple[Plan, bl.Run]]) -> None:
     for plan, run in played:
         if run.stop_reason != "aborted":
             try:
@@ -292,7 +289,7 @@ def test_every_record_can_be_replayed(played: list[tuple[Plan, Run]]) -> None:
                 raise
 
 
-def test_every_fault_was_met_and_ends_of_several_kinds_came_of_it(played: list[tuple[Plan, Run]]) -> None:
+def test_every_fault_was_met_and_ends_of_several_kinds_came_of_it(played: list[tuple[Plan, bl.Run]]) -> None:
     """Else the two tests above would hold of nothing."""
     met = {one.fault for plan, _ in played for one in plan.played}
     assert met == set(FAULTS) | set(HARMLESS)

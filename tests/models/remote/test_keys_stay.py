@@ -25,10 +25,7 @@ import pytest
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Message, Run, Text
-from boolab.engine.abort import Abort
-from boolab.models.base import Model, Request
-from boolab.models.recorded.model import RecordedModel
+from boolab.core.types import Event, Message, Text
 from boolab.models.remote.model import RemoteModel
 from boolab.parallel.process_pool import ProcessPool
 from tests.support.canary import CANARY
@@ -40,7 +37,7 @@ from tests.support.model_server import CLOSE, Act, Asked, Gate, ModelServer, clo
 LOOK = Said("I look. ", [("call_1", "look", '{"what": "the sea"}')], usage=(20, 7))
 DONE = Said("All done.")
 
-GIVEN: dict[str, Callable[[Speaks, str], Model]] = {
+GIVEN: dict[str, Callable[[Speaks, str], bl.models.Model]] = {
     "api_key": lambda speaks, url: speaks.model(url, api_key=CANARY),
     "header": lambda speaks, url: speaks.model(url, api_key=None, headers={"Authorization": f"Bearer {CANARY}"}),
     "other header": lambda speaks, url: speaks.model(url, api_key=None, headers={"X-Goog-Api-Key": CANARY}),
@@ -88,7 +85,7 @@ ENDINGS = list(endings(CHAT))
 class Everything:
     """All that there is to see of a run."""
 
-    run: Run
+    run: bl.Run
     events: list[Event] = field(default_factory=list)
     log: str = ""
 
@@ -152,7 +149,7 @@ def test_a_key_that_a_server_says_in_many_pieces_is_not_kept_either(speaks: Spea
 @pytest.mark.parametrize("end", ["aborted", "cut"])
 def test_nor_is_one_of_a_response_that_was_broken_off(speaks: Speaks, end: str) -> None:
     """What is kept of it are the pieces that were heard."""
-    abort = Abort()
+    abort = bl.Abort()
     pieces = [speaks.text(letter) for letter in f"Your key is {CANARY}, is it not?"]
 
     def watch(event: Event) -> None:
@@ -246,9 +243,9 @@ def test_a_wrong_setting_is_named_without_the_key(speaks: Speaks, what: str) -> 
     assert CANARY not in shown + everything_below(caught.value)
 
 
-def asked_directly(model: Model) -> str:
+def asked_directly(model: bl.models.Model) -> str:
     """The traceback of a failing request with all locals: what IPython's verbose mode, rich or Sentry show."""
-    request = Request(0, (Message("user", (Text("go"),)),), (), VirtualClock())
+    request = bl.models.Request(0, (Message("user", (Text("go"),)),), (), VirtualClock())
     try:
         asyncio.run(model.respond(request, lambda _of, _delta: None))
     except bl.errors.ModelError as error:
@@ -297,7 +294,7 @@ def test_no_traceback_of_a_cancelled_run_shows_the_key(speaks: Speaks, how: str)
     never = Gate()
 
     async def cancel(server: ModelServer) -> str:
-        request = Request(0, (Message("user", (Text("go"),)),), (), VirtualClock())
+        request = bl.models.Request(0, (Message("user", (Text("go"),)),), (), VirtualClock())
         task = asyncio.ensure_future(GIVEN[how](speaks, server.url).respond(request))
         await asyncio.to_thread(server.wait_for, 1)
         task.cancel()
@@ -342,7 +339,7 @@ def test_a_recording_is_played_back_without_a_network_and_without_a_key(speaks: 
     path = tmp_path / "recording.jsonl"
     with ModelServer(said(speaks, LOOK), said(speaks)) as server:
         first = go(bl.record(speaks.model(server.url, api_key=CANARY), path))
-    again = go(RecordedModel(path))
+    again = go(bl.RecordedModel(path))
     assert [step.response.tool_calls for step in again.steps] == [step.response.tool_calls for step in first.steps]
     assert [step.response.usage for step in again.steps] == [step.response.usage for step in first.steps]
     assert (again.text, again.stop_reason) == ("All done.", "finished")

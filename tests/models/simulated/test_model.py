@@ -23,21 +23,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped] # scipy has no types
 
-from boolab.agents.agent import Agent
+import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, History, Response, Run, Step, ToolCall, ToolResult, Usage
-from boolab.engine.abort import Abort
-from boolab.engine.branch import branch
+from boolab.core.types import Event, History, ToolResult
 from boolab.engine.runner import run as run_async
-from boolab.engine.runner import run_sync
-from boolab.harness.compaction import Compaction
-from boolab.harness.presets import fixed_turns, policies
-from boolab.models.base import Emit, Model, Request, validate_response
-from boolab.models.recorded.model import RecordedModel
-from boolab.models.simulated.model import NO_TOOLS, SimulatedModel
-from boolab.models.simulated.profile import Profile
-from boolab.rules.catalog import max_steps
-from boolab.tools.tool import ToolContext, open_tool
+from boolab.models.base import Emit, validate_response
+from boolab.models.simulated.model import NO_TOOLS
+from boolab.tools.tool import open_tool
 from tests.support.helpers import QUIET
 from tests.support.project import ROOT
 
@@ -64,45 +56,47 @@ LIVELY: dict[str, Any] = {
         "hard": {"share": 1, "hazard_factor": 0.5, "finished": 0.4, "cut": 0.1},
     },
 }
-MODEL = SimulatedModel(Profile.of(LIVELY))
-FREE = Agent("free", policy=QUIET.vary(cap={"ceiling": None}), max_steps=None, tool_budget=None, doom_loop=None)
+MODEL = bl.SimulatedModel(bl.models.Profile.of(LIVELY))
+FREE = bl.Agent("free", policy=QUIET.vary(cap={"ceiling": None}), max_steps=None, tool_budget=None, doom_loop=None)
 LEAST = 1e-4
 """The least p-value that is taken for chance."""
 
 
-def simple(**figures: Any) -> SimulatedModel:
+def simple(**figures: Any) -> bl.SimulatedModel:
     """An agent with two tools that never ends by itself, and with these figures."""
     usual: dict[str, Any] = {"tools": {"a": {}, "b": {}}, "finish": {"hazard": 0}}
-    return SimulatedModel(Profile.of(usual | figures))
+    return bl.SimulatedModel(bl.models.Profile.of(usual | figures))
 
 
-def capped(steps: int | None, **options: Any) -> Agent:
+def capped(steps: int | None, **options: Any) -> bl.Agent:
     return replace(FREE, max_steps=steps, **options)
 
 
-async def play_all(model: SimulatedModel, plays: Iterable[tuple[str, int]], agent: Agent, **options: Any) -> list[Run]:
+async def play_all(
+    model: bl.SimulatedModel, plays: Iterable[tuple[str, int]], agent: bl.Agent, **options: Any
+) -> list[bl.Run]:
     return [await run_async(agent, task, model=model, seed=seed, **options) for task, seed in plays]
 
 
-def many(model: SimulatedModel, n: int, agent: Agent = FREE, **options: Any) -> list[Run]:
+def many(model: bl.SimulatedModel, n: int, agent: bl.Agent = FREE, **options: Any) -> list[bl.Run]:
     """Runs with seeds from 0 on, each on a task of its own."""
     return asyncio.run(play_all(model, [(f"task {seed}", seed) for seed in range(n)], agent, **options))
 
 
-def one(model: Model, seed: int = 0, agent: Agent = FREE, task: str = "go", **options: Any) -> Run:
-    return run_sync(agent, task, model=model, seed=seed, **options)
+def one(model: bl.models.Model, seed: int = 0, agent: bl.Agent = FREE, task: str = "go", **options: Any) -> bl.Run:
+    return bl.run_sync(agent, task, model=model, seed=seed, **options)
 
 
-def bare(run: Run) -> Run:
+def bare(run: bl.Run) -> bl.Run:
     """The record without its id, the only thing that chance may give it."""
     return replace(run, run_id="")
 
 
-def results_of(step: Step) -> list[ToolResult]:
+def results_of(step: bl.Step) -> list[ToolResult]:
     return [result for result in step.results if result is not None]
 
 
-def arguments_of(step: Step) -> tuple[str, ...]:
+def arguments_of(step: bl.Step) -> tuple[str, ...]:
     return tuple(call.arguments for call in step.response.tool_calls)
 
 
@@ -126,7 +120,7 @@ def likely(hits: int, trials: int, probability: float) -> bool:
 
 
 @cache
-def lively_runs() -> tuple[Run, ...]:
+def lively_runs() -> tuple[bl.Run, ...]:
     return tuple(bare(run) for run in many(MODEL, 60))
 
 
@@ -134,7 +128,7 @@ def test_a_run_is_the_same_whatever_runs_beside_it_and_in_whatever_order() -> No
     order = list(range(60))
     random.Random(1).shuffle(order)  # noqa: S311 - no secret
 
-    async def together() -> list[Run]:
+    async def together() -> list[bl.Run]:
         told: list[Event] = []
         runs = (
             run_async(FREE, f"task {seed}", model=MODEL, seed=seed, on_event=told.append if seed % 3 == 0 else None)
@@ -162,7 +156,7 @@ def test_a_run_is_the_same_in_another_process_and_from_a_pickled_model() -> None
 
 
 def test_another_seed_of_the_run_or_the_model_and_another_task_give_another_run() -> None:
-    other = SimulatedModel(MODEL.profile, seed=1)
+    other = bl.SimulatedModel(MODEL.profile, seed=1)
     runs = [one(MODEL), one(MODEL, seed=1), one(MODEL, task="come"), one(other)]
     assert len({run.steps for run in runs}) == 4
     assert one(MODEL, seed=1).steps == runs[1].steps
@@ -170,7 +164,7 @@ def test_another_seed_of_the_run_or_the_model_and_another_task_give_another_run(
 
 def test_a_recording_of_a_run_plays_it_again() -> None:
     for run in lively_runs()[:10]:
-        again = run_sync(FREE, run.task, model=RecordedModel(run), seed=run.seed, score=MODEL.score)
+        again = bl.run_sync(FREE, run.task, model=bl.RecordedModel(run), seed=run.seed, score=MODEL.score)
         assert bare(again) == run
 
 
@@ -179,32 +173,32 @@ def test_a_recording_of_a_run_plays_it_again() -> None:
 def test_a_branch_of_a_run_goes_on_as_the_run_did(seed: int, at: int) -> None:
     run = one(MODEL, seed=seed)
     if at < run.n_steps:
-        fresh = SimulatedModel(MODEL.profile)
-        assert asyncio.run(branch(run, at, model=fresh, agent=FREE, seed=seed)).steps == run.steps
+        fresh = bl.SimulatedModel(MODEL.profile)
+        assert asyncio.run(bl.branch(run, at, model=fresh, agent=FREE, seed=seed)).steps == run.steps
 
 
 def test_a_request_is_answered_alike_without_the_requests_before_it() -> None:
     run = lively_runs()[0]
     history = list(History(run.prompt, run.steps))
     for step in (run.steps[-1], run.steps[3], run.steps[0]):
-        request = Request(step.index - 1, history, (open_tool("read"),), VirtualClock(), seed=run.seed)
-        assert asyncio.run(SimulatedModel(MODEL.profile).respond(request)) == step.response
+        request = bl.models.Request(step.index - 1, history, (open_tool("read"),), VirtualClock(), seed=run.seed)
+        assert asyncio.run(bl.SimulatedModel(MODEL.profile).respond(request)) == step.response
 
 
 def test_two_seeds_in_one_history_are_two_runs() -> None:
     model, history, said = simple(), History(lively_runs()[0].prompt, []), []
     for seed in (1, 2, 1, 2):
-        request = Request(0, history, (open_tool("a"),), VirtualClock(), seed=seed)
+        request = bl.models.Request(0, history, (open_tool("a"),), VirtualClock(), seed=seed)
         said.append(asyncio.run(model.respond(request)))
     assert said[0] == said[2] != said[1] == said[3]
 
 
 def test_a_result_is_found_by_the_id_of_its_call_alone() -> None:
-    fresh = SimulatedModel(MODEL.profile)
+    fresh = bl.SimulatedModel(MODEL.profile)
     run = next(run for run in lively_runs() if any(len(step.results) > 1 for step in run.steps))
     for step in run.steps:
         for place, (call, result) in enumerate(zip(step.response.tool_calls, step.results, strict=True), 1):
-            context = ToolContext("", step.index, place, VirtualClock())
+            context = bl.ToolContext("", step.index, place, VirtualClock())
             replying = fresh.reply(call, context)
             assert replying is not None
             assert asyncio.run(take(replying)) == result
@@ -216,9 +210,9 @@ async def take(replying: Any) -> Any:
 
 def test_a_call_that_is_not_its_own_has_no_result() -> None:
     call = lively_runs()[0].steps[0].response.tool_calls[0]
-    context = ToolContext("", 1, 1, VirtualClock())
+    context = bl.ToolContext("", 1, 1, VirtualClock())
     for strange in (
-        ToolCall("call_1_1", "read", "{}"),
+        bl.models.ToolCall("call_1_1", "read", "{}"),
         call._replace(arguments="{}"),
         call._replace(name="write"),
         call._replace(id=call.id[:-1] + "9"),
@@ -256,7 +250,7 @@ def test_what_a_run_is_told_changes_only_when_it_finishes() -> None:
     told = simple(loop={"rate": 0.1}, reminders=[{"turns_left": 5, "least": 0.3}])
     for seed in range(20):
         free = one(simple(loop={"rate": 0.1}), seed, capped(12))
-        run = one(told, seed, Agent("free", policy=fixed_turns(12)))
+        run = one(told, seed, bl.Agent("free", policy=bl.fixed_turns(12)))
         assert [arguments_of(step) for step in run.steps[: run.stop_step]] == [
             arguments_of(step) for step in free.steps[: run.stop_step]
         ]
@@ -268,15 +262,15 @@ def test_what_a_run_is_told_changes_only_when_it_finishes() -> None:
 class Watching:
     """Passes requests on to a model, and sees to it that every response is what was asked for."""
 
-    def __init__(self, model: SimulatedModel) -> None:
+    def __init__(self, model: bl.SimulatedModel) -> None:
         self.model = model
-        self.asked: list[Request] = []
-        self.said: list[Response] = []
+        self.asked: list[bl.models.Request] = []
+        self.said: list[bl.models.Response] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
-    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+    async def respond(self, request: bl.models.Request, emit: Emit | None = None) -> bl.models.Response:
         self.asked.append(request)
         response = await self.model.respond(request, emit)
         self.said.append(response)
@@ -287,19 +281,19 @@ class Watching:
         return response
 
 
-@pytest.mark.parametrize("name", sorted(policies))
+@pytest.mark.parametrize("name", sorted(bl.policies))
 def test_every_policy_gets_proper_answers_and_the_same_ones_again(name: str) -> None:
-    policy = policies[name]
+    policy = bl.policies[name]
     ends = {**LIVELY, "finish": {"hazard": 0.08, "tool": next(iter(policy.finish.tools), None)}}
-    for model in (MODEL, SimulatedModel(Profile.of(ends))):
+    for model in (MODEL, bl.SimulatedModel(bl.models.Profile.of(ends))):
         for seed in range(4):
             cap = 12 if "max_steps" in policy.order else None
-            agent = Agent("free", policy=policy) if cap is None else Agent("free", policy=policy, max_steps=cap)
+            agent = bl.Agent("free", policy=policy) if cap is None else bl.Agent("free", policy=policy, max_steps=cap)
             watching = Watching(model)
-            run = one(watching, seed, agent, stop=None if cap else max_steps(40))
+            run = one(watching, seed, agent, stop=None if cap else bl.max_steps(40))
             assert run.stop_reason not in ("error", "aborted"), run.error
             assert run.n_steps <= len(watching.said)
-            assert bare(run) == bare(one(model, seed, agent, stop=None if cap else max_steps(40)))
+            assert bare(run) == bare(one(model, seed, agent, stop=None if cap else bl.max_steps(40)))
 
 
 def test_where_no_tool_may_be_called_it_answers_in_text() -> None:
@@ -316,11 +310,11 @@ def test_where_no_tool_may_be_called_it_answers_in_text() -> None:
 
 def test_its_own_tools_are_offered_where_nobody_names_any() -> None:
     watching = Watching(simple(finish={"hazard": 0, "tool": "submit"}))
-    run = run_sync(None, "go", model=watching, policy=QUIET.vary(order=("max_steps",), cap={"max_steps": 3}))
+    run = bl.run_sync(None, "go", model=watching, policy=QUIET.vary(order=("max_steps",), cap={"max_steps": 3}))
     assert [[tool.name for tool in request.tools] for request in watching.asked] == [["a", "b", "submit"]] * 3
     assert run.n_tool_calls == 3
-    named = Agent("named", tools=("look", "b"), policy=QUIET, max_steps=3)
-    run_sync(named, "go", model=watching)
+    named = bl.Agent("named", tools=("look", "b"), policy=QUIET, max_steps=3)
+    bl.run_sync(named, "go", model=watching)
     assert [tool.name for tool in watching.asked[-1].tools] == ["look", "b"]
 
 
@@ -328,7 +322,7 @@ def test_a_summary_is_written_where_a_policy_asks_for_one() -> None:
     model = simple(
         tokens={"prompt": 100, "output": 10, "summary": 77}, summary_chars=123, price={"input": 1, "output": 2}
     )
-    run = one(model, agent=replace(capped(3), policy=policies["boocode"]))
+    run = one(model, agent=replace(capped(3), policy=bl.policies["boocode"]))
     assert run.wrap_up is not None
     assert run.wrap_up.response is not None
     assert (len(run.wrap_up.text), run.wrap_up.response.usage.output_tokens) == (123, 77)
@@ -336,7 +330,7 @@ def test_a_summary_is_written_where_a_policy_asks_for_one() -> None:
 
 
 def test_being_told_of_the_turns_left_makes_it_finish_as_the_profile_says() -> None:
-    agent = Agent("free", policy=fixed_turns(10))
+    agent = bl.Agent("free", policy=bl.fixed_turns(10))
     reminders = [{"turns_left": 6, "factor": 4}, {"turns_left": 2, "least": 1}]
     runs = many(simple(finish={"hazard": 0.05}, reminders=reminders), 1500, agent)
     at_risk, ended = Counter[int](), Counter[int]()
@@ -360,7 +354,7 @@ def test_after_a_compaction_its_requests_are_shorter_and_its_course_is_the_same(
     tokens = {"prompt": 2000, "output": 300, "growth": 700, "summary": 100, "cached_share": 1}
     model = simple(tokens=tokens, context_window=8000, summary_chars=400)
     plain = one(model, agent=capped(30))
-    run = one(model, agent=capped(30), compaction=Compaction(reserve=1000, keep_steps=2))
+    run = one(model, agent=capped(30), compaction=bl.Compaction(reserve=1000, keep_steps=2))
     assert [arguments_of(step) for step in run.steps] == [arguments_of(step) for step in plain.steps]
     places = [compacted.before for compacted in run.compactions]
     assert places == [7, 11, 15, 19, 23, 27]
@@ -384,14 +378,15 @@ def test_it_may_finish_by_a_call_and_says_so_in_text_if_it_is_asked_again() -> N
     assert one(model, agent=ending).steps == run.steps[:-1]
     turns = [{"turns_left": 4, "least": 1}]
     told = one(
-        simple(finish={"hazard": 0, "tool": "submit"}, reminders=turns), agent=Agent("free", policy=fixed_turns(9))
+        simple(finish={"hazard": 0, "tool": "submit"}, reminders=turns),
+        agent=bl.Agent("free", policy=bl.fixed_turns(9)),
     )
     assert [len(step.response.tool_calls) for step in told.steps] == [1, 1, 1, 1, 1, 1, 0]
 
 
 def test_a_run_that_is_gone_on_with_has_the_same_course() -> None:
     continuing = QUIET.vary(order=("max_steps",), continues={"times": 3, "by": "loop", "adds": 4})
-    agent = Agent("free", policy=continuing, max_steps=4)
+    agent = bl.Agent("free", policy=continuing, max_steps=4)
     long = one(simple(), agent=capped(16))
     run = one(simple(), agent=agent)
     assert [arguments_of(step) for step in run.steps] == [arguments_of(step) for step in long.steps]
@@ -511,7 +506,7 @@ def test_loops_begin_last_and_repeat_as_the_profile_says() -> None:
     assert fits(times, {n: (1 - again) * again ** (n - 1) for n in range(1, 6)} | {6: again**5})
 
 
-def same_step(one: Step, other: Step) -> bool:
+def same_step(one: bl.Step, other: bl.Step) -> bool:
     return (
         [call[1:] for call in one.response.tool_calls] == [call[1:] for call in other.response.tool_calls]
         and [result[1:] for result in results_of(one)] == [result[1:] for result in results_of(other)]
@@ -519,7 +514,7 @@ def same_step(one: Step, other: Step) -> bool:
     )
 
 
-def loops_of(run: Run) -> Iterator[tuple[int, int]]:
+def loops_of(run: bl.Run) -> Iterator[tuple[int, int]]:
     """Where loops begin, and how many steps they take: without revisits and retries, only loops repeat a call."""
     known: set[tuple[str, ...]] = set()
     repeats = []
@@ -701,7 +696,7 @@ def test_what_a_profile_does_not_say_is_unknown() -> None:
     assert set(run.steps[0].response.usage) == {None}
     assert (run.success, run.steps[0].response.ttft_ms) == (None, None)
     priceless = one(simple(tokens={"prompt": 10, "output": 5}), agent=capped(2))
-    assert priceless.steps[0].response.usage == Usage(10, 5, 0)
+    assert priceless.steps[0].response.usage == bl.models.Usage(10, 5, 0)
 
 
 # --- Success ----------------------------------------------------------------------------------------------------------
@@ -745,7 +740,7 @@ def test_a_last_answer_without_tools_is_one_of_a_run_that_was_cut() -> None:
 
 def test_the_success_of_a_run_that_broke_off_is_unknown() -> None:
     model = simple(success={"finished": 1})
-    fired = Abort()
+    fired = bl.Abort()
     fired.abort()
     assert one(model, abort=fired).success is None
     assert one(model, agent=capped(2)).success is None
@@ -766,7 +761,7 @@ def test_tasks_may_be_given_a_difficulty_by_name() -> None:
 
 def test_equal_figures_have_one_fingerprint_and_play_the_same_runs() -> None:
     turned = {key: dict(reversed(value.items())) if isinstance(value, dict) else value for key, value in LIVELY.items()}
-    other = SimulatedModel(Profile.of({**turned, "name": "other", "sources": {"tools": "somewhere"}}))
+    other = bl.SimulatedModel(bl.models.Profile.of({**turned, "name": "other", "sources": {"tools": "somewhere"}}))
     assert other.fingerprint == MODEL.fingerprint
     assert other.name == "other"
     assert one(other).steps == one(MODEL).steps
@@ -775,8 +770,8 @@ def test_equal_figures_have_one_fingerprint_and_play_the_same_runs() -> None:
         len(
             {
                 MODEL.fingerprint,
-                SimulatedModel(Profile.of(changed)).fingerprint,
-                SimulatedModel(MODEL.profile, 1).fingerprint,
+                bl.SimulatedModel(bl.models.Profile.of(changed)).fingerprint,
+                bl.SimulatedModel(MODEL.profile, 1).fingerprint,
             }
         )
         == 3
