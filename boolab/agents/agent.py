@@ -26,10 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from boolab.core.axes import SETTINGS
 from boolab.core.surrogates import whole_text
 from boolab.core.types import IDENTITIES
 from boolab.errors import AgentFileError, SettingError, nearest
-from boolab.harness.policy import DEFAULT, SETTINGS, Policy, Setting, check_setting
+from boolab.harness.policy import DEFAULT, Policy, Setting, check_setting
 from boolab.harness.presets import get_policy
 from boolab.io.files import read_file
 from boolab.models.base import Model

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean, percent, span
 from boolab.core.types import IDENTITIES, Identities, Scope
 from boolab.harness.policy import Policy
@@ -14,10 +15,8 @@ from boolab.harness.presets import get_policy, policies
 from boolab.rules.call_identity import identity_of
 
 Limits: TypeAlias = Mapping[str, int | None]
-"""A cap, a budget and a threshold, by `AXES`; None is off."""
+"""A cap, a budget and a threshold, by `SETTINGS`; None is off."""
 
-AXES: Final = ("max_steps", "tool_budget", "doom_loop")
-LABELS: Final = {"max_steps": "step cap", "tool_budget": "tool budget", "doom_loop": "doom loop"}
 ALL: Final = "all"
 """What stands for all agents."""
 
@@ -35,7 +34,7 @@ class Setting(NamedTuple):
     @property
     def limits(self) -> dict[str, int | None]:
         """The limits alone."""
-        return {name: getattr(self, name) for name in AXES}
+        return {name: getattr(self, name) for name in SETTINGS}
 
 
 def identity_names(identity: Identities) -> list[tuple[str, Identities]]:
@@ -202,7 +201,7 @@ def _unheard(setting: Setting, policy: str) -> list[str]:
     """What a policy does not have of what is set."""
     order = get_policy(policy).order
     missing = [axis for axis, value in setting.limits.items() if value is not None and axis not in order]
-    return [f"Policy {policy} knows no {LABELS[axis]}: the numbers are not reached by it." for axis in missing]
+    return [f"Policy {policy} knows no {AXES[axis].label}: the numbers are not reached by it." for axis in missing]
 
 
 def _yaml(name: str) -> str:
@@ -228,11 +227,12 @@ def in_words(setting: Setting) -> str:
     Example:
         >>> for line in in_words(Setting(max_steps=18)).split(". "):
         ...     print(line)
-        step cap 18, no tool budget, no doom loop
+        step cap 18, no tool budget, no doom-loop threshold
         Same call: canonical identity · limits start at zero in each turn · all agents
     """
     limits = [
-        f"no {LABELS[axis]}" if value is None else f"{LABELS[axis]} {value}" for axis, value in setting.limits.items()
+        f"no {AXES[axis].label}" if value is None else f"{AXES[axis].label} {value}"
+        for axis, value in setting.limits.items()
     ]
     return f"{', '.join(limits)}. {counted_by(setting)}"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from boolab.cli.help import Options
+from boolab.core.axes import AXES, SETTINGS, Axis
 from boolab.errors import SettingError
 
 if TYPE_CHECKING:
@@ -27,21 +28,6 @@ FORMAT: Final = (
 HARNESS: Final = "such as boocode, claude_code or opencode_v2; any other word lists them all"
 NEWEST: Final = "at most so many logs, the newest first (default: all)"
 
-AXES: Final = {
-    "max_steps": "step caps: stop after so many answers of the model",
-    "tool_budget": "tool budgets: stop once so many tools were called",
-    "doom_loop": "doom-loop thresholds, 2 or more: stop when the same call comes so many times in a row",
-    "error_streak": "error streaks: stop when so many calls in a row failed",
-    "max_tokens": "token budgets: stop once so many tokens were used, input and output together",
-    "max_cost": "cost budgets in dollars, such as 0.5: stop once so much was spent",
-    "max_time": "time budgets in seconds: stop at the first step after so long",
-}
-"""The axes of a grid. Each has an option of its name."""
-
-_USUAL: Final = ("max_steps", "tool_budget", "doom_loop")
-"""The axes that are evaluated where none is named."""
-_FRACTIONS: Final = ("max_cost", "max_time")
-"""The axes whose values need not be whole."""
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _RANGE: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
 _OFF: Final = ("none", "off")
@@ -243,10 +229,13 @@ def add_logs(parser: argparse.ArgumentParser) -> None:
 def add_question(parser: argparse.ArgumentParser) -> None:
     """Add what is evaluated, how it is counted, and what is recommended."""
     settings = parser.add_argument_group("settings to evaluate")
-    for axis, what in AXES.items():
-        usual = "those that matter" if axis in _USUAL else "not evaluated"
+    for name, axis in AXES.items():
+        usual = "those that matter" if name in SETTINGS else "not evaluated"
+        least = f", {axis.min_value} or more" if axis.min_value else ""
+        unit = f" in {axis.unit}, such as 0.5" if axis.fractions else ""
+        what = f"{axis.label}s{unit}{least}: stop {axis.meaning}"
         settings.add_argument(
-            option_of(axis), metavar="VALUES", type=_axis_values(axis), help=f"{what} (default: {usual})"
+            option_of(name), metavar="VALUES", type=_axis_values(axis), help=f"{what} (default: {usual})"
         )
     group = parser.add_argument_group("how to count")
     group.add_argument(
@@ -330,10 +319,9 @@ def option_of(axis: str) -> str:
     return f"--{axis.replace('_', '-')}"
 
 
-def _axis_values(axis: str) -> Callable[[str], list[Any]]:
+def _axis_values(axis: Axis) -> Callable[[str], list[Any]]:
     """How the values of an axis are read."""
-    number = float if axis in _FRACTIONS else int
-    return lambda text: values_of(text, number, 2 if axis == "doom_loop" else 0)
+    return lambda text: values_of(text, float if axis.fractions else int, axis.min_value)
 
 
 def study_from(args: argparse.Namespace) -> Study:

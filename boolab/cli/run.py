@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from boolab.cli.arguments import HARNESS, amount, limit_from, parameter, whole
+from boolab.cli.arguments import HARNESS, amount, limit_from, option_of, parameter, whole
 from boolab.cli.help import Command
+from boolab.core.axes import AXES, SETTINGS
 
 MORE: Final = """
     AGENT is a name in an agents file, or an .md file that holds one agent; without it, or with -, the model runs
@@ -121,16 +122,14 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"the harness whose rules hold, {HARNESS} (default: the agent's, or boocode)",
     )
-    for option, what, least in (
-        ("--max-steps", "answers of the model, 0 or more", 0),
-        ("--tool-budget", "tool calls, 0 or more", 0),
-        ("--doom-loop", "times the same call in a row, 2 or more", 2),
-    ):
+    for name in SETTINGS:
+        axis = AXES[name]
         group.add_argument(
-            option,
+            option_of(name),
             metavar="N",
-            type=limit_from(least),
-            help=f"at most so many {what}, or none for no limit (default: the agent's, or the policy's)",
+            type=limit_from(axis.min_value),
+            help=f"the {axis.label}, {axis.min_value} or more, or none for no limit: stop {axis.meaning} "
+            "(default: the agent's, or the policy's)",
         )
     group.add_argument(
         "--max-cost",

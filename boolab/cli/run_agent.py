@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from boolab.agents.agent import Agent, AgentFileWarning, load_agents
 from boolab.cli.run_view import Guarded, Opening, View, view_of
 from boolab.cli.terminal import ERASE_BELOW, is_terminal
+from boolab.core.axes import SETTINGS
 from boolab.core.text import flat
 from boolab.core.types import Run
 from boolab.engine.abort import Abort
@@ -163,17 +164,11 @@ def agent_of(args: Namespace) -> Agent | None:
     agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
     policy = get_policy(args.policy or ("boocode" if agent is None else agent.policy))
     asked: dict[str, Any] = {
-        name: None if value == "none" else value
-        for name, value in (
-            ("max_steps", args.max_steps),
-            ("tool_budget", args.tool_budget),
-            ("doom_loop", args.doom_loop),
-        )
-        if value is not None
+        name: None if value == "none" else value for name in SETTINGS if (value := getattr(args, name)) is not None
     }
     for name in asked:
         if name not in policy.order:
-            known = ", ".join(limit for limit in ("max_steps", "tool_budget", "doom_loop") if limit in policy.order)
+            known = ", ".join(limit for limit in SETTINGS if limit in policy.order)
             msg = f"policy {policy.name} has no limit called {name}; it has: {known or 'none that can be set'}"
             raise SettingError(msg)
     changed = policy.vary(budgets=_spending(args))

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, TextIO
 
 from boolab.cli.terminal import Sheet, is_terminal
 from boolab.core.events import DURING_STEP
-from boolab.core.text import count, duration, flat, printable
-from boolab.core.transcript import ending, folded, happenings, limit_in_words, result_in_words, usage
+from boolab.core.text import duration, flat, printable
+from boolab.core.transcript import ending, folded, happenings, limit_in_words, result_in_words, stop_place, usage
 from boolab.core.types import Event, Run, Step, Usage
 
 _INDENT: Final = " " * 5
@@ -322,8 +322,7 @@ class _Machine(View):
     def _report_why(self, run: Run) -> None:
         if run.censored:
             why = f": {run.error}" if run.error else f" by {run.stop.rule}" if run.stop.rule else ""
-            steps = count(run.n_steps, "step")
-            said = flat(f"boolab: the run ended with {run.stop_reason} after {steps}{why}")
+            said = flat(f"boolab: the run ended with {run.stop_reason} {stop_place(run)}{why}")
             print(f"{said}; its record is {self._record}", file=self._errors)
 
 

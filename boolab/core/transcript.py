@@ -216,7 +216,7 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
     rule = f" by {stop.rule}" if stop.rule else ""
     value = f", {stop.value:,} of {stop.threshold:,}" if None not in (stop.value, stop.threshold) else ""
     also = f", also {', '.join(stop.also_fired)}" if stop.also_fired else ""
-    yield f"━━ {stop.reason}{rule} after step {stop.step}{value}{also} ".ljust(width, "━")
+    yield f"━━ {stop.reason}{rule} {stop_place(run)}{value}{also} ".ljust(width, "━")
     results = [result for step in run.steps for result in step.results]
     given = [result for result in results if result is not None]
     unknown = sum(result.is_error is None for result in given)
@@ -231,6 +231,14 @@ def ending(run: Run, width: int = WIDTH) -> Iterator[str]:
     yield "   " + "   ".join(part for part in counts if part)
     if run.error:
         yield from folded(run.error, 3, "   !! ", width=width)
+
+
+def stop_place(run: Run) -> str:
+    """Where a run ended: after its last step, or in it, if something stopped the run before the step was complete."""
+    n = len(run.steps)
+    if n and run.censored and run.stop.step < sum(step.turn == run.steps[-1].turn for step in run.steps):
+        return f"in step {n:,}"
+    return f"after {count(n, 'step')}" if n else "before its first step"
 
 
 def _total(run: Run) -> str:

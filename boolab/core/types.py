@@ -27,7 +27,7 @@ from typing import (
 )
 
 from boolab.core.text import flat
-from boolab.core.transcript import transcript
+from boolab.core.transcript import stop_place, transcript
 
 JSON: TypeAlias = Any
 """A JSON value, or what should be one: text of a log, a file or a provider, to be checked before it is used."""
@@ -572,7 +572,7 @@ class Run:
 
     def __repr__(self) -> str:
         """One short line; `print(run)` shows the whole run."""
-        where = "" if self.stop.rule is None else f" after step {self.stop.step}"
+        where = "" if self.stop.rule is None else f" {stop_place(self)}"
         return (
             f"<Run {flat(self.run_id[:8])} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "
             f"{self.stop.reason}{where}, {self.n_steps} steps, {self.n_tool_calls} calls>"

@@ -24,7 +24,6 @@ import pandas as pd
 from boolab.core.run_tree import Kin
 from boolab.core.types import MICRO, Identities, Scope, StopReason
 from boolab.counterfactuals.aggregate import SPENT, aggregate_of
-from boolab.counterfactuals.axis_labels import axis_dtype
 from boolab.counterfactuals.family_stops import family_stops, hears_results
 from boolab.counterfactuals.first_crossing import INTERVENED, Places
 from boolab.counterfactuals.from_frame import frame_columns, ledger_of_frame
@@ -45,7 +44,7 @@ from boolab.counterfactuals.step_files import (
 )
 from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
 from boolab.errors import SettingError, near, nearest
-from boolab.frames.dtypes import INT, TEXT, Cells, cells, text
+from boolab.frames.dtypes import INT, TEXT, Cells, axis_dtype, cells, text
 from boolab.frames.recording import CALL_TOOLS, RUN_FIELDS
 from boolab.frames.runs import Runs, as_runs, by_columns
 from boolab.frames.tables import setting_dtype, tools_called

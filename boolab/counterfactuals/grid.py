@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from boolab.core.axes import AXES
 from boolab.core.types import Identities, StopReason
 from boolab.counterfactuals.interventions import speaks
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, NEVER, Limit, check_identified, own_limits, thresholds_of
@@ -347,7 +348,7 @@ def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
 
 def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
     made: StopRule
-    if isinstance(value, float) and value.is_integer() and name not in ("max_cost", "max_time"):
+    if isinstance(value, float) and value.is_integer() and not AXES[name].fractions:
         value = int(value)  # a column with NA in it holds whole numbers as floats
     if name == "max_steps":
         made = max_steps(value)

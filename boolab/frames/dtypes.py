@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from boolab.core.axes import AXES
+
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
@@ -58,3 +60,21 @@ def well_formed(text: str) -> str:
 def well_formed_cell(value: object) -> object:
     """The same of a cell, which may be no text: then it stays as it is."""
     return well_formed(value) if isinstance(value, str) else value
+
+
+def axis_dtype(name: str) -> str:
+    """The type of the column of an axis, or of another limit of a policy: dollars and seconds may be fractions."""
+    return FLOAT if name in AXES and AXES[name].fractions else INT
+
+
+def axis_value(name: str, value: Cell) -> str:
+    """A value of an axis as text.
+
+    Example:
+        >>> axis_value("max_steps", 1200), axis_value("max_cost", 0.5), axis_value("max_steps", None)
+        ('1,200', '$0.5', 'off')
+    """
+    if is_missing(value):
+        return "off"
+    number = f"{int(value):,}" if float(value).is_integer() else f"{float(value):g}"
+    return f"${number}" if name == "max_cost" else number

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
+from boolab.core.axes import AXES, SETTINGS
 from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.harness.compaction import Compaction
@@ -54,8 +55,6 @@ DEFAULT: Final = _Default.DEFAULT
 """The value of a setting that was not set: the policy's default applies. (None means no limit, up to the ceiling.)"""
 
 Setting: TypeAlias = int | Literal[_Default.DEFAULT] | None
-SETTINGS: Final = ("max_steps", "tool_budget", "doom_loop")
-_MIN_VALUES: Final = {"max_steps": 0, "tool_budget": 0, "doom_loop": 2}
 _FURTHER: Final = ("guards", "token_budget", "cost_budget", "time_budget")
 
 
@@ -443,7 +442,7 @@ def check_setting(name: str, value: object) -> None:
         Traceback (most recent call last):
         boolab.errors.SettingError: max_steps: -1 is not accepted; expected an integer >= 0, or none for no limit
     """
-    minimum = _MIN_VALUES[name]
+    minimum = AXES[name].min_value
     if value is None or value is DEFAULT:
         return
     if not is_whole(value) or value < minimum:

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.text import count, shorten
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, is_off, tick
 from boolab.errors import SettingError
-from boolab.frames.dtypes import Cell, is_missing
+from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.plots._frames import missing
 from boolab.plots._style import GROUP_LOOKS
 
@@ -75,7 +75,7 @@ def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[s
             msg = f"the frame has no column {column!r}: expected one like {_MADE_BY} makes"
             raise SettingError(msg)
     rows = table[table["rule"].isna()] if "rule" in table else table
-    axes = [name for name in AXIS_NAMES if name in table]
+    axes = [name for name in AXES if name in table]
     varying = [name for name in axes if rows[name].notna().any()] or axes
     chosen = [varying[0] if name is None and varying else name for name in drawn]
     for name in chosen:
@@ -105,9 +105,9 @@ def _slice(rows: pd.DataFrame, name: str, at: Mapping[str, Any]) -> tuple[pd.Dat
     values = rows[name].drop_duplicates()
     value = at.get(name)
     if name in at:
-        some = rows[rows[name].isna() if is_off(value) else rows[name] == value]
+        some = rows[rows[name].isna() if is_missing(value) else rows[name] == value]
         if some.empty:
-            known = ", ".join("None" if is_off(v) else f"{v:g}" for v in values.tolist()[:12])
+            known = ", ".join("None" if is_missing(v) else f"{v:g}" for v in values.tolist()[:12])
             msg = f"at={{{name!r}: {value!r}}} is not in the table: it has {known}{', ...' if len(values) > 12 else ''}"  # noqa: PLR2004
             raise SettingError(msg)
     elif values.isna().any():
@@ -116,14 +116,14 @@ def _slice(rows: pd.DataFrame, name: str, at: Mapping[str, Any]) -> tuple[pd.Dat
     else:
         value = values.max()
         some = rows[rows[name] == value]
-    loosest = ", its loosest" if name not in at and not is_off(value) and len(values) > 1 else ""
+    loosest = ", its loosest" if name not in at and not is_missing(value) and len(values) > 1 else ""
     text = setting(name, value)
     return some, f"{text[0].upper()}{text[1:]}{loosest}. "
 
 
 def _group_columns(table: pd.DataFrame) -> list[str]:
     """The columns before the first that an aggregate always has."""
-    known = {*AXIS_NAMES, *_COUNTS, *UNITS}
+    known = {*AXES, *_COUNTS, *UNITS}
     names: list[str] = []
     for name in map(str, table.columns):
         if name in known or name.startswith(("n_", "saved_", "kept_")):
@@ -159,8 +159,8 @@ def _name(key: tuple[Cell, ...]) -> str:
 
 def setting(name: str, value: Cell) -> str:
     """A setting in words: "step cap 20", "no step cap", "cost budget $0.5"."""
-    words = AXIS_NAMES[name]
-    return f"no {words}" if is_off(value) else f"{words} {tick(name, value)}"
+    words = AXES[name].label
+    return f"no {words}" if is_missing(value) else f"{words} {axis_value(name, value)}"
 
 
 def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
     point = getattr(recommended, "setting", recommended)
     if isinstance(point, Mapping | pd.Series):
         named = {str(name): value for name, value in dict(point).items()}
-        return {name: named[name] for name in AXIS_NAMES if name in named and (name in table or not found)}
+        return {name: named[name] for name in AXES if name in named and (name in table or not found)}
     if isinstance(point, bool) or not isinstance(point, Real) or len(axes) != 1:
         kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"
         msg = f"recommended={recommended!r}: expected {kind}"
@@ -190,7 +190,7 @@ def row_at(frame: pd.DataFrame, point: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     some = frame
     for name, value in point.items():
-        some = some[some[name].isna() if is_off(value) else some[name] == value]
+        some = some[some[name].isna() if is_missing(value) else some[name] == value]
     if some.empty:
         msg = f"recommended: the table has no row for {', '.join(setting(*pair) for pair in point.items())}"
         raise SettingError(msg)

@@ -10,9 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from boolab.core.axes import AXES
 from boolab.core.text import span
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, is_off, tick
 from boolab.errors import SettingError
+from boolab.frames.dtypes import axis_value, is_missing
 from boolab.plots import _style
 from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
@@ -106,11 +107,11 @@ def plot_caps(
     kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
     curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
     if not curves:
-        return _style.empty_axes(ax, f"no settings with a {AXIS_NAMES[name]}")
+        return _style.empty_axes(ax, f"no settings with a {AXES[name].label}")
     if all(np.isnan([*curve.lower, *curve.saved]).all() for curve in curves):
         return _style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
     target = {name: point[name]} if name in point else {}
-    marked = [row_at(curve.rows if target and not is_off(target[name]) else part, target) if target else None
+    marked = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
     title = _title(name, curves, marked, words, saved)
     notes = [
@@ -129,14 +130,14 @@ def plot_caps(
     _scale(ax, curves, name)
     lines = _draw(ax, curves, words, saved)
     mark = None
-    if target and not is_off(target[name]):
+    if target and not is_missing(target[name]):
         mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
     label_lines(ax, lines, mark)
-    unit = AXIS_UNITS[name]
+    unit = AXES[name].unit
     return _style.finish(
         ax,
         title=title,
-        xlabel=f"{AXIS_NAMES[name]} ({unit})",
+        xlabel=f"{AXES[name].label} ({unit})",
         ylabel=_ylabel(ax, curves, words, saved),
         grid=ax.yaxis,
         key=[],
@@ -145,7 +146,7 @@ def plot_caps(
 
 
 def _first_axis(table: pd.DataFrame) -> str:
-    present = [name for name in AXIS_NAMES if name in table]
+    present = [name for name in AXES if name in table]
     return next((name for name in present if table[name].notna().any()), present[0] if present else "max_steps")
 
 
@@ -183,8 +184,8 @@ def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
     ax.set_xlim(low - (0 if high > low else 1), _end(curves))
     _style.count_ticks(ax, ax.xaxis)
     if 1 < len(x) <= (4 if _style.is_small(ax) else 8):
-        ax.set_xticks(x, [tick(name, value) for value in x], **_style.PLAIN)
-    elif name in ("max_cost", "max_time"):
+        ax.set_xticks(x, [axis_value(name, value) for value in x], **_style.PLAIN)
+    elif AXES[name].fractions:
         ax.xaxis.set_major_locator(MaxNLocator(4 if _style.is_small(ax) else 8))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
@@ -261,9 +262,9 @@ def _title(
         said = " and ".join(filter(None, [kept, spent_and_saved(saved, row)]))
         return capital(f"{setting(name, row[name])} {said or 'is recommended'}")
     if pd.isna(total):
-        return f"How many {words.several} a {AXIS_NAMES[name]} keeps is not known"
+        return f"How many {words.several} a {AXES[name].label} keeps is not known"
     if not total:
-        return f"No {words.one} to keep, whatever the {AXIS_NAMES[name]}"
+        return f"No {words.one} to keep, whatever the {AXES[name].label}"
     tight = _tightest(curves[0])
     if tight is None:
         last = row_at(curves[0].rows.iloc[-1:], {})
@@ -277,7 +278,7 @@ def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
     tight = [(row[name], curve.name) for curve in curves if (row := _tightest(curve)) is not None]
     if len(tight) < len(curves):
         none = len(curves) - len(tight)
-        return f"In {none} of {len(curves)} groups no {AXIS_NAMES[name]} keeps all {words.several}"
+        return f"In {none} of {len(curves)} groups no {AXES[name].label} keeps all {words.several}"
     (low, first), (high, last) = min(tight), max(tight)
     if low == high:
         return f"{capital(setting(name, low))} keeps all {words.several} of all {len(curves)} groups"

@@ -16,9 +16,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, is_off, tick
+from boolab.core.axes import AXES
 from boolab.errors import SettingError
-from boolab.frames.dtypes import Cell
+from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.plots import _style
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
@@ -42,7 +42,7 @@ class _Side(NamedTuple):
         return np.asarray((self.starts + self.ends) / 2)
 
     def place(self, value: Cell) -> int:
-        return next(i for i, v in enumerate(self.settings) if (is_off(v) if is_off(value) else v == value))
+        return next(i for i, v in enumerate(self.settings) if (is_missing(v) if is_missing(value) else v == value))
 
 
 def plot_heatmap(
@@ -107,8 +107,8 @@ def plot_heatmap(
     finished = _style.finish(
         ax,
         title=square.title,
-        xlabel=f"{AXIS_NAMES[x]} ({AXIS_UNITS[x]})",
-        ylabel=AXIS_NAMES[y] if _style.is_small(ax) else f"{AXIS_NAMES[y]} ({AXIS_UNITS[y]})",
+        xlabel=f"{AXES[x].label} ({AXES[x].unit})",
+        ylabel=AXES[y].label if _style.is_small(ax) else f"{AXES[y].label} ({AXES[y].unit})",
         grid=ax.yaxis,
         key=[],
         notes=square.notes,
@@ -125,7 +125,7 @@ def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, st
     Raises:
         SettingError: if the table has fewer than two.
     """
-    there = [name for name in AXIS_NAMES if name in table]
+    there = [name for name in AXES if name in table]
     several = [name for name in there if len(table[name].drop_duplicates()) > 1]
     free = [name for name in dict.fromkeys([*several, *there]) if name not in (x, y)]
     if len(free) < (x is None) + (y is None):
@@ -141,7 +141,7 @@ def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, st
 
 def _side(name: str, settings: list[Any]) -> _Side:
     """Cells one unit wide; off stands apart, and is a little wider in a fine grid."""
-    off = bool(settings) and is_off(settings[-1])
+    off = bool(settings) and is_missing(settings[-1])
     n = len(settings) - off
     starts, ends = np.arange(n, dtype=float), np.arange(1, n + 1, dtype=float)
     if off:
@@ -175,7 +175,7 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], across: _Side, up: _Side, colours: 
 
 def _blocks(side: _Side) -> list[slice]:
     n = len(side.settings)
-    return [slice(0, n - 1), slice(n - 1, n)] if n > 1 and is_off(side.settings[-1]) else [slice(0, n)]
+    return [slice(0, n - 1), slice(n - 1, n)] if n > 1 and is_missing(side.settings[-1]) else [slice(0, n)]
 
 
 def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
@@ -251,7 +251,7 @@ def _ticks(ax: Axes, across: _Side, up: _Side) -> None:
     """As many as fit, at round values; "off" always."""
     size = _style.sizes(ax).text
     for axis, side, room in ((ax.xaxis, across, _style.room(ax) * 0.8), (ax.yaxis, up, _style.row_height(ax, 1))):
-        texts = [tick(side.name, value) for value in side.settings]
+        texts = [axis_value(side.name, value) for value in side.settings]
         each = size * 1.5 if side is up else max(_style.text_width(text, size) for text in texts) + size
         shown = _thinned(side.settings, max(1, int(room / each)))
         axis.set_ticks([side.middles[i] for i in shown], [texts[i] for i in shown], **_style.PLAIN)
@@ -260,7 +260,7 @@ def _ticks(ax: Axes, across: _Side, up: _Side) -> None:
 
 def _thinned(values: Sequence[Any], most: int) -> list[int]:
     """Which values get a tick: all, or multiples of a round number, or every so many; off always."""
-    off = [len(values) - 1] if is_off(values[-1]) else []
+    off = [len(values) - 1] if is_missing(values[-1]) else []
     on = list(range(len(values) - len(off)))
     if len(on) + len(off) <= most:
         return [*on, *off]

@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from boolab.core.text import count, shorten
+from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
 from boolab.frames.runs import as_runs
@@ -284,7 +285,7 @@ def _title(run: Run, outcomes: pd.Series[str], *, short: bool) -> str:
         calls = f"; {f'{failed:,}' if failed else 'none'} of {known:,} calls failed"
     elif len(outcomes):
         calls = f"; whether its {count(len(outcomes), 'call')} failed is not known"
-    return f"The run {ends(run.stop_reason, 1)} after {count(run.n_steps, 'step')}{'' if short else calls}"
+    return f"The run {ends(run.stop_reason, 1)} {stop_place(run)}{'' if short else calls}"
 
 
 def _notes(

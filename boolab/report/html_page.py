@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
+from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent, span
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, tick
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
+from boolab.frames.dtypes import axis_value
 from boolab.plots import (
     plot_caps,
     plot_heatmap,
@@ -32,7 +33,7 @@ from boolab.report.html import Cell, Table, rendered, text_of
 from boolab.report.run_excerpts import MOST_ROWS, MOST_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
 from boolab.report.study import Cut, Row, Study, is_na
-from boolab.report.text import MAKER_HEAD, MEANINGS, UNITS, explained, kept_name, maker_rows, measures, saved, which_one
+from boolab.report.text import MAKER_HEAD, UNITS, explained, kept_name, maker_rows, measures, saved, which_one
 from boolab.rules.catalog import doom_loop, error_streak
 from boolab.rules.stop import StopRule
 from boolab.stats.scorecard.scorecard import scorecard
@@ -146,7 +147,7 @@ class _Page:
         if not self.study.qualifies:
             return []
         row = self.study.found.frame.iloc[0]
-        return [f"{name} {tick(column, row[column])}" for column, name in AXIS_NAMES.items()
+        return [f"{axis.label} {axis_value(column, row[column])}" for column, axis in AXES.items()
                 if column in row and not is_na(row[column])]  # fmt: skip
 
     def _question(self) -> str:
@@ -229,14 +230,14 @@ class _Page:
         return {value: [cut for cut in some if names[cut.unit] == name] for value, some in cuts.items()}
 
     def _axis(self, axis: str) -> dict[str, object]:
-        name = AXIS_NAMES[axis]
+        name = AXES[axis].label
         drawn = sum(row.stopped > 0 for _, rows, _ in self.rows[axis] for row in rows) > _NEEDS
         caption = f"What each {name} keeps and saves, the other limits off."
         left = len(list(self.study.groups(axis))) - len(self.rows[axis])
         return {
             "key": axis,
             "title": f"{name[0].upper()}{name[1:]}",
-            "meaning": f"A {name} {MEANINGS[axis]}.",
+            "meaning": f"A {name} stops a run {AXES[axis].meaning}.",
             "figure": self._figure(lambda ax: self._draw_caps(axis, ax), caption) if drawn else Markup(),
             "tables": [
                 (f"{name} for {group}" if group else "", self._axis_table(axis, rows, cuts, number))
@@ -259,7 +260,7 @@ class _Page:
     def _axis_table(self, axis: str, rows: Sequence[Row], cuts: Mapping[Any, list[Cut]], group: int) -> Table:
         shown = measures(self.study, rows)
         undecided = any(row.undecided for row in rows)
-        head = [AXIS_UNITS[axis], f"{_kept_head(self.study)}: kept", "stopped", f"all {self.study.noun}s stopped",
+        head = [AXES[axis].unit, f"{_kept_head(self.study)}: kept", "stopped", f"all {self.study.noun}s stopped",
                 *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
         cells: list[list[str | Cell]] = []
         for row in rows:
@@ -268,7 +269,7 @@ class _Page:
             to = self._cut_list(axis, row, stopped, group)
             kept = span(*row.kept) + f" of {row.successes:,}" if row.successes else "none to keep"
             cells.append([
-                tick(axis, row.value), kept, _linked(lost, to), _linked(row.stopped, to),
+                axis_value(axis, row.value), kept, _linked(lost, to), _linked(row.stopped, to),
                 *([f"{row.undecided:,}"] if undecided else []),
                 *("not known" if row.undecided else saved(name, row.saved[name]) for name in shown),
                 _MARKS[row.mark],
@@ -279,12 +280,12 @@ class _Page:
         """Keep the list of what a value stops; return its name on the page, empty if there is none."""
         if not cuts or row.value is None:
             return ""
-        to = f"cut-{axis}-{tick(axis, row.value).strip('$').replace(',', '')}" + (f"-{group}" if group else "")
+        to = f"cut-{axis}-{axis_value(axis, row.value).strip('$').replace(',', '')}" + (f"-{group}" if group else "")
         lost = sum(cut.success is True for cut in cuts)
-        name = f"{AXIS_NAMES[axis]} {tick(axis, row.value)}"
+        name = f"{AXES[axis].label} {axis_value(axis, row.value)}"
         title = f"{name}: {count(len(cuts), self.study.noun)} stopped, {lost:,} of them {_kept_head(self.study)}"
         self.stops.append((row, cuts))
-        self.lists[to] = _Listed(title, cuts, AXIS_UNITS[axis])
+        self.lists[to] = _Listed(title, cuts, AXES[axis].unit)
         return to
 
     # --- Together -----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from boolab.core.text import clean, clip, count, shorten
+from boolab.core.transcript import stop_place
 from boolab.core.types import Message, Run, Step, ToolCall, ToolResult
 from boolab.frames.runs import turns_of
 from boolab.report.html import Cell, Table
@@ -149,7 +150,7 @@ def _lines(run: Run) -> Iterator[str]:
             for message in asked.get(step.index, ()):
                 yield _short(f"      {message.role}: {message.text}")
             yield from _step(step)
-    yield f"-- {run.stop_reason} after {count(run.n_steps, 'step')}"
+    yield f"-- {run.stop_reason} {stop_place(run)}"
 
 
 def _step(step: Step) -> Iterator[str]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from boolab.agents.setting import AXES as SETTINGS
 from boolab.agents.setting import Setting, as_front_matter, identity_arguments
+from boolab.core.axes import AXES, SETTINGS
 from boolab.counterfactuals.scopes import scopes_of
 from boolab.logs.list_prices import needs_prices
 from boolab.models.remote.pricing import installed
-from boolab.report.study import AXES, Study, is_na
+from boolab.report.study import Study, is_na
 
 MAX_GROUPS: Final = 6
 MIN_RANGE: Final = 3

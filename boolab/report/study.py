@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, SupportsInt
 import numpy as np
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.text import clean, count
 from boolab.core.types import Identities, Run, Scope, Step, Stop
 from boolab.counterfactuals.evaluate import counterfactual
@@ -32,7 +33,6 @@ from boolab.models.remote.pricing import installed
 from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
 
-AXES: Final = ("max_steps", "tool_budget", "doom_loop", "error_streak", "max_tokens", "max_cost", "max_time")
 MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
 
 MAX_USUAL: Final = 1000

@@ -11,22 +11,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.text import aligned, count, percent, shorten, span, wrapped
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, tick
+from boolab.frames.dtypes import axis_value
 from boolab.report.data_quality import Quality
 from boolab.report.study import MEASURES, Row, Study, is_na
 
 SCHEMA: Final = "boolab/whatif/1"
-MEANINGS: Final[Mapping[str, str]] = {
-    "max_steps": "stops after so many answers of the model",
-    "tool_budget": "stops once so many tools were called",
-    "doom_loop": "stops when the same call comes so many times in a row",
-    "error_streak": "stops when so many calls in a row failed",
-    "max_tokens": "stops once so many tokens were used",
-    "max_cost": "stops once so many dollars were spent",
-    "max_time": "stops once so many seconds have passed",
-}
-"""What each axis is, to be read after its name."""
 UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
 
 _MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
@@ -111,11 +102,12 @@ def _unidentified(study: Study) -> bool:
 
 
 def _axis(study: Study, axis: str) -> Iterator[str]:
-    name = AXIS_NAMES[axis]
+    name = AXES[axis].label
     groups = list(study.groups(axis))
     for group, part, advice in groups[:MAX_GROUPS]:
         who = f" for {shorten(group)}" if group else ""
-        yield f"{_capital(name)}{who}: {MEANINGS[axis]}\n{_table(study, axis, study.shown(axis, part, advice))}"
+        table = _table(study, axis, study.shown(axis, part, advice))
+        yield f"{_capital(name)}{who}: stops a run {AXES[axis].meaning}\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 
@@ -129,7 +121,7 @@ def _table(study: Study, axis: str, rows: Sequence[Row]) -> str:
 
 def header(study: Study, axis: str, rows: Sequence[Row]) -> list[str]:
     """The heads of an axis's columns."""
-    heads = [AXIS_UNITS[axis], "kept", f"{study.noun}s stopped"]
+    heads = [AXES[axis].unit, "kept", f"{study.noun}s stopped"]
     if any(row.undecided for row in rows):
         heads.append("not decided")
     return heads + [f"{UNITS[name]} saved" for name in measures(study, rows)]
@@ -137,7 +129,7 @@ def header(study: Study, axis: str, rows: Sequence[Row]) -> list[str]:
 
 def cells_of(study: Study, axis: str, row: Row) -> list[str]:
     """One value's cells."""
-    cells = [tick(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}"]
+    cells = [axis_value(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}"]
     if any(other.undecided for other in _rows_of(study, axis)):
         cells.append(f"{row.undecided:,}")
     return cells + [saved(name, row.saved[name]) for name in measures(study, _rows_of(study, axis))]
@@ -245,4 +237,4 @@ def _plain(value: object) -> object:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-__all__ = ["MEANINGS", "MEASURES", "as_data", "as_json", "kept", "saved", "text"]
+__all__ = ["MEASURES", "as_data", "as_json", "kept", "saved", "text"]

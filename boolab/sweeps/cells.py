@@ -18,9 +18,10 @@ from numbers import Real
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from boolab.agents.agent import Agent
+from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
-from boolab.harness.policy import DEFAULT, SETTINGS, Policy
+from boolab.harness.policy import DEFAULT, Policy
 from boolab.harness.presets import get_policy
 from boolab.io.checks import is_whole
 from boolab.models.base import Model

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
 
+from boolab.core.axes import SETTINGS
 from boolab.core.types import Run
 from boolab.engine.options import Setup
 from boolab.engine.plan import TurnPlan, plan_of
@@ -23,7 +24,7 @@ from boolab.engine.record import as_success, identity_on_record, limits_on_recor
 from boolab.engine.resume import cut_short
 from boolab.engine.turn import Turn
 from boolab.errors import BoolabError, UnknownCounter
-from boolab.harness.policy import SETTINGS, Policy
+from boolab.harness.policy import Policy
 from boolab.rules.counters import Progress
 from boolab.rules.detector import Detector
 from boolab.rules.ladder import LadderState

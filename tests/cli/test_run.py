@@ -119,7 +119,7 @@ def test_a_run_is_told_in_a_pipe_without_a_single_escape(folder: Path) -> None:
     assert done.stderr == ""
     assert done.stdout.isprintable() or set(filter(lambda char: not char.isprintable(), done.stdout)) == {"\n"}
     assert "  1. Let me look.\n     -> read_file" in done.stdout
-    assert "\n━━ finished after step 1 ━" in done.stdout
+    assert "\n━━ finished after 2 steps ━" in done.stdout
     run = the_record()
     assert (run.stop_reason, run.agent, run.text) == ("finished", "explorer", "It is in a.py.")
     assert f"   to look at it: boolab report runs/{next(Path('runs').iterdir()).name}\n" in done.stdout
@@ -138,7 +138,7 @@ def test_a_run_is_told_on_a_terminal_with_a_status_line_that_is_gone_at_the_end(
     assert code == 130
     assert "  1. One" in shown
     assert "     ** interrupted" in shown
-    assert "━━ aborted after step 0 ━" in shown
+    assert "━━ aborted in step 1 ━" in shown
     assert "answering" not in shown
     run = the_record()
     assert (run.stop_reason, run.steps[0].response.text) == ("aborted", "One ")

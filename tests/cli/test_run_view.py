@@ -181,7 +181,7 @@ def test_a_run_is_told_step_by_step(terminal: bool) -> None:
         "  2. Done.",
         "     0 ms, tokens 1,500 in, 10 out, $0.0020",
         "",
-        "━━ finished after step 1 ".ljust(79, "━"),
+        "━━ finished after 2 steps ".ljust(79, "━"),
         "   2 steps   2 calls   1 error   tokens 2,700 in, 90 out, $0.0065   0 ms",
         "   record record.jsonl",
         "   to look at it: boolab report record.jsonl",
@@ -226,13 +226,13 @@ def test_nothing_that_a_model_or_a_tool_says_upsets_the_terminal() -> None:
         stream, errors = io.StringIO(), io.StringIO()
         told(view_of(stream, errors, **options), bl.ScriptedModel(items, name=HOSTILE), tools=[bad])
         Screen(100_000).feed(stream.getvalue() + errors.getvalue())
-        assert errors.getvalue().startswith("boolab: the run ended with error after 2 steps: ModelError: ")
+        assert errors.getvalue().startswith("boolab: the run ended with error in step 2: ModelError: ")
 
 
 def test_what_breaks_is_told_with_its_reason_and_what_had_come() -> None:
     text = story_of(bl.ScriptedModel([{"text": "Half a sentence", "error": {"status": 503, "after": 6}}]))
     assert "  1. Half a\n     0 ms, tokens ?\n" in text
-    assert "━━ error after step 0 ━" in text
+    assert "━━ error in step 1 ━" in text
     assert "   !! ModelError: HTTP 503 after 6 characters" in text
 
 

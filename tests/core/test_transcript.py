@@ -6,12 +6,26 @@ import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+import pytest
 
 import boolab as bl
 from boolab.core.text import duration
 from boolab.core.transcript import WIDTH
-from boolab.core.types import Event, History, Message, Response, Step, Stop, Text, ToolCall, ToolResult, Usage
+from boolab.core.types import (
+    Event,
+    History,
+    Message,
+    Response,
+    Step,
+    Stop,
+    StopReason,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from boolab.logs.load import load_runs
 from boolab.models.scripted import ScriptedModel
 from tests.support.claude_logs import Session, usage
@@ -60,7 +74,7 @@ def test_a_session_reads_like_a_talk(tmp_path: Path) -> None:
         "  3. at 5.0 s, took 1.0 s, tokens ?",
         "     Nothing.",
         "",
-        "━━ finished after step 0",
+        "━━ finished after 3 steps",
         "   3 steps   1 call   0 errors   tokens ?   6.0 s",
     ]
 
@@ -147,7 +161,7 @@ def test_a_summary_that_the_sentinel_says_as_well_is_told_once() -> None:
 def test_events_wrap_ups_and_stops_are_told() -> None:
     run = play(distinct(9), max_steps=2, policy="boocode")
     shown = str(run)
-    assert "━━ step_cap by max_steps(2) after step 2, 2 of 2" in shown
+    assert "━━ step_cap by max_steps(2) after 2 steps, 2 of 2" in shown
     assert "[cap_hit]" in shown
     noted = replace(run, events=(Event(5, "compaction", {"after_step": 1, "trigger": "auto", "tokens": None}),))
     assert "** compaction: trigger auto, tokens ?" in str(noted)
@@ -192,3 +206,21 @@ def test_durations_are_said_as_people_say_them() -> None:
         "1 min 0 s",
         "1 h 0 min",
     ]
+
+
+@pytest.mark.parametrize("reason", get_args(StopReason))
+def test_the_place_of_the_end_agrees_with_the_number_of_steps(reason: StopReason) -> None:
+    run = play(distinct(3))
+    whole = replace(run, stop=Stop(reason, 2 if reason in ("finished", "synthesis") else 3), steps=run.steps[:3])
+    assert f"━━ {reason} after 3 steps ━" in str(whole)
+    assert "   3 steps   3 calls" in str(whole)
+    if whole.censored:
+        assert f"━━ {reason} in step 3 ━" in str(replace(whole, stop=Stop(reason, 2)))
+    assert f"━━ {reason} before its first step ━" in str(replace(whole, stop=Stop(reason, 0), steps=()))
+
+
+def test_the_place_of_the_end_counts_the_steps_of_all_turns() -> None:
+    run = play(distinct(3))
+    turns = tuple(step._replace(turn=turn) for step, turn in zip(run.steps[:3], (1, 2, 2), strict=True))
+    assert "━━ step_cap after 3 steps ━" in str(replace(run, stop=Stop("step_cap", 2), steps=turns))
+    assert "━━ error in step 3 ━" in str(replace(run, stop=Stop("error", 1), steps=turns))

@@ -60,8 +60,8 @@ def test_the_code_of_the_page_runs_and_ends_as_it_says(
 ) -> None:
     with ModelServer(reply=said_anew) as server:
         frames = [evaluate(source.replace(URL, server.url), names) for source in CODE]
-    assert last_line(capsys.readouterr().out) == "step_cap by max_steps(3) after step 3, 3 of 3"
-    assert "━━ step_cap by max_steps(3) after step 3, 3 of 3 ━" in PAGE
+    assert last_line(capsys.readouterr().out) == "step_cap by max_steps(3) after 3 steps, 3 of 3"
+    assert "━━ step_cap by max_steps(3) after 3 steps, 3 of 3 ━" in PAGE
     assert str(frames[-1]) in PAGE
     assert [step.response.usage for step in names["run"].steps] == [UNKNOWN_USAGE] * 3
 
@@ -85,9 +85,9 @@ def test_the_commands_of_the_page_run_and_end_as_it_says(
         for folder, command in COMMANDS:
             (tmp_path / folder).mkdir()
             main(shlex.split(command.replace("\\\n", " ").replace(URL, server.url))[1:])
-            assert last_line(capsys.readouterr().out) == "doom_loop by doom_loop(3, ordered) after step 3, 3 of 3"
+            assert last_line(capsys.readouterr().out) == "doom_loop by doom_loop(3, ordered) after 3 steps, 3 of 3"
     assert len(COMMANDS) == 1
-    assert "━━ doom_loop by doom_loop(3, ordered) after step 3, 3 of 3 ━" in PAGE
+    assert "━━ doom_loop by doom_loop(3, ordered) after 3 steps, 3 of 3 ━" in PAGE
     assert [run.stop_reason for run in bl.load_runs(tmp_path / "runs")] == ["doom_loop"]
 
 

@@ -17,8 +17,9 @@ import pytest
 
 import boolab as bl
 from boolab.agents.agent import policy_of
-from boolab.agents.setting import AXES, Setting, as_code, as_front_matter
+from boolab.agents.setting import Setting, as_code, as_front_matter
 from boolab.cli.main import main
+from boolab.core.axes import SETTINGS as LIMITS
 from boolab.io.resources import data_path
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter, python, shell
@@ -67,7 +68,7 @@ def in_page(page: str) -> Any:
 def of_groups(text: str) -> dict[str, int | None]:
     """The setting in what `whatif --json` prints."""
     (row,) = json.loads(text)["recommendation"]["groups"]
-    return {axis: row[axis] for axis in AXES}
+    return {axis: row[axis] for axis in LIMITS}
 
 
 def in_words(setting: Mapping[str, Any]) -> list[str]:
@@ -80,7 +81,7 @@ def test_all_that_recommends_gives_one_setting(logs: str) -> None:
     keep = 0.9
     runs = bl.load_runs(logs)
     found = bl.recommend(runs, keep=keep)
-    wanted = {axis: found.setting[axis] for axis in AXES}
+    wanted = {axis: found.setting[axis] for axis in LIMITS}
     assert any(value is not None for value in wanted.values())
     assert of_groups(printed("whatif", logs, "--keep", str(keep), "--json")) == wanted
     text = " ".join(printed("whatif", logs, "--keep", str(keep)).split())
@@ -94,7 +95,7 @@ def test_all_that_recommends_gives_one_setting(logs: str) -> None:
     assert lab.recommended["sentences"] == [*found.sentences]
     data = in_page(lab.to_html())
     assert data["recommended"]["setting"] == wanted
-    assert all(wanted[axis] in data["grid"]["values"][axis] for axis in AXES)  # its button leads there
+    assert all(wanted[axis] in data["grid"]["values"][axis] for axis in LIMITS)  # its button leads there
     lab.setting = lab.recommended["setting"]
     row = found.frame.iloc[0]
     assert lab.answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
@@ -110,7 +111,7 @@ def test_the_readme_shows_what_is_recommended() -> None:
         exec(code, names)  # noqa: S102 - what it shows is what is tested
     exempt = [word for tool in names["polls"] for word in ("--exempt", tool)]
     said = of_groups(printed("whatif", DATASET, "--keep", "0.9", *exempt, "--json"))
-    assert said == {axis: names["found"].setting[axis] for axis in AXES}
+    assert said == {axis: names["found"].setting[axis] for axis in LIMITS}
     assert bl.CapLab(names["runs"], keep=0.9, identity={**POLLS}).recommended["setting"] == said
 
 
@@ -201,7 +202,7 @@ def test_what_the_report_says_to_use_gives_its_numbers(logs: str, identity: Any,
     if row["qualifies"]:
         (table,) = names["table"].to_dict("records")
         assert (table["kept_lower"], table["kept_upper"]) == (row["kept_lower"], row["kept_upper"])
-        setting = Setting(**{axis: names["found"].setting.get(axis) for axis in AXES})
+        setting = Setting(**{axis: names["found"].setting.get(axis) for axis in LIMITS})
         kept = played(study.runs, agent_in(front, tmp_path))[0]
         assert kept == row["kept_lower"] or (setting.max_steps is None and "ends a run at 200 steps" in front)
     name, *words = re.findall(r"\S+", shell(study, sources))

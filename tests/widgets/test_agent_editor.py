@@ -95,7 +95,10 @@ def test_all_agents_of_a_file_can_be_chosen_and_edited(tmp_path: Path) -> None:
             Agent("a", max_steps=5, policy="opencode_3631"),
             "last step under the cap: the model gets a message; no tools are sent",
         ),
-        (Agent("a", policy="naive"), "doom loop: naive has no such setting; the file's value changes nothing"),
+        (
+            Agent("a", policy="naive"),
+            "doom-loop threshold: naive has no such setting; the file's value changes nothing",
+        ),
     ],
 )
 def test_limits_are_those_of_the_policy(agent: Agent, said: str) -> None:

@@ -193,7 +193,9 @@ def test_without_javascript_a_text_and_a_picture_stand_in() -> None:
     lab.setting = {"max_steps": 3}
     bundle = lab._repr_mimebundle_()
     assert repr(lab) == "CapLab(caps on 4 runs)"
-    assert bundle["text/plain"].startswith("CapLab(caps on 4 runs)\nSetting: step cap 3, no tool budget, no doom loop")
+    assert bundle["text/plain"].startswith(
+        "CapLab(caps on 4 runs)\nSetting: step cap 3, no tool budget, no doom-loop threshold"
+    )
     assert "Kept: 1 of 3 (33%) successes." in bundle["text/plain"]
     assert "<iframe" in bundle["text/html"]
     assert imread(io.BytesIO(lab._picture())).std() > 0

@@ -188,3 +188,32 @@ def test_a_cost_that_one_step_does_not_tell_is_unknown_and_not_less() -> None:
     assert run.steps[-1].response.usage.cost is None
     (row,) = [row for row in data_of(Compare(whole, part))["table"] if row["name"] == "cost"]
     assert row == {"name": "cost", "a": "$1.5000", "b": None, "difference": None}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shown"),
+    [
+        (500_000, 499_999, ("$1.5000", "$1.5000", "\N{MINUS SIGN}$0.000003")),
+        (0, 500_000, ("$0", "$1.5000", "+$1.5000")),
+        (7, 0, ("$0.000021", "$0", "\N{MINUS SIGN}$0.000021")),
+        (500_000, 500_000, ("$1.5000", "$1.5000", "same")),
+    ],
+)
+def test_no_cost_and_no_difference_is_shown_as_zero_unless_it_is_zero(
+    a: int, b: int, shown: tuple[str, str, str]
+) -> None:
+    def priced(cost: int, name: str) -> Run:
+        run = long_run(name, [1, 2, 3])
+        usages = (step.response.usage._replace(cost=cost) for step in run.steps)
+        pairs = zip(run.steps, usages, strict=True)
+        steps = tuple(step._replace(response=step.response._replace(usage=usage)) for step, usage in pairs)
+        return replace(run, steps=steps)
+
+    (row,) = [row for row in data_of(Compare(priced(a, "a"), priced(b, "b")))["table"] if row["name"] == "cost"]
+    assert (row["a"], row["b"], row["difference"]) == shown
+
+
+def test_a_difference_of_some_milliseconds_is_shown_in_milliseconds() -> None:
+    runs = [replace(long_run(name, [1]), duration_ms=ms) for name, ms in (("a", 1000), ("b", 1007))]
+    (row,) = [row for row in data_of(Compare(*runs))["table"] if row["name"] == "time"]
+    assert row == {"name": "time", "a": "1.0 s", "b": "1.0 s", "difference": "+7 ms"}

@@ -23,11 +23,11 @@ import pandas as pd
 from boolab.agents.agent import Agent, load_agents
 from boolab.cli.demo.layout import align, paragraphs, wrap
 from boolab.cli.demo.recordings import Told, recordings, tell
+from boolab.core.axes import SETTINGS
 from boolab.core.types import MICRO, Run, StopReason
 from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df, steps_df
-from boolab.harness.policy import SETTINGS
 from boolab.harness.presets import policies as presets
 from boolab.io.csv_export import write_csv
 from boolab.io.resources import checkout, data_path

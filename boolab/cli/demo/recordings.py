@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pandas as pd
 
 from boolab.cli.demo.layout import align, wrap
+from boolab.core.axes import AXES
 from boolab.core.types import Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.frames.tables import runs_df
@@ -33,10 +34,6 @@ VALUES: Final[Mapping[str, Sequence[int]]] = {
     "doom_loop": (2, 3, 5, 10, 20),
 }
 """The limits of the table, each by itself; those that stop nothing are left out."""
-
-"""The columns of axes that have another name in tables."""
-
-NAMES: Final = {"max_steps": "step cap", "tool_budget": "tool budget", "doom_loop": "doom loop"}
 
 
 class Recording(NamedTuple):
@@ -140,7 +137,7 @@ def _table(recording: Recording, grids: Mapping[str, Sequence[int]]) -> str:
                 continue
             kept = f"{row['kept_lower']}-{row['kept_upper']} of {row['successes']}"
             lines.append((
-                f"{NAMES[axis]} {row[axis]}",
+                f"{AXES[axis].label} {row[axis]}",
                 f"{row['n_runs'] - row['n_unchanged'] - row['n_censored']:,}",
                 kept,
                 f"{row['saved_steps']:,}",

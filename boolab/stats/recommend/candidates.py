@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.types import MICRO, Identities
 from boolab.counterfactuals.aggregate import SPENT, aggregate_of
 from boolab.counterfactuals.first_crossing import Places
@@ -194,7 +195,7 @@ class Candidates:
         question, units = self._question, self._units
         if question.grid is not None:
             return question.axis(name, list(question.grid[name]))
-        least = 2 if name == "doom_loop" else 1
+        least = AXES[name].min_useful
         tightest = question.axis(name, [least])
         asked = [(rule, units) for rule in tightest.rules] + [
             (rule, units.at_response()) for rule in tightest.responses

@@ -14,16 +14,16 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.text import level
 from boolab.core.types import MICRO, Identities, Scope
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, axis_dtype
 from boolab.counterfactuals.evaluate import Recorded, ledgers_of
 from boolab.counterfactuals.grid import Grid, settings_of
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
 from boolab.counterfactuals.scopes import one_scope
 from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError
-from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, well_formed_cell
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, axis_dtype, cells, well_formed_cell
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
 from boolab.stats.finding import Finding
@@ -75,7 +75,7 @@ class Recommendation(Finding):
             msg = f"there are {len(self.frame)} groups, each with a setting of its own: see .frame"
             raise SettingError(msg)
         row = self.frame.iloc[0]
-        return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in _ALL_AXES}
+        return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in AXES}
 
 
 _FRAME: Final = (
@@ -84,7 +84,6 @@ _FRAME: Final = (
     "heldout_successes", "heldout_saved_share", "more_needed", "success_by", "path", "error", "accepted", "lost",
     "design_effect", "recommended",
 )  # fmt: skip
-_ALL_AXES: Final = tuple(AXIS_NAMES)
 
 
 def recommend(
@@ -166,7 +165,7 @@ def recommend(
     if dependence not in DEPENDENCE:
         msg = f"dependence={dependence!r}: expected one of {', '.join(map(repr, DEPENDENCE))}"
         raise SettingError(msg)
-    keys = keys_of(by, {*_FRAME, *_ALL_AXES})
+    keys = keys_of(by, {*_FRAME, *AXES})
     named = next((name for name in grid or () if "@" in name), None)
     if named is not None:
         msg = f"grid: {named!r}: each agent gets a setting of its own by itself: leave {named[named.index('@') :]} out"

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent
 from boolab.core.types import MICRO
-from boolab.counterfactuals.axis_labels import AXIS_NAMES
 from boolab.counterfactuals.step_table import LABEL, TURN_PROXY, UNKNOWN_PEAK, Ledger
 from boolab.stats.intervals import runs_needed
 from boolab.stats.recommend.candidates import FOLDS, Choice, Found, Question, base_of
@@ -19,18 +19,8 @@ from boolab.stats.recommend.family_units import is_root
 from boolab.stats.recommend.fixed_sequence import JOINT
 from boolab.stats.units import group_name
 
-_NAMES: Final = {
-    "max_steps": "a step cap of {}",
-    "tool_budget": "a tool budget of {}",
-    "doom_loop": "a doom-loop threshold of {}",
-    "error_streak": "an error-streak threshold of {}",
-    "max_tokens": "a token budget of {:,}",
-    "max_cost": "a cost budget of ${:,}",
-    "max_time": "a time budget of {:,} s",
-}
 _EXAMPLE: Final = 20
 """A value by which it is shown how a policy counts a limit."""
-_AXES: Final = {**AXIS_NAMES, "error_streak": "error-streak threshold"}
 _ROUNDING: Final = 1e-9
 _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
@@ -157,7 +147,7 @@ class Advice:
         for name in self._question.order:
             axis = self._question.axis(name, [_EXAMPLE])
             rules = [str(rule) for rule in (*axis.rules, *axis.responses)]
-            counted.append(f"a {_AXES[name]} of {_EXAMPLE} is {' and '.join(rules)}")
+            counted.append(f"a {AXES[name].label} of {_EXAMPLE} is {' and '.join(rules)}")
         own = [axis for axis in self._question.settings({}).axes if axis.name not in self._question.order]
         rules = [str(rule) for axis in own for rule in (*axis.rules, *axis.responses)]
         also = f" Its further limits are in force too: {', '.join(rules)}." if rules else ""
@@ -250,7 +240,7 @@ class Advice:
                 f"{level(question.confidence)} confidence, would have saved any {_plural(question.measure)} in "
                 f"{count(group.units.n_runs, self._noun)}."
             )
-        limits = [_NAMES[name].format(value) for name, value in choice.setting.items() if value is not None]
+        limits = [AXES[name].with_value(value) for name, value in choice.setting.items() if value is not None]
         kept = f"{sums['kept_lower']:,}" + (
             f" to {sums['kept_upper']:,}" if sums["kept_upper"] != sums["kept_lower"] else ""
         )
@@ -290,7 +280,7 @@ class Advice:
             name, value = next(iter((found.setting or {}).items()))
             share = group.share_of(found, self._question.measure)
             saves = f" saves {percent(share)}" if share is not None else ""
-            parts.append(f"{_NAMES[name].format(value)}{saves} and loses {found.lost or 'none'}")
+            parts.append(f"{AXES[name].with_value(value)}{saves} and loses {found.lost or 'none'}")
         return f"By itself, at the same confidence, {'; '.join(parts)}."
 
     def _saved(self, sums: dict[str, int]) -> str:
@@ -368,7 +358,7 @@ class Advice:
         if name == JOINT:
             return "limits of several kinds together"
         axis = self._question.axis(name, list((self._question.grid or {})[name]))
-        return _NAMES[name].format(axis.values[-1])  # noqa: PD011 - no pandas
+        return AXES[name].with_value(axis.values[-1])  # noqa: PD011 - no pandas
 
     def _loses_nothing(self, group: Group) -> str:
         """The tightest values that lose nothing on record: a description, not a guarantee."""
@@ -377,8 +367,8 @@ class Advice:
             return ""
         parts = []
         for name in self._question.order:
-            least = {"doom_loop": 2}.get(name, 1)
-            if name in ("max_cost", "max_time"):
+            least = AXES[name].min_useful
+            if AXES[name].fractions:
                 continue
             counter = self._question.axis(name, [least]).counter
             peaks = group.units.peak(counter)
@@ -389,7 +379,7 @@ class Advice:
                 continue
             stopped = peaks >= tight
             if stopped[peaks < UNKNOWN_PEAK].any():  # a limit that stops no run is no information
-                parts.append(_NAMES[name].format(tight))
+                parts.append(AXES[name].with_value(tight))
         if not parts:
             return ""
         each = ", each by itself," if len(parts) > 1 else ""
@@ -409,7 +399,7 @@ def _successes(n: int, more: str = "") -> str:
 
 def _plain(found: Found) -> str:
     """What the limit of a path is called."""
-    return _AXES[found.tests.path.name]
+    return AXES[found.tests.path.name].label
 
 
 def _joined(parts: Sequence[str], word: str = "and") -> str:

@@ -13,11 +13,10 @@ import ipywidgets
 
 from boolab.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
 from boolab.agents.edit import FIELDS, AgentText, Value, agents_in, with_field, with_prompt, without_field
-from boolab.agents.setting import LABELS
+from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean
 from boolab.errors import AgentFileError, SettingError
 from boolab.harness.describe import axes
-from boolab.harness.policy import SETTINGS
 from boolab.harness.presets import policies
 from boolab.io.files import replacing
 from boolab.tools.workspace import BUILT_IN
@@ -339,7 +338,7 @@ def meant(field: str, said: str) -> Value:
         try:
             return int(said)
         except ValueError:
-            least = "an integer >= 2" if field == "doom_loop" else "an integer >= 0"
+            least = f"an integer >= {AXES[field].min_value}"
             msg = f"{said!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
             raise SettingError(msg) from None
     if field in ("tools", "exempt"):
@@ -370,7 +369,7 @@ def limits_of(agent: Agent) -> list[str]:
     settings = policy.effective(agent.settings, read_only=reading)
     told = []
     for name in SETTINGS:
-        value, label = settings.get(name), LABELS[name]
+        value, label = settings.get(name), AXES[name].label
         if name not in policy.order:
             told.append(f"{label}: {policy} has no such setting; the file's value changes nothing")
         elif name == "max_steps" and agent.max_steps == 0:

@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import pandas as pd
 
-from boolab.agents.setting import ALL, AXES, Limits, Setting, identity_words
+from boolab.agents.setting import ALL, Limits, Setting, identity_words
+from boolab.core.axes import SETTINGS
 from boolab.core.text import clean, count, shorten
 from boolab.core.types import Identities, Run
 from boolab.counterfactuals.from_runs import ledger_of
@@ -101,13 +102,13 @@ class CapTables:
 
     def ledger(self, setting: Setting) -> Ledger:
         """All runs as columns, under a setting's identity and scope."""
-        watched = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).detectors()
+        watched = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).detectors()
         key = (identity_words(setting.identity), setting.scope)
         return _kept(self._ledgers, key, _KEPT_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope).kept())
 
     def _counters(self, setting: Setting) -> dict[str, str]:
-        axes = settings_of({name: [2] for name in AXES}, self.question.policy, setting.identity).axes
-        return {name: next(axis.counter for axis in axes if axis.name == name) for name in AXES}
+        axes = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).axes
+        return {name: next(axis.counter for axis in axes if axis.name == name) for name in SETTINGS}
 
     def found(self, setting: Setting) -> dict[str, Any] | None:
         """What has been recommended for a setting's identity, scope and agent; None if nobody has asked yet."""
@@ -156,7 +157,7 @@ class CapTables:
                 raise
             return {**said, "reason": "not under this policy", "sentences": [f"No recommendation. {refused}."]}
         row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
-        chosen = {name: row.get(name, pd.NA) for name in AXES}
+        chosen = {name: row.get(name, pd.NA) for name in SETTINGS}
         return {
             **said,
             "setting": {name: None if value is pd.NA else int(value) for name, value in chosen.items()}

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.agents.setting import AXES, LABELS, Limits, Setting, as_code, as_front_matter, counted_by
+from boolab.agents.setting import Limits, Setting, as_code, as_front_matter, counted_by
+from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import count
 from boolab.core.types import MICRO
 from boolab.counterfactuals.aggregate import Sums, aggregate_of
@@ -30,13 +31,8 @@ from boolab.stats.recommend.recommend import OBJECTIVES, Objective
 ROWS: Final = 40
 """How many of the runs that are cut are listed at first."""
 
-_MAX_VALUES: Final = {
-    "max_steps": 120,
-    "tool_budget": 120,
-    "doom_loop": 16,
-}  # values: with all three, 250,000 settings, 50 MB
-_MIN_VALUES: Final = {"max_steps": 1, "tool_budget": 1, "doom_loop": 2}
-_UNITS: Final = {"max_steps": "steps", "tool_budget": "calls", "doom_loop": "identical calls"}
+_MAX_VALUES: Final = {"max_steps": 120, "tool_budget": 120, "doom_loop": 16}
+"""How many values an axis has at most: with all three, 250,000 settings, 50 MB."""
 _MEASURES: Final = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
 _BARS: Final = 60  # of the distribution
 _LOG: Final = 0.2  # an axis is logarithmic if the lower half of its values takes less of it than this
@@ -74,7 +70,7 @@ class Question:
                 f"success={self.success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"
             )
             raise SettingError(msg)
-        settings = settings_of({name: [2, None] for name in AXES}, self.policy)
+        settings = settings_of({name: [2, None] for name in SETTINGS}, self.policy)
         if not settings.plain:
             msg = (
                 f"policy {get_policy(self.policy or '').name}: it tells the model things, or asks limits at the "
@@ -126,7 +122,7 @@ class CapTable:
         Raises:
             SettingError: A limit is not one of the values.
         """
-        place = tuple(self._at(name, limits[name]) for name in AXES)
+        place = tuple(self._at(name, limits[name]) for name in SETTINGS)
         return {name: int(values[place]) for name, values in self._sums.items()}
 
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
@@ -185,7 +181,7 @@ class CapTable:
         """Where a setting stops each run."""
         columns = []
         for axis, table in zip(self._settings.axes, self._fires, strict=True):
-            place = self._at(axis.name, limits[axis.name]) if axis.name in AXES else 0
+            place = self._at(axis.name, limits[axis.name]) if axis.name in SETTINGS else 0
             columns.append(table[:, place : place + 1])
         keys = keys_of(columns).reshape(-1)
         stopped = keys != np.iinfo(keys.dtype).max
@@ -236,7 +232,7 @@ class CapTable:
 
     def _curve(self, limits: Limits) -> dict[str, Any]:
         """What is kept and saved over all caps, the other limits as they are; off is the last."""
-        budget, doom = (self._at(name, limits[name]) for name in AXES[1:])
+        budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
         names = ("kept_lower", "kept_upper", self.measure, f"saved_{self.measure}")
         lower, upper, spent, saved = (self._sums[name][:, budget, doom] for name in names)
         whole = spent + saved  # all that is on record, for each cap
@@ -257,7 +253,7 @@ class CapTable:
         Returns:
             A row for each cap, with columns named like those of `counterfactual(..., aggregate=True)`.
         """
-        budget, doom = (self._at(name, limits[name]) for name in AXES[1:])
+        budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
         frame = pd.DataFrame({name: values[:, budget, doom] for name, values in self._sums.items()})
         for name in ("cost", "saved_cost"):
             frame[f"{name}_usd"] = frame.pop(name) / MICRO
@@ -270,7 +266,7 @@ class CapTable:
     def base(self) -> dict[str, Any]:
         """What the figure shows whatever the limits are, as plain data."""
         ledger = self.ledger
-        sums = self.sums(dict.fromkeys(AXES))
+        sums = self.sums(dict.fromkeys(SETTINGS))
         tasks = ledger.runs["task"].replace("", None).nunique()
         lengths = {
             name: np.histogram(self._extent[ledger.success == code], self._edges)[0].tolist()
@@ -284,8 +280,8 @@ class CapTable:
             "proxy": proxy,
             "success": "runs that ended by themselves" if proxy else "successes",
             "axes": [
-                {"key": name, "label": LABELS[name], "unit": _UNITS[name], "values": self.options[name]}
-                for name in AXES
+                {"key": name, "label": AXES[name].label, "unit": AXES[name].unit, "values": self.options[name]}
+                for name in SETTINGS
             ],
             "log": _is_log(caps),
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
@@ -329,13 +325,13 @@ class CapTable:
                 "is an estimate where a turn is stopped that others follow."
             )
         some = [
-            f"{len(values) - 1:,} up to {values[-2]:,} ({LABELS[name]})"
+            f"{len(values) - 1:,} up to {values[-2]:,} ({AXES[name].label})"
             for name, values in self.options.items()
             if not self.whole[name]
         ]
         if some:
             yield f"Sliders have not every value of a long range: {', '.join(some)}."
-        own = [axis for axis in self._settings.axes if axis.name not in AXES]
+        own = [axis for axis in self._settings.axes if axis.name not in SETTINGS]
         if own:
             yield f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in own)}."
         yield "Valid for limits that the model cannot see."
@@ -365,8 +361,8 @@ class Values(NamedTuple):
 
 
 def _by_axes(sums: Sums, settings: Settings) -> Sums:
-    """Sums with one dimension for each of `AXES`, in their order; the policy's further limits hold."""
-    named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in AXES]
+    """Sums with one dimension for each of `SETTINGS`, in their order; the policy's further limits hold."""
+    named = [next(n for n, axis in enumerate(settings.axes) if axis.name == name) for name in SETTINGS]
     own = [n for n in range(len(settings.axes)) if n not in named]
     return {name: values[0].transpose(*named, *own)[(..., *(0 for _ in own))].copy() for name, values in sums.items()}
 
@@ -379,7 +375,7 @@ def values_of(name: str, peak: int, also: int | None = None) -> Values:
         peak: The largest count.
         also: A value that must be among them.
     """
-    least, most = _MIN_VALUES[name], _MAX_VALUES[name]
+    least, most = AXES[name].min_useful, _MAX_VALUES[name]
     top = max(peak, least)
     if top - least < most:
         return Values(list(range(least, max(top, also or 0) + 1)), whole=True)

@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, cast
 import ipywidgets
 import traitlets
 
-from boolab.agents.setting import ALL, AXES, LABELS, Setting, identity_names, in_words, kept_in_words, saved_in_words
+from boolab.agents.setting import ALL, Setting, identity_names, in_words, kept_in_words, saved_in_words
+from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean, count
 from boolab.core.types import Identities, Scope
 from boolab.counterfactuals.scopes import one_scope
@@ -140,7 +141,7 @@ class CapLab(OpensRuns):
                 msg = f"setting: there is no {name!r}{near(name, Setting._fields, 'accepted')}"
                 raise SettingError(msg)
         new = self._setting._replace(**wanted)
-        places = [name for name in AXES if name not in wanted]
+        places = [name for name in SETTINGS if name not in wanted]
         new = self._fitting(new, places)
         self._tables.at(new).sums(new.limits)  # refuses what is not on a slider before anything moves
         self._move(new)
@@ -175,9 +176,9 @@ class CapLab(OpensRuns):
         wide = {"width": "auto"}
         self._sliders = {
             name: ipywidgets.SelectionSlider(
-                options=[_OFF], description=LABELS[name], continuous_update=True, layout=wide
+                options=[_OFF], description=AXES[name].label, continuous_update=True, layout=wide
             )
-            for name in AXES
+            for name in SETTINGS
         }
         agents = [(clean(name) or "no name", name) for name in self._tables.agents if name != ALL]
         if not self._tables.roots:
@@ -233,12 +234,12 @@ class CapLab(OpensRuns):
         if self._held:
             return
         chosen = {name: control.value for name, control in {**self._sliders, **self._choices}.items()}
-        chosen |= {name: None for name in AXES if chosen[name] == _OFF[1]}
-        self._move(self._fitting(Setting(**chosen), list(AXES)))
+        chosen |= {name: None for name in SETTINGS if chosen[name] == _OFF[1]}
+        self._move(self._fitting(Setting(**chosen), list(SETTINGS)))
 
     def _move(self, setting: Setting) -> None:
         """Show another setting."""
-        elsewhere = setting[len(AXES) :] != self._setting[len(AXES) :]
+        elsewhere = setting[len(SETTINGS) :] != self._setting[len(SETTINGS) :]
         self._setting = setting
         with self._holding():
             if elsewhere:
@@ -255,7 +256,7 @@ class CapLab(OpensRuns):
     def _on_wanted(self, change: Mapping[str, Any]) -> None:
         if change["new"]:
             self._view.wanted = None  # so that the same can be wanted again
-            self._move(self._fitting(self._setting._replace(**change["new"]), list(AXES)))
+            self._move(self._fitting(self._setting._replace(**change["new"]), list(SETTINGS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
         table = self._tables.at(setting)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
-from boolab.core.text import aligned, clean, clip, count
+from boolab.core.text import aligned, clean, clip
+from boolab.core.transcript import stop_place
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.rules.call_identity import arguments_hash
 from boolab.sweeps.divergence import Divergence
@@ -57,9 +58,7 @@ def side_of(run: Run, name: str) -> Side:
         name: What it is called here.
     """
     rule = f", by {run.stop.rule}" if run.stop.rule else ""
-    return Side(
-        name, run, f"{run.stop_reason} after {count(len(run.steps), 'step')}{rule}", run.stop_reason, run.run_id
-    )
+    return Side(name, run, f"{run.stop_reason} {stop_place(run)}{rule}", run.stop_reason, run.run_id)
 
 
 def divergent_step(divergence: Divergence) -> DivergentStep:
@@ -291,6 +290,15 @@ def _number(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def _dollars(value: float) -> str:
+    """Four decimals, or six, which is a micro-dollar, where four would show a zero."""
+    return f"${value:,.4f}" if value >= 0.0001 else f"${value:.6f}" if value else "$0"  # noqa: PLR2004
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1000:,.1f} s" if ms >= 50 or not ms else f"{ms:.0f} ms"  # noqa: PLR2004 - less would show as 0.0 s
+
+
 def _results(run: Run) -> list[ToolResult | None]:
     return [result for step in run.steps for result in step.results]
 
@@ -301,8 +309,8 @@ _AMOUNTS: Final = (
     _Amount("calls dropped", lambda run: sum(result is None for result in _results(run)), _number),
     _Amount("calls failed", lambda run: sum(r is not None and r.is_error is True for r in _results(run)), _number),
     _Amount("tokens", tokens_of, _number),
-    _Amount("cost", dollars_of, lambda value: f"${value:,.4f}"),
-    _Amount("time", lambda run: run.duration_ms, lambda value: f"{value / 1000:,.1f} s"),
+    _Amount("cost", dollars_of, _dollars),
+    _Amount("time", lambda run: run.duration_ms, _seconds),
 )
 
 

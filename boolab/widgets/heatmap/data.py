@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import to_hex
 
+from boolab.core.axes import AXES
 from boolab.core.text import aligned, clean, count, shorten, span
 from boolab.core.types import Run
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, AXIS_UNITS, tick
+from boolab.frames.dtypes import axis_value
 from boolab.plots._grid import UNITS, Words, setting, spent_and_saved
 from boolab.plots._grid_cells import Square, cell_text
 from boolab.plots.heatmap import COLOURS
@@ -152,10 +153,10 @@ def heatmap_text(data: Mapping[str, Any]) -> str:
 def _side(name: str, values: Sequence[Any]) -> dict[str, Any]:
     return {
         "axis": name,
-        "name": AXIS_NAMES[name],
-        "unit": AXIS_UNITS[name],
+        "name": AXES[name].label,
+        "unit": AXES[name].unit,
         "values": [None if value is None else float(value) if value != int(value) else int(value) for value in values],
-        "ticks": [tick(name, value) for value in values],
+        "ticks": [axis_value(name, value) for value in values],
     }
 
 

@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from boolab.core.axes import AXES
 from boolab.core.endings import proxy_success
 from boolab.core.types import MICRO, Identities, Run, Scope, Usage
-from boolab.counterfactuals.axis_labels import AXIS_NAMES, is_off
 from boolab.counterfactuals.evaluate import counterfactual, summed
 from boolab.counterfactuals.step_table import LABEL, PROXY
 from boolab.errors import SettingError
-from boolab.frames.dtypes import INT
+from boolab.frames.dtypes import INT, axis_dtype, is_missing
 from boolab.harness.policy import Policy
 from boolab.plots._grid import setting
 from boolab.plots._grid_cells import Square
@@ -87,7 +87,7 @@ def _of_table(table: pd.DataFrame, square: Square, x: str, y: str) -> Iterator[p
     for name in keys:
         if name not in ("run_id", "rule", x, y):
             value = square.rows[name].iloc[0]
-            rows = rows[rows[name].isna() if is_off(value) else rows[name] == value]
+            rows = rows[rows[name].isna() if is_missing(value) else rows[name] == value]
     yield _reduced(rows, square, x, y)
 
 
@@ -96,11 +96,11 @@ def _asked_again(
 ) -> Iterator[pd.DataFrame]:  # fmt: skip
     """The rows that an aggregate is the sum of, asked for the cells that are drawn."""
     first = square.rows.iloc[0]
-    axes = [name for name in AXIS_NAMES if name in square.rows]
+    axes = [name for name in AXES if name in square.rows]
     names = [str(name) for name in square.rows.columns]
     groups = names[: min(names.index(name) for name in axes)]
     values = {x: square.across, y: square.up}
-    grid = {name: values.get(name, [None if is_off(first[name]) else first[name]]) for name in axes}
+    grid = {name: values.get(name, [None if is_missing(first[name]) else first[name]]) for name in axes}
     frames = counterfactual(
         runs, grid=grid, scope=asked.scope, policy=asked.policy, identity=asked.identity, by=groups, batches=True
     )
@@ -108,7 +108,7 @@ def _asked_again(
     for frame in frames:
         rows = frame
         for name in groups:
-            rows = rows[rows[name].isna() if is_off(first[name]) else rows[name] == first[name]]
+            rows = rows[rows[name].isna() if is_missing(first[name]) else rows[name] == first[name]]
         reduced = _reduced(rows, square, x, y)
         sums = rows[["kept_lower", "kept_upper", "steps"]].fillna(0)
         sums = sums.assign(n_runs=1, n_truncated=(rows["outcome"] == "truncated").astype(INT))
@@ -169,7 +169,7 @@ def source_of_sweep(runs: Sequence[Run]) -> Source:
         SettingError: if there are none, if no two settings vary, or if they are of several policies.
     """
     names = list(dict.fromkeys(name for run in runs for name in run.settings))
-    axes = [name for name in names if name in AXIS_NAMES]
+    axes = [name for name in names if name in AXES]
     if len(axes) <= 1:
         msg = (
             f"table: these {len(runs):,} runs were made under {', '.join(axes) or 'no settings'}: expected the runs of "
@@ -192,7 +192,7 @@ def source_of_sweep(runs: Sequence[Run]) -> Source:
         {**dict(zip(axes, values, strict=True)), **_means(some, labelled=labelled)} for values, some in cells.items()
     ]
     frame = pd.DataFrame(data)
-    kinds_of = {name: "Float64" if name in ("max_cost", "max_time") else INT for name in axes}
+    kinds_of = {name: axis_dtype(name) for name in axes}
     floats = {name: "Float64" for name in frame if str(name).startswith("mean_") or name == SHARE}
     frame = frame.astype({**kinds_of, **floats, "success_by": "string"})
     return Source(frame, lambda square, x, y: _of_sweep(runs, axes, square, (x, y), labelled=labelled))
@@ -270,4 +270,4 @@ def _of_sweep(
 
 
 def _differ(one: Any, other: Any) -> bool:  # noqa: ANN401 - numbers, None or NA
-    return is_off(one) != is_off(other) or (not is_off(one) and one != other)
+    return is_missing(one) != is_missing(other) or (not is_missing(one) and one != other)

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pandas as pd
 import traitlets
 
+from boolab.core.axes import AXES
 from boolab.core.types import Identities, Scope
-from boolab.counterfactuals.axis_labels import AXIS_NAMES
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs, as_runs
 from boolab.harness.policy import Policy
@@ -182,15 +182,13 @@ def _plain(value: float | None) -> float | None:
 def _axes(tally: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
     """The two axes that are drawn: what was asked, then cap and budget, then whatever varies."""
     asked = [x, y]
-    known = [name for name in AXIS_NAMES if name in tally]
+    known = [name for name in AXES if name in tally]
     free = [name for name in known if name not in asked and len(tally[name].unique()) > 1]
     free.sort(key=lambda name: name not in _USUAL)
     for place, name in enumerate(asked):
         if name is None:
             if not free:
-                msg = (
-                    f"the table varies {len(known)} axes of {', '.join(AXIS_NAMES)}: expected two; plot_caps draws one"
-                )
+                msg = f"the table varies {len(known)} axes of {', '.join(AXES)}: expected two; plot_caps draws one"
                 raise SettingError(msg)
             asked[place] = free.pop(0)
     return str(asked[0]), str(asked[1])

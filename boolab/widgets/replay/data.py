@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from boolab.core.text import count, duration, money, short_number
+from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
 from boolab.frames.runs import known_sum
 from boolab.harness.policy import Policy
@@ -326,13 +327,12 @@ def _pills(run: Run) -> list[str]:
 
 
 def _stop(run: Run) -> dict[str, Any]:
-    at = stop_boundary(run)
-    text = f"{run.stop_reason} after {count(at, 'step')}"
+    text = f"{run.stop_reason} {stop_place(run)}"
     if run.stop.rule:
         text += f": {run.stop.rule}"
     if run.error:
         text += f" ({run.error})"
-    return {"reason": run.stop_reason, "step": at, "text": text}
+    return {"reason": run.stop_reason, "step": stop_boundary(run), "text": text}
 
 
 def _finding(streaks: Sequence[list[int]], marks: Sequence[dict[str, Any]]) -> str | None:
