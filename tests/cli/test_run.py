@@ -308,8 +308,8 @@ def test_no_color_leaves_a_terminal_plain(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal(*command("explorer", "Where is it?", "--model", "script.yaml"))
     shown, code = terminal.wait()
-    before, end, _ = shown.partition("finished after step 1")
-    assert (code, "step 1" in before, "It is in a.py." in before, bool(end)) == (0, False, True, True)
+    before, end, _ = shown.partition("finished after 2 steps")
+    assert (code, "step 1 " in before, "It is in a.py." in before, bool(end)) == (0, False, True, True)
 
 
 # --- Limits and exit codes --------------------------------------------------------------------------------------------
