@@ -24,7 +24,6 @@ from boolab.core.text import shorten
 from boolab.core.types import StopReason
 from boolab.errors import SettingError
 from boolab.frames.tables import calls_df, runs_df
-from boolab.models.scripted import ScriptedModel
 from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
 from boolab.plots._bars import _Inside
 from boolab.plots._bins import bins_of
@@ -541,16 +540,6 @@ def test_of_very_many_groups_the_largest_are_shown_and_the_others_counted(ax: Ax
     assert key(ax) == ["finished 410"]
 
 
-def test_ten_thousand_runs_are_drawn(ax: Axes) -> None:
-    reasons = [REASONS[i % 7] for i in range(10_000)]
-    data = frame(reasons, agent=[f"agent {i % 50}" for i in range(10_000)], n_steps=[i % 997 for i in range(10_000)])
-    plot_stop_reasons(data, ax=ax)
-    assert sum(patch.get_width() for _, patch in bars(ax)) == 10_000
-    steps_ax = plot_steps(data, ax=Figure().subplots())
-    assert sum(patch.get_height() for _, patch in bars(steps_ax)) == 10_000
-    assert rows(plot_steps(data, by="agent", ax=Figure().subplots()))[0] == "agent 0 (200)"
-
-
 # --- plot_tools -------------------------------------------------------------------------------------------------------
 
 CALLS = calls(
@@ -597,18 +586,6 @@ def test_the_note_says_what_is_unknown_and_what_was_dropped(ax: Axes) -> None:
     assert note(ax) == (
         "22 calls of 5 tools. 4 calls of unknown error status. 4 calls dropped: paid for, never executed."
     )
-
-
-def test_calls_of_runs_are_counted_as_the_record_has_them(ax: Axes) -> None:
-    script = ScriptedModel([{"tool_calls": [call("look"), call("fail")]}, "Done."])
-    plot_tools([*RUNS, play(script)], ax=ax)
-    naive: Counter[tuple[str, str]] = Counter()
-    for run in [*RUNS, play(script)]:
-        for step in run.steps:
-            for asked, result in zip(step.response.tool_calls, step.results, strict=True):
-                kind = "dropped" if result is None else "failed" if result.is_error else "ok"
-                naive[asked.name, kind] += 1
-    assert drawn_rows(ax) == naive
 
 
 def test_failures_start_at_the_axis_and_only_they_are_red(ax: Axes) -> None:

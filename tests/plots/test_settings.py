@@ -227,10 +227,12 @@ def test_a_recommendation_by_axis_fixes_the_others(ax: Axes) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{"max_steps": np.int64(20)}, {"max_steps": 20}, np.int64(20), pd.Series({"max_steps": 20})]
+    "value",
+    [{"max_steps": np.int64(20)}, {"max_steps": 20}, np.int64(20), pd.Series({"max_steps": 20})],
 )
 def test_a_recommendation_may_use_the_names_of_the_grid(value: Any, ax: Axes) -> None:
-    for recommended in (value, SimpleNamespace(setting=value)):
+    whole = {"max_steps": 20, "tool_budget": None, "doom_loop": 3}  # the axes that the table has are marked
+    for recommended in (value, SimpleNamespace(setting=value), SimpleNamespace(setting=whole)):
         plot_caps(CAPS, recommended=recommended, ax=ax)
         assert title(ax) == "Step cap 20 keeps 21 of 21 successes and saves 36 of 642 steps"
 
@@ -417,15 +419,6 @@ def test_a_large_grid_has_few_round_ticks_and_no_numbers(ax: Axes) -> None:
     assert cells(ax) == []
     meshes = [mesh.get_array() for mesh in ax.collections if isinstance(mesh, QuadMesh)]
     assert sum(np.size(array) for array in meshes if array is not None) == 201 * 101
-
-
-def test_a_recommendation_marks_the_axes_that_the_table_has() -> None:
-    recommended = SimpleNamespace(setting={"max_steps": 10, "tool_budget": None, "doom_loop": 3})
-    table = pd.DataFrame({"max_steps": [5, 10], "n_runs": 8, "success_by": "label", "successes": 6,
-                          "kept_lower": [4, 6], "kept_upper": 6, "steps": [30, 50],
-                          "saved_steps": [25, 5]})  # fmt: skip
-    ax = plot_caps(table, recommended=recommended, ax=Figure(figsize=(9, 4)).subplots())
-    assert ax.get_title(loc="left") == "Step cap 10 keeps 6 of 6 successes and saves 5 of 55 steps"
 
 
 def many_groups(n: int) -> pd.DataFrame:

@@ -72,6 +72,13 @@ def test_a_log_cut_at_any_byte_has_no_more_steps(form: str, name: str, tmp_path:
         assert runs is None or sum(run.n_steps for run in runs) <= sum(run.n_steps for run in complete)
 
 
+def test_deep_nesting_is_refused(tmp_path: Path) -> None:
+    for opened, closed in (("[", "]"), ('{"messages":', "}")):
+        text = opened * 100_000 + closed * 100_000
+        for name in ("deep.json", "deep.jsonl"):
+            assert outcome(tmp_path / name, text.encode()) is None
+
+
 def test_a_document_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:

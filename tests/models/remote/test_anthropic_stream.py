@@ -195,20 +195,6 @@ def test_two_calls_of_one_id_get_two() -> None:
     assert [(said.id, said.name) for said in made.tool_calls] == [("x", "look"), ("x_2", "look"), ("call_3", "now")]
 
 
-def test_ten_million_characters_of_text() -> None:
-    piece = "0123456789" * 100
-    closed = response([*text(0, *[piece] * 10_000), end()])
-    assert closed.text == piece * 10_000
-
-
-def test_sixty_four_calls_at_once_whose_pieces_are_mixed() -> None:
-    calls = [call(i, f"tool_{i}", f'{{"n": {i}', ', "m": "x"', "}") for i in range(64)]
-    mixed = [event for events in zip(*calls, strict=True) for event in events]
-    closed = response([begin(input_tokens=1), *mixed, end("tool_use", output_tokens=2), LAST])
-    assert [c.name for c in closed.tool_calls] == [f"tool_{i}" for i in range(64)]
-    assert [json.loads(c.arguments) for c in closed.tool_calls] == [{"n": i, "m": "x"} for i in range(64)]
-
-
 def test_a_stream_without_its_last_event_is_whole_once_the_stop_reason_came() -> None:
     decoder = fed([*text(0, "Hi."), end()])
     assert not decoder.ended

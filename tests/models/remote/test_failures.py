@@ -19,7 +19,7 @@ from boolab.core.types import Event, Run
 from boolab.engine.abort import Abort
 from boolab.models.base import Model
 from tests.support.helpers import QUIET, look
-from tests.support.model_protocols import CHAT, MESSAGES, Said, Speaks, both, go, going, sse
+from tests.support.model_protocols import CHAT, Said, Speaks, both, go, going, sse
 from tests.support.model_server import (
     CLOSE,
     RESET,
@@ -80,24 +80,6 @@ def test_a_failure_that_may_pass_is_asked_again_with_the_same_body(speaks: Speak
     assert run.steps[0].error == ""
 
 
-@both
-def test_the_wait_between_attempts_grows_and_is_jittered(speaks: Speaks) -> None:
-    def waits() -> list[int]:
-        with ModelServer(*[failing(speaks, 503)] * 6, said(speaks)) as server:
-            run = go(
-                speaks.model(server.url, retry=bl.models.Retry(attempts=7, first=1, most=16)), clock=VirtualClock()
-            )
-        assert run.stop_reason == "finished"
-        return [event.payload["wait_ms"] for event in retries(run)]
-
-    series = [waits() for _ in range(3)]
-    assert len({tuple(one) for one in series}) > 1
-    for one in series:
-        assert len(one) == 6
-        assert all(0 < wait <= 16_000 for wait in one)
-    assert sum(one[-1] for one in series) > sum(one[0] for one in series)
-
-
 BEFORE_OUTPUT: dict[str, list[Act]] = {
     "reset before the first byte": [RESET],
     "closed before the first byte": [CLOSE],
@@ -126,21 +108,6 @@ def test_what_breaks_before_any_output_is_asked_again(speaks: Speaks, failure: s
 
 
 @both
-@pytest.mark.parametrize("events", ["[DONE]", "opened and closed", "pings"])
-def test_a_stream_without_any_output_is_an_error_not_an_empty_answer(speaks: Speaks, events: str) -> None:
-    empty = {
-        "[DONE]": [sse("[DONE]") if speaks is CHAT else MESSAGES.stop()],
-        "opened and closed": [speaks.opening((10, 5))],
-        "pings": [speaks.nothing()] * 3,
-    }
-    with ModelServer(stream(*empty[events]), stream(*empty[events])) as server:
-        run = go(speaks.model(server.url, retry=bl.models.Retry(attempts=2)), clock=VirtualClock())
-    assert run.stop_reason == "error"
-    assert "ModelError" in (run.error or "")
-    assert len(server.asked) == 2
-
-
-@both
 def test_a_refused_connection_is_tried_as_often_as_is_allowed_and_the_error_names_the_place(speaks: Speaks) -> None:
     with closed_port() as port:
         model = speaks.model(f"http://127.0.0.1:{port}", retry=bl.models.Retry(attempts=3))
@@ -153,31 +120,11 @@ def test_a_refused_connection_is_tried_as_often_as_is_allowed_and_the_error_name
 
 
 @both
-def test_an_overload_that_is_told_in_the_stream_is_asked_again(speaks: Speaks) -> None:
-    event = speaks.error_event("Overloaded", "overloaded_error", 529)
-    with ModelServer(stream(event), said(speaks)) as server:
-        run = go(speaks.model(server.url), clock=VirtualClock())
-    assert (run.stop_reason, run.text) == ("finished", "All done."), run.error
-    (retry,) = retries(run)
-    assert "Overloaded" in retry.payload["what"]
-    assert len(server.asked) == 2
-
-
-@both
 def test_a_dead_connection_of_an_earlier_step_does_not_fail_the_next(speaks: Speaks) -> None:
     with ModelServer([*said(speaks, LOOK), CLOSE], [*said(speaks, LOOK), RESET], said(speaks)) as server:
         run = go(speaks.model(server.url), clock=VirtualClock())
     assert (run.stop_reason, run.n_steps) == ("finished", 3), run.error
     assert server.connections == 3
-
-
-def test_retries_of_a_later_step_are_told_with_that_step() -> None:
-    with ModelServer(said(CHAT, LOOK), failing(CHAT, 500), said(CHAT)) as server:
-        heard: list[Event] = []
-        run = go(CHAT.model(server.url), clock=VirtualClock(), on_event=heard.append)
-    (event,) = retries(run)
-    assert event.payload["after_step"] == 2
-    assert [event.kind for event in heard if event.kind == "retry"] == ["retry"]
 
 
 # How long is waited
@@ -305,40 +252,6 @@ def test_an_error_in_any_form_is_an_error_with_its_status(speaks: Speaks, status
     assert len(server.asked) == 1
 
 
-@both
-@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"])
-def test_an_error_may_come_with_status_200(speaks: Speaks, kind: str) -> None:
-    error = speaks.error("The model is gone.", "invalid_request_error")
-    with ModelServer(whole(error, headers={"Content-Type": kind})) as server:
-        run = go(speaks.model(server.url, **once()), clock=VirtualClock())
-    assert run.stop_reason == "error"
-    assert "The model is gone." in (run.error or "")
-    assert len(server.asked) == 1
-
-
-@both
-@pytest.mark.parametrize(
-    "body", [b"<html>Sign in to the hotel's network</html>", b"{", b"null", b"[]", b"{}"], ids=repr
-)
-def test_a_whole_body_that_is_no_response_is_an_error(speaks: Speaks, body: bytes) -> None:
-    kind = "text/html" if body.startswith(b"<") else "application/json"
-    with ModelServer(reply=lambda _: whole(body, headers={"Content-Type": kind})) as server:
-        run = go(speaks.model(server.url, **once()), clock=VirtualClock())
-    assert run.stop_reason == "error"
-    assert "ModelError" in (run.error or "")
-
-
-@both
-def test_an_endless_error_is_not_read_to_its_end(speaks: Speaks) -> None:
-    endless: Answer = [head(500, {"Content-Type": "text/html", "Content-Length": str(10**12)}), Forever(b"x" * 1000)]
-    with ModelServer(endless) as server:
-        timeouts = bl.models.Timeouts(first_token=SHORT, between=SHORT, whole=SHORT)
-        run = go(speaks.model(server.url, **once(timeouts=timeouts)), clock=VirtualClock())
-        assert run.stop_reason == "error"
-        assert len(run.error or "") < 5_000
-        server.asked[0].gone.wait()
-
-
 # Broken after output
 
 
@@ -405,49 +318,6 @@ def test_a_last_word_without_a_reason_is_none_where_the_connection_then_broke(re
     assert (run.stop_reason, run.steps[0].response.text) == (stop, "I was about to")
 
 
-@both
-def test_a_response_is_whole_once_its_reason_has_come_whatever_becomes_of_the_connection(speaks: Speaks) -> None:
-    *events, last = speaks.events(DONE)
-    with ModelServer([*stream(*events, end=()), CLOSE]) as server:
-        run = go(speaks.model(server.url), clock=VirtualClock())
-    assert last
-    assert (run.stop_reason, run.text, run.steps[0].response.finish_reason) == ("finished", "All done.", "stop")
-
-
-@both
-def test_a_broken_response_is_kept_when_nobody_listens(speaks: Speaks) -> None:
-    answer = stream(speaks.opening((30, 4)), speaks.text("Half of it"), speaks.error_event("Worker died."))
-    with ModelServer(answer) as server:
-        run = go(speaks.model(server.url), clock=VirtualClock())
-    (step,) = run.steps
-    assert (step.response.text, step.response.usage) == ("Half of it", paid(speaks))
-    assert "Worker died." in step.error
-    assert len(server.asked) == 1
-
-
-@both
-def test_usage_that_comes_after_garbage_is_paid_for_all_the_same(speaks: Speaks) -> None:
-    answer = stream(speaks.text("Half") if speaks is CHAT else speaks.opening((30, 1)) + speaks.text("Half"),
-                    b"data: {garbage\n\n", *speaks.closing((30, 9)))  # fmt: skip
-    with ModelServer(answer) as server:
-        run = go(speaks.model(server.url), clock=VirtualClock())
-    assert run.stop_reason == "error"
-    assert run.steps[0].response.usage[:2] == (30, 9)
-    assert len(server.asked) == 1
-
-
-@both
-def test_calls_of_a_broken_response_are_not_executed(speaks: Speaks) -> None:
-    *most, _last, _done = speaks.events(Said("I write.", [("c1", "write", '{"what": "x"}')], usage=None))
-    with ModelServer(stream(*most, end=(CLOSE,))) as server:
-        run = go(speaks.model(server.url), clock=VirtualClock())
-    assert run.stop_reason == "error"
-    (step,) = run.steps
-    assert step.response.text == "I write."
-    assert not any(step.results)
-    assert len(step.results) == len(step.response.tool_calls)
-
-
 def broken(speaks: Speaks) -> list[Act]:
     return stream(speaks.opening((30, 4)), speaks.text("Half of it"), speaks.error_event("Worker died."))
 
@@ -466,33 +336,6 @@ def test_under_a_policy_that_says_so_the_model_is_asked_again_and_what_was_cut_i
     assert last.error == ""
     assert run.error is None
     assert len({asked.body for asked in server.asked}) == 1
-
-
-@both
-def test_it_is_asked_again_at_most_so_often_in_a_row(speaks: Speaks) -> None:
-    answers = [broken(speaks), broken(speaks), said(speaks, LOOK), broken(speaks), broken(speaks), said(speaks)]
-    with ModelServer(*answers) as server:
-        run = go(speaks.model(server.url), policy=ASKS_AGAIN, clock=VirtualClock())
-    assert (run.stop_reason, run.n_steps) == ("finished", 6), run.error
-    assert len(server.asked) == 6
-    assert b"Half of it" not in b"".join(asked.body for asked in server.asked)
-    with ModelServer(*[broken(speaks)] * 3) as server:
-        run = go(speaks.model(server.url), policy=ASKS_AGAIN, clock=VirtualClock())
-    assert (run.stop_reason, run.n_steps, len(server.asked)) == ("error", 3, 3)
-    assert "Worker died." in (run.error or "")
-
-
-@both
-def test_a_broken_step_that_is_asked_for_again_counts_and_is_paid_for(speaks: Speaks) -> None:
-    """It did begin: a cap of one step is used up by it, and a budget of tokens pays for it."""
-    agent = bl.Agent("a", policy=ASKS_AGAIN, max_steps=1)
-    with ModelServer(broken(speaks)) as server:
-        run = asyncio.run(bl.run(agent, "go", model=speaks.model(server.url), clock=VirtualClock()))
-    assert (run.stop_reason, run.n_steps, run.stop.value) == ("step_cap", 1, 1), run.error
-    budget = bl.max_tokens(30)
-    with ModelServer(broken(CHAT)) as server:
-        run = go(CHAT.model(server.url), policy=ASKS_AGAIN, stop=budget, clock=VirtualClock())
-    assert (run.stop_reason, run.n_steps, run.stop.value) == ("token_budget", 1, 34), run.error
 
 
 # Timeouts

@@ -244,70 +244,60 @@ def test_a_refusal_is_text() -> None:
     assert heard(chunk({"refusal": "I can"}), chunk({"refusal": "not."}), STOP).text == "I cannot."
 
 
-def test_id_and_name_that_are_repeated_in_each_delta_are_taken_once() -> None:
-    assert calls(call(0, "a", "look", '{"x"'), call(0, "a", "look", ": 1}")) == [("a", "look", '{"x": 1}')]
+LOOK = ("a", "look", "{}")
+ONE_LOOK = [{"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}}]
+TWO_NAMES = [{"function": {"name": name, "arguments": {"x": 1}}} for name in ("look", "write")]
+PIECES: dict[str, tuple[list[str], list[tuple[str, str, str]]]] = {
+    "id and name in each delta": (
+        [call(0, "a", "look", '{"x"'), call(0, "a", "look", ": 1}")],
+        [("a", "look", '{"x": 1}')],
+    ),
+    "a legacy call beside it": ([chunk({"function_call": ONE_LOOK[0]["function"], "tool_calls": ONE_LOOK})], [LOOK]),
+    "a legacy call alone": (
+        [chunk({"function_call": {"name": "look", "arguments": "{"}}), chunk({"function_call": {"arguments": "}"}})],
+        [("call_1", "look", "{}")],
+    ),
+    "no index: a new id": (
+        [call(None, "a", "look", "{"), call(None, None, None, "}"), call(None, "b", "look", "{}")],
+        [LOOK, ("b", "look", "{}")],
+    ),
+    "no index: a name": (
+        [call(None, None, "look", "{}"), call(None, "", "look", "{}")],
+        [("call_1", "look", "{}"), ("call_2", "look", "{}")],
+    ),
+    "no index: a name after no arguments": (
+        [call(None, None, "look", ""), call(None, None, "look", "{}")],
+        [("call_1", "look", ""), ("call_2", "look", "{}")],
+    ),
+    "no index: two in one delta": (
+        [chunk({"tool_calls": TWO_NAMES})],
+        [("call_1", "look", '{"x":1}'), ("call_2", "write", '{"x":1}')],
+    ),
+    "one index: another name after arguments": (
+        [call(0, None, "look", '{"cut'), call(0, None, "write", "{}")],
+        [("call_1", "look", '{"cut'), ("call_2", "write", "{}")],
+    ),
+    "one index: another id with a name": (
+        [call(0, "a", "look", ""), call(0, None, None, "{}"), call(0, "b", "look", ""), call(0, None, None, "{}")],
+        [LOOK, ("b", "look", "{}")],
+    ),
+    "one index: another id without a name": ([call(0, "a", "look", "{"), call(0, "a2", None, "}")], [LOOK]),
+    "one index: a name after whole arguments": (
+        [call(0, "a", "look", "{}"), call(0, None, "look", '{"x": 2}')],
+        [LOOK, ("call_2", "look", '{"x": 2}')],
+    ),
+    "one index: a name amid the arguments": (
+        [call(0, None, "look", '{"x"'), call(0, None, "look", ": 1}"), call(0, None, "look", "")],
+        [("call_1", "look", '{"x": 1}')],
+    ),
+    "indices out of order": ([call(1, "b", "write", "{}"), call(0, *LOOK)], [LOOK, ("b", "write", "{}")]),
+}
 
 
-def test_a_legacy_function_call_beside_tool_calls_is_no_second_call() -> None:
-    both = {
-        "function_call": {"name": "look", "arguments": "{}"},
-        "tool_calls": [{"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}}],
-    }
-    assert calls(chunk(both)) == [("a", "look", "{}")]
-
-
-def test_a_legacy_function_call_alone_is_a_call() -> None:
-    pieces = [
-        chunk({"function_call": {"name": "look", "arguments": '{"x"'}}),
-        chunk({"function_call": {"arguments": ":1}"}}),
-    ]
-    assert calls(*pieces) == [("call_1", "look", '{"x":1}')]
-
-
-def test_calls_without_an_index_begin_with_a_new_id_or_a_name_and_go_on_without() -> None:
-    pieces = [call(None, "a", "look", "{"), call(None, None, None, "}"), call(None, "b", "look", "{}")]
-    assert calls(*pieces) == [("a", "look", "{}"), ("b", "look", "{}")]
-    assert calls(call(None, None, "look", "{}"), call(None, "", "look", "{}")) == [
-        ("call_1", "look", "{}"),
-        ("call_2", "look", "{}"),
-    ]
-
-
-def test_several_calls_without_index_and_id_in_one_delta_are_several_calls() -> None:
-    entries = [{"function": {"name": name, "arguments": {"x": 1}}} for name in ("look", "write")]
-    assert calls(chunk({"tool_calls": entries})) == [("call_1", "look", '{"x":1}'), ("call_2", "write", '{"x":1}')]
-
-
-def test_a_name_without_index_and_id_begins_a_call_though_the_last_one_has_no_arguments() -> None:
-    assert len(calls(call(None, None, "look", ""), call(None, None, "look", ""))) == 2
-
-
-def test_another_name_after_arguments_begins_another_call_at_the_same_index() -> None:
-    pieces = [call(0, None, "look", '{"cut'), call(0, None, "write", "{}")]
-    assert calls(*pieces) == [("call_1", "look", '{"cut'), ("call_2", "write", "{}")]
-
-
-def test_another_id_with_a_name_at_the_same_index_is_another_call() -> None:
-    pieces = [call(0, "a", "look", ""), call(0, None, None, "{}"), call(0, "b", "look", ""), call(0, None, None, "{}")]
-    assert calls(*pieces) == [("a", "look", "{}"), ("b", "look", "{}")]
-
-
-def test_another_id_without_a_name_goes_on_with_the_call_at_its_index() -> None:
-    assert calls(call(0, "a", "look", "{"), call(0, "a2", None, "}")) == [("a", "look", "{}")]
-
-
-def test_a_name_after_complete_arguments_begins_another_call_even_without_an_id() -> None:
-    pieces = [call(0, "a", "look", '{"x": 1}'), call(0, None, "look", '{"x": 2}')]
-    assert calls(*pieces) == [("a", "look", '{"x": 1}'), ("call_2", "look", '{"x": 2}')]
-
-
-def test_a_name_repeated_without_an_id_goes_on_while_the_arguments_are_incomplete() -> None:
-    pieces = [call(0, None, "look", '{"x"'), call(0, None, "look", ": 1}"), call(0, None, "look", "")]
-    assert calls(*pieces) == [("call_1", "look", '{"x": 1}')]
-
-
-def test_calls_stand_in_the_order_of_their_indices() -> None:
-    assert [name for _, name, _ in calls(call(1, "b", "write", "{}"), call(0, "a", "look", "{}"))] == ["look", "write"]
+@pytest.mark.parametrize("pieces", PIECES)
+def test_pieces_become_the_calls_that_were_meant(pieces: str) -> None:
+    deltas, expected = PIECES[pieces]
+    assert calls(*deltas) == expected
 
 
 def test_ids_of_calls_that_have_none_begin_as_the_request_says() -> None:
@@ -645,17 +635,6 @@ def test_usage_counts_in_an_event_whose_output_cannot_be_understood() -> None:
 # ---------------------------------------------------------------- much
 
 
-def test_64_parallel_calls_come_apart() -> None:
-    arguments = [json.dumps({"n": n, "text": "é" * n}, ensure_ascii=False) for n in range(64)]
-    begin = [call(n, f"id_{n}", "look", "") for n in range(64)]
-    pieces = [call(n, None, None, arguments[n][at : at + 9]) for at in range(0, 100, 9) for n in range(64)]
-    assert calls(*begin, *pieces) == [(f"id_{n}", "look", arguments[n]) for n in range(64)]
-
-
-def test_64_calls_without_index_come_apart() -> None:
-    assert len(calls(*(call(None, f"id_{n}", "look", "{}") for n in range(64)))) == 64
-
-
 def test_10_mb_of_text_in_small_deltas_are_whole() -> None:
     piece = "0123456789abcdé" * 14
     stream = ChatStream("m")
@@ -905,18 +884,18 @@ def echoed(*data: str, model: str = "m") -> Any:
     return json.loads(ChatCompletions(model, {}).body(request([response_message(1, 0, response)])))["messages"][0]
 
 
-LOOK = call(0, "a", "look", "{}")
+CALL = call(0, *LOOK)
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_reasoning_goes_back_under_the_name_under_which_it_came(name: str) -> None:
-    assert echoed(chunk({name: "Hm."}), LOOK)[name] == "Hm."
+    assert echoed(chunk({name: "Hm."}), CALL)[name] == "Hm."
 
 
 def test_empty_reasoning_content_goes_back_with_calls_because_deepseek_refuses_them_without() -> None:
-    assert echoed(chunk({"reasoning_content": ""}), LOOK)["reasoning_content"] == ""
+    assert echoed(chunk({"reasoning_content": ""}), CALL)["reasoning_content"] == ""
     assert "reasoning_content" not in echoed(chunk({"reasoning_content": ""}), HI)
-    assert "reasoning_content" not in echoed(chunk({"reasoning_content": None}), LOOK)
+    assert "reasoning_content" not in echoed(chunk({"reasoning_content": None}), CALL)
 
 
 def test_reasoning_details_go_back_in_place_of_the_text_each_block_in_one_piece() -> None:
@@ -931,7 +910,7 @@ def test_reasoning_details_go_back_in_place_of_the_text_each_block_in_one_piece(
         chunk({"reasoning_details": [block(1, text="c", signature="t")]}),
         chunk({"reasoning_details": [secret, secret]}),
     ]
-    message = echoed(*pieces, LOOK)
+    message = echoed(*pieces, CALL)
     assert message["reasoning_details"] == [
         block(0, text="ab", signature="s"),
         block(1, text="c", signature="t"),
