@@ -1,4 +1,4 @@
-"""Agents: who runs, and the Markdown files that describe them.
+"""Agents, and the Markdown files that describe them.
 
 An agent file is Markdown with YAML front matter; the body is the prompt. One file may hold several agents, a folder one
 file each:
@@ -11,20 +11,20 @@ file each:
     You change the structure of code and keep its behaviour.
 
 Keys: `name, description, tools, model, max_steps, tool_budget, doom_loop, identity, exempt, policy, temperature`.
-`steps`, `maxSteps`, `max_turns` and `maxTurns` are read as `max_steps`. `identity` says what must be equal for two
-calls to be the same for the doom loop. `exempt` lists the tools whose repeats are no loop. For the three limits, a
-missing key means the policy's default, and `none` means no limit up to the policy's ceiling. `max_steps: 0` means that
-the agent may not call tools: it answers once, in text. Other keys are kept in `Agent.extra`, with a warning.
+`steps`, `maxSteps`, `max_turns` and `maxTurns` are read as `max_steps`. `identity` is what must be equal for two calls
+to be the same for the doom loop; `exempt` lists the tools whose repeats are no loop. For the three limits, a missing
+key is the policy's default, and `none` is no limit up to the policy's ceiling. With `max_steps: 0` the agent may not
+call tools: it answers once, in text. Other keys are kept in `Agent.extra`, with a warning.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from boolab.core.axes import SETTINGS
 from boolab.core.surrogates import whole_text
@@ -47,10 +47,10 @@ _KEYS: Final = ("name", "description", "tools", "model", *SETTINGS, "identity", 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Who runs: a prompt, tools and limits.
+    """A prompt, tools and limits.
 
     Args:
-        name: What records call it.
+        name: The name, in records too.
         description: What it is for.
         prompt: The system prompt.
         tools: `ToolSpec`s, plain functions, or names that `run(..., tools=[...], root=".")` resolves. An agent that
@@ -60,13 +60,13 @@ class Agent:
         max_steps: The cap on steps; `DEFAULT` is the policy's, None no limit up to its ceiling, 0 text only.
         tool_budget: How many tool calls the agent may make, likewise.
         doom_loop: How many identical calls in a row stop it, likewise.
-        identity: What makes two calls identical there (see `boolab.rules.detector`); None is the policy's word.
+        identity: What makes two calls identical there (see `boolab.rules.detector`); None is the policy's.
         exempt: The tools whose repeats are no loop, such as one that polls.
         temperature: Passed to the model.
         extra: The other keys of its file.
 
     Raises:
-        SettingError: if a value is not one that is accepted.
+        SettingError: if a value is not accepted.
 
     Example:
         >>> import boolab as bl
@@ -123,7 +123,7 @@ def policy_of(agent: Agent, policy: Policy | str | None = None) -> Policy:
 
     Args:
         agent: The agent.
-        policy: What it runs under; None for its own.
+        policy: Another policy than its own.
 
     Raises:
         SettingError: if there is no preset of that name.
@@ -172,34 +172,23 @@ def load_agents(path: str | Path) -> dict[str, Agent]:
     agents: dict[str, Agent] = {}
     places: dict[str, str] = {}
     for file in files:
-        for agent, line in _read_file(file, named=path.is_dir()):
+        try:
+            raw = read_file(file, MAX_FILE_BYTES)
+        except OSError as error:
+            raise AgentFileError(f"cannot be read: {error.strerror}", path=file) from error
+        for agent, line in agents_of(raw, file, named=path.is_dir()):
             if agent.name in agents:
-                msg = f"agent {agent.name!r} stands a second time; the first is in {places[agent.name]}"
+                msg = f"agent {agent.name!r} is defined twice; the first time in {places[agent.name]}"
                 raise AgentFileError(msg, path=file, line=line)
             agents[agent.name] = agent
             places[agent.name] = f"{file}:{line}"
     return agents
 
 
-def _read_file(path: Path, *, named: bool) -> Iterator[tuple[Agent, int]]:
-    """The agents of one file, each with the line where it begins. `named`: the file's name may stand for a name."""
-    try:
-        raw = read_file(path, MAX_FILE_BYTES)
-    except OSError as error:
-        raise AgentFileError(f"cannot be read: {error.strerror}", path=path) from error
-    return agents_of(raw, path, named=named)
-
-
 def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[Agent, int]]:
     """The agents in the content of one file, each with the line where it begins.
 
-    Args:
-        raw: The content.
-        path: The file, for messages.
-        named: Whether the file's name may stand for a name.
-
-    Raises:
-        AgentFileError: as `load_agents`, for the first agent that cannot be read when it is come to.
+    If `named`, the only agent of a file may have the file's name. What cannot be read is an `AgentFileError`.
     """
     from boolab.io.yaml_loader import DocumentError, read_yaml  # PyYAML takes long: running an agent needs none
 
@@ -211,6 +200,25 @@ def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[
     except UnicodeDecodeError as error:
         msg = f"is not UTF-8 text (byte {error.start})"
         raise AgentFileError(msg, path=path, line=raw[: error.start].count(b"\n") + 1) from error
+    for number, (start, end, after) in enumerate(parts_of(lines, path)):
+        try:
+            document = read_yaml("\n".join(lines[start + 1 : end]), first_line=start + 2)
+        except DocumentError as error:
+            raise AgentFileError(error.message, path=path, line=error.line) from error
+        default = path.stem if named and number == 0 and after == len(lines) else None
+        yield _agent(document, "\n".join(lines[end + 1 : after]).strip(), path, default), start + 1
+
+
+class Part(NamedTuple):
+    """Where an agent is among the lines of a file: its `---`, the closing `---`, and the first line after its body."""
+
+    start: int
+    end: int
+    after: int
+
+
+def parts_of(lines: Sequence[str], path: Path | None = None) -> Iterator[Part]:
+    """The part of each agent of a file; an `AgentFileError` if there is none, or one has no end."""
     starts = list(front_matter_starts(lines))
     if not starts:
         msg = "holds no agent: expected a line '---', YAML such as 'name: explorer', '---', and the prompt"
@@ -220,18 +228,13 @@ def agents_of(raw: bytes, path: Path, *, named: bool = False) -> Iterator[tuple[
         if end is None:
             msg = "the front matter that begins here has no closing '---'"
             raise AgentFileError(msg, path=path, line=start + 1)
-        try:
-            document = read_yaml("\n".join(lines[start + 1 : end]), first_line=start + 2)
-        except DocumentError as error:
-            raise AgentFileError(error.message, path=path, line=error.line) from error
-        default = path.stem if named and len(starts) == 1 else None
-        yield _agent(document, "\n".join(lines[end + 1 : after]).strip(), path, default), start + 1
+        yield Part(start, end, after)
 
 
-def front_matter_starts(lines: list[str]) -> Iterator[int]:
+def front_matter_starts(lines: Sequence[str]) -> Iterator[int]:
     """The lines that open front matter: a '---' at the top of the file, or one with a `name` before the next '---'.
 
-    Any other '---' is a rule in a prompt, and so is whatever stands in a fence.
+    Any other '---', and all in a code fence, belongs to a prompt.
     """
     in_fence, skip_to, at_top = False, 0, True
     for i, line in enumerate(lines):
@@ -287,7 +290,7 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
 
 
 def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401
-    """One value of the front matter, checked for its type and put into the agent's terms."""
+    """One value of the front matter as an agent has it, if its type is right."""
     if meant in SETTINGS:
         return None if value == "none" else value
     if meant in ("tools", "exempt"):

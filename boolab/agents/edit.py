@@ -1,8 +1,8 @@
 """Edits of an agent file's text: one field of one agent changes, and no other byte.
 
-The place of a value comes from the YAML parser that reads the file; what stands there is replaced. So comments, the
-order of keys, quotes, line ends, a byte-order mark and all other agents stay as they are, whatever a dumper would make
-of them. Each edit is read again before it counts: if anything else would have changed with it, it is refused.
+The YAML parser gives the place of a value, and only the text there is replaced. So comments, the order of keys, quotes,
+line ends, a byte-order mark and all other agents stay as they are. Each edited text is read again: if anything else has
+changed, the edit is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import yaml
 
-from boolab.agents.agent import ALIASES, front_matter_starts
+from boolab.agents.agent import ALIASES, Part, parts_of
 from boolab.errors import AgentFileError
 from boolab.io.yaml_loader import DocumentError, read_yaml
 
@@ -24,7 +24,7 @@ FIELDS: Final = (
     "name", "description", "tools", "model", "max_steps", "tool_budget", "doom_loop", "identity", "exempt", "policy",
     "temperature",
 )  # fmt: skip
-"""The keys of an agent file, in the order in which new ones are put in."""
+"""The keys of an agent file, in the order in which new ones are inserted."""
 
 
 class AgentText(NamedTuple):
@@ -33,7 +33,7 @@ class AgentText(NamedTuple):
     Attributes:
         data: Its front matter.
         prompt: Its prompt, without the blank lines around it.
-        lines: For each key the line where it stands, from 1.
+        lines: The line of each key, from 1.
         first: The line of the `---` that opens it, from 1.
     """
 
@@ -47,22 +47,8 @@ class AgentText(NamedTuple):
         return next((key for key in self.data if isinstance(key, str) and ALIASES.get(key, key) == field), None)
 
 
-class _Part(NamedTuple):
-    """Where one agent stands among the lines of a file: `---`, the closing `---`, and the first line after its body."""
-
-    start: int
-    end: int
-    after: int
-
-
 def agents_in(text: str) -> list[AgentText]:
-    r"""The agents in a file's text.
-
-    Args:
-        text: The text, with its line ends as they are.
-
-    Raises:
-        AgentFileError: If it holds none, or their YAML cannot be read, with the line.
+    r"""The agents in a file's text; an `AgentFileError` with the line if there is none, or one cannot be read.
 
     Example:
         >>> agents_in("---\nname: a\nmax_steps: 5\n---\nYou look.\n")[0].data
@@ -78,11 +64,8 @@ def with_field(text: str, place: int, field: str, value: Value) -> str:
     Args:
         text: The text, with its line ends as they are.
         place: Which of its agents, from 0.
-        field: One of `FIELDS`. A key that is another word for it (`maxSteps`) keeps its name.
+        field: One of `FIELDS`. Its key in the file may be an alias (`maxSteps`), which stays.
         value: The value; "none" is no limit. For `tools` a list of names.
-
-    Returns:
-        The text.
 
     Raises:
         AgentFileError: If it cannot be changed without changing more.
@@ -106,18 +89,7 @@ def with_field(text: str, place: int, field: str, value: Value) -> str:
 
 
 def without_field(text: str, place: int, field: str) -> str:
-    r"""The text without one field of one agent.
-
-    Args:
-        text: The text, with its line ends as they are.
-        place: Which of its agents, from 0.
-        field: One of `FIELDS`.
-
-    Returns:
-        The text; the same if the field is not there.
-
-    Raises:
-        AgentFileError: If it cannot be taken out without changing more.
+    r"""The text without one field of one agent; see `with_field`.
 
     Example:
         >>> without_field("---\nname: a\nmax_steps: 5  # enough\n---\nYou look.\n", 0, "max_steps")
@@ -132,18 +104,9 @@ def without_field(text: str, place: int, field: str) -> str:
 
 
 def with_prompt(text: str, place: int, prompt: str) -> str:
-    r"""The text with another prompt for one agent; the blank lines around it stay.
+    r"""The text with another prompt for one agent; the blank lines around it stay. See `with_field`.
 
-    Args:
-        text: The text, with its line ends as they are.
-        place: Which of its agents, from 0.
-        prompt: The prompt.
-
-    Returns:
-        The text.
-
-    Raises:
-        AgentFileError: If the prompt would be read as something else, such as another agent.
+    A prompt that would be read as something else, such as another agent, is an `AgentFileError`.
 
     Example:
         >>> with_prompt("---\nname: a\n---\n\nYou look.\n", 0, "You listen.")
@@ -164,11 +127,8 @@ def with_prompt(text: str, place: int, prompt: str) -> str:
     return _checked(text, changed, place, "prompt", agent.data, "\n".join(prompt.strip().splitlines()).strip())
 
 
-# --- Where things stand -----------------------------------------------------------------------------------------------
-
-
 class _Front:
-    """The front matter of one agent: its text with plain line ends, as the parser sees it, and what stands where."""
+    """The front matter of one agent: its text with plain line ends, and the YAML nodes with their places."""
 
     def __init__(self, text: str, place: int) -> None:
         self._ends = _ends(text)
@@ -180,26 +140,25 @@ class _Front:
         self._root = root if isinstance(root, yaml.MappingNode) else None
 
     def replaced(self, key: str, value: Value) -> str | None:
-        """The file with another value for a key."""
         pair = self._pair(key)
         if pair is None:
             return None
         name, node = pair
         start, end = _span(node)
-        if start < name.end_mark.index:  # an alias: the node stands elsewhere
+        if start < name.end_mark.index:  # an alias: the node is elsewhere
             alias = re.compile(r"\s*:\s*(\*[^\s,\]}]+)").match(self._yaml, name.end_mark.index)
             if alias is None:
                 return None
             start, end = alias.span(1)
             node = yaml.ScalarNode("", "")
         if isinstance(node, yaml.SequenceNode) and not node.flow_style and not value:
-            start = self._yaml.index(":", name.end_mark.index) + 1  # "[]" may not stand at the margin, as "-" may
+            start = self._yaml.index(":", name.end_mark.index) + 1  # "[]" needs an indentation, unlike "-"
         written = _written(value, node, " " * (node.start_mark.column if node.start_mark else 0))
         space = " " if self._yaml[:start].endswith(":") else ""
         return self._with(self._yaml[:start] + space + written + self._yaml[end:])
 
     def inserted(self, key: str, value: Value) -> str | None:
-        """The file with one key more: after those that usually stand before it, else before all others."""
+        """The file with one more key: after those that precede it in `FIELDS`, else before all others."""
         pairs = [] if self._root is None else self._root.value
         if self._root is not None and self._root.flow_style:
             return None
@@ -216,7 +175,7 @@ class _Front:
         return self._with("\n".join([*lines[:at], line, *lines[at:]]))
 
     def removed(self, key: str) -> str | None:
-        """The file without a key, and without what stands on its lines."""
+        """The file without the lines of a key."""
         pair = self._pair(key)
         if pair is None or self._root is None or self._root.flow_style or _span(pair[1])[0] < pair[0].start_mark.index:
             return None
@@ -228,16 +187,16 @@ class _Front:
         )
 
     def _pair(self, key: str) -> tuple[yaml.Node, yaml.Node] | None:
-        """A key and its value; None for one that is merged from elsewhere."""
+        """The nodes of a key and its value; None for a key that is merged from elsewhere."""
         pairs: list[tuple[yaml.Node, yaml.Node]] = [] if self._root is None else self._root.value
         return next(((name, node) for name, node in pairs if name.value == key), None)
 
     def _with(self, front: str, *, empty: bool = False) -> str:
-        """The file with another front matter: lines that are the same keep their own ends."""
+        """The file with another front matter: equal lines keep their own line ends."""
         start, end, _ = self._part
         old = self._lines[start + 1 : end]
         new = [] if empty or not front else front.split("\n")
-        bare = [line.splitlines()[0] if line.splitlines() else "" for line in old]
+        bare = [_bare(line) for line in old]
         head = 0
         while head < min(len(bare), len(new)) and bare[head] == new[head]:
             head += 1
@@ -254,35 +213,24 @@ def _lines(text: str) -> list[str]:
 
 
 def _ends(text: str) -> str:
-    """How the lines of a text end: as the first of them does."""
+    """The line end of a text: that of its first line."""
     first = next(io.StringIO(text, newline=""), "\n")
     return "\r\n" if first.endswith("\r\n") else "\n"
 
 
-def _parts(lines: Sequence[str]) -> list[_Part]:
-    """Where the agents of a file stand."""
-    bare = ["".join(line.splitlines()) for line in lines]
-    if bare:
-        bare[0] = bare[0].removeprefix("\ufeff")
-    starts = list(front_matter_starts(bare))
-    if not starts:
-        msg = "holds no agent: expected a line '---', YAML such as 'name: explorer', '---', and the prompt"
-        raise AgentFileError(msg, line=1)
-    parts = []
-    for start, after in zip(starts, [*starts[1:], len(bare)], strict=True):
-        end = next((i for i in range(start + 1, after) if bare[i].rstrip() == "---"), None)
-        if end is None:
-            msg = "the front matter that begins here has no closing '---'"
-            raise AgentFileError(msg, line=start + 1)
-        parts.append(_Part(start, end, after))
-    return parts
+def _bare(line: str) -> str:
+    return "".join(line.splitlines())
 
 
-def _yaml_of(lines: Sequence[str], part: _Part) -> str:
-    return "\n".join("".join(line.splitlines()) for line in lines[part.start + 1 : part.end])
+def _parts(lines: Sequence[str]) -> list[Part]:
+    return [*parts_of([_bare(line).removeprefix("" if place else "\ufeff") for place, line in enumerate(lines)])]
 
 
-def _agent(lines: Sequence[str], part: _Part) -> AgentText:
+def _yaml_of(lines: Sequence[str], part: Part) -> str:
+    return "\n".join(map(_bare, lines[part.start + 1 : part.end]))
+
+
+def _agent(lines: Sequence[str], part: Part) -> AgentText:
     try:
         document = read_yaml(_yaml_of(lines, part), first_line=part.start + 2)
     except DocumentError as error:
@@ -291,12 +239,12 @@ def _agent(lines: Sequence[str], part: _Part) -> AgentText:
     if not isinstance(data, dict):
         msg = "expected YAML keys such as 'name: explorer'"
         raise AgentFileError(msg, line=document.line())
-    body = "\n".join("".join(line.splitlines()) for line in lines[part.end + 1 : part.after])
+    body = "\n".join(map(_bare, lines[part.end + 1 : part.after]))
     return AgentText(data, body.strip(), {str(key): document.line([key]) for key in data}, part.start + 1)
 
 
 def _span(node: yaml.Node) -> tuple[int, int]:
-    """Where a value begins and ends, without the comments and blank lines that follow it."""
+    """The offsets of a value, without the comments and blank lines that follow it."""
     start, end = node.start_mark.index, node.end_mark.index
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
@@ -307,7 +255,7 @@ def _span(node: yaml.Node) -> tuple[int, int]:
 
 
 def _written(value: Value, node: yaml.Node | None, indent: str) -> str:
-    """A value as YAML that can stand anywhere: quoted as what stood there was, a list in the same form."""
+    """A value as YAML, with the quotes or the form of a list of the old value."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         if isinstance(node, yaml.SequenceNode) and not node.flow_style and value:
             return f"\n{indent}".join(f"- {_scalar(one, None)}" for one in value)
@@ -322,14 +270,13 @@ def _written(value: Value, node: yaml.Node | None, indent: str) -> str:
 
 
 def _as_before(names: Sequence[str], before: str) -> str | Sequence[str]:
-    """Names as one text with commas, where one stood before and they can be."""
+    """Names as one text with commas, if the old value was one and no name has a comma or space."""
     plain = before and names and not any(re.search(r"[,\s]", one) for one in names)
     return ", ".join(names) if plain else names
 
 
 def _scalar(value: str | float | None, node: yaml.Node | None) -> str:
-    quotes = node.style if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"') else None
-    style = quotes
+    style = node.style if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"') else None
     if isinstance(value, str) and not value.isprintable():
         style = '"'  # with escapes it stays on its line
     elif not isinstance(value, str):
@@ -343,11 +290,7 @@ def _scalar(value: str | float | None, node: yaml.Node | None) -> str:
 def _checked(
     text: str, changed: str | None, place: int, field: str, data: Mapping[Any, Any], prompt: str | None = None
 ) -> str:
-    """An edited text, if it has the new values and nothing else has changed.
-
-    Raises:
-        AgentFileError: If not.
-    """
+    """An edited text, if it has the new values and nothing else has changed; else an `AgentFileError`."""
     old = agents_in(text)
     line = old[place].lines.get(old[place].key_of(field) or "", old[place].first)
     msg = f"{field} cannot be changed here without changing more of the file: edit it by hand"
@@ -357,10 +300,9 @@ def _checked(
         new = agents_in(changed)
     except AgentFileError as error:
         raise AgentFileError(msg, line=line) from error
-    expected = [(repr(sorted(map(repr, one.data.items()))), one.prompt) for one in old]
-    written = old[place].prompt if prompt is None else prompt
     listed = {key: list(value) if isinstance(value, tuple) else value for key, value in data.items()}
-    expected[place] = (repr(sorted(map(repr, listed.items()))), written)
-    if [(repr(sorted(map(repr, one.data.items()))), one.prompt) for one in new] != expected:
+    old[place] = old[place]._replace(data=listed, prompt=old[place].prompt if prompt is None else prompt)
+    facts = [[(sorted(map(repr, one.data.items())), one.prompt) for one in agents] for agents in (old, new)]
+    if facts[0] != facts[1]:
         raise AgentFileError(msg, line=line)
     return changed

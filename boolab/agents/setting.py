@@ -1,4 +1,4 @@
-"""A setting of three limits: what it is, in words, as code and as the front matter of an agent file."""
+"""A setting of three limits: in words, as code, and as the front matter of an agent file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Limits: TypeAlias = Mapping[str, int | None]
 """A cap, a budget and a threshold, by `SETTINGS`; None is off."""
 
 ALL: Final = "all"
-"""What stands for all agents."""
+"""In place of an agent's name: all agents."""
+_YAML_WORDS: Final = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 
 class Setting(NamedTuple):
-    """All that can be set: the limits, and what they are counted by."""
+    """The limits, and how they are counted."""
 
     max_steps: int | None = None
     tool_budget: int | None = None
@@ -33,30 +34,21 @@ class Setting(NamedTuple):
 
     @property
     def limits(self) -> dict[str, int | None]:
-        """The limits alone."""
+        """The limits by name."""
         return {name: getattr(self, name) for name in SETTINGS}
 
 
 def identity_names(identity: Identities) -> list[tuple[str, Identities]]:
-    """What can be chosen as identity: the ones that have a name, and the given one.
-
-    Args:
-        identity: The one to begin with.
-
-    Returns:
-        Label and value of each.
-    """
+    """The identities to choose from, each with its label: those that have a name, and the given one."""
     named: list[tuple[str, Identities]] = [(name, name) for name in IDENTITIES]
     return named if identity in IDENTITIES else [*named, (identity_words(identity), identity)]
 
 
 def identity_words(identity: Identities) -> str:
-    """An identity in one line."""
-    return (
-        identity
-        if isinstance(identity, str)
-        else ", ".join(f"{tool}: {one or 'exempt'}" for tool, one in identity.items())
-    )
+    """An identity on one line."""
+    if isinstance(identity, str):
+        return identity
+    return ", ".join(f"{tool}: {one or 'exempt'}" for tool, one in identity.items())
 
 
 def identity_arguments(identity: Identities) -> str:
@@ -74,14 +66,7 @@ def identity_arguments(identity: Identities) -> str:
 
 
 def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
-    """A setting as Python code that runs: an agent with these limits, and the same as a stop rule.
-
-    Args:
-        setting: The setting.
-        policy: The policy that the agent gets; None for the default.
-
-    Returns:
-        Some lines.
+    """A setting as Python code: an agent with these limits and this policy, and a stop rule with the same limits.
 
     Example:
         >>> names = {}
@@ -95,7 +80,7 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
     changes += [] if identity is not None else [f"detectors={{'identity': {setting.identity!r}}}"]
     lines = ["import boolab as bl", ""]
     lines += [] if known else ["# Put your own policy in place of this preset."]
-    lines += [f"# {line}" for line in (*_unheard(setting, base), *_per_turn(setting))]
+    lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_per_turn(setting))]
     lines += ["agent = bl.Agent(", f"    {_name(setting)!r},"]
     lines += [f"    {axis}={value}," for axis, value in setting.limits.items()]
     lines += [] if identity is None else [f"    identity={identity!r},"]
@@ -115,17 +100,9 @@ def as_code(setting: Setting, policy: str | Policy | None = None) -> str:
 
 
 def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes: Sequence[str] = ()) -> str:
-    """A setting as the front matter of an agent file: what `load_agents` reads.
+    """A setting as the front matter of an agent file, which `load_agents` reads, with `notes` as comments.
 
-    What an agent file cannot express, so that its runs differ from the numbers of the setting, is in comments.
-
-    Args:
-        setting: The setting.
-        policy: The policy that the agent gets; None for the default.
-        notes: Further comments.
-
-    Returns:
-        Some lines, from `---` to `---`.
+    Further comments name what an agent file cannot express, so that its runs differ from the numbers of the setting.
 
     Example:
         >>> identity = {"*": "canonical", "wait_for_build": None}
@@ -152,7 +129,7 @@ def as_front_matter(setting: Setting, policy: str | Policy | None = None, notes:
         lines.append(f"identity: {identity}")
         lines += [f"exempt: [{', '.join(map(_yaml, exempt))}]"] if exempt else []
     lines.append(f"policy: {base}" + ("" if known else "  # put your own policy in place of this preset"))
-    lines += [f"# {line}" for line in (*_unheard(setting, base), *_per_turn(setting))]
+    lines += [f"# {line}" for line in (*_unknown_limits(setting, base), *_per_turn(setting))]
     if _beyond_ceiling(setting, base):
         ceiling = get_policy(base).cap.ceiling
         lines.append(
@@ -166,7 +143,7 @@ def _name(setting: Setting) -> str:
 
 
 def _by_agent(identity: Identities) -> tuple[str | None, list[str]]:
-    """An identity as agents have it: one for all tools, and those that are exempt; None if it is another."""
+    """An identity as agents have it: one for all tools, and the exempt tools; None if no agent can have it."""
     same, by_tool = identity_of(identity)
     exempt = [tool for tool, one in by_tool if one is None]
     return (same, exempt) if len(exempt) == sum(one != same for _, one in by_tool) else (None, [])
@@ -179,7 +156,7 @@ def _beyond_ceiling(setting: Setting, policy: str) -> bool:
 
 
 def _per_turn(setting: Setting) -> list[str]:
-    """What the numbers count otherwise than an agent does."""
+    """A comment if the numbers count in another way than an agent does."""
     if setting.scope != "run":
         return []
     return [
@@ -189,7 +166,7 @@ def _per_turn(setting: Setting) -> list[str]:
 
 
 def _named(policy: str | Policy | None) -> tuple[str, bool]:
-    """The preset that a policy is, and whether it is one; else the default."""
+    """The preset that is equal to a policy, else the default; and whether there is one."""
     if policy is None:
         return "boocode", True
     chosen = get_policy(policy)
@@ -197,28 +174,18 @@ def _named(policy: str | Policy | None) -> tuple[str, bool]:
     return (chosen.name, True) if known else ("boocode", False)
 
 
-def _unheard(setting: Setting, policy: str) -> list[str]:
-    """What a policy does not have of what is set."""
+def _unknown_limits(setting: Setting, policy: str) -> list[str]:
+    """A comment for each limit that the policy does not have."""
     order = get_policy(policy).order
     missing = [axis for axis, value in setting.limits.items() if value is not None and axis not in order]
     return [f"Policy {policy} knows no {AXES[axis].label}: the numbers are not reached by it." for axis in missing]
 
 
 def _yaml(name: str) -> str:
-    """A name as YAML reads it back; half characters, which it cannot hold, are replaced."""
-    if re.fullmatch(r"[A-Za-z][A-Za-z_-]*", name) and name.lower() not in (
-        "null",
-        "true",
-        "false",
-        "yes",
-        "no",
-        "on",
-        "off",
-        "y",
-        "n",
-    ):
+    """A name as YAML reads it back."""
+    if re.fullmatch(r"[A-Za-z][A-Za-z_-]*", name) and name.lower() not in _YAML_WORDS:
         return name
-    return json.dumps(name.encode("utf-8", "replace").decode())
+    return json.dumps(name.encode("utf-8", "replace").decode())  # YAML holds no lone surrogates
 
 
 def in_words(setting: Setting) -> str:
@@ -238,7 +205,7 @@ def in_words(setting: Setting) -> str:
 
 
 def counted_by(setting: Setting) -> str:
-    """What the limits of a setting are counted by, in words.
+    """How the limits of a setting are counted, in words.
 
     Example:
         >>> counted_by(Setting(identity="raw", scope="run", agent="coder"))
@@ -250,7 +217,7 @@ def counted_by(setting: Setting) -> str:
 
 
 def kept_in_words(kept: Mapping[str, int]) -> str:
-    """What is kept, with its base.
+    """How many runs are kept, of how many.
 
     Example:
         >>> kept_in_words({"lower": 81, "upper": 83, "of": 84})
@@ -264,7 +231,7 @@ def kept_in_words(kept: Mapping[str, int]) -> str:
 
 
 def saved_in_words(saved: Mapping[str, Any]) -> str:
-    """What is saved, with its base.
+    """How much is saved, of how much.
 
     Example:
         >>> saved_in_words({"measure": "steps", "label": "steps", "saved": 370, "of": 2454, "share": 0.1508})

@@ -1,4 +1,4 @@
-"""Opens a store's file, to read or to write, and explains what is wrong with it."""
+"""Opens the file of a store to read or to write, and explains errors of SQLite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from boolab.errors import StoreError
 from boolab.store.schema import APPLICATION_ID, VERSION, is_empty, is_store, migrate, version_of
 
 PAGE_BYTES: Final = 8192
-"""The size of a new file's pages. Results of 2 kB take 2.7 kB each in these and 4.2 kB in SQLite's usual 4,096."""
+"""The size of a new file's pages. Results of 2 kB take 2.7 kB each; with SQLite's default, 4,096, 4.2 kB."""
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _HEADER_BYTES: Final = 100
@@ -25,9 +25,9 @@ _NOT_A_TABLE: Final = """
     SELECT type, name FROM sqlite_master
     WHERE type IN ('view', 'trigger') OR (type = 'table' AND sql LIKE 'CREATE VIRTUAL%') LIMIT 1
 """
-"""Objects that compute something when they are read or written, possibly without end; no store has any.
+"""Objects that run code when they are read or written, possibly without end. No store has any.
 
-See "Defense Against The Dark Arts" in SQLite's documentation, on files from others.
+See "Defense Against The Dark Arts" in SQLite's documentation.
 """
 WAIT_S: Final = 2.0
 """How long to wait for another program that has locked the file, in seconds."""
@@ -39,7 +39,7 @@ def looks_like_store(head: bytes) -> bool:
 
 
 def begins_as_sqlite(path: str | Path) -> bool:
-    """Whether a path is that of a SQLite file, so that it can be meant as a store and as nothing else."""
+    """Whether a path is that of a SQLite file, which can only be a store."""
     place = path_of(path)
     if not place.is_file():
         return False
@@ -48,44 +48,38 @@ def begins_as_sqlite(path: str | Path) -> bool:
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    """Open a store, or make one, and bring its schema to the newest version. The caller holds the lock.
-
-    Raises:
-        StoreError: if it is no store, damaged or newer, or cannot be written.
-    """
+    """Open or create a store, and migrate it to the newest version. The caller holds the lock."""
     with explained(path):
         _check_file(path)
         if path.exists() and not os.access(path, os.W_OK):
             msg = "the file is read-only: expected one that can be written"
             raise StoreError(msg, path=path)
-        # SQLite gives the relative names file:x and :memory: a meaning of its own.
+        # Absolute, because file:x and :memory: are special names in SQLite.
         connection = sqlite3.connect(path.absolute(), timeout=WAIT_S, isolation_level=None, check_same_thread=False)
-        try:
+        with _closed_on_error(connection):
             connection.execute("PRAGMA trusted_schema = OFF")
             _check_schema(connection, path, empty=True)
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file; an old one keeps its own
             connection.execute("PRAGMA foreign_keys = ON")
-            migrate(connection)  # before there is a log, so that the file itself has the mark of a store
+            migrate(connection)  # before there is a log, so that the file itself is marked as a store
             _check_statements(connection, path)
-            _keep_log(connection, path)
-        except BaseException:
-            connection.close()
-            raise
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if mode != "wal":
+                raise StoreError(f"SQLite can keep no write-ahead log there (journal_mode {mode})", path=path)
     return connection
 
 
-def _keep_log(connection: sqlite3.Connection, path: Path) -> None:
-    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-    if mode != "wal":
-        raise StoreError(f"SQLite can keep no write-ahead log there (journal_mode {mode})", path=path)
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open an existing store to read. Nothing in it is changed, and its writer is not disturbed.
-
-    Raises:
-        StoreError: if there is none, it is no store, or it is damaged or of another version.
-    """
+    """Open an existing store to read. Nothing in it is changed, and its writer is not blocked."""
     with explained(path):
         if not path.exists():
             msg = "there is no such file: expected a store, as sweep(..., store=...) or bl.Store(...) makes it"
@@ -94,8 +88,8 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         try:
             connection = _connect_to_read(path, "mode=ro")
         except sqlite3.OperationalError as error:
-            # No index of the log can be made in a folder that is read-only. Without a log, none is needed.
-            if not _is_closed_to_us(error):
+            # To read a log, SQLite has to create its index beside it, which a read-only folder prevents.
+            if not _name_of(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):  # it may only be locked
                 raise
             if _has_log(path):
                 msg = (
@@ -104,29 +98,22 @@ def open_to_read(path: Path) -> sqlite3.Connection:
                 )
                 raise StoreError(msg, path=path) from error
             connection = _connect_to_read(path, "mode=ro&immutable=1")
-        try:
+        with _closed_on_error(connection):
             _check_schema(connection, path, empty=False)
             _check_statements(connection, path)
-        except BaseException:
-            connection.close()
-            raise
     return connection
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to read a store. Its errors are `StoreError`s.
-
-    Raises:
-        StoreError: if there is none, or it cannot be read.
-    """
+    """A connection to read a store. All errors are `StoreError`s."""
     with explained(path), closing(open_to_read(path)) as connection:
         yield connection
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raise errors of SQLite as `StoreError`s, with the path and their meaning."""
+    """Raise errors of SQLite as `StoreError`s with the path and an explanation."""
     try:
         yield
     except StoreError as error:
@@ -135,10 +122,10 @@ def explained(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise StoreError(_meaning(error), path=path) from error
-    except UnicodeDecodeError as error:  # its message quotes the file, and need not be text
-        msg = f"it is damaged (SQLite's own words about it are no text: {error.object!r:.80})"
+    except UnicodeDecodeError as error:  # SQLite's message quotes the file, and need not be text
+        msg = f"it is damaged (SQLite's message about it is not text: {error.object!r:.80})"
         raise StoreError(msg, path=path) from error
-    except MemoryError as error:  # SQLite believes the sizes that a file gives
+    except MemoryError as error:  # SQLite allocates what a file declares
         msg = "it asks for more memory than there is: it is damaged, or a value in it is too large"
         raise StoreError(msg, path=path) from error
 
@@ -146,21 +133,14 @@ def explained(path: Path) -> Iterator[None]:
 def _connect_to_read(path: Path, how: str) -> sqlite3.Connection:
     uri = f"file:{quote(os.fsencode(path.absolute()))}?{how}"  # a name need not be text
     connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
-    try:
+    with _closed_on_error(connection):
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
 def path_of(path: str | Path) -> Path:
-    """The path of a store, with `~` expanded.
-
-    Raises:
-        StoreError: if no file can be called that.
-    """
+    """The path of a store, with `~` expanded; a `StoreError` if no file can have that name."""
     try:
         place = Path(path).expanduser()
     except RuntimeError as error:  # there is no such user
@@ -172,11 +152,11 @@ def path_of(path: str | Path) -> Path:
 
 
 def check_place(path: Path) -> None:
-    """Raise `StoreError` if there can be no file of that name."""
+    """Raise `StoreError` if there can be no file at that path."""
     if path.is_dir():
         msg = "it is a folder: expected a file such as runs.db"
         raise StoreError(msg, path=path)
-    if path.exists() and not path.is_file():  # opening a pipe would wait for its writer
+    if path.exists() and not path.is_file():  # opening a pipe blocks until it has a writer
         msg = "a pipe or a device, not a file"
         raise StoreError(msg, path=path)
     if not path.parent.is_dir():
@@ -201,7 +181,7 @@ def _check_file(path: Path) -> None:
     page = int.from_bytes(head[16:18], "big")
     pages = int.from_bytes(head[28:32], "big")
     wanted, there = pages * (65536 if page == 1 else page), path.stat().st_size
-    # What a writer moves from its log into the file may have come in between, and the log be gone since.
+    # The size is read again, because meanwhile a writer may have moved its log into the file and removed the log.
     if there < wanted and not _has_log(path) and path.stat().st_size < wanted:
         raise StoreError(f"it is damaged: {there:,} bytes of {wanted:,}, the rest was cut off", path=path)
 
@@ -232,10 +212,10 @@ def _check_schema(connection: sqlite3.Connection, path: Path, *, empty: bool) ->
 
 
 def _check_statements(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise `StoreError` unless boolab's tables, and the indices on them, are made by its own statements.
+    """Raise `StoreError` unless boolab's tables and indices were made by its own statements.
 
-    Other statements may have checks, computed columns or indices of expressions, which run when a row is written: a
-    hidden column can take gigabytes for each row. Tables of other programs beside them do nothing.
+    Others may have checks, computed columns or indices of expressions, which run when a row is written and may take
+    gigabytes. Tables of other programs do no harm.
     """
     made = _made()
     tables = {table for _, table in made}
@@ -248,37 +228,32 @@ def _check_statements(connection: sqlite3.Connection, path: Path) -> None:
 
 @functools.cache
 def _made() -> dict[tuple[str, str], str]:
-    """The statements that make a new store, by what they make and the table that it belongs to."""
+    """The statements of a new store, by the name of what they make and its table."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         migrate(memory)
         return {(name, table): statement for name, table, statement in memory.execute(_STATEMENTS)}
 
 
 def _meaning(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    said = str(error)
+    name = _name_of(error)
     if name.startswith("SQLITE_NOTADB"):
-        return f"it is no store: not a SQLite file ({said})"
+        return f"it is no store: not a SQLite file ({error})"
     if name.startswith("SQLITE_CORRUPT"):
-        return f"it is damaged ({said}); what can be saved of it: sqlite3 FILE .recover"
+        return f"it is damaged ({error}); what can be saved of it: sqlite3 FILE .recover"
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):
-        return f"it cannot be written or read ({said}: {name}); what was committed before is intact"
-    return f"SQLite: {said}"
+        return f"it cannot be written or read ({error}: {name}); what was committed before is intact"
+    return f"SQLite: {error}"
 
 
-def _is_closed_to_us(error: sqlite3.Error) -> bool:
-    """Whether a file cannot be made or written there, and not only locked by another program."""
-    return (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+def _name_of(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", "") or ""
 
 
 def _has_log(path: Path) -> bool:
     """Whether a log is beside the file, with what the file lacks: its writer was killed, or is at work."""
     real = os.path.realpath(path)  # a link has no log of its own
-    return any(_size(Path(f"{real}-{kind}")) for kind in ("wal", "journal"))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    for kind in ("wal", "journal"):
+        with suppress(OSError):
+            if Path(f"{real}-{kind}").stat().st_size:
+                return True
+    return False

@@ -1,7 +1,4 @@
-"""The statements that write runs: the attempt of a run, the runs that it replaces, and its rows.
-
-All of them are parts of a transaction that the caller has begun.
-"""
+"""Writes runs into a store, and marks those that they replace, all in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -16,20 +13,20 @@ from boolab.store.rows import HEAD, Record, Row, holdable, is_odd
 
 End: TypeAlias = Literal["finished", "interrupted"]
 Held: TypeAlias = Callable[[Row], Row]
-"""Makes of a row one that SQLite can hold: `tuple`, or `holdable` where that fails."""
+"""Makes a row that SQLite can store: `tuple`, or `holdable` if that fails."""
 
 PLACE: Final = ("id", "attempt", "state", "cell", "root", "member", "base")
 """The columns with the position of a run in the store."""
 
 _LAST_ROW: Final = 2**62
-"""Half of the rows that SQLite can number."""
+"""Half of SQLite's row numbers."""
 
 COUNTING: Final = ("finished", "interrupted")
-"""The states of runs that count: of each run one attempt at most."""
+"""The states that at most one attempt of each run has."""
 
 
 class Placed(NamedTuple):
-    """A record with the row that it is to have, that of its root, and its place in the family."""
+    """A record with the number of its row, that of its root, and its place in the family."""
 
     row: int
     root: int
@@ -38,11 +35,7 @@ class Placed(NamedTuple):
 
 
 def first_row(connection: sqlite3.Connection) -> int:
-    """The first row that no run has, nor ever had: those of runs that were removed are not taken again.
-
-    Raises:
-        StoreError: if the file says something else than a number there, or one that leaves no room.
-    """
+    """The first row number that no run ever had; a `StoreError` if the file's counter is damaged."""
     found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
     latest = 0 if found is None else found[0]
     if not isinstance(latest, int) or not 0 <= latest < _LAST_ROW:
@@ -53,17 +46,9 @@ def first_row(connection: sqlite3.Connection) -> int:
 def replace_others(
     connection: sqlite3.Connection, root: int, run_ids: Iterable[str], cell: str | None, states: Collection[str]
 ) -> list[int]:
-    """Mark other attempts at these runs, and other runs of the cell, as replaced if they are in one of these states.
+    """Mark other attempts at these runs, and other runs of their cell, as replaced if they are in one of these states.
 
-    Args:
-        connection: To the store.
-        root: The family whose runs are not meant.
-        run_ids: The runs.
-        cell: The cell, if they are for one.
-        states: The states.
-
-    Returns:
-        For each run the number of the attempt that a new one is.
+    The runs of the family `root` stay. Returns for each run the number of its next attempt.
     """
     execute = connection.execute
     attempts: list[int] = []
@@ -82,14 +67,9 @@ def replace_others(
 
 
 def settle(connection: sqlite3.Connection, root: int, run_ids: Sequence[str], cell: str | None, end: End) -> None:
-    """End a family that was under way. What is finished takes the place of all others; what was interrupted does not.
+    """End a family under way, whose `run_ids` begin with the root's.
 
-    Args:
-        connection: To the store.
-        root: The family's first row.
-        run_ids: Its runs, the root's first.
-        cell: The cell that it is for.
-        end: Its state from now on.
+    A finished family replaces all others, an interrupted one only those that did not finish.
     """
     execute = connection.execute
     question = "SELECT 1 FROM runs WHERE (run_id = ? OR cell = ?) AND state = 'finished' AND root <> ? LIMIT 1"
@@ -104,11 +84,7 @@ def settle(connection: sqlite3.Connection, root: int, run_ids: Sequence[str], ce
 def put_finished(
     connection: sqlite3.Connection, families: Sequence[tuple[str | None, Sequence[Placed]]], held: Held
 ) -> None:
-    """Put families of finished runs in, each for its cell.
-
-    Raises:
-        StoreError: if a run is to share the steps of one that is not there.
-    """
+    """Insert families of finished runs, each for its cell; a `StoreError` if a run's base is not there."""
     rows: dict[str, int] = {}
     runs: list[Row] = []
     for cell, family in families:
@@ -125,14 +101,14 @@ def put_finished(
 
 
 def put_child(connection: sqlite3.Connection, one: Placed, held: Held) -> None:
-    """Put the run of a subagent in, whose root is under way, as a part of it."""
+    """Insert the run of a subagent, whose root is under way."""
     (attempt,) = replace_others(connection, one.root, held((one.record.run_id,)), None, ())
     place = (one.row, attempt, "running", None, one.root, one.member, None)
     _put_rows(connection, [_run_row(place, one.record, held)], [one], held)
 
 
-class News(NamedTuple):
-    """What of a run is new: its columns as they are now, and rows of the tables of these names."""
+class Changes(NamedTuple):
+    """The changes of a run: its columns as they are now, and the new rows of its tables."""
 
     head: Row
     steps: Sequence[Row]
@@ -141,13 +117,12 @@ class News(NamedTuple):
     parts: Sequence[Row]
 
 
-def put_news(connection: sqlite3.Connection, root: int, cell: str | None, news: News, held: Held, *, new: bool) -> None:
-    """Put in what is new of a run that is under way; all of it if the run is `new`.
-
-    A new one takes the place of those that were interrupted: there is more to come of it than they have.
-    """
-    head, (at,) = held(news.head), held((cell,))
-    tables = [[held(row) for row in rows] for rows in news[1:]]
+def put_changes(
+    connection: sqlite3.Connection, root: int, cell: str | None, changes: Changes, held: Held, *, new: bool
+) -> None:
+    """Insert the changes of a run that is under way. A `new` one replaces those that were interrupted."""
+    head, (at,) = held(changes.head), held((cell,))
+    tables = [[held(row) for row in rows] for rows in changes[1:]]
     odd = is_odd(head) or any(is_odd(row) for rows in tables for row in rows)
     if new:
         (attempt,) = replace_others(connection, root, [head[0]], at, ("running", "interrupted"))
@@ -182,16 +157,16 @@ def _put_rows(connection: sqlite3.Connection, runs: Sequence[Row], placed: Seque
 
 _OWN_TABLES: Final = ("steps", "calls")
 _NULL: Final = float("nan")
-"""What is bound for None: SQLite takes it for NULL (`sqlite3VdbeMemSetDouble`), and Python looks at None itself for an
-adapter each time (`need_adapt` in CPython's `_sqlite/statement.c`): a step of a simulated run, half of whose columns
-are NULL, costs 14 us with None and 8 us with this."""
+"""Bound in place of None. SQLite stores it as NULL (`sqlite3VdbeMemSetDouble`), and Python looks for no adapter, as it
+does for each None (`need_adapt` in CPython's `_sqlite/statement.c`): a step, half of whose columns are NULL, takes 8 us
+in place of 14."""
 
 
 def _row_with_steps(connection: sqlite3.Connection, run_id: str, held: Held) -> int:
-    """The row of the run whose steps another one is to share."""
+    """The row of the run whose steps another one shares."""
     question = "SELECT coalesce(base, id) FROM runs WHERE run_id = ? AND state = 'finished'"
     found = connection.execute(question, held((run_id,))).fetchone()
     if found is None:
-        msg = f"a run is to share the steps of run {run_id}, of which the store has no finished one: put that one first"
+        msg = f"a run shares the steps of run {run_id}, of which the store has no finished one: put that one first"
         raise StoreError(msg)
     return int(found[0])

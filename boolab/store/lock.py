@@ -1,4 +1,4 @@
-"""The lock of a store's one writer: a lock file beside it, which the system releases when the process ends."""
+"""The lock of a store's writer: a lock file beside it, which the system releases when the process ends."""
 
 from __future__ import annotations
 
@@ -12,29 +12,22 @@ from filelock import FileLock, Timeout
 from boolab.errors import StoreError
 
 WAIT_S: Final = 2.0
-"""How long a writer waits for another one to be done, in seconds."""
+"""How long a writer waits for another one, in seconds."""
 POLL_S: Final = 0.05
 """How long to wait between two tries, in seconds."""
 
 
 def lock_path(path: Path) -> Path:
-    """The lock file of a store: one, however the store is called."""
+    """The lock file of a store: the same for all links to it."""
     real = Path(os.path.realpath(path))
     return real.with_name(f"{real.name}.lock")
 
 
 def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
-    """Become the writer of a store.
-
-    Args:
-        path: The store.
-        wait_s: How long to wait for another writer, in seconds.
-
-    Returns:
-        The lock, held; `release` lets go of it.
+    """Become the writer of a store: returns the lock, after waiting for another writer up to `wait_s` seconds.
 
     Raises:
-        StoreError: if somebody else is the writer, or no lock file can be made there.
+        StoreError: if there still is another writer, or no lock file can be made there.
     """
     place = lock_path(path)
     held = FileLock(place, thread_local=False)
@@ -46,13 +39,13 @@ def lock(path: Path, wait_s: float = WAIT_S) -> FileLock:
     except OSError as error:
         msg = f"it cannot be written: no lock file {place.name} can be made beside it ({error.strerror})"
         raise StoreError(msg, path=path) from error
-    with suppress(OSError):  # others use it only for a message
+    with suppress(OSError):  # only for the message of another process
         place.write_text(f"{os.getpid()}\n", encoding="utf-8")
     return held
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a store has a writer now. Nothing is made or changed."""
+    """Whether a store has a writer now. No file is created or changed."""
     place = lock_path(path)
     try:
         import fcntl
@@ -69,7 +62,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _cannot_be_locked(place: Path) -> bool:
-    """Whether the lock is held, where a file can only be locked to write."""
+    """Whether the lock is held, on systems where a file can only be locked to write."""
     if not place.exists():
         return False
     probe = FileLock(place, thread_local=False)

@@ -1,4 +1,4 @@
-"""A run's messages as rows that grow with the run, and back. Calls and results are not held twice: see `calls`.
+"""Converts a growing run's messages to rows and back. Calls and results are in the table `calls` only.
 
 The rows are those of `Run.messages`, in order: `seq` is a message's place there, and a part's place in its message.
 """
@@ -35,10 +35,7 @@ TABLES: Final = {"steps": STEP, "calls": CALL, "messages": MESSAGE, "parts": PAR
 
 
 class MessageRows:
-    """Makes the rows of a run that grows: with each call those of what came since the last one.
-
-    Steps and inputs are added to the run at their ends. `last` adds what stands after all steps, once.
-    """
+    """Makes the rows of a growing run: each call of `new` those since the last one, `last` also the end of the run."""
 
     def __init__(self) -> None:
         self._prompted = False
@@ -47,7 +44,6 @@ class MessageRows:
         self._seq = itertools.count()
 
     def new(self, run: Run, *, last: bool = False) -> tuple[list[Row], list[Row]]:
-        """The rows of messages, and those of their parts."""
         messages: list[Row] = []
         parts: list[Row] = []
         for origin, step, message in self._new(run, last=last):
@@ -64,24 +60,24 @@ class MessageRows:
         return messages, parts
 
     def _new(self, run: Run, *, last: bool) -> Iterator[tuple[str, int | None, Message]]:
-        """The messages that are new: where each comes from, the step, and the message."""
+        """The origin, the step and the message of each new message."""
         if not self._prompted:
             self._prompted = True
             yield from (("prompt", None, message) for message in run.prompt)
         for step in run.steps[self._steps :]:
-            yield from self._came_in(run, step.index)
+            yield from self._new_inputs(run, step.index)
             yield "response", step.index, response_message(step.index, step.start_ms, step.response)
             answers = results_message(step.results)
             if answers is not None:
                 yield "results", step.index, answers
             self._steps += 1
-        yield from self._came_in(run, None if last else len(run.steps) + 1)
+        yield from self._new_inputs(run, None if last else len(run.steps) + 1)
         if last:
             ends = sum(word is not None for word in (run.synthesis, run.wrap_up, run.sentinel))
             yield from (("end", None, message) for message in run.messages[-ends:] if ends)
 
-    def _came_in(self, run: Run, step: int | None) -> Iterator[tuple[str, int | None, Message]]:
-        """The inputs that stand before a step; after the last one all that are left."""
+    def _new_inputs(self, run: Run, step: int | None) -> Iterator[tuple[str, int | None, Message]]:
+        """The inputs before a step; all that are left if it is None."""
         while self._inputs < len(run.inputs) and (step is None or run.inputs[self._inputs].before <= step):
             before, message = run.inputs[self._inputs]
             self._inputs += 1
@@ -91,29 +87,25 @@ class MessageRows:
 def texts_of_rows(
     messages: Iterable[Row], parts: Iterable[Row], n_steps: int
 ) -> tuple[tuple[Message, ...], tuple[Input, ...], list[tuple[str, str, str]]]:
-    """What the rows of one run hold beside its calls.
-
-    Returns:
-        The prompt, the inputs, and of each step the text, the reasoning and what goes with it.
-    """
+    """The prompt, the inputs, and the text, reasoning and opaque part of each step, from the rows of one run."""
     rows: dict[int, list[Row]] = {}
     for message, _, *row in parts:
         rows.setdefault(message, []).append(tuple(row))
     prompt: list[Message] = []
     inputs: list[Input] = []
-    said = [("", "", "")] * n_steps
+    texts = [("", "", "")] * n_steps
     for seq, role, origin, step in messages:
         if origin == "prompt":
             prompt.append(Message(role, tuple(map(_part_of, rows.get(seq, ())))))
         elif origin == "input":
             inputs.append(Input(step, Message(role, tuple(map(_part_of, rows.get(seq, ()))))))
         elif origin == "response":
-            said[step - 1] = _said(rows.get(seq, ()))
-    return tuple(prompt), tuple(inputs), said
+            texts[step - 1] = _texts_of(rows.get(seq, ()))
+    return tuple(prompt), tuple(inputs), texts
 
 
 def _with_calls(message: Message, calls: Iterator[int]) -> Iterator[Row]:
-    """The rows of a step's message, whose calls and results are in the table of calls."""
+    """The rows of a step's message; those of its calls and results refer to the table of calls."""
     for part in message.parts:
         if isinstance(part, ToolCall | ToolResult):
             yield (_KINDS[type(part)], None, None, next(calls), None)
@@ -124,7 +116,6 @@ def _with_calls(message: Message, calls: Iterator[int]) -> Iterator[Row]:
 
 
 def _part(part: Part) -> Row:
-    """The row of a part that no step has."""
     kind = _KINDS[type(part)]
     if isinstance(part, Text):
         return (kind, part.text, None, None, None)
@@ -148,7 +139,7 @@ def _part_of(row: Row) -> Part:
     return part
 
 
-def _said(rows: Sequence[Row]) -> tuple[str, str, str]:
+def _texts_of(rows: Sequence[Row]) -> tuple[str, str, str]:
     text, reasoning, opaque = "", "", ""
     for kind, words, about, _, _ in rows:
         if kind == "text":

@@ -1,4 +1,4 @@
-"""Runs as the rows of a store, and back, exactly. Nothing is read or written here."""
+"""Converts runs to rows of a store and back, exactly. Nothing is read or written here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from boolab.core.types import UNKNOWN_USAGE, Input, Message, Response, Run, Step
 
 Row: TypeAlias = tuple[Any, ...]
 
-Said: TypeAlias = str | Sequence[str]
-"""The texts of a step: its text alone, or its text, its reasoning and the opaque part of that."""
+StepTexts: TypeAlias = str | Sequence[str]
+"""The texts of a step: its text alone, or its text, its reasoning and the opaque part of the reasoning."""
 
 HEAD: Final = (
     "run_id", "agent", "model", "policy", "task", "source", "parent_run_id", "seed", "started_at", "duration_ms",
@@ -34,7 +34,6 @@ CALL: Final = (
 )  # fmt: skip
 
 _REST: Final = ("compactions", "earlier_wrap_ups", "wrap_up", "sentinel", "synthesis", "events")
-_MOST, _LEAST = 2**63 - 1, -(2**63)
 _N_STEPS: Final = HEAD.index("n_steps")
 _INTEGERS: Final = {
     "seed", "duration_ms", "context_window", "stop_step", "stop_threshold", "stop_value", "n_steps", "success",
@@ -44,11 +43,11 @@ _INTEGERS: Final = {
 
 
 class Record(NamedTuple):
-    """One run as rows of plain values, ready for the store, and cheap to send from one process to another.
+    """One run as rows of plain values, which are cheap to send from one process to another.
 
-    `head` has the columns of `HEAD`; `steps` and `calls` the rows of the run's own, with those of `STEP` and `CALL`.
-    `texts` is JSON: `prompt`, `inputs`, and `said`, by step its text, or text, reasoning and opaque. `base` is the id
-    of the run that has the steps, if it is another one; then `texts` has no `said`, nor a `prompt` that is the same.
+    `head` has the columns of `HEAD`; the rows of `steps` and `calls` those of `STEP` and `CALL`. `texts` is JSON:
+    `prompt`, `inputs`, and `said`, the `StepTexts` of each step. `base` is the id of the run that has the steps, if it
+    is another one; then `texts` has no `said`, and no `prompt` if it is the same.
     """
 
     head: Row
@@ -59,7 +58,6 @@ class Record(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """The run's id."""
         return str(self.head[0])
 
     @property
@@ -71,9 +69,7 @@ class Record(NamedTuple):
 def records_of(run: Run, base: Run | None = None) -> list[Record]:
     """A run's record, and those of its subagents, each followed by those of its own.
 
-    Args:
-        run: The run.
-        base: Another run whose first steps are exactly this one's. The record then refers to it and holds no steps.
+    The steps of `base`, if it is given, begin with those of the run: the record then refers to it and holds no steps.
 
     Raises:
         SettingError: if a setting or an event holds what JSON cannot.
@@ -88,15 +84,7 @@ def records_of(run: Run, base: Run | None = None) -> list[Record]:
 
 
 def run_of_record(record: Record, base: Record | Run | None = None) -> Run:
-    """The run that a record stands for: equal to the one that was recorded, without subagents and continuation.
-
-    Args:
-        record: The record.
-        base: That of the run that has the steps, if the record refers to one.
-
-    Raises:
-        ValueError: if the record contradicts itself.
-    """
+    """The run of a record, without subagents and continuation; a `ValueError` if the record contradicts itself."""
     prompt, inputs, said = texts_of(record.texts)
     if record.base is None:
         return run_of_head(record.head, steps_of(record.steps, record.calls, said), prompt or (), inputs)
@@ -106,12 +94,8 @@ def run_of_record(record: Record, base: Record | Run | None = None) -> Run:
     return run_of_head(record.head, whole.steps[: record.n_steps], whole.prompt if prompt is None else prompt, inputs)
 
 
-def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...], Sequence[Said]]:
-    """A record's `texts`: the prompt, or None if it is not there; the inputs; and the texts of each step.
-
-    Raises:
-        ValueError: if they are damaged.
-    """
+def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...], Sequence[StepTexts]]:
+    """The prompt, if it is there, the inputs and the steps' texts, of a record's `texts`; a `ValueError` if damaged."""
     found = json.loads(texts)
     prompt, said = found.get("prompt"), found.get("said", ())
     for words in said:
@@ -125,11 +109,7 @@ def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...],
 
 
 def head_of(run: Run) -> Row:
-    """The columns of `HEAD`.
-
-    Raises:
-        SettingError: if a setting or an event holds what JSON cannot.
-    """
+    """The columns of `HEAD`; a `SettingError` if a setting or an event holds what JSON cannot."""
     stop = run.stop
     where = f"run {run.run_id}"
     rest = {
@@ -166,11 +146,7 @@ def head_of(run: Run) -> Row:
 
 
 def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...], inputs: tuple[Input, ...]) -> Run:
-    """The run of these columns and parts.
-
-    Raises:
-        ValueError: if they contradict each other.
-    """
+    """The run of these columns and parts; a `ValueError` if they contradict each other."""
     at = {name: value for name, value in zip(HEAD, head, strict=True) if value is not None}
     if at.pop("n_steps") != len(steps):
         raise ValueError(f"it has {len(steps)} steps of {head[_N_STEPS]}")
@@ -186,11 +162,7 @@ def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...],
 
 
 def decode_settings(text: str) -> Mapping[str, Any]:
-    """The settings of a run, from its column, where SQLite may hold anything.
-
-    Raises:
-        ValueError: if they are damaged.
-    """
+    """The settings of a run, from its column, in which a damaged file may hold anything: a `ValueError`."""
     given: object = text
     if not isinstance(given, str):
         raise ValueError(f"{given!r:.80} is no JSON")  # noqa: TRY004 - the file is wrong
@@ -230,12 +202,8 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     return rows, calls
 
 
-def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[Said]) -> tuple[Step, ...]:
-    """The steps of these rows, which are in order. `said` has a text for each, or text, reasoning and opaque.
-
-    Raises:
-        ValueError: if a row is damaged.
-    """
+def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[StepTexts]) -> tuple[Step, ...]:
+    """The steps of these rows, which are in order, with their texts; a `ValueError` if a row is damaged."""
     asked: list[list[ToolCall]] = [[] for _ in rows]
     answered: list[list[ToolResult | None]] = [[] for _ in rows]
     for row in calls:
@@ -275,10 +243,7 @@ _NEEDED: Final = {"step", "turn", "call", "call_id", "tool", "arguments"}
 
 
 def _fitting(columns: tuple[str, ...]) -> Callable[[tuple[type, ...]], bool]:
-    """Whether values of these kinds can stand in a row: SQLite holds anything anywhere.
-
-    It is one question for the thousands of rows that are alike, so the answers are kept.
-    """
+    """Whether a row may have values of these types, which SQLite does not check. Cached: most rows are alike."""
 
     @lru_cache(maxsize=256)
     def fit(kinds: tuple[type, ...]) -> bool:
@@ -295,12 +260,12 @@ _call_fits = _fitting(CALL)
 
 
 def holdable(row: Row) -> Row:
-    """A row with BLOBs for what SQLite cannot hold: texts with lone surrogates, integers of more than 64 bits."""
+    """A row with BLOBs in place of what SQLite cannot store: lone surrogates, integers of more than 64 bits."""
     return tuple([_as_blob(value) for value in row])
 
 
 def is_odd(row: Row) -> bool:
-    """Whether a row has such values."""
+    """Whether a row has BLOBs."""
     return any(type(value) is bytes for value in row)
 
 
@@ -308,14 +273,14 @@ def restored(row: Sequence[Any], columns: Sequence[str]) -> Row:
     """A row as it was before `holdable`."""
     return tuple(
         [
-            value if type(value) is not bytes else int(value) if name in _INTEGERS else _text_of_blob(value)
+            value
+            if type(value) is not bytes
+            else int(value)
+            if name in _INTEGERS
+            else value.decode("utf-8", "surrogatepass")
             for name, value in zip(columns, row, strict=True)
         ]
     )
-
-
-def _text_of_blob(value: bytes) -> str:
-    return value.decode("utf-8", "surrogatepass")
 
 
 def _as_blob(value: object) -> object:
@@ -324,7 +289,7 @@ def _as_blob(value: object) -> object:
             value.encode()
         except UnicodeEncodeError:
             return value.encode("utf-8", "surrogatepass")
-    elif isinstance(value, int) and not _LEAST <= value <= _MOST:
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
         return str(value).encode()
     return value
 
@@ -353,7 +318,7 @@ _NO_PROMPT: Final = "[]"
 
 
 def _prompt(prompt: tuple[Message, ...]) -> str:
-    """The messages before the first step as JSON: the same in many runs of a sweep."""
+    """The messages before the first step as JSON, which is the same in many runs of a sweep."""
     if all(type(part) is Text for message in prompt for part in message.parts):
         return _plain_prompt(prompt)
     return dumps(encode(prompt, "prompt")).decode()
@@ -361,7 +326,7 @@ def _prompt(prompt: tuple[Message, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def _plain_prompt(prompt: tuple[Message, ...]) -> str:
-    """The same for texts alone: parts of other kinds may be equal, as tuples, and not the same."""
+    """The same for texts alone: as a key of the cache, parts of two other kinds may be equal tuples."""
     return dumps(encode(prompt, "prompt")).decode()
 
 
@@ -379,9 +344,5 @@ def _texts(value: str | None) -> tuple[str, ...]:
 
 
 def as_json(value: Mapping[str, Any], where: str) -> str:
-    """A mapping as JSON text.
-
-    Raises:
-        SettingError: if JSON cannot hold it.
-    """
+    """A mapping as JSON text; a `SettingError` if JSON cannot hold it."""
     return dumps(encode(value, where)).decode()

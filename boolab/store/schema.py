@@ -1,7 +1,7 @@
-"""The tables of a store, and how an older file becomes a newer one.
+"""The tables of a store, and the migrations from one version of them to the next.
 
-`PRAGMA application_id` says that a file is a store of boolab's, `PRAGMA user_version` which version of the schema it
-has. A new file has version 0: it is made by the same migrations, from the first one on.
+`PRAGMA application_id` marks a file as a store, `PRAGMA user_version` is the version of its schema. A new file has
+version 0 and gets its tables by the same migrations.
 """
 
 from __future__ import annotations
@@ -134,17 +134,15 @@ CREATE TABLE parts (
 """
 
 MIGRATIONS: Final[Sequence[Migration]] = (_FIRST,)
-"""What leads from version n to n + 1, by n. Those that were released are never changed: files are of their making."""
+"""The migration from version n to n + 1, by n. A migration that was released is never changed."""
 
 VERSION: Final = len(MIGRATIONS)
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring a store to the newest version, each step in one transaction: a crash leaves a file of one version.
+    """Bring a store or an empty file to the newest version, each step in one transaction.
 
-    Args:
-        connection: Open to write, in autocommit mode, to a store or an empty file.
-        migrations: What leads from one version to the next.
+    The connection is in autocommit mode.
 
     Example:
         >>> memory = sqlite3.connect(":memory:", isolation_level=None)
@@ -181,13 +179,13 @@ def is_store(connection: sqlite3.Connection) -> bool:
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether the file has no table, nor the mark of another application: a new store was begun at most."""
+    """Whether the file has no table and no mark: it may be a new store that was not finished."""
     marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
     return not any(marks) and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
 
 
 def _statements(text: str) -> list[str]:
-    """The statements of a script. `executescript` would commit the transaction that they are to be part of."""
+    """The statements of a script. `executescript` would commit the transaction that they are part of."""
     found, begun = [], ""
     for line in text.splitlines(keepends=True):
         begun += line

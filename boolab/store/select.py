@@ -1,4 +1,4 @@
-"""The statements that read runs: their rows in order, and the runs themselves."""
+"""Finds the rows of runs in their order, and reads the runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,7 @@ from boolab.core.types import Input, Message, Run, Step
 from boolab.errors import StoreError
 from boolab.store import statements
 from boolab.store.message_rows import TABLES, texts_of_rows
-from boolab.store.rows import (
-    HEAD,
-    Row,
-    decode_settings,
-    holdable,
-    restored,
-    run_of_head,
-    steps_of,
-    texts_of,
-)
+from boolab.store.rows import HEAD, Row, decode_settings, holdable, restored, run_of_head, steps_of, texts_of
 
 INTERRUPTED: Final = "interrupted: the process that made it ended"
 """The error of a run whose process ended before it did."""
@@ -46,11 +37,7 @@ def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
 
 
 def row_of(connection: sqlite3.Connection, run_id: str) -> int:
-    """The row of a run: of its attempt that counts, else of the one that is under way.
-
-    Raises:
-        StoreError: if there is none.
-    """
+    """The row of a run: of its attempt that counts, else of the one under way; a `StoreError` if there is none."""
     question = statements.select(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")
     found = connection.execute(question, holdable((run_id,))).fetchone()
     if found is None:
@@ -61,16 +48,10 @@ def row_of(connection: sqlite3.Connection, run_id: str) -> int:
 def rows_in_order(
     connection: sqlite3.Connection, states: Collection[str], sweep: int | None = None, *, deserted: bool = False
 ) -> array[int]:
-    """The rows of runs in the order of the plans that they are of; those of none follow, in the order they came.
+    """The rows of the runs in these states, or only those of a sweep.
 
-    Args:
-        connection: To the store.
-        states: The states of the runs that are meant.
-        sweep: The sweep whose runs alone are meant.
-        deserted: Whether the store has no writer, so that runs under way were interrupted.
-
-    Returns:
-        The rows: each family by the latest sweep that has its cell and its place there, subagents after their callers.
+    Families are in the order of the latest sweep that has their cell, subagents after their callers. Runs of no sweep
+    follow in the order of their rows. A `deserted` store has no writer, so that runs under way were interrupted.
     """
     wanted = [*states]
     only = f"runs.state IN {statements.marks(len(wanted))}"
@@ -97,11 +78,7 @@ _FINISHED: Final = """
 
 
 def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Mapping[str, Any]]:
-    """The settings of the runs in these rows, each combination once.
-
-    Raises:
-        StoreError: if they are damaged.
-    """
+    """The settings of the runs in these rows, each combination once; a `StoreError` if they are damaged."""
     question = statements.select(("DISTINCT settings",), "runs", _is_one_of(rows))
     texts = [text for (text,) in connection.execute(question)]
     try:
@@ -111,11 +88,7 @@ def settings_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Map
 
 
 def parents_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[tuple[str, str | None]]:
-    """The ids of the runs in these rows, each with that of its parent, None where it has none.
-
-    Raises:
-        StoreError: if they are damaged.
-    """
+    """The ids of the runs in these rows, each with its parent's if it has one; a `StoreError` if they are damaged."""
     question = statements.select(("run_id", "parent_run_id"), "runs", _is_one_of(rows))
     try:
         found = [restored(row, ("run_id", "parent_run_id")) for row in connection.execute(question)]
@@ -131,11 +104,7 @@ def any_label_at(connection: sqlite3.Connection, rows: Sequence[int]) -> bool:
 
 
 def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
-    """The runs in these rows, in this order, all read at one moment.
-
-    Raises:
-        StoreError: if one is not there any more, or it is damaged.
-    """
+    """The runs in these rows, in this order, from one snapshot; a `StoreError` if one was removed or is damaged."""
     connection.execute("BEGIN")
     try:
         found = _rows_at(connection, rows)
@@ -155,7 +124,7 @@ def runs_at(connection: sqlite3.Connection, rows: Sequence[int]) -> list[Run]:
 
 
 class _Head(NamedTuple):
-    """A row of runs: the row that has its steps, if that is another one, its texts, and the columns of `HEAD`."""
+    """A row of runs; `base` is the row that has its steps, if that is another one, `columns` are those of `HEAD`."""
 
     base: int | None
     texts: str | None
@@ -164,7 +133,7 @@ class _Head(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What was read: `own` are the rows that have steps of their own; the tables are by name and by row."""
+    """What was read. `own` are the rows that have steps; the tables are by name and by row."""
 
     heads: dict[int, _Head]
     own: set[int]
@@ -172,11 +141,7 @@ class _Found(NamedTuple):
 
 
 def _rows_at(connection: sqlite3.Connection, rows: Sequence[int]) -> _Found:
-    """What the tables hold of these rows.
-
-    Raises:
-        ValueError: if that is damaged.
-    """
+    """What the tables hold of these rows; a `ValueError` if that is damaged."""
     heads = _heads(connection, rows)
     own = {row if head.base is None else head.base for row, head in heads.items()}
     heads |= _heads(connection, [row for row in own if row not in heads])
@@ -204,7 +169,6 @@ def _heads(connection: sqlite3.Connection, rows: Iterable[int]) -> dict[int, _He
 def _rows_of(
     connection: sqlite3.Connection, table: str, rows: Iterable[int], heads: Mapping[int, _Head]
 ) -> dict[int, list[Row]]:
-    """The rows of a table, by run, in order."""
     columns = TABLES[table]
     question = statements.select(("run", *columns), table, _is_one_of(rows, "run"), _ORDERS[table])
     found: dict[int, list[Row]] = {}
@@ -235,10 +199,10 @@ def _content(row: int, found: _Found) -> _Content:
     steps, calls, messages, parts = (found.tables[name].get(row, ()) for name in TABLES)
     head = found.heads[row]
     if head.texts is None:
-        prompt, inputs, said = texts_of_rows(messages, parts, head.columns[_N_STEPS])
-        return _Content(steps_of(steps, calls, said), prompt, inputs)
-    told, inputs, words = texts_of(head.texts)
-    return _Content(steps_of(steps, calls, words), told or (), inputs)
+        prompt, inputs, texts = texts_of_rows(messages, parts, head.columns[_N_STEPS])
+        return _Content(steps_of(steps, calls, texts), prompt, inputs)
+    own_prompt, inputs, words = texts_of(head.texts)
+    return _Content(steps_of(steps, calls, words), own_prompt or (), inputs)
 
 
 def _made(rows: Sequence[int], found: _Found) -> list[Run]:
@@ -250,6 +214,6 @@ def _made(rows: Sequence[int], found: _Found) -> list[Run]:
 def _run(head: _Head, content: _Content) -> Run:
     if head.base is None:
         return run_of_head(head.columns, *content)
-    told, inputs, _ = texts_of(head.texts or "{}")
+    prompt, inputs, _ = texts_of(head.texts or "{}")
     steps = content.steps[: head.columns[_N_STEPS]]
-    return run_of_head(head.columns, steps, content.prompt if told is None else told, inputs)
+    return run_of_head(head.columns, steps, content.prompt if prompt is None else prompt, inputs)

@@ -1,4 +1,4 @@
-"""Builds SQL statements from the names of tables and columns. Values are bound to marks, never written into a text."""
+"""Builds SQL statements from the names of tables and columns. Values are bound to question marks."""
 
 from __future__ import annotations
 
@@ -17,25 +17,20 @@ def select(columns: Sequence[str], table: str, where: str = "TRUE", order_by: st
 
 
 def insert(table: str, columns: Sequence[str]) -> str:
-    """The insertion of a row into a table."""
+    """Insert a row into a table."""
     return " ".join(["INSERT INTO", table, f"({', '.join(columns)})", "VALUES", marks(len(columns))])
 
 
 def update(table: str, assignments: Iterable[str], where: str) -> str:
-    """A change of rows of a table."""
+    """Change rows of a table."""
     return " ".join(["UPDATE", table, "SET", ", ".join(assignments), "WHERE", where])
 
 
-def delete(table: str, where: str) -> str:
-    """The removal of rows from a table."""
-    return f"DELETE FROM {table} WHERE {where}"  # noqa: S608 - both are boolab's own
-
-
 def marks(count: int) -> str:
-    """A list of marks, for so many values that are bound."""
+    """A list of question marks, for so many values."""
     return f"({','.join('?' * count)})"
 
 
 def numbers(rows: Iterable[int]) -> str:
-    """A list of whole numbers. There may be more than SQLite can bind."""
+    """A list of whole numbers, which may be more than SQLite can bind."""
     return f"({','.join(map(str, rows))})"

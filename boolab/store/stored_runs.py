@@ -1,4 +1,4 @@
-"""The runs of a store, read on access."""
+"""The runs of a store as a sequence that reads them on access."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _KEYS_AT_ONCE: Final = 10_000
 
 
 class StoredRuns(Sequence[Run]):
-    """The runs of a store, as a sequence: looked up once, on first use, and read in batches.
+    """The runs of a store as a sequence, which `stored_runs` returns: listed once, on first use, and read in batches.
 
-    `stored_runs` returns it. Runs that are written later are not in it. Adding a list of runs gives a list.
+    Runs that are written later are not in it. Adding a list of runs gives a list.
 
     Args:
         path: The store.
-        sweep: The number of the sweep whose runs are meant; None for all.
+        sweep: The number of a sweep, for its runs only; None for all.
         states: The states that the runs may be in: `finished`, `running`, `interrupted`, ...
 
     Example:
@@ -51,7 +51,7 @@ class StoredRuns(Sequence[Run]):
     @property
     def _rows(self) -> array[int]:
         if self._found is None:
-            # Checked before the file is opened: a writer that comes in between has marked interrupted runs.
+            # Before the file is opened: a writer that opens it in between marks interrupted runs.
             deserted = not is_locked(self.path)
             with reading(self.path) as connection:
                 self._found = rows_in_order(connection, self.states, self.sweep, deserted=deserted)
@@ -75,13 +75,13 @@ class StoredRuns(Sequence[Run]):
             yield from some
 
     def batches(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
-        """The runs in order, so many at a time.
+        """The runs in order, in batches.
 
         Args:
-            size: How many.
+            size: How many runs a batch has.
 
         Yields:
-            That many runs, or fewer at the end.
+            A list of runs; the last one may be shorter.
 
         Raises:
             StoreError: if the store cannot be read.
@@ -90,13 +90,13 @@ class StoredRuns(Sequence[Run]):
             yield self._read(some)
 
     def families(self, size: int = _AT_ONCE) -> Iterator[list[Run]]:
-        """The runs in batches, each family in one batch: an incomplete family waits for its missing runs.
+        """The runs in batches, each family in one batch.
 
         Args:
-            size: About how many at a time.
+            size: About how many runs a batch has.
 
         Yields:
-            Some runs.
+            A list of runs.
 
         Raises:
             StoreError: if the store cannot be read.
@@ -114,7 +114,7 @@ class StoredRuns(Sequence[Run]):
                     whole += waiting.pop(home)
             if whole:
                 yield whole
-        if waiting:  # runs that were run again have one id
+        if waiting:  # several attempts at a run have one id
             yield [run for some in waiting.values() for run in some]
 
     def settings(self) -> list[Mapping[str, Any]]:
@@ -141,7 +141,7 @@ class StoredRuns(Sequence[Run]):
         return [*other, *self]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the query alone: after unpickling, the file is read again."""
+        """Pickle the query only: after unpickling, the file is read again."""
         return StoredRuns, (self.path, self.sweep, self.states)
 
     def __repr__(self) -> str:
@@ -154,17 +154,17 @@ def stored_runs(
 ) -> StoredRuns:
     """The runs of a store, also while a sweep writes into it.
 
-    They stand in the order of the plans that they are of, whatever the order in which they were made: by the latest
-    sweep that has their cell and its place there, subagents after their callers. Runs of no sweep follow, in the order
-    in which they came. A run that was interrupted ends with stop reason `aborted` and an error that says so.
+    They are in the order of the latest sweep that has their cell, subagents after their callers. Runs of no sweep
+    follow in the order in which they were written. A run that was interrupted ends with stop reason `aborted` and an
+    error that contains "interrupted".
 
     Args:
         path: The store; `~` is expanded.
-        sweep: The number of a sweep, for its runs alone.
-        states: What is to be among them. `running` is under way now; `replaced` was run again since.
+        sweep: The number of a sweep, for its runs only.
+        states: The states of the runs. A `running` run is under way now; a `replaced` one was run again later.
 
     Returns:
-        The runs, read when somebody looks: a sequence that every function takes that takes runs.
+        The runs, read on access: a sequence for every function that takes runs.
 
     Raises:
         StoreError: if there is none, it is no store, is damaged or of another version.
@@ -180,13 +180,13 @@ def stored_runs(
         ...     bl.stored_runs(f"{folder}/runs.db")
         <StoredRuns runs.db: 1 runs>
     """
-    asked = (states,) if isinstance(states, str) else tuple(states)
-    for state in asked:
+    wanted = (states,) if isinstance(states, str) else tuple(states)
+    for state in wanted:
         if state not in STATES:
             msg = f"states: {state!r} is not one of {', '.join(STATES)}"
             raise SettingError(msg)
     place = path_of(path).absolute()
-    found = StoredRuns(place, sweep, asked)
+    found = StoredRuns(place, sweep, wanted)
     with reading(place):  # so that its errors are raised now, not on access
         return found
 

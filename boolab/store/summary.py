@@ -1,4 +1,4 @@
-"""The contents of a store in numbers: its sweeps with their progress, and its runs by state."""
+"""Counts what is in a store: its sweeps with their progress, and its runs by state."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from boolab.store.schema import version_of
 
 
 class SweepRow(NamedTuple):
-    """A sweep: how many cells it has, how many of these have a finished run as they are now, and when it was run.
-
-    Times are ISO 8601, in UTC. `about` has the facts of the sweep.
-    """
+    """A sweep: how many cells it has, how many of these have a finished run, and when it ran (ISO 8601, in UTC)."""
 
     sweep: int
     n_cells: int
@@ -28,7 +25,7 @@ class SweepRow(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The contents of a store. `states` counts runs by state, with those of subagents; `loose` are runs of no sweep."""
+    """What is in a store. `states` counts runs by state, subagents included; `loose` counts runs of no sweep."""
 
     version: int
     bytes: int
@@ -39,14 +36,7 @@ class Overview(NamedTuple):
 
 
 def overview(path: str | Path) -> Overview:
-    """What is in a store.
-
-    Args:
-        path: The store; `~` is expanded.
-
-    Raises:
-        StoreError: if there is none, or it cannot be read.
-    """
+    """What is in a store; a `StoreError` if it cannot be read."""
     place = path_of(path)
     written = is_locked(place)
     with reading(place) as connection:
@@ -59,21 +49,13 @@ def overview(path: str | Path) -> Overview:
 
 
 def stop_reasons(path: str | Path, sweep: int) -> dict[str, int]:
-    """How the finished runs of a sweep's cells ended, the most frequent first.
-
-    Raises:
-        StoreError: if the store cannot be read.
-    """
+    """How many finished runs of a sweep's cells have each stop reason, the most frequent first."""
     with reading(path_of(path)) as connection:
         return dict(connection.execute(_REASONS, (sweep,)).fetchall())
 
 
 def runs_like(path: str | Path, beginning: str, most: int = 10) -> list[str]:
-    """The ids, at most so many, of the runs that begin like this and were not replaced.
-
-    Raises:
-        StoreError: if the store cannot be read.
-    """
+    """The ids, at most so many, that begin like this, of runs that were not replaced."""
     question = """
         SELECT DISTINCT run_id FROM runs
         WHERE substr(CAST(run_id AS BLOB), 1, ?) = ? AND state <> 'replaced' LIMIT ?

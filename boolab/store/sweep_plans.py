@@ -1,4 +1,4 @@
-"""The statements about sweeps: what they plan, and which of it is done."""
+"""Writes the plans of sweeps into a store, and finds what is done of them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,9 @@ _AT_ONCE: Final = 10_000
 
 
 def begin(connection: sqlite3.Connection, cells: Iterable[tuple[str, str]], about: str) -> int:
-    """Insert a plan, or resume it: the same cells in the same order are the same sweep.
+    """Insert a plan, or resume it: the same cells in the same order are the same sweep. Returns its number.
 
-    Args:
-        connection: To the store; a transaction was begun.
-        cells: For each place the cell and the id of its run, consumed as they come.
-        about: What is known of the sweep, as JSON.
-
-    Returns:
-        The sweep's number.
+    `cells` are pairs of a cell and the id of its run, consumed one by one; `about` is JSON.
     """
     execute = connection.execute
     digest, count, now = hashlib.blake2b(digest_size=16), 0, _now()
@@ -51,10 +45,7 @@ def begin(connection: sqlite3.Connection, cells: Iterable[tuple[str, str]], abou
 def finished_after(
     connection: sqlite3.Connection, sweep: int, place: int, again: Collection[str]
 ) -> list[tuple[int, str]]:
-    """Places of a plan after this one whose run is finished, some at a time, and how the runs ended.
-
-    Those that ended in one of the ways of `again` are left out.
-    """
+    """Some places after this one whose run is finished, each with its stop reason, which is none of `again`."""
     question = statements.select(
         ("place", "stop_reason"),
         "cells JOIN runs USING (run_id)",

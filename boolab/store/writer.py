@@ -1,4 +1,4 @@
-"""The one writer of a store."""
+"""The writer of a store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boolab.errors import StoreError
 from boolab.store import sweep_plans
 from boolab.store.connection import check_place, explained, open_to_write, path_of
 from boolab.store.delete import Prunable, Unwanted, prunable, prune
-from boolab.store.insert import End, Held, News, Placed, first_row, put_child, put_finished, put_news, settle
+from boolab.store.insert import Changes, End, Held, Placed, first_row, put_changes, put_child, put_finished, settle
 from boolab.store.lock import WAIT_S, lock
 from boolab.store.message_rows import MessageRows
 from boolab.store.rows import CALL, Record, as_json, head_of, holdable, records_of, step_rows
@@ -31,7 +31,7 @@ _RESULT: Final = CALL.index("result")
 
 
 class _UnderWay(NamedTuple):
-    """What of a run that is committed step by step is in the store. `members` are the rows of its subagents' runs."""
+    """What the store has of a run that is committed step by step. `members` are the rows of its subagents' runs."""
 
     root: int
     messages: MessageRows
@@ -40,26 +40,25 @@ class _UnderWay(NamedTuple):
     members: Mapping[str, int] = MappingProxyType({})
 
     def is_part_of(self, run: Run) -> bool:
-        """Whether the run is what was seen, and more."""
+        """Whether the run continues what is in the store."""
         before = run.steps[: len(self.steps)]
         return len(before) == len(self.steps) and all(a is b for a, b in zip(self.steps, before, strict=True))
 
 
 class Store:
-    """The writer of a store, which is made if it is not there. There is one at a time; readers need none.
+    """The writer of a store, which is created if there is none. There is one at a time; readers need none.
 
-    Finished runs come with `put`, and are committed in batches; runs under way with `step` and `finish`, each call of
-    which is one transaction that is on the disk when it returns. Whatever is killed at any moment: what was committed
-    is there, and whole. Opening marks the runs that were under way as interrupted. It is used by one thread at a time.
+    `put` takes finished runs and commits them in batches. `step` and `finish` take runs under way; each call is one
+    transaction, which is on the disk when it returns. What was committed survives a crash at any moment. Opening marks
+    the runs that were under way as interrupted. One thread may use it at a time.
 
     Args:
-        path: The file, such as `runs.db`; `~` is expanded. Beside it stand SQLite's own `-wal` and `-shm`, and `.lock`.
+        path: The file, such as `runs.db`; `~` is expanded. SQLite's `-wal` and `-shm` and a `.lock` are beside it.
         wait_s: How long to wait for another writer, in seconds.
 
     Raises:
         StoreError: if it is no store, is damaged, was made by a newer boolab, has another writer (after waiting for
-            `wait_s`), or cannot be written. Later, if the file was renamed, replaced or deleted meanwhile: the next
-            commit tells.
+            `wait_s`), or cannot be written. So does the next commit after the file was renamed, replaced or deleted.
 
     Example:
         >>> import boolab as bl
@@ -76,7 +75,7 @@ class Store:
         self.path = path_of(path)
         self._durable = ""
         self._under_way: dict[str, _UnderWay] = {}
-        self._forget_waiting()
+        self._new_batch()
         check_place(self.path)
         self._lock = lock(self.path, wait_s)
         try:
@@ -85,13 +84,13 @@ class Store:
             self._lock.release()
             raise
         try:
-            self._place = self.path.absolute()  # as SQLite holds it, whatever folder the process goes to
+            self._place = self.path.absolute()  # also after the process has changed its folder
             self._file = _file_at(self._place)
             self._mark_interrupted()
             with explained(self.path):
                 self._next_row = first_row(self._connection)
         except BaseException:
-            self._let_go()
+            self._release()
             raise
 
     def __enter__(self) -> Self:
@@ -106,33 +105,33 @@ class Store:
     # --- Sweeps -------------------------------------------------------------------------------------------------------
 
     def begin_sweep(self, cells: Iterable[tuple[str, str]], about: Mapping[str, Any]) -> int:
-        """Put a sweep's plan into the store, or resume it.
+        """Insert a sweep's plan, or resume it.
 
         Args:
-            cells: For each place of the plan the cell and the id of the run that it is to have. It is consumed as it
-                comes, and need not fit into memory.
-            about: What is to be known of the sweep; anything that JSON knows.
+            cells: The cells of the plan in order, each with the id of its run. They are consumed one by one, and need
+                not fit into memory.
+            about: The facts of the sweep, as JSON values.
 
         Returns:
-            The sweep's number. The same cells in the same order are the same sweep; their runs' ids may be others.
+            The sweep's number. The same cells in the same order are the same sweep, also with other ids of runs.
 
         Raises:
             StoreError: if it could not be committed.
         """
-        told = as_json(about, "what is known of the sweep")
+        facts = as_json(about, "what is known of the sweep")
         self.flush()
         with self._transaction("NORMAL"):
-            return sweep_plans.begin(self._connection, cells, told)
+            return sweep_plans.begin(self._connection, cells, facts)
 
     def finished(self, sweep: int, again: Collection[str] = ()) -> Iterator[tuple[int, str]]:
-        """The places of the cells whose run, by the id that it has now, is finished, and how it ended.
+        """The places of a sweep's cells whose run is finished, and its stop reason.
 
         Args:
             sweep: The sweep's number.
             again: Stop reasons of runs that do not count as finished.
 
         Yields:
-            The place and the stop reason, in order.
+            A place and a stop reason, in order.
         """
         self.flush()
         last = -1
@@ -167,7 +166,7 @@ class Store:
         """Record that all cells of a sweep have their runs.
 
         Args:
-            sweep: The number that `begin_sweep` gave.
+            sweep: The sweep's number.
 
         Raises:
             StoreError: if it could not be committed.
@@ -181,16 +180,15 @@ class Store:
     def put(self, records: Sequence[Record], cell: str | None = None) -> None:
         """Add a finished run, and its subagents' runs, to the current batch.
 
-        A batch is committed when it has 500 runs, 20,000 steps or 32 MiB of texts, when the first of it has waited for
-        a second and another comes, and by `flush` and `close`. A run takes the place of an earlier attempt at it, and
-        of the cell's earlier run.
+        A batch is committed when it has 500 runs, 20,000 steps or 32 MiB of texts, when a run is added a second after
+        the first one, and by `flush` and `close`. A run replaces earlier attempts at it and earlier runs of its cell.
 
         Args:
-            records: What `records_of` makes of the run.
-            cell: The cell that it is for.
+            records: The result of `records_of` for the run.
+            cell: The cell of the run.
 
         Raises:
-            StoreError: if the batch could not be committed; none of it is then in the store.
+            StoreError: if the batch could not be committed; then none of it is in the store.
         """
         names = {*(record.run_id for record in records), *(() if cell is None else (cell,))}
         if not names.isdisjoint(self._waiting_names):
@@ -212,10 +210,10 @@ class Store:
             self.flush()
 
     def add(self, runs: Run | Iterable[Run]) -> None:
-        """Put any runs into the store, such as imported logs; those of subagents follow their parents'.
+        """Insert runs, such as imported logs; those of subagents follow their parents'.
 
         Args:
-            runs: A run, or runs; from a generator they are written as they come.
+            runs: A run, or runs; those of a generator are written one by one.
 
         Raises:
             SettingError: if a setting or an event holds what JSON cannot.
@@ -226,10 +224,10 @@ class Store:
         self.flush()
 
     def flush(self) -> None:
-        """Commit what waits.
+        """Commit the current batch.
 
         Raises:
-            StoreError: if that failed; what waited is then given up, and what was committed before is as it was.
+            StoreError: if that failed; the batch is then lost, and what was committed before is not changed.
         """
         if not self._waiting:
             return
@@ -237,14 +235,14 @@ class Store:
             self._commit(lambda held: put_finished(self._connection, self._waiting, held), "NORMAL")
         except StoreError as error:
             lost = len(self._waiting)
-            self._forget_waiting()
+            self._new_batch()
             raise StoreError(f"{error.message}. {lost} runs that waited were not written", path=self.path) from error
         except Exception:  # not a keyboard interrupt: then the runs stay in the batch
-            self._forget_waiting()
+            self._new_batch()
             raise
-        self._forget_waiting()
+        self._new_batch()
 
-    def _forget_waiting(self) -> None:
+    def _new_batch(self) -> None:
         self._waiting: list[tuple[str | None, list[Placed]]] = []
         self._waiting_names: set[str] = set()
         self._waiting_steps = self._waiting_bytes = 0
@@ -253,11 +251,11 @@ class Store:
     # --- Runs under way, step by step ---------------------------------------------------------------------------------
 
     def step(self, run: Run, cell: str | None = None) -> None:
-        """Commit what is new of a run that is under way.
+        """Commit the changes of a run that is under way.
 
         Args:
-            run: The run as it stands. Its steps, inputs and finished subagents are those of the last call, and more.
-            cell: The cell that it is for.
+            run: The run as it is now. Its steps, inputs and finished subagents begin with those of the last call.
+            cell: The cell of the run.
 
         Raises:
             StoreError: if it could not be committed.
@@ -265,14 +263,14 @@ class Store:
         self._advance(run, cell, None)
 
     def finish(self, run: Run, cell: str | None = None, *, state: End = "finished") -> None:
-        """Commit a run's last word. Of a run that was not seen by `step` all is committed.
+        """Commit the end of a run, or all of a run that `step` did not commit.
 
-        A finished run takes the place of earlier attempts at it, and of the cell's earlier run.
+        A finished run replaces earlier attempts at it and earlier runs of its cell.
 
         Args:
             run: The run.
-            cell: The cell that it is for.
-            state: `interrupted` if it is to be run again.
+            cell: The cell of the run.
+            state: `interrupted` if it will be run again.
 
         Raises:
             StoreError: if it could not be committed.
@@ -281,12 +279,12 @@ class Store:
 
     def _advance(self, run: Run, cell: str | None, end: End | None) -> None:
         self.flush()
-        seen = self._under_way.pop(run.run_id, None)  # and back once it is committed: what failed is no basis
+        seen = self._under_way.pop(run.run_id, None)  # put back once it is committed
         if seen is None or not seen.is_part_of(run):
             seen = _UnderWay(self._take_rows(1), MessageRows())
         root = seen.root
         texts = seen.messages.new(run, last=end is not None)
-        news = News(head_of(run), *step_rows(run.steps[len(seen.steps) :]), *texts)
+        changes = Changes(head_of(run), *step_rows(run.steps[len(seen.steps) :]), *texts)
         children = [*descendants(run)]
         fresh = [one for one in enumerate(children, 1) if one[1].run_id not in seen.members]
         first = self._take_rows(len(fresh))
@@ -297,7 +295,7 @@ class Store:
         members = {**seen.members, **{one.record.run_id: one.row for one in placed}}
 
         def write(held: Held) -> None:
-            put_news(self._connection, root, cell, news, held, new=not seen.begun)
+            put_changes(self._connection, root, cell, changes, held, new=not seen.begun)
             for one in placed:
                 put_child(self._connection, one, held)
             if end is not None:
@@ -311,7 +309,7 @@ class Store:
             self._under_way[run.run_id] = seen._replace(begun=True, steps=run.steps, members=members)
 
     def _mark_interrupted(self) -> None:
-        """End the runs that are under way, and whose process has ended or ends."""
+        """Mark the runs under way, whose process has ended or ends, as interrupted."""
         execute = self._connection.execute
         with self._transaction("NORMAL"):
             running = "SELECT id, cell FROM runs WHERE state = 'running' AND id = root"
@@ -326,10 +324,10 @@ class Store:
         """What `prune` would remove.
 
         Args:
-            unwanted: Which runs are not wanted any more.
+            unwanted: Which runs to remove.
 
         Returns:
-            How many runs and steps would go, and how many runs would stay because others share their steps.
+            How many runs and steps would be removed, and how many runs would stay because others share their steps.
 
         Raises:
             StoreError: if the store cannot be read.
@@ -339,13 +337,13 @@ class Store:
             return prunable(self._connection, unwanted)
 
     def prune(self, unwanted: Unwanted) -> None:
-        """Remove runs, and give the space that they took back to the file system.
+        """Remove runs, and return their space to the file system.
 
         Args:
-            unwanted: Which. Those stay whose steps other runs share that are to stay.
+            unwanted: Which runs. Those stay whose steps are shared by runs that stay.
 
         Raises:
-            StoreError: if that failed; what was not removed is then as it was.
+            StoreError: if that failed; what was not removed is not changed.
         """
         self.flush()
         with self._transaction("FULL"):
@@ -354,10 +352,10 @@ class Store:
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    # --- What both ways share -----------------------------------------------------------------------------------------
+    # --- Transactions -------------------------------------------------------------------------------------------------
 
     def _commit(self, write: Callable[[Held], None], durable: Literal["NORMAL", "FULL"]) -> None:
-        """Write values as they are; where SQLite cannot hold some, with BLOBs in their place."""
+        """Write values as they are; if SQLite cannot store some, with BLOBs in their place."""
         try:
             with self._transaction(durable):
                 write(tuple)
@@ -367,7 +365,7 @@ class Store:
 
     @contextmanager
     def _transaction(self, durable: Literal["NORMAL", "FULL"]) -> Iterator[None]:
-        """All of it or nothing. FULL: on the disk when it is done; NORMAL: a loss of power may undo the latest ones."""
+        """A transaction. FULL: on the disk when it ends; NORMAL: a loss of power may undo the latest ones."""
         execute = self._connection.execute
         with explained(self.path):
             self._check_file()
@@ -385,9 +383,9 @@ class Store:
                 raise
 
     def _check_file(self) -> None:
-        """Raise `StoreError` if the file was moved: rows would go into a file without a name."""
+        """Raise `StoreError` if the file was moved: SQLite would write to the moved one."""
         if _file_at(self._place) != self._file:
-            with suppress(sqlite3.Error):  # what is still in the log goes into the file, wherever it is now
+            with suppress(sqlite3.Error):  # moves the log into the file, wherever it is now
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             msg = (
                 "the file was renamed, replaced or deleted while it was being written; what was committed before is in "
@@ -396,16 +394,16 @@ class Store:
             raise StoreError(msg)
 
     def _take_rows(self, n: int) -> int:
-        """Reserve n rows of runs. Returns the first."""
+        """Reserve n row numbers of runs. Returns the first."""
         first = self._next_row
         self._next_row += n
         return first
 
     def close(self) -> None:
-        """Commit what waits, mark the runs that are under way as interrupted, and let others write.
+        """Commit the current batch, mark the runs under way as interrupted, and release the lock.
 
         Raises:
-            StoreError: if that could not be committed; the store is closed all the same.
+            StoreError: if that could not be committed; the store is closed nevertheless.
         """
         if not self._lock.is_locked:
             return
@@ -414,15 +412,15 @@ class Store:
             if self._under_way:
                 self._mark_interrupted()
         finally:
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._connection.close()
         self._lock.release()
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file stands at a path; None if there is none."""
+    """The device and inode of the file at a path; None if there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -1,12 +1,11 @@
-"""A process between a `bash` tool and its command: it sets the limits, and ends whatever the command has started.
+"""A process between a `bash` tool and its command: it sets the limits, and ends all that the command has started.
 
-`boolab.tools.bash` starts this file with Python alone, so it imports nothing of boolab's. It is a process of its own
-because only a parent can be sure of its children: on Linux what loses its own parent, in whatever session, becomes a
-child of this process (`PR_SET_CHILD_SUBREAPER` of prctl(2)), so that "no child is left" means that nothing is left. And
-it outlives nobody: its first line of input says what to do, and the end of its input, also when boolab itself was
-killed, ends the command.
+`boolab.tools.bash` starts this file as a script, so it imports nothing of boolab. It is a process of its own, because
+only a parent knows its children: on Linux a process that loses its parent, in any session, becomes a child of this one
+(`PR_SET_CHILD_SUBREAPER` of prctl(2)). So no process is left when no child is left.
 
-On its error output it says which process the command is, and at last what became of it, each as a line of JSON.
+The first line of input is the order, as JSON. The end of the input, also when boolab was killed, ends the command. The
+error output has two lines of JSON: the command's process id, and at the end its status.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 _TICK_S: Final = 0.05
-"""How often processes are counted, and their memory."""
+"""How often processes and their memory are measured."""
 _SHUTDOWN_TIMEOUT_S: Final = 5.0
-"""How long processes may take to end that were killed; one that waits for a disk or a network share may take longer."""
+"""How long killed processes may take to end. One that waits for a disk or a network share may take longer."""
 _SET_PDEATHSIG: Final = 1
 _SET_DUMPABLE: Final = 4
 _SET_CHILD_SUBREAPER: Final = 36
@@ -35,24 +34,24 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:
-    """Read an order, run its command, and say how it ended."""
+    """Read an order, run its command, and report how it ended."""
     order = json.loads(sys.stdin.readline())
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python would end with a traceback, and leave the command alone
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # or this process would end, and not the command
     _prctl(_SET_CHILD_SUBREAPER, 1)
-    _prctl(_SET_DUMPABLE, 0)  # so that the command cannot write here by /proc, unless it is root
+    _prctl(_SET_DUMPABLE, 0)  # the command cannot write to this process through /proc, unless it is root
     started = os.getpid()
     command = os.fork()
     if command == 0:
         _become(order, started)
-    _say(pid=command)
-    os.close(1)  # or the output would never end
+    _report(pid=command)
+    os.close(1)  # or the output would not end
     status, why = _watch(command, order, woken)
     left = _end_all(command)
-    _say(status=status, why=why or ("some of its processes could not be killed" if left else ""))
+    _report(status=status, why=why or ("some of its processes could not be killed" if left else ""))
 
 
 def _watch(command: int, order: dict[str, Any], woken: int) -> tuple[int | None, str]:
@@ -75,7 +74,7 @@ def _watch(command: int, order: dict[str, Any], woken: int) -> tuple[int | None,
 
 
 def _too_much(order: dict[str, Any]) -> str:
-    """Which of the limits on all processes together is passed."""
+    """The exceeded limit on all processes together, if any."""
     running = descendants(os.getpid())
     if len(running) > order["processes"]:
         return f"it had more than {order['processes']:,} processes"
@@ -85,7 +84,7 @@ def _too_much(order: dict[str, Any]) -> str:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below a process; none where the system does not tell (/proc/PID/task/TID/children of Linux)."""
+    """The processes below a process, from Linux's /proc/PID/task/TID/children; none on other systems."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -106,14 +105,12 @@ def _children(pid: int) -> list[int]:
 
 
 def _resident(pid: int) -> int:
-    """How many bytes of a process are in memory."""
     with suppress(OSError), open(f"/proc/{pid}/statm") as file:  # noqa: PTH123 - as above
         return int(file.read().split()[1]) * _PAGE
     return 0
 
 
 def _reaped() -> list[tuple[int, int]]:
-    """The children that have ended, and how."""
     found = []
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -122,15 +119,11 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def _end_all(command: int) -> bool:
-    """Kill the command and all that it started.
-
-    Returns:
-        Whether some of it is left.
-    """
+    """Kill the command and all that it started. Returns whether a process is left."""
     deadline = time.monotonic() + _SHUTDOWN_TIMEOUT_S
     while time.monotonic() < deadline:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(command, signal.SIGKILL)  # all at once: no process of the group can fork in between
+            os.killpg(command, signal.SIGKILL)  # at once, so that none of the group can fork in between
         for pid in descendants(os.getpid()):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -144,19 +137,18 @@ def _end_all(command: int) -> bool:
 
 
 def _become(order: dict[str, Any], guard: int) -> NoReturn:
-    """Become the command, under its limits."""
     try:
         os.setsid()
         _prctl(_SET_PDEATHSIG, signal.SIGKILL)
-        _prctl(_SET_NO_NEW_PRIVS, 1)  # sudo and the like would let it out of reach
+        _prctl(_SET_NO_NEW_PRIVS, 1)  # after sudo, it could not be killed
         if os.getppid() != guard:
             os._exit(1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(1, 2)
         for ignored in (signal.SIGPIPE, signal.SIGINT):  # which would be inherited
             signal.signal(ignored, signal.SIG_DFL)
-        for name, most in _rlimits(order).items():
-            _limit(getattr(resource, name), most)
+        for name, value in _rlimits(order).items():
+            _limit(getattr(resource, name), value)
         os.execv(order["shell"], [order["shell"], "--noprofile", "--norc", "-c", order["command"]])  # noqa: S606 - a shell
     except OSError as error:
         os.write(1, f"{order['shell']}: {error.strerror}\n".encode())
@@ -165,23 +157,23 @@ def _become(order: dict[str, Any], guard: int) -> NoReturn:
 
 
 def _rlimits(order: dict[str, Any]) -> dict[str, int]:
-    """The limits that the system keeps, of setrlimit(2)."""
+    """The limits of setrlimit(2), by name."""
     limits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": order["file"], "RLIMIT_CPU": order["cpu"]}
-    if _LINUX:  # macOS refuses the one, and tells nobody how many processes a user has
+    if _LINUX:  # macOS refuses RLIMIT_AS, and cannot count a user's threads
         limits["RLIMIT_AS"] = order["memory"]
         limits["RLIMIT_NPROC"] = order["processes"] + _tasks_of_user()
     return limits
 
 
-def _limit(kind: int, most: int) -> None:
+def _limit(kind: int, value: int) -> None:
     hard = resource.getrlimit(kind)[1]
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     # The CPU's soft limit sends SIGXCPU, which can be caught; the hard one, a second later, cannot.
-    resource.setrlimit(kind, (most, most + 1 if kind == resource.RLIMIT_CPU and hard != most else most))
+    resource.setrlimit(kind, (value, value + 1 if kind == resource.RLIMIT_CPU and hard != value else value))
 
 
 def _tasks_of_user() -> int:
-    """How many threads the user has: what RLIMIT_NPROC counts."""
+    """How many threads the user has, which RLIMIT_NPROC counts."""
     user, found = os.getuid(), 0
     with os.scandir("/proc") as entries:
         for entry in entries:
@@ -196,7 +188,7 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _say(**facts: object) -> None:
+def _report(**facts: object) -> None:
     with suppress(BrokenPipeError):  # boolab is gone
         os.write(2, json.dumps(facts).encode() + b"\n")
 

@@ -1,9 +1,8 @@
 """Tools: a typed Python function becomes a JSON schema, a validator and an executor, once.
 
-`execute` turns one call into one result: an exception, arguments that do not fit and a name that nobody provides are
-error results which tell the model what would have been accepted. Exceptions that derive from BaseException alone are no
-exception to it: Rust extensions raise their panics so. Only an interrupt and a cancellation go on to the caller.
-`execute_together` runs several calls of one step; the results come back in call order.
+`execute` makes one result of one call. An exception, bad arguments and an unknown tool are error results, which name
+what is accepted. That includes exceptions that derive from BaseException alone, such as panics of Rust extensions; only
+an interrupt and a cancellation reach the caller. `execute_together` runs several calls of one step.
 """
 
 from __future__ import annotations
@@ -40,28 +39,28 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 MAX_RESULT: Final = 64 * 2**20
-"""The longest result of a call, in characters; of a longer one, so much is kept. No model reads a hundredth of it, each
-later request would carry it, and no value in SQLite may have more than a billion bytes."""
+"""The longest result of a call, in characters; a longer one is truncated. No model reads a hundredth of it, each later
+request would contain it, and a value in SQLite has at most a billion bytes."""
 
 
 class ToolContext(NamedTuple):
-    """What a tool may know of the run: annotate a parameter with this type to receive it.
+    """The context of a call: annotate a parameter of a tool with this type to receive it.
 
     Attributes:
         run_id: The run that called it.
         step: The step's number, from 1.
         call: The call's number in the step, from 1.
-        clock: The time of the run. Sleep with `await ctx.sleep(seconds)`: under a scripted model the time is virtual.
-        history: The run's own growing list of messages: read it, do not change it.
-        caller: The turn that called the tool: what starts subagents needs it, nothing else should.
+        clock: The clock of the run. Sleep with `await ctx.sleep(seconds)`: under a scripted model the time is virtual.
+        history: The run's growing list of messages, which must not be changed.
+        caller: The turn that called the tool, only for tools that start subagents.
 
     Example:
         >>> import boolab as bl
         >>> async def wait(minutes: int, ctx: bl.ToolContext) -> str:
         ...     await ctx.sleep(60 * minutes)
         ...     return f"waited in step {ctx.step}"
-        >>> asked = {"tool_calls": [{"name": "wait", "arguments": {"minutes": 10}}]}
-        >>> run = bl.run_sync(None, "Wait.", model=bl.ScriptedModel([asked, "Done."]), tools=[wait])
+        >>> given = {"tool_calls": [{"name": "wait", "arguments": {"minutes": 10}}]}
+        >>> run = bl.run_sync(None, "Wait.", model=bl.ScriptedModel([given, "Done."]), tools=[wait])
         >>> run.steps[0].results[0].content, run.duration_ms
         ('waited in step 1', 600000)
     """
@@ -74,10 +73,10 @@ class ToolContext(NamedTuple):
     caller: Any = None
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass on the run's clock.
+        """Sleep on the run's clock.
 
         Args:
-            seconds: How much.
+            seconds: How long.
 
         Raises:
             TimeoutError: at the tool's deadline.
@@ -85,13 +84,9 @@ class ToolContext(NamedTuple):
         await self.clock.sleep(seconds)
 
 
-_Outcome: TypeAlias = Any
-"""What a function of the user returns: a value, or the coroutine of an async function."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool, ready to be offered and executed. Made by `tool`; calling it calls the plain function."""
+    """A tool, which `tool` makes of a function. Calling it calls the function."""
 
     name: str
     description: str
@@ -108,16 +103,16 @@ class ToolSpec:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """What the tool is made of: see `boolab.sweeps.fingerprints`."""
+        """What makes two tools equal: see `boolab.sweeps.fingerprints`."""
         kinds = (self.read_only, self.pauses, self.timeout, self.in_thread)
         return (self.name, self.description, self.parameters, kinds, self.function)
 
-    def __call__(self, *args: object, **kwargs: object) -> _Outcome:
+    def __call__(self, *args: object, **kwargs: object) -> Any:  # noqa: ANN401 - whatever the function returns
         return self.function(*args, **kwargs)
 
     @property
     def accepted(self) -> str:
-        """The accepted arguments in one line, for error results.
+        """The accepted arguments on one line, for error results.
 
         Example:
             >>> import boolab as bl
@@ -159,22 +154,22 @@ def tool(
 
     The first paragraph of the docstring becomes the description, its `Args:` section (or `:param x:` lines) the
     parameters' descriptions. A parameter annotated with `ToolContext` receives the context and is not shown to the
-    model. A plain function runs inline, in the event loop; with `thread=True` or a `timeout` it runs in a thread
-    (which goes on after the time is up, as Python cannot stop it).
+    model. A plain function runs in the event loop; with `thread=True` or a `timeout` it runs in a thread (which
+    continues after the timeout, because Python cannot stop it).
 
     Args:
-        fn: The function; leave it out to use `@tool(...)` with options.
-        name: The name for the model, if not the function's.
-        read_only: Whether it changes nothing; decides the agent's default budget.
-        pauses: Whether calling it pauses the run until `resume` brings an answer.
+        fn: The function; without it, the result is a decorator with these options.
+        name: The name for the model; by default the function's.
+        read_only: Whether it changes nothing, on which the agent's default budget depends.
+        pauses: Whether a call pauses the run until `resume` brings an answer.
         timeout: Seconds after which the call becomes an error result.
         thread: Run a plain function in a thread.
 
     Returns:
-        A `ToolSpec`; called directly, it is still the plain function.
+        A `ToolSpec`; calling it calls the function.
 
     Raises:
-        SettingError: if the signature cannot be put into a schema.
+        SettingError: if the signature has no JSON schema.
 
     Example:
         >>> import boolab as bl
@@ -191,11 +186,7 @@ def tool(
 
 
 def as_tool(value: ToolSpec | Callable[..., Any]) -> ToolSpec:
-    """A `ToolSpec` as it is, a plain function made into one.
-
-    Raises:
-        SettingError: if it is neither.
-    """
+    """A `ToolSpec` as it is, or that of a plain function; a `SettingError` if it is neither."""
     given: object = value
     if isinstance(given, ToolSpec):
         return given
@@ -206,11 +197,7 @@ def as_tool(value: ToolSpec | Callable[..., Any]) -> ToolSpec:
 
 
 def as_tools(values: Iterable[ToolSpec | Callable[..., Any]]) -> tuple[ToolSpec, ...]:
-    """A list of tools and plain functions as one of tools.
-
-    Raises:
-        SettingError: if it is no list, or one of them is no tool.
-    """
+    """The tools of a list of tools and plain functions; a `SettingError` if it is none."""
     given: object = values
     if isinstance(given, str) or not isinstance(given, Iterable):
         msg = f"tools: {given!r} is not accepted; expected a list of tools or functions"
@@ -219,7 +206,7 @@ def as_tools(values: Iterable[ToolSpec | Callable[..., Any]]) -> tuple[ToolSpec,
 
 
 def open_tool(name: str) -> ToolSpec:
-    """A tool that is offered with an open schema and has no function: its results come from the model's `reply`."""
+    """A tool that takes any arguments and has no function: its results come from the model's `reply`."""
 
     def function(**_: object) -> str:
         msg = f"{name} has no function here"
@@ -235,13 +222,13 @@ def open_tool(name: str) -> ToolSpec:
 
 
 Reply: TypeAlias = Callable[[ToolCall, ToolContext], Awaitable[ToolResult] | None]
-"""The result of a call without executing it, or None for a call that is to be executed."""
+"""Returns the result of a call without executing it, or None if it has to be executed."""
 
 
 class Execution(NamedTuple):
-    """What tools need of their run: the tools, who runs, the time, the messages, a model's own replies, the turn.
+    """What the execution of calls needs of their run.
 
-    `fatal` says which exceptions of tools end the run: all, or those that are no `ToolError`; `failures` gathers them.
+    `fatal` are the exceptions of tools that end the run: all, or those that are no `ToolError`; `failures` lists them.
     """
 
     tools: Mapping[str, ToolSpec]
@@ -257,19 +244,10 @@ class Execution(NamedTuple):
 async def execute_together(
     calls: Sequence[ToolCall], places: Sequence[int], step: int, run: Execution, results: list[ToolResult | None]
 ) -> None:
-    """Execute calls of one step concurrently.
+    """Execute the calls of one step that are at these places concurrently.
 
-    Args:
-        calls: The calls of the step.
-        places: Which of them.
-        step: The step's number, from 1.
-        run: Their run.
-        results: One slot for each call, filled as the results come in; if this is cancelled, the calls without a
-            result still have None there.
-
-    Raises:
-        KeyboardInterrupt, SystemExit: if a tool raised it; the others are cancelled.
-        asyncio.CancelledError: if the task was cancelled.
+    `results` has one entry for each call of the step, which is set when the call ends. If a tool raises an interrupt,
+    the others are cancelled, and it is raised.
     """
 
     async def one(place: int, clock: Clock) -> None:
@@ -281,7 +259,7 @@ async def execute_together(
     forks = [run.clock.fork() for _ in places]
     waiting = list(zip(places, forks, strict=True))
     if run.reply is not None and run.clock.virtual:
-        # What a model brings itself in virtual time waits for nothing, and a task for each would cost more than a step.
+        # Replies in virtual time never wait, and a task for each would take longer than a step.
         for place, fork in waiting:
             results[place] = await _replied(run.reply, calls[place], step, place + 1, run, fork)
         waiting = [(place, fork) for place, fork in waiting if results[place] is None]
@@ -297,24 +275,15 @@ async def execute_together(
 
 
 class _InterruptedError(Exception):
-    """An interrupt on its way out of a task. As itself it would end the event loop before anybody could catch it."""
+    """Wraps an interrupt in a task: otherwise asyncio raises it from its event loop, not from the task group."""
 
 
-async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, in one place
+async def execute(  # noqa: C901, PLR0912 - all ways in which a call can end
     call: ToolCall, step: int, number: int, run: Execution, clock: Clock
 ) -> ToolResult:
-    """Execute one call. What its tool raises becomes its result.
+    """Execute one call, the `number`-th of a step, on a clock of its own.
 
-    Args:
-        call: The call; its arguments are the raw text.
-        step: The step's number, from 1.
-        number: The call's number in the step, from 1.
-        run: Its run.
-        clock: The clock of this call; it is moved on by what the call takes.
-
-    Raises:
-        KeyboardInterrupt, SystemExit: if the tool raised it.
-        asyncio.CancelledError: if the task was cancelled.
+    An exception of the tool becomes the result, except for an interrupt and a cancellation of this task.
     """
     if run.reply is not None:
         replied = await _replied(run.reply, call, step, number, run, clock)
@@ -325,7 +294,7 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         return ToolResult(call.id, _unknown_tool(call.name, run.tools), is_error=True, duration_ms=0)
     try:
         arguments = spec.validate(call.arguments or "{}")
-    except (ValidationError, TypeError) as error:  # a TypeError for text that is no Unicode
+    except (ValidationError, TypeError) as error:  # a TypeError for lone surrogates
         text, broken = _bad_arguments(call, spec, error)
         return ToolResult(call.id, text, is_error=True, parse_error=broken, duration_ms=0)
     start, task = clock.now(), asyncio.current_task()
@@ -352,7 +321,7 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
         raise
     except BaseException as error:
         if isinstance(error, GeneratorExit) and not _is_running(task):
-            raise  # no exception of the tool's: the run itself is thrown away
+            raise  # not from the tool: the coroutine of the run is closed
         text, failed = describe(error), True  # a tool's failure is data
         if run.fatal != "none":
             run.failures.append(text)
@@ -363,7 +332,7 @@ async def execute(  # noqa: C901, PLR0912 - every way in which a call can end, i
 
 
 def _is_running(task: asyncio.Task[Any] | None) -> bool:
-    """Whether this code is run by a task, and not by whoever closes its coroutine."""
+    """Whether this code is run by the task, not by a `close` of its coroutine."""
     try:
         return asyncio.current_task() is task
     except RuntimeError:  # there is no event loop any more
@@ -371,12 +340,7 @@ def _is_running(task: asyncio.Task[Any] | None) -> bool:
 
 
 class FailedReply(Exception):
-    """What a model's `reply` raises for a result with which the run that it plays again was ended.
-
-    Args:
-        result: The result.
-        why: The error with which the run ended.
-    """
+    """Raised by a model's `reply` for a result that ended the recorded run; `why` is the error of that run."""
 
     def __init__(self, result: ToolResult, why: str) -> None:
         super().__init__(why)
@@ -386,10 +350,7 @@ class FailedReply(Exception):
 async def _replied(
     reply: Reply, call: ToolCall, step: int, number: int, run: Execution, clock: Clock
 ) -> ToolResult | None:
-    """The result that the model itself brings, if it does.
-
-    Models are other people's code: a failure is a result.
-    """
+    """The model's own result, if it has one. An exception of the model becomes an error result."""
     try:
         replying = reply(call, ToolContext(run.run_id, step, number, clock, run.history, run.caller))
         result: object = None if replying is None else await replying
@@ -408,7 +369,7 @@ async def _replied(
 
 
 async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> object:
-    """Execute with a context, a deadline or a thread: whatever the direct way does not need."""
+    """Execute a tool that has a context, a deadline or a thread."""
     clock = context.clock
     fork = clock.fork(spec.timeout)
     if spec.context is not None:
@@ -430,7 +391,7 @@ async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context:
 
 
 def _outcome(function: Callable[..., Any], arguments: dict[str, Any]) -> Future[Any]:
-    """What a function returned or raised: a StopIteration that leaves a thread is waited for for ever by asyncio."""
+    """What a function returned or raised. If a thread raised a StopIteration, asyncio would wait for ever."""
     outcome: Future[Any] = Future()
     try:
         outcome.set_result(function(**arguments))
@@ -470,8 +431,8 @@ def _spec(
 
 
 def _adapter(fn: Callable[..., Any], name: str, about: Mapping[str, str]) -> tuple[TypeAdapter[Any], str | None]:
-    """A validator from a JSON text to keyword arguments, and the name of the parameter that takes the context."""
-    # Here, not at the top: a run without tools of the user's own never needs it, and it takes longer than all the rest.
+    """The validator of keyword arguments, and the name of the parameter that receives the context."""
+    # Imported here: it takes long, and a run without tools of the user does not need it.
     from pydantic import ConfigDict, Field, TypeAdapter, with_config
     from pydantic.errors import PydanticUserError
 
@@ -511,7 +472,7 @@ def _adapter(fn: Callable[..., Any], name: str, about: Mapping[str, str]) -> tup
 
 
 def _tidy(schema: JSON) -> JSON:
-    """The schema without the titles that pydantic derives from names."""
+    """The schema without pydantic's titles."""
     if isinstance(schema, dict):
         return {k: _tidy(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
     return [_tidy(item) for item in schema] if isinstance(schema, list) else schema
@@ -558,7 +519,7 @@ def _as_text(value: object) -> str:
 
 
 def _bad_arguments(call: ToolCall, spec: ToolSpec, error: Exception) -> tuple[str, bool]:
-    """What to tell the model, and whether the text was no JSON at all."""
+    """The error result, and whether the text is no JSON."""
     try:
         from_json(call.arguments or "{}")
     except (ValueError, TypeError) as no_json:

@@ -1,7 +1,7 @@
-"""Built-in tools: reading a folder, and asking the user.
+"""Built-in tools: they read a folder, and ask the user.
 
-The workspace tools only read, and only below their root: no `..`, no absolute path, no symbolic link that leads out,
-nothing that is not a regular file. What they return is bounded; where it was cut, the result says so.
+The workspace tools only read regular files below their root: no `..`, no absolute path, no link that leads out of it.
+Their results are bounded; a truncated one ends with a line about that.
 """
 
 from __future__ import annotations
@@ -19,31 +19,22 @@ from boolab.errors import SettingError, ToolError
 from boolab.tools.tool import ToolSpec, tool
 
 MAX_FILES: Final = 20_000
-"""How many files and folders a call looks at: what takes a second or so, in which nothing else runs."""
+"""How many files and folders a call lists. That takes about a second, in which the event loop is blocked."""
 MAX_FILE_BYTES: Final = 2_000_000
 MAX_SEARCHED: Final = 256_000_000
 """How many bytes a search reads, for the same reason: 20,000 files of the largest size would be 40 GB."""
 MAX_PATTERN: Final = 255
-"""The longest pattern of file names. No name is longer, and 20,000 brackets take `fnmatch` minutes."""
+"""The longest pattern of file names. No name is longer, and `fnmatch` takes minutes for 20,000 brackets."""
 MAX_LINES: Final = 400
 MAX_ENTRIES: Final = 500
 MAX_MATCHES: Final = 100
 MAX_LINE_CHARS: Final = 400
-_SKIPPED: Final = frozenset(
-    {
-        ".git",
-        ".hypothesis",
-        ".mypy_cache",
-        ".pytest_cache",
-        ".ruff_cache",
-        "__pycache__",
-        "node_modules",
-        "out",
-    }
-)
+_SKIPPED: Final = frozenset((
+    ".git", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", "__pycache__", "node_modules", "out",
+))  # fmt: skip
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FOLDER: Final = _OPEN | getattr(os, "O_DIRECTORY", 0)
-_STEP_BY_STEP: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+_HAS_HANDLES: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 
 
 def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
@@ -68,7 +59,7 @@ def workspace_tools(root: str | Path) -> dict[str, ToolSpec]:
 
 @functools.lru_cache(maxsize=64)
 def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools that share their root
-    """The tools of a root. Kept, because their schemas cost milliseconds and a sweep asks for them in every cell."""
+    """The tools of a root, cached because every cell of a sweep needs them and their schemas take milliseconds."""
 
     @tool(read_only=True)
     def list_files(path: str = ".", pattern: str = "*") -> str:
@@ -150,7 +141,7 @@ def _tools_of(top: Path) -> tuple[ToolSpec, ...]:  # noqa: C901 - three tools th
 
 @functools.cache
 def pause_tools() -> dict[str, ToolSpec]:
-    """The tools that pause the run until the user answers, by name. Making a tool imports pydantic, so not before."""
+    """The tools that pause the run until the user answers, by name. Not made at import, because that takes long."""
 
     @tool(read_only=True, pauses=True)
     def ask_user_input(question: str) -> str:
@@ -194,7 +185,6 @@ def _inside(top: Path, path: str) -> Path:
 
 
 def _checked(pattern: str) -> str:
-    """The pattern of file names, refused if it is longer than any name."""
     if not pattern or len(pattern) > MAX_PATTERN:
         msg = f"a pattern of {len(pattern):,} characters: expected 1 to {MAX_PATTERN}, such as '*.py'"
         raise ToolError(msg)
@@ -202,10 +192,10 @@ def _checked(pattern: str) -> str:
 
 
 def _walk(top: Path, folder: Path, pattern: str, cut: list[str]) -> Iterator[str]:
-    """The regular files below `folder` that match, in order, without following links, among the first `MAX_FILES`.
+    """The files below `folder` that match, in order, among the first `MAX_FILES`. Links to folders are not followed.
 
-    If there are more, `cut` gets a line that says so. A search in a large folder is mostly this: so entries are not
-    looked at twice, and no path is made of each file.
+    If there are more, a line about that is added to `cut`. Most of the time of a search is spent here, so a `Path` is
+    made of few files.
     """
     seen = 0
     of_name = "/" not in pattern
@@ -227,9 +217,9 @@ def _walk(top: Path, folder: Path, pattern: str, cut: list[str]) -> Iterator[str
 
 
 def _entries(top: Path, folder: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, bool]]]:
-    """The folders in a folder and its other entries, by name: their places, and which are links.
+    """The folders and files in a folder, by name, with their paths, and which files are links.
 
-    A link to a folder is neither; a folder that cannot be read has none.
+    A link to a folder is neither; a folder that cannot be read is empty.
     """
     folders: list[tuple[str, str]] = []
     files: list[tuple[str, str, bool]] = []
@@ -255,8 +245,8 @@ def _leads_to_folder(link: os.DirEntry[str]) -> bool:
 
 @contextmanager
 def _held(top: Path, folder: Path) -> Iterator[int | str]:
-    """A folder, open for `os.scandir`; where a system has no handles of folders, its path."""
-    if not _STEP_BY_STEP:
+    """A folder, open for `os.scandir`; its path on systems without handles of folders."""
+    if not _HAS_HANDLES:
         yield str(folder)
         return
     handle = _opened(top, folder, _FOLDER)
@@ -267,15 +257,12 @@ def _held(top: Path, folder: Path) -> Iterator[int | str]:
 
 
 def _opened(top: Path, place: Path, how: int) -> int:
-    """Open what is below `top` folder by folder: wherever a link has taken a folder's place meanwhile, this fails.
+    """Open what is below `top` folder by folder; an `OSError` if a part of the path is a link.
 
-    Between the question where a path leads and the opening, another process may change it (CWE-367): tools that write
-    run beside these.
-
-    Raises:
-        OSError: if it is not there any more, or is a link.
+    Between `resolve` and the opening, another process may replace a folder by a link (CWE-367), such as a tool that
+    writes.
     """
-    if not _STEP_BY_STEP:
+    if not _HAS_HANDLES:
         return os.open(place, how)
     names = place.relative_to(top).parts
     handle = os.open(top, _FOLDER)
@@ -289,7 +276,7 @@ def _opened(top: Path, place: Path, how: int) -> int:
 
 
 def _read(top: Path, file: Path, shown: str) -> str:
-    """The text of a regular file of bounded size. Opened without following a link that was put there meanwhile."""
+    """The text of a regular file of bounded size."""
     try:
         handle = _opened(top, file, _OPEN)
     except OSError as error:
@@ -304,7 +291,7 @@ def _read(top: Path, file: Path, shown: str) -> str:
             msg = f"{shown!r} has {status.st_size:,} bytes, more than the {MAX_FILE_BYTES:,} that are read"
             raise ToolError(msg)
         with os.fdopen(handle, "rb", closefd=False) as stream:
-            raw = stream.read(status.st_size)  # asked for no more: room for the largest file costs more than the read
+            raw = stream.read(status.st_size)  # to allocate the largest size costs more than to read
     finally:
         os.close(handle)
     if b"\0" in raw[:8192]:

@@ -184,7 +184,7 @@ def test_missing_empty_and_double_are_errors(tmp_path: Path) -> None:
         bl.load_agents(tmp_path)
     first = write(tmp_path / "a.md", "---\nname: x\n---\n")
     write(tmp_path / "b.md", "---\nname: x\n---\n")
-    with pytest.raises(bl.errors.AgentFileError, match="agent 'x' stands a second time") as caught:
+    with pytest.raises(bl.errors.AgentFileError, match="agent 'x' is defined twice") as caught:
         bl.load_agents(tmp_path)
     assert f"{first}:1" in str(caught.value)
 

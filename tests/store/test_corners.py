@@ -199,7 +199,7 @@ def test_what_was_under_way_is_read_the_same_before_and_after_it_is_marked(path:
         marked = [("cell's, after", "replaced"), ("twice", "replaced"), ("once", "interrupted")]
         assert states(path)[2:] == marked
     else:
-        store._let_go()
+        store._release()
         assert {state for _, state in states(path)[2:]} == {"running"}
     expected = {"finished": ["cell's, before", "twice"], "interrupted": ["once"]}
     for _ in range(2):

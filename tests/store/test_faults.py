@@ -253,7 +253,7 @@ def test_damage_that_sqlite_tells_of_in_words_that_are_no_text_is_a_store_error(
     path = tmp_path / "runs.db"
     path.write_bytes(sound.read_bytes().replace(b"CREATE TABLE steps (", b"CREATE TABLE steps \xff"))
     with pytest.raises(
-        bl.errors.StoreError, match=r"it is damaged \(SQLite's own words about it are no text: b'malformed"
+        bl.errors.StoreError, match=r"it is damaged \(SQLite's message about it is not text: b'malformed"
     ):
         use(path)
 

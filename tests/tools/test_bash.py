@@ -22,7 +22,7 @@ import boolab as bl
 from boolab.core.clock import WallClock
 from boolab.errors import SettingError, ToolError
 from boolab.sweeps.fingerprints import fingerprint
-from boolab.tools.bash import INHERITED, MOST_COMMAND_BYTES, _Ends, bash_tool
+from boolab.tools.bash import INHERITED, MAX_COMMAND_BYTES, _Ends, bash_tool
 from boolab.tools.tool import ToolSpec
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="bash_tool says there that it does not work there")
@@ -287,13 +287,13 @@ def test_whatever_bytes_a_command_prints_the_result_is_text() -> None:
     assert said.startswith("exit code 0\n��\x00")
 
 
-@pytest.mark.parametrize("command", ["echo \0", "\ud800", "x" * (MOST_COMMAND_BYTES + 1)])
+@pytest.mark.parametrize("command", ["echo \0", "\ud800", "x" * (MAX_COMMAND_BYTES + 1)])
 def test_what_can_be_no_command_is_an_error_result_that_says_so(command: str) -> None:
     assert give(command).startswith("the command is n")
 
 
 def test_the_longest_command_runs() -> None:
-    assert give(f"true {'x' * (MOST_COMMAND_BYTES - 5)}") == "exit code 0\n"
+    assert give(f"true {'x' * (MAX_COMMAND_BYTES - 5)}") == "exit code 0\n"
 
 
 @pytest.mark.parametrize(
