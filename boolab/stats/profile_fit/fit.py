@@ -1,11 +1,11 @@
 """A profile of a simulated agent from recorded runs: each figure with its interval, and how well the whole fits.
 
 `boolab.stats.profile_fit.step_kinds` classifies the steps of a record, the hazard of finishing is in
-`boolab.stats.profile_fit.hazards`, and what the fitted profile does by playing it (`boolab.stats.profile_fit.result`).
+`boolab.stats.profile_fit.hazards`, and `boolab.stats.profile_fit.result` plays the fitted profile to compare it.
 What a record does not hold is left out of the profile and listed in the notes; where the profile needs a number
 nevertheless, it is listed in its `assumptions`: unknown is not zero.
 
-Source: shares of what followed are the maximum-likelihood figures of a Markov chain (Anderson and Goodman, Annals of
+Source: shares of next tools are the maximum-likelihood figures of a Markov chain (Anderson and Goodman, Annals of
 Mathematical Statistics 28 (1957) 89-110).
 """
 
@@ -33,7 +33,7 @@ from boolab.stats.profile_fit.step_kinds import Made, Move, Turn, closing_tool, 
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _ENDED: Final = frozenset({"finished", "synthesis"})
-_UNTOLD: Final = frozenset({"paused", "aborted", "error"})
+_WITHOUT_RESULT: Final = frozenset({"paused", "aborted", "error"})
 _AFTER: Final = ("retry", "vary", "switch", "give_up")
 
 
@@ -48,20 +48,20 @@ def fit_profile(
     confidence: float = 0.95,
     simulated: int = 1000,
 ) -> Fit:
-    """Estimate the profile of an agent from runs of it.
+    """Estimate the profile of an agent from its runs.
 
     A simulated run is one turn, so each turn of a session counts as one. Turns that a limit cut count as far as they
-    were seen. Intervals take tasks for what repeats where there are several, else runs, else turns.
+    were recorded. Intervals take tasks as clusters where there are several, else runs, else turns.
 
     Args:
         runs: Runs of one agent: recorded, imported or simulated.
         name: The name of the profile.
         source: Where the runs come from, for the profile's `sources`.
         difficulties: The difficulty of each task, by its text, where it is known.
-        hazard_from: The steps from which the hazard is another one, the first being 1. By default the division that
-            Schwarz' criterion prefers; the intervals then are those that hold if it is the right one.
-        finish_tool: The tool whose call ends a run. By default the one by whose call most of the finished runs do end,
-            if there is one: where a text follows the call, it cannot be recognised.
+        hazard_from: The steps from which the hazard changes, the first being 1. By default the division that
+            Schwarz' criterion prefers; the intervals then assume that it is the right one.
+        finish_tool: The tool whose call ends a run. By default the tool whose call ends most of the finished runs, if
+            there is one. Where a text follows the call, it is not recognised.
         confidence: Of the intervals.
         simulated: How many runs of the fitted profile the record is compared with.
 
@@ -90,7 +90,7 @@ def fit_profile(
         msg = f"{count(len(listed), 'run')}, and none holds a step with a call: there is nothing to fit a profile to"
         raise SettingError(msg)
     figures = Figures(confidence)
-    _tell_quality(seen, figures)
+    _note_quality(seen, figures)
     _chain(seen, figures)
     _finish(seen, figures, hazard_from)
     _loops(seen, figures)
@@ -108,7 +108,7 @@ def fit_profile(
 
 
 class _Seen:
-    """What was seen of an agent; everything comes with its cluster."""
+    """The steps and calls of an agent, each with its cluster."""
 
     def __init__(self, runs: Sequence[Run], difficulties: Mapping[str, str], finish_tool: str | None) -> None:
         self.finish_tool = finish_tool or closing_tool(runs)
@@ -123,7 +123,7 @@ class _Seen:
 
 
 def _clusters(listed: Sequence[Turn]) -> list[int]:
-    """What repeats: tasks, where there are several; else runs; else turns."""
+    """The cluster of each turn: its task, where there are several; else its run; else the turn itself."""
     by_task = [turn.run.task or turn.run.run_id for turn in listed]
     by_run = [turn.run.run_id for turn in listed]
     by_turn = [str(place) for place in range(len(listed))]
@@ -138,7 +138,7 @@ def _is_new(move: Move, made: Made) -> bool:
 
 
 def _named(tool: str) -> str:
-    """A tool's name as profiles have it."""
+    """A tool's name as profiles accept it."""
     return _NOT_IN_NAMES.sub("_", tool)[:64] or "_"
 
 
@@ -173,7 +173,7 @@ def _chain(seen: _Seen, figures: Figures) -> None:
 
 
 def _finish(seen: _Seen, figures: Figures, starts: Sequence[int] | None) -> None:
-    """The hazard by step, and by what it is multiplied after which tool and for which difficulty."""
+    """The hazard by step, and its factors for tools and difficulties."""
     exposed = [
         (code, move, turn) for code, turn in seen.by_turn for move in turn.moves if move.kind in ("go_on", "finish")
     ]
@@ -204,7 +204,7 @@ def _finish(seen: _Seen, figures: Figures, starts: Sequence[int] | None) -> None
 
 
 def _loops(seen: _Seen, figures: Figures) -> None:
-    """How often loops begin, of which period, and how often they are gone through once more."""
+    """How often loops begin, their periods, and how often they are repeated once more."""
     may = [(code, move.kind == "loop") for code, move in seen.moves if move.may_loop]
     listed = [(code, loop) for code, turn in seen.by_turn for loop in turn.loops]
     figures.basis["loop"] = f"{count(len(listed), 'loop')}; {count(len(may), 'step')} at which one might have begun"
@@ -243,7 +243,7 @@ def _after_errors(seen: _Seen, figures: Figures) -> None:
 
 
 def _revisits(seen: _Seen, figures: Figures) -> None:
-    """How often calls are made again that are no loop, and whether they give the same again."""
+    """How often calls are repeated without a loop, and whether they give the same result."""
     might = [(code, made.again) for code, _, made in seen.calls if made.open]
     figures.basis["revisit"] = f"{count(len(might), 'call')} that might have been one"
     if figures.probability(("revisit", "rate"), might).value:
@@ -252,7 +252,7 @@ def _revisits(seen: _Seen, figures: Figures) -> None:
 
 
 def _sizes(seen: _Seen, figures: Figures) -> None:
-    """How long texts are: of each tool with enough calls its own, of others those of all tools together."""
+    """The length of texts: a tool with enough calls has its own, the others that of all tools together."""
     parts: dict[str, Callable[[Made], int | None]] = {
         "argument_chars": lambda made: made.argument_chars,
         "result_chars": lambda made: None if made.failed else made.result_chars,
@@ -279,7 +279,7 @@ def _text_chars(move: Move) -> int:
 
 
 def _times(seen: _Seen, figures: Figures) -> None:
-    """How long the model takes; what tools take stands with their sizes."""
+    """How long the model takes; the times of tools are in `_sizes`."""
     took = [(code, move.source.model_ms) for code, move in seen.own]
     figures.amount(("latency", "first_token_ms"), [(code, move.source.response.ttft_ms) for code, move in seen.own])
     if figures.amount(("latency", "response_ms"), took):
@@ -291,7 +291,7 @@ def _times(seen: _Seen, figures: Figures) -> None:
 
 
 def _tokens(seen: _Seen, figures: Figures) -> None:
-    """What requests and responses consume."""
+    """The tokens of requests and responses."""
     usages = [(code, move.step, move.source.response.usage) for code, move in seen.own]
     written = [(code, usage.output_tokens) for code, _, usage in usages if usage.output_tokens is not None]
     sent = [(code, usage.input_tokens) for code, step, usage in usages if step == 1 and usage.input_tokens is not None]
@@ -328,7 +328,7 @@ def _success(seen: _Seen, figures: Figures) -> None:
     labelled = [
         (code, turn.run)
         for code, turn in seen.by_turn
-        if turn.run.success is not None and single[turn.run.run_id] == 1 and turn.run.stop.reason not in _UNTOLD
+        if turn.run.success is not None and single[turn.run.run_id] == 1 and turn.run.stop.reason not in _WITHOUT_RESULT
     ]
     if not labelled:
         figures.notes.append("No run of a single turn has a success label: so success is unknown for the profile too.")
@@ -357,13 +357,13 @@ def _difficulties(seen: _Seen, figures: Figures) -> None:
         figures.basis["difficulties"] = f"{count(len(tasks), 'task')} whose difficulty was given"
 
 
-def _tell_quality(seen: _Seen, figures: Figures) -> None:
-    """What the record lacks, or was not used."""
+def _note_quality(seen: _Seen, figures: Figures) -> None:
+    """What the record lacks, and what was left out."""
     cut = sum(not turn.finished for turn in seen.turns)
     steps = sum(len(run.steps) for run in {id(turn.run): turn.run for turn in seen.turns}.values())
     hidden = sum(made.argument_chars is None for _, _, made in seen.calls)
     by_call = sum(turn.finished and bool(turn.moves[-1].source.response.tool_calls) for turn in seen.turns)
-    unsure = sum(move.kind == "retry" and not _is_told(move) for _, move in seen.moves)
+    unsure = sum(move.kind == "retry" and not _is_distinct(move) for _, move in seen.moves)
     for number, thing, what in (
         (cut, "turn", "cut: they count as far as they were seen"),
         (steps - len(seen.moves), "step", "left out: broken, asked for by a limit, or after a turn had ended"),
@@ -375,7 +375,7 @@ def _tell_quality(seen: _Seen, figures: Figures) -> None:
             figures.notes.append(f"{count(number, thing)} {what}.")
 
 
-def _is_told(move: Move) -> bool:
-    """Whether the record holds enough of a response to distinguish a retry from a loop."""
+def _is_distinct(move: Move) -> bool:
+    """Whether the record has enough of a response to distinguish a retry from a loop."""
     response = move.source.response
     return bool(response.text) or response.usage.output_tokens is not None

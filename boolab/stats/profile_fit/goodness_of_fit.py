@@ -1,8 +1,8 @@
 """How far recorded turns are from simulated ones, beside how far chance alone would put them.
 
-A distance alone means little: with few turns even the true profile is some way off. So each distance stands beside that
-of as many turns of the simulation itself from the simulation: a parametric bootstrap. The simulation was fitted to
-these turns, so a good fit here is no evidence for a good fit to others.
+A distance alone means little: with few turns even the true profile differs. So each distance stands beside that of as
+many turns of the simulation itself from the simulation: a parametric bootstrap. The simulation was fitted to these
+turns, so a good fit here is no evidence for a good fit to others.
 
 Sources: Stute, Gonzalez Manteiga and Presedo Quindimil, Metrika 40 (1993) 243-256 (a distance from a fitted
 distribution by bootstrap); Kaplan and Meier, JASA 53 (1958) 457-481 (the length of turns, some of them cut).
@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,8 +41,6 @@ _SEED: Final = 0
 _SHORTEST: Final = 5  # calls in a row that are shown at least
 _ROUNDING: Final = 1e-12
 
-_Apart: TypeAlias = Callable[[Array], Array]
-
 
 class _Facts(NamedTuple):
     """What is compared of some turns: one entry each; tools and rates have a column each."""
@@ -63,19 +62,17 @@ class _Comparison(NamedTuple):
     simulated: Array
     own: Array
     other: Array
-    apart: _Apart
-    medians: tuple[float, float]
+
+    def apart(self, away: Array) -> Array:
+        """A distance: Kolmogorov and Smirnov's largest difference; for tools, the total variation."""
+        away = np.abs(away)
+        return np.asarray(away.sum(axis=-1) / 2 if self.of == TOOLS else away.max(axis=-1), float)
 
 
 def compared(
     recorded: Sequence[Turn], played: Sequence[Turn], confidence: float = 0.95
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Recorded turns beside simulated ones.
-
-    Args:
-        recorded: The turns of the record, one at least.
-        played: Turns that were simulated, one at least.
-        confidence: Which share of chance's distances `by_chance` is not below, and of the bands.
+    """Recorded turns beside simulated ones, at least one of each.
 
     Returns:
         A row for each comparison, with the columns of `Fit.goodness`; and what is drawn of it, as in `Fit.bands`.
@@ -94,13 +91,38 @@ def compared(
     own = rng.integers(len(played), size=(_DRAWN, len(recorded)))
     other = rng.integers(len(played), size=(_DRAWN, len(played)))
     cuts = rng.permuted(np.broadcast_to(np.where(data.ended, np.iinfo(np.int64).max, data.steps), own.shape), axis=1)
-    all_ = [
-        _steps(data, pool, own, other, cuts),
-        _streaks(data, pool, own, other),
-        _tools(data, pool, own, other, tools),
-        *_rates(data, pool, own, other),
+
+    last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), _SHORTEST) + 1)
+    measures: list[tuple[str, Sequence[object], Callable[[_Facts], Array]]] = [
+        (STEPS, range(last + 1), lambda facts: going_on(facts.steps, facts.ended, last)),
+        (STREAK, streaks.tolist(), lambda facts: (facts.streak[:, None] >= streaks).mean(axis=0)),
+        (TOOLS, tools, lambda facts: facts.tools.sum(axis=0) / max(facts.tools.sum(), 1)),
+        *((name, [words], partial(_rate, place)) for place, (name, words) in enumerate(RATES.items())),
     ]
-    return _goodness(all_, confidence), _bands(all_, confidence)
+    draws = ([[get(facts) for _, _, get in measures] for facts in _drawn(pool, rows)] for rows in (own, other))
+    columns = [[np.array(values) for values in zip(*rows, strict=True)] for rows in draws]
+    all_ = [
+        _Comparison(of, xs, get(data), get(pool), *values)
+        for (of, xs, get), *values in zip(measures, *columns, strict=True)
+    ]
+    cut_like_the_record = [
+        going_on(np.minimum(pool.steps[those], cut), pool.ended[those] & (pool.steps[those] <= cut), last)
+        for those, cut in zip(own, cuts, strict=True)
+    ]
+    all_[0] = all_[0]._replace(own=np.array(cut_like_the_record))
+    return _goodness(all_, data, pool, confidence), _bands(all_, confidence)
+
+
+def _drawn(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
+    """Turns that are drawn from others, again and again."""
+    return (_Facts(*(values[those] for values in facts)) for those in draws)
+
+
+def _rate(place: int, facts: _Facts) -> Array:
+    """One of `RATES` over all turns; shape (1,)."""
+    below = facts.wholes[:, place].sum(keepdims=True)
+    above = facts.parts[:, place].sum(keepdims=True)
+    return np.asarray(np.divide(above, below, out=np.full(1, np.nan), where=below > 0), float)
 
 
 def _facts(listed: Sequence[Turn], tools: Sequence[str]) -> _Facts:
@@ -133,7 +155,7 @@ def _parts(turn: Turn) -> list[tuple[int, int]]:
 
 
 def _streak(turn: Turn) -> int:
-    """The most calls in a row that were the same."""
+    """The largest number of equal calls in a row."""
     longest = streak = 0
     before: object = None
     for call in (call for move in turn.moves if move.calls for call in move.source.response.tool_calls):
@@ -143,66 +165,8 @@ def _streak(turn: Turn) -> int:
     return longest
 
 
-# --- One comparison each ----------------------------------------------------------------------------------------------
-
-
-def _steps(data: _Facts, pool: _Facts, own: Ints, other: Ints, cuts: Ints) -> _Comparison:
-    last = int(data.steps.max())
-    drawn = [
-        going_on(np.minimum(pool.steps[those], cut), pool.ended[those] & (pool.steps[those] <= cut), last)
-        for those, cut in zip(own, cuts, strict=True)
-    ]
-    whole = [going_on(pool.steps[those], pool.ended[those], last) for those in other]
-    one, two = going_on(data.steps, data.ended, last), going_on(pool.steps, pool.ended, last)
-    values = (_median(one), _median(two))
-    return _Comparison(STEPS, range(last + 1), one, two, np.array(drawn), np.array(whole), _farthest, values)
-
-
-def _streaks(data: _Facts, pool: _Facts, own: Ints, other: Ints) -> _Comparison:
-    xs = np.arange(1, max(int(data.streak.max()), _SHORTEST) + 1)
-
-    def at_least(streaks: Ints) -> Array:
-        return np.asarray((streaks[..., None] >= xs).mean(axis=-2), float)
-
-    values = (float(np.median(data.streak)), float(np.median(pool.streak)))
-    drawn = np.array([at_least(pool.streak[those]) for those in own])
-    whole = np.array([at_least(pool.streak[those]) for those in other])
-    one, two = at_least(data.streak), at_least(pool.streak)
-    return _Comparison(STREAK, xs.tolist(), one, two, drawn, whole, _farthest, values)
-
-
-def _tools(data: _Facts, pool: _Facts, own: Ints, other: Ints, tools: Sequence[str]) -> _Comparison:
-    def shares(counts: Array) -> Array:
-        total = counts.sum(axis=-1, keepdims=True)
-        return np.asarray(counts / np.where(total > 0, total, 1), float)
-
-    drawn, whole = (shares(np.array([pool.tools[those].sum(axis=0) for those in draws])) for draws in (own, other))
-    one, two = shares(data.tools.sum(axis=0)), shares(pool.tools.sum(axis=0))
-    return _Comparison(TOOLS, tools, one, two, drawn, whole, _total_variation, (np.nan, np.nan))
-
-
-def _rates(data: _Facts, pool: _Facts, own: Ints, other: Ints) -> list[_Comparison]:
-    def ratio(facts: _Facts, place: int, those: Ints | slice = slice(None)) -> Array:
-        below = facts.wholes[those][..., place].sum(axis=-1, keepdims=True)
-        above = facts.parts[those][..., place].sum(axis=-1, keepdims=True)
-        return np.asarray(np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0), float)
-
-    out = []
-    for place, (name, words) in enumerate(RATES.items()):
-        one, two = ratio(data, place), ratio(pool, place)
-        drawn, whole = ratio(pool, place, own), ratio(pool, place, other)
-        values = (float(one[0]), float(two[0]))
-        out.append(_Comparison(name, [words], one, two, drawn, whole, _farthest, values))
-    return out
-
-
 def going_on(steps: Ints, ended: Flags, last: int) -> Array:
-    """The share of turns that go on beyond 0, 1, ... `last` steps, by Kaplan and Meier.
-
-    Args:
-        steps: How many steps were seen of each turn.
-        ended: Whether it ended then, or was cut.
-        last: The last number of steps.
+    """The share of turns that continue beyond 0, 1, ... `last` steps, by Kaplan and Meier.
 
     Example:
         >>> going_on(np.array([1, 2, 2]), np.array([True, False, True]), 2).round(2).tolist()
@@ -215,18 +179,8 @@ def going_on(steps: Ints, ended: Flags, last: int) -> Array:
     return np.asarray(np.cumprod(1 - over / np.maximum(at_risk, 1))[: last + 1], float)
 
 
-def _farthest(away: Array) -> Array:
-    """The distance of Kolmogorov and Smirnov: the largest difference."""
-    return np.asarray(np.abs(away).max(axis=-1), float)
-
-
-def _total_variation(away: Array) -> Array:
-    """How much of the one distribution would have to be moved to make it the other."""
-    return np.asarray(np.abs(away).sum(axis=-1) / 2, float)
-
-
 def _median(share: Array) -> float:
-    """After how many steps no more than half go on; NaN where more do at the end."""
+    """The number of steps after which no more than half continue; NaN where more do at the end."""
     below = np.flatnonzero(share <= 0.5 + _ROUNDING)
     return float(below[0]) if len(below) else np.nan
 
@@ -234,12 +188,17 @@ def _median(share: Array) -> float:
 # --- The tables -------------------------------------------------------------------------------------------------------
 
 
-def _goodness(all_: Sequence[_Comparison], confidence: float) -> pd.DataFrame:
+def _goodness(all_: Sequence[_Comparison], data: _Facts, pool: _Facts, confidence: float) -> pd.DataFrame:
+    def typical(one: _Comparison, values: Array, facts: _Facts) -> float:
+        if one.of == TOOLS:
+            return math.nan
+        return {STEPS: _median(values), STREAK: float(np.median(facts.streak))}.get(one.of, float(values[0]))
+
     distance = [float(one.apart(one.recorded - one.simulated)) for one in all_]
     chance = [float(np.quantile(one.apart(one.own - one.other), confidence)) for one in all_]
     columns = {
-        "recorded": [one.medians[0] for one in all_],
-        "simulated": [one.medians[1] for one in all_],
+        "recorded": [typical(one, one.recorded, data) for one in all_],
+        "simulated": [typical(one, one.simulated, pool) for one in all_],
         "distance": distance,
         "by_chance": [np.nan if math.isnan(few) else many for few, many in zip(distance, chance, strict=True)],
     }

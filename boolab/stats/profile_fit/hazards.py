@@ -1,7 +1,7 @@
-"""When runs finish: the chance at each step, where it changes, and what it depends on beside the step.
+"""When runs finish: the probability at each step, where it changes, and what it depends on.
 
 The hazard of step s is the share of the runs that are about to take step s which finish with it. A run that a limit cut
-counts in every step that was seen of it, and in none after: nothing is assumed of how long it would have gone on.
+counts in every recorded step, and in none after: nothing is assumed about how long it would have continued.
 
 Sources: Efron, JASA 83 (1988) 414-425 (hazards of discrete time as a regression of yes or no, with runs that were cut);
 Jackson et al., IEEE Signal Processing Letters 12 (2005) 105-108 (the best division into pieces); Schwarz, Annals of
@@ -34,7 +34,7 @@ Group: TypeAlias = tuple[str, ...]
 
 
 class Chances(NamedTuple):
-    """The chances to finish that were seen: one entry each, of every step in which a run might have finished."""
+    """The steps in which a run might have finished, one entry each."""
 
     steps: npt.NDArray[np.int64]
     finished: npt.NDArray[np.bool_]
@@ -42,7 +42,7 @@ class Chances(NamedTuple):
 
 
 class Hazards(NamedTuple):
-    """The hazard from each of some steps on, and by what it is multiplied, by group."""
+    """The hazard from each of some steps on, and its factor by group."""
 
     starts: list[int]
     levels: list[Estimated]
@@ -50,16 +50,16 @@ class Hazards(NamedTuple):
 
 
 def pieces(steps: npt.ArrayLike, finished: npt.ArrayLike) -> list[int]:
-    """The steps from which the hazard is another one: the division of least -log likelihood + log(n) for each piece.
+    """The steps from which the hazard changes: the division of least -log likelihood + log(n) for each piece.
 
-    Each further piece has two figures, where it begins and its hazard: log(n) is what Schwarz' criterion asks of them.
+    Each further piece has two figures, its start and its hazard: log(n) is what Schwarz' criterion requires of them.
 
     Args:
         steps: The step of each chance to finish, from 1; shape (chances,).
-        finished: Whether it was taken; shape (chances,).
+        finished: Whether the run finished there; shape (chances,).
 
     Returns:
-        Where the pieces begin, ascending; the first with 1.
+        The starts of the pieces, ascending; the first is 1.
 
     Example:
         >>> pieces([*range(1, 5)] * 100, [False, False, False, True] * 100)
@@ -95,18 +95,17 @@ def hazards(
     groups: Sequence[Sequence[Group | None]] = (),
     confidence: float = 0.95,
 ) -> Hazards:
-    """The hazard of each piece, and by what factor it differs between groups.
+    """The hazard of each piece, and its factor for each group, with intervals.
+
+    Where no group has a factor of its own, the hazards are plain shares. A group, or a piece, without a finish has the
+    estimate 0 and a bound from that alone.
 
     Args:
         chances: The chances to finish.
-        starts: The steps from which the hazard is another one, the first being 1.
-        groups: Partitions of the chances, each as the name of every chance's group, None for one without a name. A
-            group for which fewer than `ENOUGH` finishes are expected, and the largest of each partition, have factor 1.
+        starts: The steps from which the hazard changes, the first being 1.
+        groups: Partitions of the chances, each as the name of every chance's group, or None. A group for which fewer
+            than `ENOUGH` finishes are expected, and the largest of each partition, have factor 1.
         confidence: Of the intervals.
-
-    Returns:
-        An interval for each. Where no group has a factor of its own, the hazards are plain shares. A group, or a piece,
-        in which nobody finished has the estimate 0 and a bound from that alone.
 
     Example:
         >>> chances = Chances(np.array([1, 2] * 50), np.array([False, True] * 50), np.arange(100))
@@ -117,7 +116,7 @@ def hazards(
     block = np.searchsorted(np.asarray(starts), chances.steps, side="right") - 1
     levels = [_share(chances, block == place, confidence) for place in range(len(starts))]
     base = np.array([0.0 if math.isnan(level.value) else level.value for level in levels])
-    named = [name for partition in groups for name in _telling(partition, base[block])]
+    named = [name for partition in groups for name in _with_factor(partition, base[block])]
     if not named:
         return Hazards([*starts], levels, {})
     members = {
@@ -148,8 +147,8 @@ def _share(chances: Chances, some: npt.NDArray[np.bool_], confidence: float) -> 
     return share(np.bincount(codes, chances.finished[some]), np.bincount(codes), confidence)
 
 
-def _telling(partition: Sequence[Group | None], expected: Array) -> list[Group]:
-    """The groups that have a factor of their own: those for which enough is expected, all but the largest."""
+def _with_factor(partition: Sequence[Group | None], expected: Array) -> list[Group]:
+    """The groups with a factor of their own: those for which enough finishes are expected, except the largest."""
     sizes: dict[Group, float] = {}
     counts: dict[Group, int] = {}
     for name, chance in zip(partition, expected, strict=True):

@@ -1,7 +1,7 @@
 """The figures of a profile as they are estimated: each at its place, with its interval.
 
-A probability is a share of what was observed, a distribution a lognormal one where that is close, and quantiles where
-it is not. Nothing observed, no figure.
+A probability is a share of the observations. A distribution is lognormal where that is close, else quantiles. Without
+observations there is no figure.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _QUANTILES: Final = 11
 
 
 class Figures:
-    """What a profile will be made of. Observations come as pairs of a cluster and what was seen in it.
+    """The parts of a profile. Observations are pairs of a cluster and a value.
 
     Args:
         confidence: Of the intervals.
 
     Attributes:
-        profile: The figures, nested as a profile's file is.
+        profile: The figures, nested as in a profile's file.
         rows: Each with its interval, by its place with dots.
-        basis: By place, what the figures there rest on.
+        basis: By place, the observations behind the figures.
         assumed: By place, why there is a figure that was not measured.
         notes: What the record lacks, and what was left out.
 
@@ -54,33 +54,33 @@ class Figures:
         self.notes: list[str] = []
 
     def put(self, place: Sequence[str], value: object) -> None:
-        """Put a figure, or what holds figures, at its place."""
+        """Put a figure, or a group of figures, at its place."""
         inner = self.profile
         for name in place[:-1]:
             inner = inner.setdefault(name, {})
         inner[place[-1]] = value
 
     def estimate(self, place: Sequence[str], estimate: Estimated) -> None:
-        """Put an estimate at its place, with its interval; nothing if nothing was observed."""
+        """Put an estimate with its interval at its place, if anything was observed."""
         if estimate.n:
             self.put(place, estimate.value)
             self.rows[".".join(place)] = estimate
 
     def probability(self, place: Sequence[str], observed: Iterable[tuple[int, bool]]) -> Estimated:
-        """The share of what was observed that is true, at its place."""
+        """The share of true observations, at its place."""
         estimate = self.share(observed)
         self.estimate(place, estimate)
         return estimate
 
     def shares(self, place: Sequence[str], observed: Sequence[tuple[int, Any]], within: Sequence[str] = ()) -> None:
-        """The share of each value that was observed, at its place; further in, by the names of `within`."""
+        """The share of each observed value, at its place; further in, by the names of `within`."""
         for value in sorted({value for _, value in observed}):
             estimate = self.share((code, other == value) for code, other in observed)
             self.put((*place, value, *within), estimate.value)
             self.rows[".".join(map(str, (*place, value, *within)))] = estimate
 
     def amount(self, place: Sequence[str], observed: Iterable[tuple[int, int | None]]) -> bool:
-        """The distribution of what was observed and known, at its place; False if nothing was."""
+        """The distribution of the known observations, at its place; False if there are none."""
         distribution, rows = self.distribution(observed)
         if distribution is not None:
             self.put(place, distribution)
@@ -93,7 +93,7 @@ class Figures:
         self.assumed[place] = why
 
     def share(self, observed: Iterable[tuple[int, bool]]) -> Estimated:
-        """The share of what was observed that is true."""
+        """The share of true observations."""
         pairs = list(observed)
         if not pairs:
             return NOTHING
@@ -101,7 +101,7 @@ class Figures:
         return share(np.bincount(codes, true), np.bincount(codes), self.confidence)
 
     def distribution(self, observed: Iterable[tuple[int, int | None]]) -> tuple[Any, dict[str, Estimated]]:
-        """A distribution as a profile has it, and the intervals of its figures; None if nothing is known."""
+        """A distribution as profiles have it, and the intervals of its figures; None if nothing is known."""
         pairs = [(code, value) for code, value in observed if value is not None]
         if not pairs:
             return None, {}
@@ -126,10 +126,10 @@ class Figures:
 
 
 def _quantiles(values: Array) -> list[float]:
-    """Values at equal distances of probability; the largest such that the mean is that of the values.
+    """Equidistant quantiles; the largest is chosen so that the mean is that of the values.
 
-    Between the last two a straight line to the one largest value would overstate the mean of what has a long tail, and
-    means are what costs and times add up to.
+    With a straight line from the last but one to the one largest value, the mean of a long tail would be overstated,
+    and costs and times add up means.
     """
     levels = np.quantile(values, np.linspace(0, 1, _QUANTILES))
     rest = levels[0] / 2 + levels[1:-1].sum()

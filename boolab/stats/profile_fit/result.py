@@ -1,4 +1,4 @@
-"""A fitted profile: its figures with intervals, how well it fits, and what there is to know of the data."""
+"""A fitted profile: its figures with intervals, how well it fits, and notes on the data."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Fit:
     Args:
         profile: The profile.
         intervals: A row for each figure: `parameter` (its place in the profile; shares add up to 1), `estimate`, `low`,
-            `high`, `n` (of how many observations), `clusters` (in how many tasks, runs or turns).
-        goodness: A row for each comparison, with simulated runs that are cut where the longest on record ends:
+            `high`, `n` (observations), `clusters` (tasks, runs or turns).
+        goodness: A row for each comparison with simulated runs, which are cut at the longest recorded length:
             `measure`, `recorded`, `simulated` (medians for steps and streaks), the `distance` between the distributions
             (Kolmogorov-Smirnov; total variation for tools; the difference of ratios), `by_chance` (which the share
             `confidence` of samples from the profile itself does not exceed), `fits`.
-        bands: What `plot` draws: `of`, `x`, `recorded`, `simulated`, and the band of samples from the profile.
+        bands: What `plot_fit` draws: `of`, `x`, `recorded`, `simulated`, and the band of samples from the profile.
         notes: What the record lacks, and what was left out.
-        turns: How many turns it rests on.
+        turns: The number of recorded turns.
         confidence: Of intervals and bands.
 
     Example:
@@ -65,7 +65,7 @@ class Fit:
             parameter: Its place in the profile, such as `finish.hazard`: one of the column `parameter` of `intervals`.
 
         Returns:
-            The estimate, its interval, and what it rests on.
+            The estimate, its interval, and the numbers of observations and clusters.
 
         Raises:
             SettingError: if it was not estimated.
@@ -101,14 +101,7 @@ class Fit:
 def fit_of(
     profile: Profile, figures: Figures, recorded: Sequence[Turn], finish_tool: str | None, simulated: int = 1000
 ) -> Fit:
-    """The fit of a profile to turns: it is played so many times, and compared.
-
-    Args:
-        profile: The profile.
-        figures: What it was made of.
-        recorded: The turns that they were estimated from.
-        finish_tool: The tool whose call ends a run, if there is one.
-        simulated: How many runs are played.
+    """The fit of a profile to turns: it is played `simulated` times, and compared with them.
 
     Raises:
         SettingError: if fewer than two runs are to be played.
@@ -136,9 +129,9 @@ def play(profile: Profile, n: int, tasks: Sequence[str] = (), most: int = 1000) 
 
     Args:
         profile: The profile.
-        n: How many.
-        tasks: The tasks, taken in turn; a difficulty hangs on them.
-        most: Steps after which a run is cut.
+        n: The number of runs.
+        tasks: The tasks, taken in turn; they decide the difficulty.
+        most: The step after which a run is cut.
 
     Example:
         >>> import boolab as bl

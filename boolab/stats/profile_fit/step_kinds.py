@@ -1,18 +1,16 @@
-"""What an agent did in each step of a record, in the classes of a `Profile`: loops, retries, revisits, the rest.
+"""The kind of each step of a record, in the classes of a `Profile`: loops, retries, revisits, the rest.
 
-A record holds calls, not intentions. The rules that classify them, which are those of
-`boolab.models.simulated.profile` read backwards:
+A record holds calls, not intentions. These are the rules of `boolab.models.simulated.profile`, read backwards:
 
-- A *loop* is a pass over the latest `period` steps, made again call by call, in order and in full. The shortest period
-  that fits is taken. Of a pass that the end of a record cuts short it is not known whether it was one; only where a
-  whole pass went before does it count as the next. Two revisits in a row that happen to keep the order look like a
-  loop.
-- A *retry* is a failed call, alone, made again in the next step. A loop of one step over a failed call looks just like
-  it. Loops repeat the response and retries are new ones: so it counts as a loop if text and output tokens are the same
-  too, and as a retry if they differ, or the record gives neither.
-- A *revisit* is any other call that was made before, except by the call just before it.
+- A *loop* is a pass over the latest `period` steps, repeated call by call, in order and in full. The shortest period
+  that fits is taken. If the end of a record cuts a pass short, it counts only where a whole pass came before. Two
+  revisits in a row that happen to keep the order look like a loop.
+- A *retry* is a failed call, alone, repeated in the next step. A loop of one step over a failed call looks the same.
+  Loops repeat the response and retries are new ones: so it is a loop if text and output tokens are equal too, and a
+  retry if they differ, or the record has neither.
+- A *revisit* is any other repeated call, unless it repeats the call just before it.
 
-Which calls failed is known only where the record shows it. Elsewhere no step counts as one after a failure.
+Failures are known only where the record shows them. Elsewhere no step counts as one after a failure.
 """
 
 from __future__ import annotations
@@ -54,8 +52,8 @@ class Made(NamedTuple):
 class Move(NamedTuple):
     """One step of a turn. `step` counts from 1; `last_tool` was called last before it, None in the first step.
 
-    `failed_before`: whether a call of the step before failed, None where that is not known. `may_loop`:
-    that a loop might have begun here and would have been recognised.
+    `failed_before`: whether a call of the step before failed, None where that is not known. `may_loop`: whether a loop
+    might have begun here and would have been recognised.
     """
 
     step: int
@@ -68,10 +66,10 @@ class Move(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """One loop: the step that it began with, its period, how long it lasted (steps), and what was seen of its end.
+    """One loop: its first step, its period, its length in steps, and its end.
 
-    After `again` of its passes it went on, after `left` (0 or 1) it did not. `exact`: no limit hid a longer
-    period, and that it is no retry for certain.
+    After `again` of its passes it continued, after `left` (0 or 1) it did not. `exact`: no limit hides a longer period,
+    and it is certainly no retry.
     """
 
     step: int
@@ -93,7 +91,7 @@ class Turn(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The steps of a turn that were the agent's own idea, with what their calls are compared by."""
+    """The steps of a turn that are the agent's own, with the keys of their calls."""
 
     run: Run
     number: int
@@ -104,18 +102,11 @@ class _Kept(NamedTuple):
 
 
 def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
-    """The turns of runs, step by step.
+    """The turns of runs, step by step; those without a step are left out.
 
-    A turn ends with the first step that calls nothing: what follows in it was no longer the agent's own idea. Where a
-    limit cut a turn, a last answer in text is left out, because the limit asked for it; so are broken responses, and
-    whatever follows them.
-
-    Args:
-        runs: The runs.
-        finish_tool: The tool whose call ends a run, if there is one.
-
-    Returns:
-        The turns that hold a step.
+    A turn ends with the first step without calls: what follows in it is no longer the agent's own. Where a limit cut a
+    turn, a last answer in text is left out, because the limit requested it; so are broken responses, and whatever
+    follows them. A call of `finish_tool` ends a turn too.
 
     Example:
         >>> import boolab as bl
@@ -126,17 +117,13 @@ def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
     kept = [turn for run in runs for turn in _kept_of(run, finish_tool)]
     loops = [list(_loops(turn)) for turn in kept]
     longest = max((loop.period for listed in loops for loop in listed), default=1)
-    return [_told_apart(turn, listed, longest) for turn, listed in zip(kept, loops, strict=True)]
+    return [_classified(turn, listed, longest) for turn, listed in zip(kept, loops, strict=True)]
 
 
 def closing_tool(runs: Sequence[Run]) -> str | None:
     """The tool whose call ends runs; None if there is none.
 
-    It is one by whose call most of the finished runs end, without a text after it, and which is seldom called else:
-    at least half of its calls end a run.
-
-    Args:
-        runs: The runs.
+    It ends most of the finished runs, without a text after it, and at least half of its calls end a run.
 
     Example:
         >>> closing_tool([]) is None
@@ -162,7 +149,7 @@ def _kept_of(run: Run, finish_tool: str | None) -> Iterator[_Kept]:
 
 
 def _own(steps: Sequence[Step], finish_tool: str | None, *, cut: bool, last: bool) -> tuple[list[Step], bool]:
-    """The steps that were the agent's own idea, and whether the last of them ended the turn."""
+    """The steps that are the agent's own, and whether the last of them ended the turn."""
     own: list[Step] = []
     for step in steps:
         calls = step.response.tool_calls
@@ -199,7 +186,7 @@ def _loops(turn: _Kept) -> Iterator[Loop]:
 
 
 def _period(turn: _Kept, place: int) -> int:
-    """Of how many steps the loop is that begins at a place; 0 if none does."""
+    """The number of steps of the loop that begins at a place; 0 if none does."""
     keys = turn.keys
     for period in range(1, min(MAX_PERIOD, place) + 1):
         cycle = keys[place - period : place]
@@ -218,13 +205,13 @@ def _is_retry(turn: _Kept, place: int) -> bool:
 
 
 def _repeats(steps: Sequence[Step], place: int) -> bool:
-    """Whether a response is that of the step before, as far as the record has more of it than its calls."""
+    """Whether a response equals the one before in text and output tokens, as far as the record has them."""
     new, old = steps[place].response, steps[place - 1].response
     known = bool(new.text) or new.usage.output_tokens is not None
     return known and (new.text, new.usage.output_tokens) == (old.text, old.usage.output_tokens)
 
 
-def _told_apart(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
+def _classified(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
     begins = {loop.step - 1 for loop in loops}
     inside = {place for loop in loops for place in range(loop.step - 1, loop.step - 1 + loop.length)}
     after = {loop.step - 1 + loop.length for loop in loops}
@@ -247,7 +234,7 @@ def _told_apart(turn: _Kept, loops: Sequence[Loop], longest: int) -> Turn:
 
 
 def _kind(turn: _Kept, place: int) -> Kind:
-    """What a step is that is part of no loop."""
+    """The kind of a step outside loops."""
     ends = turn.finished and place == len(turn.steps) - 1
     if not (place and turn.failed[place - 1]):
         return "finish" if ends else "go_on"
@@ -262,7 +249,7 @@ def _kind(turn: _Kept, place: int) -> Kind:
 
 
 class _Memory:
-    """The calls of a turn so far, to find which were made before."""
+    """The calls of a turn so far, to find repeated ones."""
 
     def __init__(self) -> None:
         self._results: dict[Key, list[ToolResult | None]] = {}
@@ -270,7 +257,7 @@ class _Memory:
         self._tools: list[str] = []
 
     def made(self, call: ToolCall, result: ToolResult | None, kind: Kind) -> Made:
-        """What there is to know of the next call."""
+        """The facts of the next call."""
         key = call_key(call)
         classified = kind in ("loop", "retry")
         is_open = not classified and key is not None and call.name in self._tools[:-1]
