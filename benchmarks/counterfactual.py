@@ -28,7 +28,7 @@ import pandas as pd
 from boolab import counterfactual
 from boolab.counterfactuals.aggregate import aggregate_of
 from boolab.counterfactuals.call_streaks import repeats_of
-from boolab.counterfactuals.first_crossing import RUNG, Places, fires_of, first_fires, keys_of
+from boolab.counterfactuals.first_crossing import RANKS, Places, fires_of, first_fires, keys_of
 from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.step_table import PROXY, Ledger, finished_if, running_sum
 from boolab.rules.detectors.streaks import RepeatStreak
@@ -168,9 +168,9 @@ def check(raw: Raw, keys: np.ndarray[Any, Any], sums: dict[str, Any], settings: 
             raw, *(GRID[name][place[name]] for name in ("max_steps", "tool_budget", "doom_loop"))
         )
         mine = keys[:, place["max_steps"], place["doom_loop"], place["tool_budget"]].astype(np.int64)
-        found = np.where(mine == never, lengths * RUNG + 3, mine)
-        assert (found // RUNG == boundaries).all()
-        assert (found % RUNG == reasons).all()
+        found = np.where(mine == never, lengths * RANKS + 3, mine)
+        assert (found // RANKS == boundaries).all()
+        assert (found % RANKS == reasons).all()
         cell = (0, place["max_steps"], place["doom_loop"], place["tool_budget"])
         for name, so_far in total.items():
             assert sums[name][cell] == (so_far[raw.first[:-1] + boundaries] - so_far[raw.first[:-1]]).sum()

@@ -1,12 +1,12 @@
 """Aggregates: sums over runs for every setting of a grid at once, without a row per run.
 
-Step s is paid for under a setting if and only if none of the setting's rules has fired at the boundary before it: if on
-every axis the setting's place is at least as high as the number of thresholds that have fired. So every sum over steps
-is a histogram over these numbers, cumulated once along each axis. How many runs stop for a reason is a difference of
-two such sums: those alive before the reason is looked at, minus those alive after it.
+A setting pays for step s if and only if none of its rules has fired at the boundary before it: if on every axis the
+setting's place is at least as high as the number of thresholds that have fired. So every sum over steps is a histogram
+over these numbers, cumulated once along each axis. The number of runs that stop for a reason is the difference of two
+such sums: those alive before the reason is evaluated, minus those alive after it.
 
-All weights are integers, and float64 adds integers exactly up to 2**53; so aggregates add up over any partition of the
-runs, without a difference.
+All weights are integers, and float64 adds integers exactly up to 2**53; so aggregates of any partition of the runs add
+up exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPENT: Final = ("steps", "tool_calls", "tokens", "cost")
 
 
 class _Histogram:
-    """Adds up weights for all settings that are still alive at a place."""
+    """Adds up weights for all settings that are alive at a place."""
 
     def __init__(self, shape: Sequence[int], groups: int) -> None:
         self._shape = tuple(shape)
@@ -70,8 +70,8 @@ def aggregate_of(
         ledger: The recordings.
         settings: The grid.
         groups: R: the group of each run, from 0; one group by default.
-        n_groups: How many groups there are.
-        only: Which of `steps, tool_calls, tokens, cost` to add up, without counts of runs; by default all there is.
+        n_groups: The number of groups.
+        only: Which of `steps, tool_calls, tokens, cost` to add up, without counts of runs; by default all sums.
 
     Returns:
         The sums by name, each of shape groups x values of each axis, off included as the last value of each.
@@ -83,14 +83,7 @@ def aggregate_of(
         start += part.n_runs
         work = _Work(part, settings, mine, n_groups)
         for name, sums in (work.all() if only is None else work.spent(only)).items():
-            if name in total:
-                total[name] += sums
-            else:
-                total[name] = sums
-    if not total:
-        shape = (n_groups, *settings.shape)
-        names = _Work.names() if only is None else tuple(only)
-        total = {name: np.zeros(shape, dtype=np.int64) for name in names}
+            total[name] = np.add(total[name], sums, out=total[name]) if name in total else sums
     return total
 
 
@@ -105,15 +98,6 @@ class _Work:
         self._histogram = _Histogram(settings.shape, n_groups)
         self._groups = groups
 
-    @staticmethod
-    def names() -> tuple[str, ...]:
-        """The names of all sums."""
-        stops = [f"n_{reason}" for reason in get_args(StopReason)]
-        outcomes = ["n_unchanged", "n_truncated", "n_not_identified", "n_censored", "n_unknown"]
-        used = [f"{prefix}{name}" for prefix in ("", "saved_") for name in SPENT]
-        return ("n_runs", *outcomes, *stops, "n_unknown_tokens", "n_unknown_cost", "successes", "successes_censored",
-                "kept_lower", "kept_upper", *used, "unreported_tokens", "unreported_cost")  # fmt: skip
-
     def all(self) -> Sums:
         """Every sum."""
         ledger = self._ledger
@@ -124,7 +108,7 @@ class _Work:
         by_itself = self._alive_runs(end, (ledger.ended & ledger.terminated).astype(np.int64))
         censored = self._alive_runs(end, (~ledger.ended).astype(np.int64))
         reasons, open_ended, unknown = self._stops()
-        finished = by_itself + reasons.pop("finished", np.zeros_like(n_runs))
+        finished = by_itself + reasons.pop("finished", 0)
         for reason in get_args(StopReason):  # what its own limits, which stay in force, stopped
             mine = ledger.ended & ~ledger.terminated & (ledger.reason == reason)
             if mine.any():
@@ -158,7 +142,7 @@ class _Work:
         return self._steps([fires_of(each, axis, places).before for axis in self._settings.axes])
 
     def _saved(self, spent: Sums) -> Sums:
-        """What is on record and not spent; and how many steps are saved of runs whose use is not known."""
+        """What is on record and not spent; and how many steps of runs with unknown use are saved."""
         saved = {f"saved_{name}": self._recorded(self._weights(name)) - spent[name] for name in SPENT}
         for name in ("tokens", "cost"):
             unreported = (~self._reports(name))[self._places.run].astype(np.int64)
@@ -167,7 +151,7 @@ class _Work:
         return saved
 
     def _recorded(self, weights: Ints | None) -> Ints:
-        """The sum over all steps on record, the same for all settings."""
+        """The sum over all recorded steps, the same for all settings."""
         total = np.concatenate(
             ([0], np.cumsum(np.ones(self._ledger.n_steps, np.int64) if weights is None else weights))
         )
@@ -255,14 +239,14 @@ class _Work:
         }
 
     def _reports(self, name: str) -> Flags:
-        """Which runs report for all of their steps what they used."""
+        """Which runs report their use for all of their steps."""
         gaps = self._places.run[self._ledger.used[name] < 0]
         reports = np.ones(self._ledger.n_runs, dtype=bool)
         reports[gaps] = False
         return reports
 
     def _weights(self, name: str) -> Ints | None:
-        """What each step used; a run that does not report all is left out. None for a weight of 1."""
+        """What each step used; 0 for runs that do not report all of it. None for a weight of 1."""
         if name == "steps":
             return None
         used = self._ledger.used[name]

@@ -9,15 +9,12 @@ from boolab.frames.recording import NO_KEY
 
 
 def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
-    """The repeat streak after each step, from the keys of all calls in order.
+    """N: the repeat streak after each step, from the keys of all calls in order.
 
     Args:
-        keys: One for each call; 0 is the same as no other.
-        calls: N: how many calls each step has.
+        keys: One for each call; `NO_KEY` equals no other.
+        calls: N: the number of calls of each step.
         opens: N: whether the step is the first of its scope.
-
-    Returns:
-        N numbers.
 
     Example:
         >>> repeats_of(np.array([7, 7, 7, 8]), np.array([1, 2, 0, 1]), np.array([True, False, False, False])).tolist()
@@ -47,7 +44,7 @@ def _at_boundaries(after_call: Ints, calls: Ints, end: Ints, opens: Flags) -> In
 
 
 def error_streaks_of(errors: Ints, calls: Ints, opens: Flags) -> Ints:
-    """The error streak after each step, from a number for each call: 1 failed, 0 did not, -1 unknown."""
+    """N: the error streak after each step, from a number for each call: 1 failed, 0 did not, -1 unknown."""
     end = np.cumsum(calls)
     first = set((end - calls)[opens].tolist())
     out, streak = np.empty(len(errors), dtype=np.int64), 0

@@ -1,12 +1,12 @@
-"""What a stop does to the rest of a family: to the run that waits for the answer, and to subagents never started.
+"""What a stop does to the rest of a family: to the parent that waits for the answer, and to subagents never started.
 
-Each agent is limited on its own counters, so a setting stops each run of a family by itself. What follows from that:
+Each agent is limited on its own counters, so a setting stops each run of a family by itself. The consequences are:
 
 - A run whose subagent is stopped, or diverges, gets another answer than the recorded one. So it is not identified from
   that call on, unless a limit of its own stops it at or before the end of the step with that call.
-- A subagent that is not on record may have been stopped too. So whatever follows its call is unknown, if any limit of
-  the setting holds for it.
-- A subagent that would have been called after its parent's stop is never started: all that it used is saved.
+- A subagent that is not on record may have been stopped too. So everything after its call is unknown, if any limit of
+  the setting applies to it.
+- A subagent whose parent is stopped before its call is never started: all that it used is saved.
 
 Where the step of the call is not known, nothing of the parent is certain once that subagent is stopped.
 """
@@ -14,7 +14,7 @@ Where the step of the call is not known, nothing of the parent is certain once t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -32,11 +32,11 @@ _RUNS, _NOT_BEGUN, _OPEN, _UNKNOWN = range(4)
 """The result for a run: it starts as recorded, it never starts, or that is not known, for one of two reasons."""
 
 
-def hears_results(counter: str, detector: Detector | None) -> bool:
+def depends_on_results(counter: str, detector: Detector | None) -> bool:
     """Whether a limit on this counter depends on results of calls or their durations, as a subagent's answer.
 
     Example:
-        >>> hears_results("tool_calls", None), hears_results("elapsed", None)
+        >>> depends_on_results("tool_calls", None), depends_on_results("elapsed", None)
         (False, True)
     """
     if detector is None:
@@ -59,9 +59,8 @@ def family_stops(
         kin: Which of them started which.
         stops: Where the settings stop each run first, by itself.
         spans: Where they stop each of its spans, by itself; the same object where each run is one span.
-        by_results: The stop reasons of limits that look at what calls gave: see `hears_results`.
-        holds_for: For each setting, whether any limit of it holds for the agent of that name ("" where it is not
-            known).
+        by_results: The stop reasons of limits that depend on results: see `depends_on_results`.
+        holds_for: For each setting, whether any of its limits applies to the agent of that name ("" if not known).
 
     Returns:
         The two, with what the family changes.
@@ -69,29 +68,23 @@ def family_stops(
     work = _Work(ledger, kin, spans, frozenset(by_results), holds_for)
     work.open_callers()
     work.begin_children()
-    of_spans = work.stops(spans)
+    of_spans = work.of_spans()
     return (of_spans if spans is stops else work.of_runs(stops)), of_spans
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """The fields of `Stops`, spans x settings each, to be changed in place."""
+_FIELDS: Final = tuple(field.name for field in fields(Stops) if field.name != "run")
 
-    at: Ints
-    dropped: Flags
-    stopped: Flags
-    undecided: Flags
-    ahead: Flags
-    open: Flags
-    begun: Flags
-    reason: Any
-    also_fired: Any
 
-    def put(self, row: int, which: Flags, **values: object) -> None:
-        """Set fields of a row for some settings."""
-        for name, value in values.items():
-            column = getattr(self, name)[row]
-            column[which] = value[which] if isinstance(value, np.ndarray) else value
+def _shaped(stops: Stops, *shape: int) -> Stops:
+    """A copy whose fields have this shape."""
+    return replace(stops, **{name: getattr(stops, name).reshape(shape).copy() for name in _FIELDS})
+
+
+def _put(table: Stops, row: int, which: Flags, **values: object) -> None:
+    """Set fields of a row for some settings, in place."""
+    for name, value in values.items():
+        column = getattr(table, name)[row]
+        column[which] = value[which] if isinstance(value, np.ndarray) else value
 
 
 class _Work:
@@ -111,9 +104,7 @@ class _Work:
         self._holds_for = holds_for
         first, owner = ledger.spans()
         self._settings = len(spans.run) // len(owner)
-        self._table = _Table(**{
-            one.name: getattr(spans, one.name).reshape(len(owner), self._settings).copy() for one in fields(_Table)
-        })  # fmt: skip
+        self._table = _shaped(spans, len(owner), self._settings)
         self._before = first[:-1] - ledger.first[owner]
         """How many steps of its run come before each span."""
         rows = np.arange(ledger.n_runs)
@@ -134,7 +125,7 @@ class _Work:
     # --- From subagents to their callers ---------------------------------------------------------------------------
 
     def open_callers(self) -> None:
-        """End what is known of a run where it would have got another answer from a subagent, or may have."""
+        """End what is known of a run at a call whose subagent gives another answer, or may give one."""
         diverges: dict[int, Flags] = {}
         for run in self._order:
             if run in self._calls or run in self._missing:
@@ -154,7 +145,7 @@ class _Work:
             self._end(row, changed.get(row, never), unknown.get(row, never))
 
     def _note(self, ends: dict[int, Ints], run: int, step: int, where: Flags) -> None:
-        """Record that what follows a step is not known; with step 0, that nothing is."""
+        """Record that everything after a step is not known; with step 0, everything."""
         table = self._table
         for row in [self._span(run, step)] if step else self._spans(run):
             local = step - int(self._before[row]) if step else 0
@@ -170,10 +161,8 @@ class _Work:
         cut = (end < _NEVER) & ~(table.stopped[row] & in_time)
         lacking = unknown < changed
         reason = _ERROR[lacking.astype(np.int64)]
-        table.put(
-            row, cut, at=end, stopped=True, dropped=False, undecided=lacking, ahead=True, open=True, reason=reason,
-            also_fired="",
-        )  # fmt: skip
+        _put(table, row, cut, at=end, stopped=True, dropped=False, undecided=lacking, ahead=True, open=True,
+             reason=reason, also_fired="")  # fmt: skip
 
     # --- From callers to their subagents ---------------------------------------------------------------------------
 
@@ -194,9 +183,9 @@ class _Work:
             never, doubtful = fates[run] == _NOT_BEGUN, fates[run] > _NOT_BEGUN
             lacking = fates[run] == _UNKNOWN
             for row in self._spans(run):
-                table.put(
-                    row, fates[run] != _RUNS, at=0, stopped=True, dropped=False, undecided=lacking, ahead=doubtful,
-                    open=doubtful, begun=~never, also_fired="",
+                _put(
+                    table, row, fates[run] != _RUNS, at=0, stopped=True, dropped=False, undecided=lacking,
+                    ahead=doubtful, open=doubtful, begun=~never, also_fired="",
                     reason=np.where(never, reasons[run], _ERROR[lacking.astype(np.int64)]),
                 )  # fmt: skip
         self._fates = fates
@@ -215,25 +204,24 @@ class _Work:
 
     # --- Back into columns -----------------------------------------------------------------------------------------
 
-    def stops(self, spans: Stops) -> Stops:
+    def of_spans(self) -> Stops:
         """The stops of all spans."""
-        return replace(spans, **{one.name: getattr(self._table, one.name).reshape(-1) for one in fields(_Table)})
+        return _shaped(self._table, -1)
 
     def of_runs(self, stops: Stops) -> Stops:
-        """The first stop of each run that has kin; those of others stay."""
-        shape = (self._ledger.n_runs, self._settings)
-        new = _Table(**{one.name: getattr(stops, one.name).reshape(shape).copy() for one in fields(_Table)})
+        """The first stop of each run in a family; those of others stay."""
+        new = _shaped(stops, self._ledger.n_runs, self._settings)
         near = {*self._calls, *self._missing, *(run for run, parent in enumerate(self._kin.parent) if parent >= 0)}
         for run in near:
             none = np.ones(self._settings, dtype=bool)
-            new.put(run, none, at=0, stopped=False, dropped=False, undecided=False, ahead=False, open=False, begun=True,
-                    reason=None, also_fired="")  # fmt: skip
+            _put(new, run, none, at=0, stopped=False, dropped=False, undecided=False, ahead=False, open=False,
+                 begun=True, reason=None, also_fired="")  # fmt: skip
             for row in self._spans(run):
                 here = none & self._table.stopped[row]
-                values = {one.name: getattr(self._table, one.name)[row] for one in fields(_Table)}
-                new.put(run, here, **(values | {"at": values["at"] + self._before[row]}))
+                values = {name: getattr(self._table, name)[row] for name in _FIELDS}
+                _put(new, run, here, **(values | {"at": values["at"] + self._before[row]}))
                 none &= ~here
-        return replace(stops, **{one.name: getattr(new, one.name).reshape(-1) for one in fields(_Table)})
+        return _shaped(new, -1)
 
 
 _Item = TypeVar("_Item", Call, Missing)

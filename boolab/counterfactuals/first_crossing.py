@@ -1,11 +1,11 @@
-"""First fires: at which boundary of a recording each threshold of a setting is first reached.
+"""First crossings: the boundary of a recording at which each threshold of a setting is first reached.
 
-Every rule of the form `counter >= threshold` fires first where the running maximum of its counter first reaches the
-threshold. So one pass over the steps gives, for each run and each threshold, the boundary at which it fires, and a
-setting stops where the first of its rules does, in their order of precedence. Nothing is simulated again per setting.
+Every rule `counter >= threshold` fires first where the running maximum of its counter first reaches the threshold. So
+one pass over the steps gives, for each run and each threshold, the boundary at which it fires. A setting stops where
+the first of its rules does, in their order of precedence. No setting is simulated.
 
-The running maximum goes through the whole run, even where counters start anew in each turn: what has stopped in one
-turn stays stopped in the next.
+The running maximum covers the whole run, even where counters start again in each turn: what stops one turn stays
+stopped in the next.
 """
 
 from __future__ import annotations
@@ -23,28 +23,25 @@ from boolab.counterfactuals.interventions import AT_RESPONSE as ACTED
 from boolab.counterfactuals.step_table import Flags, Ints, Ledger
 
 Keys = npt.NDArray[np.unsignedinteger[Any]]
-RUNG: Final = 16
-"""A key is boundary * RUNG + rank: the smaller of two keys is the stop that comes first, or has precedence."""
-UNDECIDED: Final = RUNG - 1
+RANKS: Final = 16
+"""A key is boundary * RANKS + rank: the smaller of two keys is the stop that comes first, or has precedence."""
+UNDECIDED: Final = RANKS - 1
 """The rank of a rule that needs an unknown counter: last at its boundary."""
-WIDE: Final = 2 * RUNG
-"""The RUNG of keys where something may happen between a boundary and the next: further ranks follow."""
-MESSAGES: Final = RUNG
+WIDE_RANKS: Final = 2 * RANKS
+"""The RANKS of keys where something may happen between a boundary and the next: further ranks follow."""
+MESSAGES: Final = RANKS
 """The rank of a message to the model before the next response."""
-AT_RESPONSE: Final = RUNG + 1
+AT_RESPONSE: Final = RANKS + 1
 """The rank of the first rule that is evaluated at the next response, whose calls are dropped."""
-UNDECIDED_AT_RESPONSE: Final = WIDE - 2
-ACTS: Final = WIDE - 1
+UNDECIDED_AT_RESPONSE: Final = WIDE_RANKS - 2
+ACTS: Final = WIDE_RANKS - 1
 """The rank of an action on the calls of the next response."""
 INTERVENED: Final = "intervened"
 """The counter of what a policy would have done that the recording does not hold: see `interventions`."""
 
 
 class Places:
-    """Where the steps of a ledger stand: what all axes need.
-
-    Args:
-        ledger: The recordings.
+    """The positions of a ledger's steps, which all axes need.
 
     Attributes:
         run: N: the run of each step.
@@ -79,14 +76,14 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Fires:
-    """How many thresholds of one axis have fired, as seen from each step.
+    """How many thresholds of one axis have fired, at each step.
 
     Attributes:
         axis: The axis.
         start: How many have fired at boundary 0.
         before: N: at the boundary before the step, or earlier.
-        known: N: and at the boundary after it, as far as the counter is known there.
-        after: N: and all of them, once the counter is unknown at a boundary: none of them can be decided then.
+        known: N: also at the boundary after it, if the counter is known there.
+        after: N: as `known`, and all of them once the counter is unknown at a boundary: then none can be decided.
     """
 
     axis: GridAxis
@@ -128,19 +125,19 @@ def fires_of(ledger: Ledger, axis: GridAxis, places: Places) -> Fires:
 
 
 def first_fires(
-    ledger: Ledger, fires: Fires, places: Places, rank: int, *, rung: int = RUNG, at_response: bool = False
+    ledger: Ledger, fires: Fires, places: Places, rank: int, *, ranks: int = RANKS, at_response: bool = False
 ) -> Keys:
     """The key of each run's first fire on each value of an axis: R x values, off last; the largest number for never.
 
     Args:
-        ledger: The recordings; for rules that are asked at the response, as they stand there.
+        ledger: The recordings; for rules that are evaluated at the response, as they stand there.
         fires: The fires of the axis.
-        places: Where the steps stand.
+        places: The positions of the steps.
         rank: The axis' place in the order of precedence.
-        rung: How many ranks there are at a boundary, and up to the next.
+        ranks: The number of ranks from a boundary to the next.
         at_response: Whether the rules are evaluated at the response: what fires at step s stops at boundary s - 1.
     """
-    kind = _kind(ledger, rung)
+    kind = _kind(ledger, ranks)
     size = fires.axis.size
     table = np.full((ledger.n_runs, size + 1), np.iinfo(kind).max, dtype=kind)
     undecided, shift = (UNDECIDED_AT_RESPONSE, 1) if at_response else (UNDECIDED, 0)
@@ -150,7 +147,7 @@ def first_fires(
         rows = np.repeat(places.run[events], fresh)
         offsets = np.arange(fresh.sum()) - np.repeat(np.cumsum(fresh) - fresh, fresh)
         columns = np.repeat(earlier[events], fresh) + offsets
-        table[rows, columns] = np.repeat((places.step[events] - shift) * rung + of_rank, fresh)
+        table[rows, columns] = np.repeat((places.step[events] - shift) * ranks + of_rank, fresh)
     if not at_response:
         table[:, : fires.start] = rank
     return table[:, : len(fires.axis.values)]
@@ -159,40 +156,34 @@ def first_fires(
 def first_interventions(ledger: Ledger, intervened: Ints, places: Places) -> Keys:
     """The key of the first intervention in each run that the recording does not hold: R x 1.
 
-    Args:
-        ledger: The recordings.
-        intervened: N: what the policy would do at each step (see `boolab.counterfactuals.interventions`).
-        places: Where the steps stand.
+    `intervened` is N: see `boolab.counterfactuals.interventions`.
     """
-    kind = _kind(ledger, WIDE)
+    kind = _kind(ledger, WIDE_RANKS)
     keys = np.full(ledger.n_runs, np.iinfo(kind).max, dtype=kind)
     events = np.flatnonzero(intervened)
     acts = intervened[events] == ACTED
-    of_event = (places.step[events] - acts) * WIDE + np.where(acts, ACTS, MESSAGES)
+    of_event = (places.step[events] - acts) * WIDE_RANKS + np.where(acts, ACTS, MESSAGES)
     np.minimum.at(keys, places.run[events], of_event.astype(kind))
     return keys[:, None]
 
 
-def never(ledger: Ledger, rung: int) -> Keys:
+def never(ledger: Ledger, ranks: int) -> Keys:
     """The keys of a setting without any limit: R x 1."""
-    kind = _kind(ledger, rung)
+    kind = _kind(ledger, ranks)
     return np.full((ledger.n_runs, 1), np.iinfo(kind).max, dtype=kind)
 
 
-def _kind(ledger: Ledger, rung: int) -> type[np.unsignedinteger[Any]]:
+def _kind(ledger: Ledger, ranks: int) -> type[np.unsignedinteger[Any]]:
     longest = int(np.diff(ledger.first).max(initial=0))
-    return np.uint16 if (longest + 2) * rung <= np.iinfo(np.uint16).max else np.uint32
+    return np.uint16 if (longest + 2) * ranks <= np.iinfo(np.uint16).max else np.uint32
 
 
 def keys_of(tables: Sequence[Keys], out: Keys | None = None) -> Keys:
-    """The key of each run's stop under each setting: the least over the axes.
+    """The key of each run's stop under each setting: the minimum over the axes.
 
     Args:
         tables: R x values each.
-        out: Where to put them: R x values of the first x values of the second x ...
-
-    Returns:
-        An array of that shape.
+        out: An array for the result: R x values of the first x values of the second x ...
     """
     keys = tables[0]
     for number, table in enumerate(tables[1:], 2):

@@ -39,7 +39,7 @@ FRAME_COLUMNS: Final = (
 
 
 def frame_columns(detectors: Iterable[Detector], by: Iterable[str] = ()) -> list[str]:
-    """What is to be read of a table in a file, for these detectors and groups."""
+    """The columns to read of a table in a file, for these detectors and groups."""
     tools = any(isinstance(d, RepeatStreak) and (d.by_tool or d.identity == "tool") for d in detectors)
     return [*dict.fromkeys([*FRAME_COLUMNS, *([CALL_TOOLS] if tools else []), *by])]
 
@@ -49,12 +49,12 @@ def ledger_of_frame(
 ) -> Ledger:
     """The ledger of a frame with a row per step: one like `recording_df` makes, or `steps_df` joined with `runs_df`.
 
-    Columns: `run_id`, `step`, and `censored` (whether a limit stopped the recording), are needed; `n_tool_calls` for
-    calls, tokens, cost and times where they are. Without `boundary`, rules are evaluated after every step of a turn but
-    its last, and there too if the run is censored. A row whose `step` is NA stands for a run without steps. Repeats
-    need `call_keys`, or `repeat_streak` as `steps_df` has it; under another identity by tool than the frame's,
-    `call_tools` as well. `labelled` is whether labels are successes, where the frame is a part of more; by default they
-    are if there are any.
+    `run_id`, `step`, and `censored` (whether a limit stopped the recording) are required; `n_tool_calls` for calls,
+    tokens, cost and times are optional. Without `boundary`, rules are evaluated after every step of a turn but its
+    last, and there too if the run is censored. A row whose `step` is NA stands for a run without steps. Repeats need
+    `call_keys`, or `repeat_streak` as `steps_df` has it; under another identity by tool than the frame's, `call_tools`
+    as well. `labelled` is whether labels are successes, where the frame is a part of a larger one; by default they are
+    if there are any.
 
     Raises:
         SettingError: if a column is missing, the frame has no row for each step, a run's rows are not together, or a
@@ -110,7 +110,7 @@ def ledger_of_frame(
 
 
 def _started(frame: pd.DataFrame, heads: pd.DataFrame, first: Ints) -> dict[int, list[Start]]:
-    """What each run of a frame has started, by its row: from its own column, else from the runs that it started."""
+    """The subagents that each run of a frame started, by its row: from its own column, else from their parents."""
     found: dict[int, list[Start]] = {}
     if SUBAGENTS in frame:
         named = frame[SUBAGENTS]
@@ -139,7 +139,7 @@ def _answered(frame: pd.DataFrame, final: Ints, first: Ints, cut: Flags) -> Ints
 
 
 def _check_columns(frame: pd.DataFrame) -> None:
-    """Raise `SettingError` if a frame lacks a column that is needed, or a value in one."""
+    """Raise `SettingError` if a frame lacks a required column, or a value in one."""
     if "run_id" in frame and "step" not in frame and frame["run_id"].is_unique:
         msg = (
             "the frame has no column 'step', so its rows are runs and not steps, and where a limit would have stopped "
@@ -159,7 +159,7 @@ def _check_columns(frame: pd.DataFrame) -> None:
 
 
 def _check_rows(heads: pd.DataFrame, rows: Ints) -> None:
-    """Raise `SettingError` if a run has more or fewer rows than it has steps, if the frame has n_steps."""
+    """Raise `SettingError` if a run has more or fewer rows than the column n_steps gives."""
     if "n_steps" not in heads:
         return
     expected = _column(heads, "n_steps", UNKNOWN)
@@ -175,7 +175,7 @@ def _check_rows(heads: pd.DataFrame, rows: Ints) -> None:
 
 
 def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> Ints:
-    """A column as whole units; `missing` where there is no value or no column."""
+    """A column in whole units; `missing` where there is no value or no column."""
     if name not in frame:
         return np.full(len(frame), missing, dtype=np.int64)
     values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -184,7 +184,7 @@ def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> In
 
 
 def _calls(frame: pd.DataFrame) -> Ints:
-    """How many calls each step has that got a result."""
+    """The number of calls of each step that got a result."""
     if "n_tool_calls" not in frame and "call_keys" in frame:
         return np.array([len(keys) for keys in frame["call_keys"]], dtype=np.int64)
     return _column(frame, "n_tool_calls", 0)
@@ -225,12 +225,12 @@ def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags
 
 
 def _keys(frame: pd.DataFrame, detector: RepeatStreak) -> Ints:
-    """What a detector compares each call by.
+    """The keys that a detector compares calls by.
 
-    These are the frame's own keys, but for tools that the detector exempts or compares by their name alone.
+    They are the frame's own, except for tools that the detector exempts or compares by their name alone.
 
     Raises:
-        SettingError: if it compares calls by what the frame does not hold.
+        SettingError: if it compares calls by something that the frame does not hold.
     """
     keys = _flat(frame["call_keys"])
     under = set(frame["identity"].dropna().unique()) if "identity" in frame else set()

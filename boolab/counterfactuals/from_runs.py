@@ -1,4 +1,4 @@
-"""Recordings as columns, from runs: detectors are folded over the calls of each, as the live loop does it."""
+"""Recordings as columns, from runs: detectors are folded over the calls of each, as in the live loop."""
 
 from __future__ import annotations
 
@@ -45,19 +45,16 @@ def ledger_of(
 ) -> Ledger:
     """The ledger of runs, with a counter for each detector. Labels are successes where any run has one, else a proxy.
 
-    Its `ended` is which records terminated: `Ledger.kept` leaves the limits of the recording in force.
+    Its `ended` marks the records that terminated: `Ledger.kept` keeps the limits of the recording in force.
 
     Args:
         runs: A run, or runs.
-        detectors: What is watched.
-        scope: Where counters start anew: see `boolab.counterfactuals.scopes`.
+        detectors: The detectors to count.
+        scope: Where counters start again: see `boolab.counterfactuals.scopes`.
         columns: Further counters, such as those of a policy.
         responses: Whether each detector is counted at the response too, before its calls are executed: see
             `response_counter`.
         labelled: Whether labels are successes, where the runs are a part of more; by default if there are any.
-
-    Raises:
-        SettingError: if the scope is not known.
     """
     check_scope(scope)
     rows = as_runs(runs)

@@ -16,7 +16,7 @@ counters. `max_steps@scout` holds for the runs of the agent `scout` alone, in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -25,25 +25,33 @@ import numpy as np
 
 from boolab.core.axes import AXES
 from boolab.core.types import Identities, StopReason
-from boolab.counterfactuals.interventions import speaks
+from boolab.counterfactuals.interventions import intervenes
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, NEVER, Limit, check_identified, own_limits, thresholds_of
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens
-from boolab.rules.catalog import tool_budget as budget
+from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.rules.detector import Detector
 from boolab.rules.stop import StopRule, Threshold
 
 Grid: TypeAlias = Mapping[str, Iterable[Any]]
 
-_ORDER: Final = ("max_steps", "doom_loop", "tool_budget", "error_streak", "max_tokens", "max_cost", "max_time")
+_RULES: Final[Mapping[str, Callable[..., StopRule]]] = {
+    "max_steps": max_steps,
+    "doom_loop": doom_loop,
+    "tool_budget": tool_budget,
+    "error_streak": error_streak,
+    "max_tokens": max_tokens,
+    "max_cost": max_cost,
+    "max_time": max_time,
+}
+"""The rule of each axis, in the order of precedence without a policy."""
 _MAX_SETTINGS: Final = 5_000_000
 _MAX_TABLE: Final = 4_000_000
 _MAX_THRESHOLD: Final = 1 << 61
-MOST_AXES: Final = 12
+MAX_AXES: Final = 12
 """How many axes there can be at once: their places at a boundary, or a response, are distinguished by four bits."""
 
 
@@ -52,17 +60,17 @@ class GridAxis:
     """One setting and its values, from tight to loose.
 
     Attributes:
-        name: Its key in the grid.
+        name: The setting.
         rules: The rule of each value that is not off, in order.
         values: The values, in the user's units; None, if it is there, comes last.
         ahead: 1 if the policy changes the request of the last step under the cap, so that a recording shows nothing
             from the boundary before that step on; else 0.
-        responses: Likewise, the rule of each value that is asked at the response, before its calls are executed; none
-            if there are no such rules.
-        goes_on: Whether the turn goes on all the same after such a stop, in a way that a recording does not show.
-        alone: Whether it is asked after all others at its place, so that it is never true beside one.
-        plain_zero: Whether a cap of 0 is one like any other, and the model is never asked.
-        agent: The agent whose runs alone it holds for; "" for all of them.
+        responses: Likewise, the rule of each value that is evaluated at the response, before its calls are executed;
+            empty if there are none.
+        goes_on: Whether the turn continues after such a stop, in a way that a recording does not show.
+        alone: Whether it is evaluated after all others at its place, so that it is never true beside one.
+        plain_zero: Whether a cap of 0 is one like any other, and the model gets no request.
+        agent: The only agent that it applies to; "" for all of them.
         but_for: The agents that have an axis of this name of their own.
     """
 
@@ -83,7 +91,7 @@ class GridAxis:
         return f"{self.name}@{self.agent}" if self.agent else self.name
 
     def holds_for(self, agents: Iterable[str]) -> list[bool]:
-        """Whether it holds for the runs of each of these agents."""
+        """Whether it applies to the runs of each of these agents."""
         return [agent == self.agent if self.agent else agent not in self.but_for for agent in agents]
 
     @property
@@ -98,12 +106,12 @@ class GridAxis:
 
     @property
     def size(self) -> int:
-        """How many values are not off at the boundary."""
+        """The number of values that are not off at the boundary."""
         return len(self.rules)
 
     @property
     def at_response(self) -> GridAxis | None:
-        """The axis as it is asked at the response; None if it is not."""
+        """The axis as it is evaluated at the response; None if it is not."""
         if not self.responses:
             return None
         return GridAxis(self.name, self.responses, self.values, agent=self.agent, but_for=self.but_for)
@@ -115,11 +123,11 @@ class GridAxis:
 
     @property
     def open_ended(self) -> bool:
-        """Whether the model is asked in another way from its stops on, or from the boundary before."""
+        """Whether the model's request changes from its stops on, or from the boundary before."""
         return bool(self.ahead) or self.goes_on
 
     def reached(self, counts: Ints) -> Ints:
-        """How many of the thresholds each count has reached; none, where it is unknown."""
+        """How many of the thresholds each count has reached; 0 where it is unknown."""
         thresholds = np.array([rule.threshold - self.ahead for rule in self.rules], dtype=np.int64)
         top = int(thresholds[-1]) if self.size else 0
         if not 0 <= top < _MAX_TABLE:
@@ -133,12 +141,12 @@ class GridAxis:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A grid, checked.
+    """A checked grid.
 
     Attributes:
         axes: Its axes in order of precedence, and one of a single value for each further limit of its policy.
-        named: The names of its axes in the order in which the user named them.
-        policy: The policy that it is evaluated under, if there is one with more limits and guards than the axes.
+        named: The names of its axes in the user's order.
+        policy: The policy with the order of precedence, and with more limits and guards than the axes.
     """
 
     axes: tuple[GridAxis, ...]
@@ -147,23 +155,23 @@ class Settings:
 
     @property
     def count(self) -> int:
-        """How many settings there are."""
+        """The number of settings."""
         return prod(len(axis.values) for axis in self.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many values each axis has, off included whether it was asked for or not."""
+        """The number of values of each axis, off always included."""
         return tuple(axis.size + 1 for axis in self.axes)
 
     @property
-    def asks_responses(self) -> bool:
-        """Whether a limit is asked at the response."""
+    def checks_responses(self) -> bool:
+        """Whether a limit is evaluated at the response."""
         return any(axis.responses for axis in self.axes)
 
     @property
     def plain(self) -> bool:
-        """Whether all limits are evaluated at boundaries, and nothing happens but their stops: what aggregates take."""
-        wide = self.intervenes or self.asks_responses or bool(self.agents)
+        """Whether all limits are evaluated at boundaries, and nothing happens except stops, as aggregates require."""
+        wide = self.intervenes or self.checks_responses or bool(self.agents)
         return bool(self.axes) and not wide and not any(axis.goes_on for axis in self.axes)
 
     @property
@@ -177,12 +185,18 @@ class Settings:
         return not self.intervenes and not any(axis.open_ended or axis.text_only for axis in self.axes)
 
     @property
+    def places(self) -> Ints:
+        """The place of each setting's value on each axis: axes x settings, the last axis fastest."""
+        shape = [len(axis.values) for axis in self.axes]
+        return np.indices(shape).reshape(len(shape), -1)
+
+    @property
     def intervenes(self) -> bool:
         """Whether the policy may send the model messages during a turn, or act on its calls."""
-        return self.policy is not None and speaks(self.policy)
+        return self.policy is not None and intervenes(self.policy)
 
     def detectors(self) -> tuple[Detector, ...]:
-        """What must be watched."""
+        """The detectors that its rules need."""
         watched = (rule.detector for axis in self.axes for rule in (*axis.rules[:1], *axis.responses[:1]))
         return tuple(detector for detector in watched if detector is not None)
 
@@ -192,9 +206,9 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
 
     Args:
         grid: The values of each axis, by name; `name@agent` for the runs of one agent alone.
-        policy: Whose order of precedence and identity hold. Without one: cap, doom loop, budget, then the others;
-            identity canonical.
-        identity: What makes two calls the same; wins over the policy's.
+        policy: The policy whose order of precedence and identity apply. Without one: cap, doom loop, budget, then the
+            others; identity canonical.
+        identity: What makes two calls the same; overrides the policy's.
 
     Raises:
         SettingError: if an axis or a value is not known, or there are too many settings.
@@ -209,7 +223,7 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
     )
     agents = _agents_by_axis(grid)
     named: dict[str, list[GridAxis]] = {}
-    for name in _ORDER:
+    for name in _RULES:
         for agent in agents.get(name, ()):
             axis = _axis(name, grid[f"{name}@{agent}" if agent else name], same, chosen)
             others = () if agent else tuple(one for one in agents[name] if one)
@@ -227,29 +241,26 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
 
 
 def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
-    """The agents that each axis of a grid is named for, "" for all of them."""
-    accepted = f"accepted: {', '.join(_ORDER)}, and each of them as name@agent for the runs of one agent"
+    """The agents of each axis of a grid, "" for all of them."""
+    accepted = f"accepted: {', '.join(_RULES)}, and each of them as name@agent for the runs of one agent"
     if not grid:
         msg = f"grid: it has no axes; {accepted}"
         raise SettingError(msg)
     found: dict[str, list[str]] = {}
     for key in grid:
         name, at, agent = str(key).partition("@")
-        if name not in _ORDER or (at and not agent):
-            msg = f"grid: there is no axis {key!r}{near(key, _ORDER) or f'; {accepted}'}"
+        if name not in _RULES or (at and not agent):
+            msg = f"grid: there is no axis {key!r}{near(key, list(_RULES)) or f'; {accepted}'}"
             raise SettingError(msg)
         found.setdefault(name, []).append(agent)
     return found
 
 
 def settings_of_policy(policy: str | Policy) -> Settings:
-    """The one setting that a policy is as it comes: its defaults (those without an agent), ceiling, guards and budgets.
-
-    Args:
-        policy: The policy, or the name of a preset.
+    """The one setting of a policy as it comes: its defaults (those without an agent), ceiling, guards and budgets.
 
     Raises:
-        SettingError: if it is not identified by recordings; it names the axis.
+        SettingError: if recordings do not identify it; it names the axis.
 
     Example:
         >>> [str(axis.rules[0]) for axis in settings_of_policy("boocode").axes]
@@ -265,28 +276,24 @@ def _in_order(policy: Policy, named: Mapping[str, Sequence[GridAxis]], own: Sequ
     """Axes in a policy's order of precedence: those that it does not have come after its guards."""
     order = list(policy.order if "guards" in policy.order else (*policy.order, "guards"))
     order = [AXIS_OF.get(name, name) for name in order]
-    order += [name for name in _ORDER if name not in order]
-    axes = [axis for name in order for axis in (*named.get(name, ()), *_called(own, name))]
-    # What comes before the last step is asked before its request is changed.
+    order += [name for name in _RULES if name not in order]
+    axes = [axis for name in order for axis in (*named.get(name, ()), *(axis for axis in own if axis.name == name))]
+    # What comes before the last step is evaluated before its request is changed.
     return sorted(axes, key=lambda axis: axis.ahead)
-
-
-def _called(own: Sequence[GridAxis], name: str) -> list[GridAxis]:
-    return [axis for axis in own if axis.name == name]
 
 
 def _checked(settings: Settings) -> Settings:
     if settings.count > _MAX_SETTINGS:
         msg = f"grid: {settings.count:,} settings are too many; expected at most {_MAX_SETTINGS:,}"
         raise SettingError(msg)
-    if len(settings.axes) > MOST_AXES:
-        msg = f"{len(settings.axes)} limits are too many to ask at once; expected at most {MOST_AXES}"
+    if len(settings.axes) > MAX_AXES:
+        msg = f"{len(settings.axes)} limits are too many at once; expected at most {MAX_AXES}"
         raise SettingError(msg)
     return settings
 
 
 def _own_axis(policy: Policy, limit: Limit) -> GridAxis:
-    """The axis of one value that a further limit of a policy is."""
+    """The axis of one value for a further limit of a policy."""
     name, value = AXIS_OF.get(limit.name, limit.name), (limit.rule.threshold,)
     if limit.place == "response":
         return GridAxis(name, (), value, responses=(limit.rule,), alone=limit.alone)
@@ -301,7 +308,7 @@ def _ahead(policy: Policy, name: str) -> int:
 
 
 def _goes_on(policy: Policy, name: str) -> bool:
-    """Whether the policy asks the model once more after a stop at that boundary."""
+    """Whether the policy sends the model one more request after a stop at that boundary."""
     beyond = policy.last_step.action == "grace" or not policy.last_step.in_cap
     asks_only = policy.last_step.action == "prompt" or policy.cap.kind == "soft"
     extended = policy.continues.by == "loop" and policy.continues.times != 0
@@ -325,17 +332,15 @@ def _axis(name: str, values: Iterable[Any], identity: Identities, policy: Policy
     all_values = (*(value for _, value in tight_to_loose), *off)
     if policy is None or name in ("doom_loop", "error_streak"):
         return GridAxis(name, rules, all_values, goes_on=policy is not None and _goes_on(policy, name))
-    pairs = [thresholds_of(policy, name, _as_given(rule, value)) for rule, value in tight_to_loose]
+    # Dollars and seconds as they are given, all else as the whole number that it is.
+    pairs = [
+        thresholds_of(policy, name, value if AXES[name].fractions else rule.threshold) for rule, value in tight_to_loose
+    ]
     at_boundary, at_response = (_filled([pair[place] for pair in pairs]) for place in (0, 1))
     ahead, goes_on = _ahead(policy, name), _goes_on(policy, name)
     return GridAxis(
         name, at_boundary, all_values, ahead, at_response, goes_on, plain_zero=policy.cap.zero != "text_only"
     )
-
-
-def _as_given(rule: Threshold, value: Cell) -> Cell:
-    """A value as a policy takes it: dollars and seconds as they are, all else as the whole number that it is."""
-    return value if rule.reason in ("cost_budget", "time_budget") else rule.threshold
 
 
 def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
@@ -347,24 +352,9 @@ def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
 
 
 def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
-    made: StopRule
     if isinstance(value, float) and value.is_integer() and not AXES[name].fractions:
         value = int(value)  # a column with NA in it holds whole numbers as floats
-    if name == "max_steps":
-        made = max_steps(value)
-    elif name == "tool_budget":
-        made = budget(value)
-    elif name == "doom_loop":
-        made = doom_loop(value, identity)
-    elif name == "error_streak":
-        made = error_streak(value)
-    elif name == "max_tokens":
-        made = max_tokens(value)
-    elif name == "max_cost":
-        made = max_cost(value)
-    else:
-        made = max_time(value)
-    leaf = next(made.leaves())
+    leaf = next(_RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
     if leaf.threshold > _MAX_THRESHOLD:
         msg = f"grid: {name}={value!r} is too large; None is off"
         raise SettingError(msg)

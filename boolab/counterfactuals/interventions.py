@@ -1,7 +1,7 @@
-"""What a policy says to the model before the stop, held against what a recording holds.
+"""What a policy does to the model before the stop, compared with what a recording holds.
 
-A recording under which the model was told the same at the same places says as much about a policy as one that is
-never told anything. Where the policy would have said something else, nobody knows what would have followed.
+If the model got the same messages at the same places, a recording is as informative about a policy as about one that
+sends none. Where the policy would have sent something else, what would have followed is not known.
 """
 
 from __future__ import annotations
@@ -20,29 +20,22 @@ executed; said something, or asked in another way, before the next step."""
 _HELD_BACK: Final = ("exactly_one", "rejected")
 
 
-def speaks(policy: Policy) -> bool:
-    """Whether the policy may tell the model something in the course of a turn, or act on its calls.
+def intervenes(policy: Policy) -> bool:
+    """Whether the policy may send the model messages during a turn, or act on its calls.
 
     Example:
         >>> import boolab as bl
-        >>> speaks(bl.policies["boocode"]), speaks(bl.policies["openhands"])
+        >>> intervenes(bl.policies["boocode"]), intervenes(bl.policies["openhands"])
         (False, True)
     """
     return "idle" in policy.seen or any(guard.check == "call" or guard.intervenes for guard in policy.detectors.guards)
 
 
-def departures(policy: Policy, run: Run, *, turns: bool = True) -> list[int]:
-    """For each step of a run, whether the policy would have done or said something that the recording does not hold.
+def divergences(policy: Policy, run: Run, *, turns: bool = True) -> list[int]:
+    """For each step of a run, whether the policy would have intervened in a way that the recording does not hold.
 
-    Where a run ends by itself is the recording's, and so is how its calls were executed.
-
-    Args:
-        policy: The policy.
-        run: The recording.
-        turns: Whether counters start anew in each turn.
-
-    Returns:
-        For each step `AS_RECORDED`, `AT_RESPONSE` or `AFTERWARDS`.
+    Where a run ends by itself is the recording's, and so is how its calls were executed. Counters start again in each
+    turn with `turns`. Each value is `AS_RECORDED`, `AT_RESPONSE` or `AFTERWARDS`.
     """
     parts = [steps for _, steps in turns_of(run)] if turns else [list(run.steps)]
     held: dict[int, list[str]] = {}
@@ -73,7 +66,7 @@ def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, li
 
 
 def _is_idle(policy: Policy, step: Step) -> bool:
-    """Whether the policy takes the step for one that called nothing."""
+    """Whether the policy counts the step as one without calls."""
     if "idle" not in policy.seen or step.error:
         return False
     held_back = policy.execution.calls in _HELD_BACK or policy.execution.unknown_tools in _HELD_BACK

@@ -3,27 +3,27 @@
 | outcome          | the recording                                                                              |
 |------------------|--------------------------------------------------------------------------------------------|
 | `unchanged`      | ends, by itself or by a limit of its own that stays in force, before the setting fires     |
-| `truncated`      | is stopped by the setting: spent until then is exact, success lies between bounds           |
-| `not_identified` | is stopped in a turn that others follow, or where the policy would have changed the request, |
-|                  | added a message, or changed what its calls do                                               |
-| `censored`       | was stopped by a limit that is lifted, and the setting would have gone further             |
-| `unknown`        | needs a counter that the source does not have (a live run would end with `error` there),    |
-|                  | or on a subagent that is not on record                                                     |
+| `truncated`      | is stopped by the setting: spent until then is exact, success lies between bounds          |
+| `not_identified` | is stopped in a turn that others follow, or where the policy would have changed the        |
+|                  | request, added a message, or changed what its calls do                                     |
+| `censored`       | was stopped by a limit that is lifted, and the setting would have continued                |
+| `unknown`        | needs a counter that the source does not have (a live run would end with `error` there),   |
+|                  | or depends on a subagent that is not on record                                             |
 
-In a family each run is limited by itself. What the stop of one does to the others is in
-`boolab.counterfactuals.family_stops`: a run whose subagent is stopped is `not_identified` from that call on, and a
-subagent that would have been called after its parent's stop is `truncated` at step 0, for the reason that stopped the
-parent.
+In a family each run is limited by itself; `boolab.counterfactuals.family_stops` has the consequences for the others. A
+run whose subagent is stopped is `not_identified` from that call on. A subagent whose parent is stopped before the call
+is `truncated` at step 0, for the reason that stopped the parent.
 
 Outcomes are about the first stop of a run. What is spent and saved is about all of it: each turn is limited by itself,
-as a harness does it, and later turns stand as they were recorded. So spent and saved add up to what is on record, for
+as a harness does it, and later turns stay as they were recorded. So spent and saved add up to what is on record, for
 every setting. `saved_is` is how certain that is: `exact`; `estimate`, where a turn is stopped that others follow:
-tokens and cost of later requests then still hold what would have been left out (steps and calls are exact); or `at
-most`, where the policy would have changed a request: the truth lies between 0 and this.
+tokens and cost of later requests still include what would have been left out (steps and calls are exact); or `at most`,
+where the policy would have changed a request: the truth lies between 0 and this.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,10 +37,10 @@ from boolab.counterfactuals.first_crossing import (
     AT_RESPONSE,
     INTERVENED,
     MESSAGES,
-    RUNG,
+    RANKS,
     UNDECIDED,
     UNDECIDED_AT_RESPONSE,
-    WIDE,
+    WIDE_RANKS,
     Keys,
     Places,
     fires_of,
@@ -50,7 +50,7 @@ from boolab.counterfactuals.first_crossing import (
     never,
 )
 from boolab.counterfactuals.grid import Settings
-from boolab.counterfactuals.step_table import Flags, Ints, Ledger
+from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
 from boolab.errors import SettingError, UnknownCounter
 from boolab.frames.dtypes import Cells, text
 from boolab.rules.counters import COUNTERS
@@ -59,8 +59,7 @@ from boolab.rules.stop import StopRule
 OUTCOMES: Final = ("unchanged", "censored", "truncated", "not_identified", "unknown")
 _UNCHANGED, _CENSORED, _TRUNCATED, _NOT_IDENTIFIED, _UNKNOWN = range(5)
 _NAMES: Final = np.array(OUTCOMES, dtype=object)
-CERTAINTY: Final = ("exact", "estimate", "at most")
-_CERTAINTY: Final = np.array(CERTAINTY, dtype=object)
+_CERTAINTY: Final = np.array(["exact", "estimate", "at most"], dtype=object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +73,10 @@ class Stops:
         stopped: Whether there is a stop; else the recording is played to its end.
         undecided: Whether the stop depends on an unknown counter.
         ahead: Whether the policy changes the request from there on.
-        open: Whether the turn goes on nevertheless, and may make the calls that the recording makes later.
+        open: Whether the turn continues nevertheless, and may make the calls that the recording makes later.
         reason: The stop reason; None where there is no stop, or the policy has only added a message.
         also_fired: The reasons of the other rules that are true there.
-        begun: Whether the run is begun at all: a subagent is not, where its parent is stopped before.
+        begun: Whether the run begins at all: a subagent does not, where its parent is stopped before.
     """
 
     run: Ints
@@ -93,26 +92,26 @@ class Stops:
 
 
 def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys, list[Keys]]:
-    """The key of each run's stop under each setting, R x values of each axis, and the tables that it is the least of.
+    """The key of each run's stop under each setting, R x values of each axis, and the tables whose minimum it is.
 
     See `boolab.counterfactuals.first_crossing` for keys. The largest number stands for no stop.
     """
-    rung = rung_of(settings)
-    here = ledger.at_response() if settings.asks_responses else ledger
+    ranks = ranks_of(settings)
+    here = ledger.at_response() if settings.checks_responses else ledger
     tables = []
     for rank, axis in enumerate(settings.axes):
         asked = axis.at_response
         if asked is None or axis.rules:
-            table = first_fires(ledger, fires_of(ledger, axis, places), places, rank, rung=rung)
+            table = first_fires(ledger, fires_of(ledger, axis, places), places, rank, ranks=ranks)
         if asked is not None:
             there = fires_of(here, asked, places)
-            dropped = first_fires(here, there, places, AT_RESPONSE + rank, rung=rung, at_response=True)
+            dropped = first_fires(here, there, places, AT_RESPONSE + rank, ranks=ranks, at_response=True)
             table = np.minimum(table, dropped) if axis.rules else dropped
         if axis.agent or axis.but_for:
             table[~np.array(axis.holds_for(agents_of(ledger)), dtype=bool)] = np.iinfo(table.dtype).max
         tables.append(table)
     if not tables:
-        tables.append(never(ledger, rung))
+        tables.append(never(ledger, ranks))
     keys = keys_of(tables)
     if settings.intervenes:
         intervened = first_interventions(ledger, ledger.counters[INTERVENED], places)
@@ -121,29 +120,25 @@ def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys,
 
 
 def agents_of(ledger: Ledger) -> list[str]:
-    """The agent of each run; "" where it has none.
-
-    Raises:
-        SettingError: if the recordings do not have it.
-    """
+    """The agent of each run; "" where it has none. `SettingError` if the recordings have no such column."""
     if "agent" not in ledger.runs:
         msg = "an axis such as max_steps@scout needs the agent of each run: the frame has no column 'agent'"
         raise SettingError(msg)
     return ["" if agent is pd.NA or agent is None else str(agent) for agent in ledger.runs["agent"]]
 
 
-def rung_of(settings: Settings) -> int:
-    """How many ranks there are at a boundary, and up to the next, in the keys of these settings."""
-    return WIDE if settings.asks_responses or settings.intervenes else RUNG
+def ranks_of(settings: Settings) -> int:
+    """The number of ranks from a boundary to the next, in the keys of these settings."""
+    return WIDE_RANKS if settings.checks_responses or settings.intervenes else RANKS
 
 
 def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
     """The stops of all settings of a grid: the rows of a run are together, its last axis fastest."""
     table, tables = grid_keys(ledger, settings, places)
-    keys, rung = table.reshape(-1), rung_of(settings)
+    keys, ranks = table.reshape(-1), ranks_of(settings)
     stopped = keys != np.iinfo(keys.dtype).max
-    rank = np.where(stopped, keys % rung, 0).astype(np.int64)
-    at = np.where(stopped, keys // rung, 0).astype(np.int64)
+    rank = np.where(stopped, keys % ranks, 0).astype(np.int64)
+    at = np.where(stopped, keys // ranks, 0).astype(np.int64)
     messages = stopped & ((rank == MESSAGES) | (rank == ACTS))
     dropped = stopped & (rank > MESSAGES) & ~messages
     undecided = stopped & ((rank == UNDECIDED) | (rank == UNDECIDED_AT_RESPONSE))
@@ -154,7 +149,7 @@ def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
     ahead, goes_on = messages.copy(), messages.copy()
     text_only = np.zeros(len(keys), dtype=bool)
     lonely = np.zeros(len(keys), dtype=bool)
-    base = at * rung + np.where(dropped, AT_RESPONSE, 0)
+    base = at * ranks + np.where(dropped, AT_RESPONSE, 0)
     for n, (axis, firsts) in enumerate(zip(settings.axes, tables, strict=True)):
         stops_here = by_rule & (mine == n)
         if not axis.ahead and not axis.alone:
@@ -185,14 +180,12 @@ def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
 
 
 def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
-    """The stops of any rule, a row for each run.
-
-    The rule is evaluated on whole columns, with the same predicate as in the live loop.
-    """
+    """The stops of any rule, a row for each run, by the predicate of the live loop on whole columns."""
     names = (*COUNTERS, *(detector.name for detector in rule.detectors()))
     inside = np.flatnonzero(ledger.boundary)
-    fires = ~_known_false(rule({name: _masked(ledger.counters[name][inside]) for name in names}))
-    where = inside[fires]
+    counts = {name: ledger.counters[name][inside] for name in names}
+    fires = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
+    where = inside[np.asarray(fires.fillna(value=True), dtype=bool)]
     runs = np.searchsorted(ledger.first, where, side="right") - 1
     firsts, index = np.unique(runs, return_index=True)
     at = np.zeros(ledger.n_runs, dtype=np.int64)
@@ -202,8 +195,8 @@ def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
         verdicts = [at_once] * ledger.n_runs
     else:
         for run, place in zip(firsts.tolist(), where[index].tolist(), strict=True):
-            counts = {name: int(ledger.counters[name][place]) for name in names}
-            verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in counts.items()})
+            there = {name: int(ledger.counters[name][place]) for name in names}
+            verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in there.items()})
             at[run] = place - ledger.first[run] + 1
     reason = np.array([None if verdict is None else verdict[0] for verdict in verdicts], dtype=object)
     return Stops(
@@ -231,23 +224,16 @@ def _verdict(rule: StopRule, counters: dict[str, int | None] | dict[str, int]) -
     return None if stop is None else (stop.reason, ",".join(stop.also_fired))
 
 
-def _masked(counts: Ints) -> Cells:
-    return pd.arrays.IntegerArray(np.where(counts < 0, 0, counts), counts < 0)
+def stops_of_spans(ledger: Ledger, places: Places, stops_of: Callable[[Ledger, Places], Stops]) -> tuple[Stops, Stops]:
+    """Where settings stop each run first, and where they stop each of its spans, limited by itself."""
+    each, stops = spanned(ledger), stops_of(ledger, places)
+    return stops, stops if each is ledger else stops_of(each, Places(each))
 
 
-def _known_false(fires: Cells) -> Flags:
-    return np.asarray((~fires).fillna(value=False), dtype=bool)
-
-
-def outcome_columns(ledger: Ledger, places: Places, stops: Stops, stops_of_spans: Stops) -> dict[str, Any]:
+def outcome_columns(ledger: Ledger, places: Places, stops: Stops, of_spans: Stops) -> dict[str, Any]:
     """The columns of outcome, stop, success, spent and saved, a row for each row of `stops`.
 
-    Args:
-        ledger: The recordings.
-        places: The places of its steps.
-        stops: Where the settings stop each run first.
-        stops_of_spans: Where they stop each span of the ledger, limited by itself: see
-        `boolab.counterfactuals.step_table.spanned`.
+    `of_spans` are the stops of each span of the ledger, limited by itself: see `stops_of_spans`.
     """
     run, at, stopped = stops.run, stops.at, stops.stopped
     paid = at + stops.dropped
@@ -273,16 +259,13 @@ def outcome_columns(ledger: Ledger, places: Places, stops: Stops, stops_of_spans
         "kept_lower": _nullable(np.where(outcome == _UNCHANGED, success, 0), open_end),
         "kept_upper": _nullable(np.where(lost, 0, success), open_end),
     }
-    return data | _amounts(ledger, stops_of_spans, cut=outcome == _CENSORED)
+    return data | _amounts(ledger, of_spans, cut=outcome == _CENSORED)
 
 
 def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
-    """What is spent and saved: the sums over the spans of each run, of which each is limited by itself.
+    """What is spent and saved: the sums over the spans of each run, each of which is limited by itself.
 
-    Args:
-        ledger: The recordings.
-        stops: The stops of its spans.
-        cut: A flag for each row of the table: whether the record ends before the setting does.
+    `cut` has a flag for each row of the table: whether the record ends before the setting stops it.
     """
     first, owner = ledger.spans()
     count = len(stops.run) // max(len(owner), 1)  # settings
@@ -309,12 +292,12 @@ def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
         done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid
         so_far = total[first[:-1][span] + done]
         used, left = of_runs(so_far - total[first[:-1]][span]), of_runs(total[first[1:]][span] - so_far)
-        for amounts, amount in ((spent, used), (saved, left)):
-            if name == "cost":
-                amounts["cost_usd"] = pd.arrays.FloatingArray(amount / MICRO, unknown[run])
-            else:
-                amounts[name] = _nullable(amount, unknown[run])
-    saved = {f"saved_{name}": amount for name, amount in saved.items()}
+        column = "cost_usd" if name == "cost" else name
+        for amounts, label, amount in ((spent, column, used), (saved, f"saved_{column}", left)):
+            missing = unknown[run]
+            amounts[label] = (
+                pd.arrays.FloatingArray(amount / MICRO, missing) if name == "cost" else _nullable(amount, missing)
+            )
     return spent | saved | {"saved_is": text(_CERTAINTY[certain])}
 
 

@@ -1,6 +1,6 @@
 """A policy's limits as thresholds, for counterfactuals under that policy.
 
-A recording shows what a limit would have done as long as the model would not have known of it. Messages to the model
+A recording shows what a limit would have done as long as the model would not have noticed it. Messages to the model
 during a turn are in `boolab.counterfactuals.interventions`; a policy that changes requests from the first one on is
 refused here.
 """
@@ -37,7 +37,7 @@ class Limit(NamedTuple):
     """One rule of a policy that no axis of a grid stands for.
 
     Attributes:
-        name: What the policy calls the limit.
+        name: The policy's name for the limit.
         rule: The rule.
         place: Where it is evaluated.
         alone: Whether it is evaluated after all others at its place, so that it never fires together with another.
@@ -52,11 +52,7 @@ class Limit(NamedTuple):
 
 
 def check_identified(policy: Policy, axes: Collection[str]) -> None:
-    """Raise `SettingError` if limits under that policy are not identified by recordings; it names the axis.
-
-    Args:
-        policy: The policy.
-        axes: The axes whose limits are evaluated.
+    """Raise `SettingError` if recordings do not identify the limits of these axes under the policy.
 
     Example:
         >>> import boolab as bl
@@ -86,14 +82,9 @@ def check_identified(policy: Policy, axes: Collection[str]) -> None:
 
 
 def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | None, Threshold | None]:
-    """What a value of an axis means under a policy: the rule at the boundary, and the one at the response.
+    """The rules that a value of an axis, not None, stands for under a policy: at the boundary, and at the response.
 
-    Neither the policy's ceiling nor its identity is looked at.
-
-    Args:
-        policy: The policy.
-        axis: An axis of a grid.
-        value: Its value, in the user's units; not None.
+    The policy's ceiling and identity are not used.
 
     Raises:
         SettingError: if the policy gives the value another meaning than that of a limit.
@@ -127,10 +118,7 @@ def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | N
 def own_limits(policy: Policy, axes: Collection[str], *, settings: bool) -> Iterator[Limit]:
     """The limits of a policy that no axis of a grid stands for, in order of precedence.
 
-    Args:
-        policy: The policy.
-        axes: The axes of the grid.
-        settings: Whether its defaults for steps, tool budget and doom loop hold, and its ceiling.
+    With `settings`, its defaults for steps, tool budget and doom loop are in force, and its ceiling.
     """
     held = policy.effective({}, no_agent=True) if settings else {}
     asked = policy if settings else policy.vary(cap={"ceiling": None})

@@ -1,4 +1,4 @@
-"""Where counters start anew: at each user message (`turn`), or never (`run`)."""
+"""Where counters start again: at each user message (`turn`), or never (`run`)."""
 
 from __future__ import annotations
 
@@ -33,12 +33,7 @@ def check_own_limits(own_limits: str) -> None:
 
 
 def scopes_of(sources: Sequence[str | None], scope: Scope) -> list[str]:
-    """Where the counters of runs start anew: "turn", at each user message, or "run", never.
-
-    Args:
-        sources: The source of each run.
-        scope: The same for all, or "auto": as the harness of each source counts (see `boolab.logs.sources`).
-    """
+    """The scope of each run, "turn" or "run", by its source; "auto" is as the harness of each source counts."""
     if scope != "auto":
         return [scope] * len(sources)
     known = {source: scope_of(source) for source in set(sources)}
@@ -46,14 +41,7 @@ def scopes_of(sources: Sequence[str | None], scope: Scope) -> list[str]:
 
 
 def one_scope(sources: Sequence[str | None], scope: Scope) -> str:
-    """The scope of runs that are put into one answer, which must not blend two.
-
-    Args:
-        sources: The source of each run.
-        scope: What was asked for.
-
-    Returns:
-        "turn" or "run".
+    """The scope of runs that have one answer, which must not mix two.
 
     Raises:
         SettingError: if the harnesses of these runs count in both ways.

@@ -1,7 +1,7 @@
 """Tables with a row per step in files, Parquet or JSON Lines: whole, in batches of whole runs, or in partitions.
 
 A partition can be read by itself, on another machine too. A file of JSON Lines is one partition. A Parquet file is
-divided where its row groups begin, and a run whose rows go on in the next partition belongs to the one it begins in.
+divided where its row groups begin, and a run that continues in the next partition belongs to the one it begins in.
 
 pyarrow reads both formats; JSON Lines several times as fast as pandas does.
 """
@@ -51,8 +51,7 @@ def read_steps(path: str | Path) -> pd.DataFrame:
             lines=True)`), or a folder of them.
 
     Returns:
-        The rows, with the nullable types that boolab's frames have; columns that it does not know are typed by what is
-        in them.
+        The rows, with the nullable types of boolab's frames; the types of other columns are inferred.
 
     Raises:
         SettingError: if there is nothing at `path`, or pyarrow is not installed.
@@ -104,11 +103,7 @@ class Partition(NamedTuple):
 
 
 def partitions_of(path: str | Path, rows: int) -> list[Partition]:
-    """The parts of a table, in order.
-
-    Args:
-        path: The `.parquet` or `.jsonl` file, or a folder of them.
-        rows: How many rows a part of a Parquet file has at least, if the file does not end before.
+    """The parts of a table, in order; of a Parquet file, each has at least `rows` rows, except the last.
 
     Raises:
         SettingError: if there is nothing at `path`, or pyarrow is not installed.
@@ -141,15 +136,9 @@ def _parts_of(file: Path, rows: int) -> Iterator[Partition]:
 
 
 def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """The frames in a file or a folder of them, some at a time.
+    """The frames in a file or a folder of them: whole runs, about `rows` rows at a time.
 
-    Args:
-        path: The `.parquet` or `.jsonl` file, or the folder. The rows of each run must be together, and in one file.
-        rows: About how many rows to read at a time.
-        columns: Which columns to read; those that a file lacks are left out.
-
-    Yields:
-        Frames of whole runs.
+    The rows of each run must be together, and in one file. Columns that a file lacks are left out.
 
     Raises:
         SettingError: if there is nothing at `path`, pyarrow is not installed, or a run's rows are not together.
@@ -190,7 +179,7 @@ def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]
     """Frames of whole runs as frames of whole families: a family waits until all its runs have arrived.
 
     Raises:
-        SettingError: if there are some at the end.
+        SettingError: if a family is not complete at the end.
     """
     waiting: dict[str, list[pd.DataFrame]] = {}
     for frame in frames:
@@ -213,11 +202,7 @@ def together(frames: Iterable[pd.DataFrame], homes: Mapping[str, tuple[str, int]
 
 
 def take_ids(seen: set[Any], ids: Iterable[Any], file: Path) -> None:
-    """Add the ids of further runs.
-
-    Raises:
-        SettingError: if one is there already.
-    """
+    """Add the ids of further runs; `SettingError` if one is there already."""
     new = set(ids)
     if new & seen:
         msg = f"{file}: the rows of run {min(new & seen, key=str)!r} are not together: sort by run_id and step"
@@ -236,11 +221,7 @@ def has_labels(path: str | Path) -> bool:
 
 
 def _files(path: str | Path) -> list[Path]:
-    """The files with tables at a path, in order.
-
-    Raises:
-        SettingError: if there are none.
-    """
+    """The files with tables at a path, in order; `SettingError` if there are none."""
     place = Path(path).expanduser()
     if place.is_dir():
         files = sorted(file for file in place.rglob("*") if file.suffix in SUFFIXES and file.is_file())
@@ -270,7 +251,7 @@ def _whole_runs(batches: Iterable[pd.DataFrame], file: Path) -> Iterator[pd.Data
 
 
 def _batches(file: Path, rows: int, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-    """The rows of one file, some at a time, without more of it in memory than that."""
+    """The rows of one file in batches, which bounds the memory."""
     with _faults(file):
         if file.suffix == ".jsonl":
             nullable = _nullable_types()
@@ -305,7 +286,7 @@ def _parquet_file(file: Path) -> parquet.ParquetFile:
 def _parquet_batches(
     opened: parquet.ParquetFile, file: Path, rows: int, columns: Sequence[str], groups: Iterable[int] | None = None
 ) -> Iterator[pd.DataFrame]:
-    """The rows of some row groups, or of all, some at a time."""
+    """The rows of some row groups, or of all, in batches."""
     nullable = _nullable_types()
     there = [name for name in opened.schema_arrow.names if name in columns]
     _check_columns(opened.schema_arrow, there, file)
@@ -325,7 +306,7 @@ def _last_run(opened: parquet.ParquetFile, stop: int) -> object:
 
 
 def _after(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
-    """What follows the rows of a run that an earlier partition has."""
+    """The rows after those of a run that an earlier partition has."""
     begun = False
     for frame in frames:
         own = 0 if begun else _first_other(frame, run_id)
@@ -335,7 +316,7 @@ def _after(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFr
 
 
 def _until(frames: Iterable[pd.DataFrame], run_id: object) -> Iterator[pd.DataFrame]:
-    """What is left of a run."""
+    """The rest of a run."""
     for frame in frames:
         own = _first_other(frame, run_id)
         if own:
@@ -423,7 +404,7 @@ def _kinds() -> dict[str, Any]:
 
 @contextmanager
 def _faults(file: Path) -> Iterator[None]:
-    """What pyarrow finds wrong with a file becomes a `RunFormatError` with its path."""
+    """Raise what pyarrow finds wrong with a file as a `RunFormatError` with its path."""
     check_pyarrow()
     import pyarrow as pa
 

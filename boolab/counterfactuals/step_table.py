@@ -1,12 +1,11 @@
 """Recordings as columns: what each step used, and the counters after it.
 
-A `Ledger` is what counterfactuals read. `from_runs` makes it of runs, `from_frame` of a frame with a row per step
-(`recording_df`), which is also what a Parquet file of recordings larger than memory holds.
+Counterfactuals read a `Ledger`. `from_runs` makes it of runs, `from_frame` of a frame with a row per step
+(`recording_df`), which is also the content of a Parquet file of recordings larger than memory.
 
-A counter is counted within its *scope*: anew in each turn (what an interactive harness's cap means), or through the
-whole run (what a benchmark's means). `boundary` says after which steps rules are evaluated: within a turn after every
-step but a final text; where the scope is the run after every step that another one follows. Unknown is -1 in here, and
-NA outside.
+A counter is counted within its *scope*: again in each turn (as an interactive harness's cap), or through the whole run
+(as a benchmark's). `boundary` marks the steps after which rules are evaluated: within a turn every step but a final
+text; where the scope is the run, every step that another one follows. Unknown is -1 in here, and NA outside.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ class Ledger:
     """Recordings as columns. R runs, N steps, in order.
 
     Attributes:
-        runs: R rows: `run_id` and whatever else groups them; `scope` is where the counters of the run start anew.
+        runs: R rows: `run_id` and the columns that separate groups; `scope` is "turn" or "run".
         first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
         turn: N: the number of each step's turn.
-        span: N: within what the step is counted: its turn, or 1 where the scope is the run.
+        span: N: the part of the run within which the step is counted: its turn, or 1 where the scope is the run.
         boundary: N: whether rules are evaluated after the step.
         complete: N: whether the step was completed: a boundary follows it, or its calls ended the run.
-        final: N: whether the step asks for no tools, so that its turn ends with it if nothing follows.
+        final: N: whether the step requests no tools, so that its turn ends with it if nothing follows.
         answered: N: whether a turn that ends with this step counts as a success where there is no label.
         ended: R: whether nothing follows the record: it terminated, or its own limits stay in force (see `kept`).
         terminated: R: whether it ended by itself, so that no looser limit would have changed it.
@@ -113,7 +112,7 @@ class Ledger:
             start = stop
 
     def kept(self) -> Ledger:
-        """The same recordings with their own limits in force: what a setting is added to.
+        """The same recordings with their own limits in force, to which a setting is added.
 
         A setting that fires no earlier than the recorded stop changes nothing. So no rule is evaluated after the last
         step of a span, nor at its response if its calls were not executed; and each record ends where it ended.
@@ -167,7 +166,7 @@ class Ledger:
         """The same recordings at each response, before its calls are executed.
 
         Counters are as if the response were counted and all its calls executed; `boundary` is whether a response
-        arrived. There are `responses`, `tool_steps` and `supersteps` too: see `Policy.response_rule`.
+        arrived. There are also `responses`, `tool_steps` and `supersteps`: see `Policy.response_rule`.
 
         Raises:
             SettingError: if the source does not have the number of requested calls.
@@ -206,7 +205,7 @@ class Ledger:
         return len(set(self.runs["scope"])) > 1
 
     def take(self, runs: slice | Flags | Ints) -> Ledger:
-        """Some of the runs with their steps: a slice (then nothing is copied), R flags, or rows in the order wanted."""
+        """Some of the runs with their steps: a slice (without a copy), R flags, or rows in the order wanted."""
         lengths = np.diff(self.first)
         first = np.concatenate(([0], np.cumsum(lengths[runs])))
         if isinstance(runs, slice):
@@ -254,7 +253,7 @@ class Ledger:
         )
 
     def by_span(self) -> Ledger:
-        """Each span as a run of its own: each turn where counters start anew in each, else the run.
+        """Each span as a run of its own: each turn where counters start again in each, else the run.
 
         Its success is the proxy, because a label judges the whole run. A run without steps has no spans. Call `kept`
         afterwards, not before, so that each turn keeps its own end as well.
@@ -279,7 +278,9 @@ class Ledger:
         )
 
     def parts(self, steps: int) -> Iterator[Ledger]:
-        """The ledger in parts of about `steps` steps, each of whole runs."""
+        """The ledger in parts of about `steps` steps, each of whole runs; itself if it has no runs."""
+        if not self.n_runs:
+            yield self
         start = 0
         while start < self.n_runs:
             limit = self.first[start] + steps
@@ -293,7 +294,7 @@ _RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
 
 
 def response_counter(counter: str) -> str:
-    """The name of a detector's counter as it stands at each response, as if all its calls had been executed."""
+    """The name of a detector's counter at each response, as if all its calls had been executed."""
     return f"{counter} at the response"
 
 
@@ -317,7 +318,7 @@ def _common(maps: Iterable[Mapping[str, Ints]]) -> list[str]:
 
 
 class Ends(NamedTuple):
-    """How each of R runs ended, and where its counters start anew.
+    """How each of R runs ended, and its scope.
 
     Attributes:
         labels: 1, 0, or -1 without a label.
@@ -344,7 +345,7 @@ def assemble(
     labelled: bool | None = None,
     started: Mapping[int, Sequence[Start]],
 ) -> Ledger:
-    """A ledger from raw columns: adds up what is counted, within the scope.
+    """A ledger from raw columns: adds up the counters within the scope.
 
     Without labels the success of a family is its root's: that of a subagent whose parent is on record is not known.
     """
@@ -393,7 +394,7 @@ def assemble(
 
 
 def spans_of(turn: Ints, first: Ints, scopes: Sequence[str]) -> Ints:
-    """N: within what each step is counted: its turn, or 1 in the runs whose counters never start anew."""
+    """N: the span of each step: its turn, or 1 in the runs whose counters never start again."""
     by_run = np.repeat(np.array([scope == "run" for scope in scopes], dtype=bool), np.diff(first))
     return np.where(by_run, 1, turn)
 

@@ -54,7 +54,7 @@ def data(steps: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boolab.counterfactuals.evaluate._PARQUET_ROWS", 30)
+    monkeypatch.setattr("boolab.counterfactuals.evaluate.PARQUET_ROWS", 30)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_so_do_processes(data: Path, small: None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["sums by groups, and rules", "rows"])
 def test_so_does_a_dask_cluster(how: str, data: Path, dask_client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boolab.counterfactuals.evaluate._PARQUET_ROWS", 100)
+    monkeypatch.setattr("boolab.counterfactuals.evaluate.PARQUET_ROWS", 100)
     expected = bl.counterfactual(data, **ASKED[how])
     pd.testing.assert_frame_equal(bl.counterfactual(data, client=dask_client, **ASKED[how]), expected)
 
@@ -90,7 +90,7 @@ def test_the_part_of_a_worker_that_is_killed_counts_once(
 ) -> None:
     dying = functools.partial(pieces.die_once_before, tmp_path / "trace", evaluate._of_partition)
     monkeypatch.setattr("boolab.counterfactuals.evaluate._of_partition", dying)
-    monkeypatch.setattr("boolab.counterfactuals.evaluate._PARQUET_ROWS", 100)
+    monkeypatch.setattr("boolab.counterfactuals.evaluate.PARQUET_ROWS", 100)
     expected = bl.counterfactual(data, grid=GRID, aggregate=True)
     pd.testing.assert_frame_equal(bl.counterfactual(data, grid=GRID, aggregate=True, client=dask_client), expected)
     assert (tmp_path / "trace").exists()
@@ -167,9 +167,9 @@ def test_what_cannot_be_parted_is_refused_with_what_can(
 ) -> None:
     with pytest.raises(bl.SettingError, match=r"expected the path of a \.parquet or \.jsonl file"):
         bl.counterfactual(steps, grid=GRID, client=threads)
-    with pytest.raises(bl.SettingError, match="batches=True goes through a file in order, in this process"):
+    with pytest.raises(bl.SettingError, match="batches=True reads a file in order, in this process"):
         bl.counterfactual(data, grid=GRID, batches=True, client=threads)  # type: ignore[call-overload]
-    with pytest.raises(bl.SettingError, match="policy cline: what it tells the model cannot be had"):
+    with pytest.raises(bl.SettingError, match="policy cline: its messages to the model need texts"):
         bl.counterfactual(data, policy="cline", client=threads)
     with pytest.raises(bl.SettingError, match="by='mood': there is no such column"):
         bl.counterfactual(data, grid=GRID, by="mood", client=threads)

@@ -432,7 +432,7 @@ def test_a_parquet_file_is_read_in_batches_of_whole_runs(tmp_path: Path, monkeyp
     patterns = ["A A A B", "AB A", "", "A B A B A B", "CC CC C"]
     runs = [play(steps(p), policy=FREE, stop=NEVER) for p in patterns if p]
     recording_df(runs).to_parquet(tmp_path / "runs.parquet")
-    monkeypatch.setattr("boolab.counterfactuals.evaluate._PARQUET_ROWS", 3)
+    monkeypatch.setattr("boolab.counterfactuals.recordings.PARQUET_ROWS", 3)
     grid: dict[str, list[Any]] = {"max_steps": [1, 2, 4], "doom_loop": [2, 3, None]}
     beside = [max_steps(3) & tool_budget(4)]
     for tally, keys in (
@@ -452,7 +452,7 @@ def test_a_parquet_file_is_read_in_batches_of_whole_runs(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({}, "nothing to ask"),
+        ({}, "there is no setting"),
         ({"grid": {"caps": [1]}}, "there is no axis 'caps'; accepted: max_steps"),
         ({"grid": {"max_steps": []}}, "max_steps has no values"),
         ({"grid": {"max_steps": 5}}, "expected a list of values"),
@@ -563,7 +563,7 @@ def test_a_run_in_two_places_of_a_file_is_refused(tmp_path: Path, monkeypatch: p
     runs = [play(steps("A A B"), policy=FREE, stop=NEVER) for _ in range(4)]
     frame = recording_df(runs)
     pd.concat([frame.iloc[2:], frame.iloc[:2]]).to_parquet(tmp_path / "runs.parquet")
-    monkeypatch.setattr("boolab.counterfactuals.evaluate._PARQUET_ROWS", 3)
+    monkeypatch.setattr("boolab.counterfactuals.recordings.PARQUET_ROWS", 3)
     with pytest.raises(SettingError, match="are not together"):
         counterfactual(tmp_path / "runs.parquet", grid={"max_steps": [1]}, aggregate=True)
 

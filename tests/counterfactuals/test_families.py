@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.counterfactuals.evaluate import summed
 from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.tables import summed
 
 FREE = bl.Policy(name="free", order=("max_steps", "doom_loop", "tool_budget"))
 AGENTS = ("lead", "scout", "clerk")

@@ -24,7 +24,7 @@ from random import Random
 from typing import Any, Final
 
 import boolab as bl
-from boolab.counterfactuals.interventions import departures
+from boolab.counterfactuals.interventions import divergences
 from tests.support.detectors import DETECTORS
 from tests.support.helpers import grouped
 
@@ -205,7 +205,7 @@ class Case:
             self.log.append(type(error).__name__)
         except asyncio.CancelledError as error:
             runs.append(error.run)  # type: ignore[attr-defined] # the loop puts it there
-        told = [departures(preset, run) for preset in (policy, *bl.policies.values()) for run in runs[-1:]]
+        told = [divergences(preset, run) for preset in (policy, *bl.policies.values()) for run in runs[-1:]]
         return [runs, [run.messages for run in runs], [run.subagents for run in runs], self.log, told]
 
     async def go(self, runs: list[bl.Run], policy: bl.Policy, model: bl.ScriptedModel, options: dict[str, Any]) -> None:

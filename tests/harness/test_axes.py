@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.counterfactuals.interventions import AFTERWARDS, AS_RECORDED, departures
+from boolab.counterfactuals.interventions import AFTERWARDS, AS_RECORDED, divergences
 from tests.support.cases import cases
 from tests.support.harness_cases import Played, play, preset, said, script
 from tests.support.helpers import grouped
@@ -279,9 +279,11 @@ def test_live_and_offline_agree_on_when_guards_speak(ladders: list[list[int]], t
     policy = PLAIN.vary(detectors={"guards": guards})
     words = " ".join([*text, "X"])
     spoken, silent = play(policy, words).run, play(PLAIN, words).run
-    assert departures(policy, spoken) == [AS_RECORDED] * spoken.n_steps
+    assert divergences(policy, spoken) == [AS_RECORDED] * spoken.n_steps
     at = {given.before - 2 for given in spoken.inputs}
-    assert departures(policy, silent) == [AFTERWARDS if place in at else AS_RECORDED for place in range(silent.n_steps)]
+    assert divergences(policy, silent) == [
+        AFTERWARDS if place in at else AS_RECORDED for place in range(silent.n_steps)
+    ]
 
 
 def test_a_nudge_before_the_call_may_hold_it_back() -> None:

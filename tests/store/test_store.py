@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.core import types
 from boolab.core.types import Message, Response, Run, Step, ToolCall, ToolResult, Usage
-from boolab.counterfactuals import evaluate
+from boolab.counterfactuals import recordings
 from boolab.errors import RunFormatError, SettingError, StoreError
 from boolab.store import connection as connection_module
 from boolab.store import schema, writer
@@ -547,7 +547,7 @@ def test_counterfactuals_of_a_store_are_those_of_its_runs(
     swept: tuple[Path, list[Run]], options: dict[str, Any], batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, made = swept
-    monkeypatch.setattr(evaluate, "_STORED_RUNS", batch)
+    monkeypatch.setattr(recordings, "STORED_RUNS", batch)
     grid: dict[str, Any] = {"tool_budget": [1, 2, None], "doom_loop": [2, 3]}
     found = bl.counterfactual(path, grid=grid, **options)
     pd.testing.assert_frame_equal(found, bl.counterfactual(made, grid=grid, **options), check_like=True)

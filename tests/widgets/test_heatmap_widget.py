@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import boolab as bl
-from boolab.counterfactuals.evaluate import summed
+from boolab.counterfactuals.tables import summed
 from boolab.plots import plot_heatmap
 from boolab.widgets._base.compress import unpacked
 from boolab.widgets.heatmap.data import ink_on, luminance_of

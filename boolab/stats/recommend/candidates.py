@@ -18,8 +18,8 @@ from boolab.core.types import MICRO, Identities
 from boolab.counterfactuals.aggregate import SPENT, aggregate_of
 from boolab.counterfactuals.first_crossing import Places
 from boolab.counterfactuals.grid import Grid, GridAxis, Settings, settings_of
-from boolab.counterfactuals.outcomes import grid_stops, outcome_columns
-from boolab.counterfactuals.step_table import UNKNOWN_PEAK, Flags, Ints, Ledger, spanned
+from boolab.counterfactuals.outcomes import grid_stops, outcome_columns, stops_of_spans
+from boolab.counterfactuals.step_table import UNKNOWN_PEAK, Flags, Ints, Ledger
 from boolab.harness.policy import Policy
 from boolab.stats.intervals import Labels
 from boolab.stats.recommend.family_units import is_root
@@ -274,9 +274,9 @@ def reach_of(units: Ledger, wanted: Settings, measure: str) -> tuple[Flags, Ints
 
 def _rows_of(units: Ledger, wanted: Settings) -> dict[str, Any]:
     """The columns of a row for each unit and setting."""
-    places, each = Places(units), spanned(units)
-    stops = grid_stops(units, wanted, places)
-    return outcome_columns(units, places, stops, stops if each is units else grid_stops(each, wanted, Places(each)))
+    places = Places(units)
+    stops = stops_of_spans(units, places, lambda ledger, there: grid_stops(ledger, wanted, there))
+    return outcome_columns(units, places, *stops)
 
 
 def _amount(columns: dict[str, Any], name: str) -> Ints:

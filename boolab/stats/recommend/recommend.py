@@ -17,9 +17,9 @@ import pandas as pd
 from boolab.core.axes import AXES
 from boolab.core.text import level
 from boolab.core.types import MICRO, Identities, Scope
-from boolab.counterfactuals.evaluate import Recorded, ledgers_of
 from boolab.counterfactuals.grid import Grid, settings_of
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
+from boolab.counterfactuals.recordings import Recorded, ledgers_of
 from boolab.counterfactuals.scopes import one_scope
 from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
 from boolab.errors import SettingError

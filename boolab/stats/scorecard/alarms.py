@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from boolab.core.types import MICRO, Run, Step, ToolCall, ToolResult
 from boolab.counterfactuals.first_crossing import Places
-from boolab.counterfactuals.outcomes import outcome_columns, rule_stops
-from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
+from boolab.counterfactuals.outcomes import outcome_columns, rule_stops, stops_of_spans
+from boolab.counterfactuals.step_table import Flags, Ints, Ledger
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.rules.stop import StopRule, Threshold
 
@@ -71,9 +71,8 @@ class Reach:
 
 def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places: Places) -> Alarms:
     """The alarms of a rule; `runs` is None where there are only columns."""
-    stops = rule_stops(ledger, rule)
-    each = spanned(ledger)
-    data = outcome_columns(ledger, places, stops, stops if each is ledger else rule_stops(each, rule))
+    stops, of_spans = stops_of_spans(ledger, places, lambda each, _: rule_stops(each, rule))
+    data = outcome_columns(ledger, places, stops, of_spans)
     raised = stops.stopped & ~stops.undecided
     saved = {}
     for name in SAVED:

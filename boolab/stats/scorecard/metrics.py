@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.types import MICRO, Run, Scope
-from boolab.counterfactuals.evaluate import Recorded, ledgers_of
 from boolab.counterfactuals.first_crossing import Places
 from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.recordings import Recorded, ledgers_of
 from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, label, mapping_of

@@ -15,7 +15,8 @@ import pandas as pd
 
 from boolab.core.text import count, level, percent, shorten
 from boolab.core.types import Scope
-from boolab.counterfactuals.evaluate import Recorded, listed_rules
+from boolab.counterfactuals.question import listed_rules
+from boolab.counterfactuals.recordings import Recorded
 from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError

@@ -19,7 +19,7 @@ from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import count
 from boolab.core.types import MICRO
 from boolab.counterfactuals.aggregate import Sums, aggregate_of
-from boolab.counterfactuals.first_crossing import RUNG, UNDECIDED, Places, fires_of, first_fires, keys_of
+from boolab.counterfactuals.first_crossing import RANKS, UNDECIDED, Places, fires_of, first_fires, keys_of
 from boolab.counterfactuals.grid import Settings, settings_of
 from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
 from boolab.errors import SettingError
@@ -185,8 +185,8 @@ class CapTable:
             columns.append(table[:, place : place + 1])
         keys = keys_of(columns).reshape(-1)
         stopped = keys != np.iinfo(keys.dtype).max
-        at = np.where(stopped, keys // RUNG, 0).astype(np.int64)
-        rank = np.where(stopped, keys % RUNG, 0).astype(np.int64)
+        at = np.where(stopped, keys // RANKS, 0).astype(np.int64)
+        rank = np.where(stopped, keys % RANKS, 0).astype(np.int64)
         places = self._places
         last_turn = (at > places.last_turn) | (places.last_turn == 0)
         lost = (self.ledger.success == 1) & stopped & (rank != UNDECIDED) & last_turn & (at < places.last_call)

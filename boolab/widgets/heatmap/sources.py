@@ -15,8 +15,9 @@ import pandas as pd
 from boolab.core.axes import AXES
 from boolab.core.endings import proxy_success
 from boolab.core.types import MICRO, Identities, Run, Scope, Usage
-from boolab.counterfactuals.evaluate import counterfactual, summed
+from boolab.counterfactuals.evaluate import counterfactual
 from boolab.counterfactuals.step_table import LABEL, PROXY
+from boolab.counterfactuals.tables import summed
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, axis_dtype, is_missing
 from boolab.harness.policy import Policy
