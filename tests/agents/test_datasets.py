@@ -106,14 +106,6 @@ def test_the_scripts_reach_every_stop_reason_that_a_script_can_reach(
     assert {run.stop_reason for run in everything.values()} | by_rule == REACHED
 
 
-@pytest.mark.slow
-def test_an_agent_without_steps_finishes_every_script_in_one_response(
-    everything: Mapping[tuple[str, str], bl.Run],
-) -> None:
-    runs = [run for (agent, _), run in everything.items() if agent == "answerer"]
-    assert {(run.stop_reason, run.n_steps, run.n_tool_calls) for run in runs} == {("finished", 1, 0)}
-
-
 @pytest.mark.parametrize("root", first(1, [checkout(), PACKAGE]), ids=["checkout", "package"])
 @pytest.mark.parametrize("name", [path.stem for path in SCRIPTS if path.stem not in FAULTY])
 def test_what_a_script_looks_for_is_there(name: str, root: Path) -> None:
@@ -129,9 +121,28 @@ def test_what_a_script_looks_for_is_there(name: str, root: Path) -> None:
 # What each script is for.
 
 
-def test_a_plain_script_passes_the_default_limits() -> None:
-    run = play("clean_finish", "explorer")
-    assert (run.stop_reason, run.n_steps, run.n_tool_calls) == ("finished", 4, 3)
+@pytest.mark.parametrize(
+    ("script", "options", "stop", "at"),
+    [
+        ("clean_finish", {"agent": "explorer"}, "finished", 3),
+        ("parallel_calls", {"agent": bl.Agent("a", tools=("search_text",), tool_budget=20)}, "tool_budget", 4),
+        ("stuck", {"policy": "naive"}, "step_cap", 1000),
+        ("stuck", {"agent": "explorer"}, "doom_loop", 3),
+        ("polling", {"stop": bl.doom_loop(3)}, "doom_loop", 3),
+        ("polling", {"stop": bl.doom_loop(2, "call+result")}, "finished", 8),
+        ("key_order", {"stop": bl.doom_loop(2, "ordered")}, "finished", 6),
+        ("key_order", {"stop": bl.doom_loop(3, "canonical")}, "doom_loop", 3),
+        ("triple_call", {"agent": "explorer"}, "doom_loop", 2),
+        ("always_stop", {"policy": "naive"}, "finished", 0),
+        ("always_stop", {"policy": "boocode"}, "finished", 2),
+        ("cut_off_answer", {"policy": "naive"}, "finished", 2),
+        ("cut_off_answer", {"policy": "boocode"}, "finished", 1),
+        ("clean_finish", {"agent": "answerer"}, "finished", 0),
+    ],
+)
+def test_a_script_ends_as_it_is_meant_to(script: str, options: dict[str, Any], stop: str, at: int) -> None:
+    run = play(script, **options)
+    assert (run.stop_reason, run.stop_step) == (stop, at)
 
 
 def test_a_long_audit_is_cut_by_a_cap_of_20_and_summarises() -> None:
@@ -140,50 +151,16 @@ def test_a_long_audit_is_cut_by_a_cap_of_20_and_summarises() -> None:
     assert run.text.startswith("The audit is not complete")
 
 
-def test_parallel_calls_overshoot_the_budget_by_the_rest_of_their_batch() -> None:
-    run = play("parallel_calls", bl.Agent("a", tools=("search_text",), tool_budget=20))
-    assert (run.stop_reason, run.n_tool_calls, run.stop.overshoot) == ("tool_budget", 24, 4)
-
-
-def test_a_stuck_model_runs_to_the_ceiling_unless_a_doom_loop_guard_stops_it() -> None:
-    assert play("stuck", policy="naive").n_steps == 1000
-    guarded = play("stuck", "explorer")
-    assert (guarded.stop_reason, guarded.n_steps) == ("doom_loop", 3)
-
-
 def test_alternating_calls_pass_every_repeat_threshold_and_show_as_a_cycle() -> None:
     run = play("alternating", stop=bl.doom_loop(2))
     assert (run.stop_reason, run.n_steps) == ("finished", 25)
     assert bl.steps_df(run)["cycle_period"].max() == 2
 
 
-def test_polling_is_a_loop_by_its_calls_and_none_by_its_results() -> None:
-    assert play("polling", stop=bl.doom_loop(3)).stop_reason == "doom_loop"
-    assert play("polling", stop=bl.doom_loop(2, "call+result")).stop_reason == "finished"
-
-
-def test_flipped_keys_are_the_same_call_in_canonical_form_only() -> None:
-    assert play("key_order", stop=bl.doom_loop(2, "ordered")).stop_reason == "finished"
-    assert play("key_order", stop=bl.doom_loop(3, "canonical")).stop_reason == "doom_loop"
-
-
-def test_three_identical_calls_of_one_step_are_a_doom_loop() -> None:
-    run = play("triple_call", "explorer")
-    assert (run.stop_reason, run.stop_step, run.stop.value) == ("doom_loop", 2, 3)
-
-
 def test_an_early_exit_drops_the_pending_calls_under_naive_only() -> None:
     naive, boocode = play("early_exit", policy="naive"), play("early_exit")
     assert (naive.stop_reason, len(naive.steps[-1].dropped)) == ("finished", 2)
     assert (boocode.stop_reason, boocode.n_tool_calls) == ("finished", 4)
-
-
-def test_a_provider_that_always_says_stop_ends_naive_at_its_first_response() -> None:
-    assert [play("always_stop", policy=policy).n_steps for policy in ("naive", "boocode")] == [1, 3]
-
-
-def test_an_answer_that_is_cut_off_ends_the_run_unless_the_policy_waits_for_stop() -> None:
-    assert [play("cut_off_answer", policy=policy).n_steps for policy in ("naive", "boocode")] == [3, 2]
 
 
 @pytest.mark.parametrize(

@@ -316,20 +316,6 @@ def stop_of(pattern: str, **setting: Any) -> tuple[str, int]:
     return row["stop_reason"], row["stop_step"]
 
 
-def test_the_peak_of_a_streak_inside_a_step_does_not_fire() -> None:
-    assert stop_of("AAB C", doom_loop=2) == ("finished", 2)
-    assert stop_of("AAB BC C", doom_loop=2) == ("doom_loop", 3)
-
-
-def test_a_streak_is_not_capped() -> None:
-    assert stop_of("AAA AA", doom_loop=5) == ("doom_loop", 2)
-
-
-def test_a_streak_runs_on_across_steps() -> None:
-    assert stop_of("A A B", doom_loop=2) == ("doom_loop", 2)
-    assert stop_of("BA AC", doom_loop=2) == ("finished", 2)
-
-
 @pytest.mark.parametrize("variant", ["peak", "capped", "reset"])
 def test_the_wrong_ways_to_count_are_told_from_the_right_one(variant: str) -> None:
     """What each wrong variant says differs from ours on a pattern of its own, and ours is the live loop's answer."""

@@ -9,14 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import boolab as bl
 from boolab.core.types import Run, Step, Usage
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df
-from boolab.stats.finding import Finding
 from boolab.stats.survival import holm, survival
 from boolab.stats.units import UNIT_COLUMNS, clusters_of, units_of
-from tests.support.helpers import call, distinct, play, steps
+from tests.support.helpers import call, distinct, play
 
 
 def session(*turns: Run, task: str = "", success: bool | None = None) -> Run:
@@ -278,7 +276,3 @@ def test_a_frame_cannot_tell_turns_apart() -> None:
     assert survival(frame, scope="run")["time"].tolist() == [4]
     with pytest.raises(SettingError, match="no column 'n_steps'"):
         survival(pd.DataFrame({"stop_reason": ["finished"]}))
-
-
-def test_it_is_public_and_takes_one_run() -> None:
-    assert isinstance(bl.survival(play(steps("A B"))), Finding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -22,3 +23,20 @@ def reader_of(name: str) -> Callable[..., list[Run]]:
         return read_file(readers()[name], path, warn)
 
     return read
+
+
+def only(runs: list[Run]) -> Run:
+    """The one run that was read."""
+    (run,) = runs
+    return run
+
+
+def fates(run: Run) -> list[list[bool | str | None]]:
+    """What the log says of each call by step: whether it failed, or that it was dropped."""
+    return [["dropped" if result is None else result.is_error for result in step.results] for step in run.steps]
+
+
+def write_lines(path: Path, *lines: object) -> Path:
+    """A file with a line of JSON for each value."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path

@@ -284,19 +284,6 @@ def test_a_grid_that_shrank_gives_its_own_cells_and_keeps_the_others(lab: Lab) -
     assert_equal(frames(lab.sweep()[0]), once)
 
 
-def test_all_cells_are_checked_before_the_first_runs(lab: Lab) -> None:
-    """A store that was there stays as it was."""
-    lab.sweep()
-    once = frames(lab.store)
-    with pytest.raises(bl.SettingError, match="max_steps=-1"):
-        lab.sweep(grid={"max_steps": [9, -1]})
-    with pytest.raises(bl.SettingError, match="lists the tool 'fly'"):
-        lab.sweep(agents=[*lab.parts["agents"], bl.Agent("z", tools=("fly",), policy=QUIET)], tasks="new")
-    assert {number for _, number in entries(lab.book)} <= {1, 2}
-    assert lab.states() == {"finished": 16}
-    assert_equal(frames(lab.store), once)
-
-
 def broken(run: bl.Run) -> bool:
     raise ValueError(run.run_id)
 

@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -23,90 +23,12 @@ from tests.support.samples import shared
 read = reader_of("claude_code")
 
 
-class Expected(NamedTuple):
-    """One run of a sample, counted by a few lines of plain Python that are not the reader."""
-
-    path: str
-    steps: int
-    answered: int
-    dropped: int
-    errors: int
-    tokens: tuple[int, int] | None
-    turns: list[int]
-    stop: tuple[str, int]
-
-
-SAMPLES = [
-    Expected("claude-code/spotter/tool_heavy.jsonl", 4, 6, 0, 0, (105_981, 212), [1, 1, 2, 2], ("aborted", 2)),
-    Expected("claude-code/spotter/short.jsonl", 1, 2, 0, 2, (25_353, 13), [1], ("aborted", 1)),
-    Expected(
-        "claude-code/claude-code-log/representative_messages.jsonl",
-        5,
-        2,
-        0,
-        0,
-        (218, 445),
-        [1, 2, 2, 3, 3],
-        ("finished", 1),
-    ),
-    Expected("claude-code/claude-code-log/session_b.jsonl", 1, 0, 0, 0, (20, 35), [1], ("finished", 0)),
-    Expected("claude-code/simonw/sample_session.jsonl", 3, 2, 0, 0, None, [1, 1, 2], ("finished", 0)),
-    Expected(
-        "claude-code/simonw/sample_session.json",
-        15,
-        12,
-        0,
-        1,
-        None,
-        [1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 5, 5],
-        ("finished", 1),
-    ),
-    Expected("agtrace/samples/claude_session.jsonl", 6, 4, 0, 1, (98_785, 844), [1, 1, 1, 2, 2, 2], ("finished", 2)),
-    Expected("agtrace/samples/claude_agent.jsonl", 1, 0, 0, 0, (487, 130), [1], ("finished", 0)),
-    Expected(
-        "agent-sessions/claude/subagent/0a1b2c3d-4e5f-4061-8071-2a3b4c5d6e7f.jsonl",
-        1,
-        0,
-        1,
-        0,
-        None,
-        [1],
-        ("aborted", 0),
-    ),
-    Expected(
-        "agent-sessions/claude/subagent/0a1b2c3d-4e5f-4061-8071-2a3b4c5d6e7f/subagents/agent-a0ad4f44468bdf20d.jsonl",
-        1,
-        1,
-        0,
-        0,
-        None,
-        [1],
-        ("aborted", 1),
-    ),
-]
-
-
-@pytest.mark.parametrize("expected", SAMPLES, ids=lambda expected: expected.path)
-def test_real_sessions_are_counted_as_plain_python_counts_them(expected: Expected) -> None:
-    path = shared(expected.path)
-    assert sniff(Head(path.read_bytes()[:65_536], path))
-    (run,) = read(path)
-    results = [result for step in run.steps for result in step.results]
-    given = [result for result in results if result is not None]
-    used = [step.response.usage for step in run.steps]
-    figures = [(one.input_tokens, one.output_tokens) for one in used]
-    tokens = None if (None, None) in figures else (sum(i or 0 for i, _ in figures), sum(o or 0 for _, o in figures))
-    counted = Expected(
-        expected.path,
-        run.n_steps,
-        len(given),
-        len(results) - len(given),
-        sum(result.is_error is True for result in given),
-        tokens,
-        [step.turn for step in run.steps],
-        (run.stop.reason, run.stop.step),
-    )
-    assert counted == expected
+def begun(*said: dict[str, Any]) -> Session:
+    """A session with a prompt, and a response of these blocks."""
+    session = Session()
+    session.user("the task")
+    session.say("m1", *(said or [text()]))
+    return session
 
 
 def test_the_fixture_with_every_kind_of_line_is_read_and_what_answers_nothing_is_told() -> None:
@@ -151,9 +73,7 @@ def test_arguments_are_compact_json_with_their_keys_in_order(tmp_path: Path) -> 
 
 
 def test_a_call_without_result_was_dropped_and_a_session_that_ends_there_was_aborted(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.answer("t1")
     session.say("m2", call("t2"), call("t3"))
     session.answer("t3")
@@ -163,17 +83,13 @@ def test_a_call_without_result_was_dropped_and_a_session_that_ends_there_was_abo
 
 
 def test_a_session_that_ends_after_results_was_aborted_after_a_complete_step(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.answer("t1")
     assert session.run(tmp_path).stop[:2] == ("aborted", 1)
 
 
 def test_ids_that_repeat_are_paired_by_position(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", call("t"))
+    session = begun(call("t"))
     session.say("m2", call("t"), call("t"))
     session.answer("t", "first of the second")
     session.answer("t", "second of the second")
@@ -197,9 +113,7 @@ QUIET = [
 def test_what_the_harness_writes_is_a_message_but_begins_no_turn(
     tmp_path: Path, said: str, more: dict[str, Any]
 ) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", text())
+    session = begun()
     session.user(said, **more)
     session.say("m2", text())
     session.user([text("<ide_opened_file>a.py</ide_opened_file>"), text("and now?")])
@@ -212,9 +126,7 @@ def test_what_the_harness_writes_is_a_message_but_begins_no_turn(
 
 
 def test_a_command_begins_a_turn_only_if_the_model_answers_it(tmp_path: Path) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.user("<command-name>/cost</command-name>")
     session.answer("t1")
     session.say("m2", text())
@@ -229,9 +141,7 @@ def test_a_command_begins_a_turn_only_if_the_model_answers_it(tmp_path: Path) ->
 
 
 def test_an_interruption_ends_its_turn_and_is_an_event(tmp_path: Path) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", text("I thi"))
+    session = begun(text("I thi"))
     session.user([text("[Request interrupted by user]")])
     first = session.run(tmp_path)
     assert first.stop[:2] == ("aborted", 0)
@@ -245,9 +155,7 @@ def test_an_interruption_ends_its_turn_and_is_an_event(tmp_path: Path) -> None:
 
 
 def test_an_api_error_is_no_response_and_ends_the_run_if_nothing_follows(tmp_path: Path) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.answer("t1")
     message = {"id": "x", "model": "<synthetic>", "content": [text("API Error: 529 Overloaded")], "usage": usage(0, 0)}
     session.line("assistant", message=message, isApiErrorMessage=True)
@@ -351,9 +259,7 @@ def test_subagents_within_a_session_are_runs_of_their_own(tmp_path: Path) -> Non
 
 
 def test_a_result_names_the_subagent_that_its_call_started(tmp_path: Path) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.answer("t1")
     session.say("m2", call("t2", "Task"), call("t3", "Agent"), call("t4", "Task"))
     session.answer("t3", toolUseResult={"agentId": "a2", "totalToolUseCount": 3})
@@ -413,9 +319,7 @@ def test_without_timestamps_times_are_unknown(tmp_path: Path) -> None:
 
 
 def test_lines_that_stand_twice_are_read_once(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", text("once"))
+    session = begun(text("once"))
     session.lines += session.lines[:2]
     run = session.run(tmp_path)
     assert (run.n_steps, run.text, run.inputs) == (1, "once", ())
@@ -444,9 +348,7 @@ def test_a_stop_reason_that_is_given_is_translated(tmp_path: Path, said: str, ex
 
 
 def test_an_interrupted_tool_without_a_flag_failed(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.answer("t1", toolUseResult={"interrupted": True})
     (step,) = session.run(tmp_path).steps
     assert step.results[0] is not None
@@ -454,9 +356,7 @@ def test_an_interrupted_tool_without_a_flag_failed(tmp_path: Path) -> None:
 
 
 def cut(tmp_path: Path) -> tuple[Path, list[Run]]:
-    session = Session()
-    session.user()
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.answer("t1")
     session.say("m2", text("lost"))
     path = session.write(tmp_path / "cut.jsonl")
@@ -471,9 +371,7 @@ def test_a_session_that_was_cut_in_a_line_keeps_what_stands_before(tmp_path: Pat
 
 
 def test_a_line_that_is_no_json_is_told_and_the_others_are_read(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", text())
+    session = begun()
     path = session.write(tmp_path / "a.jsonl")
     path.write_text(path.read_text().replace("\n", "\n{broken}\n", 1) + "[" * 500 + "\n")
     with pytest.warns(ReadWarning) as caught:
@@ -521,9 +419,7 @@ def test_of_usage_that_shrinks_the_largest_counts(tmp_path: Path) -> None:
 
 
 def test_blocks_of_nothing_but_white_space_say_nothing(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", text("\n\n"), {"type": "thinking", "thinking": ""}, text("Yes."))
+    session = begun(text("\n\n"), {"type": "thinking", "thinking": ""}, text("Yes."))
     response = session.run(tmp_path).steps[0].response
     assert (response.text, response.reasoning) == ("Yes.", "")
 
@@ -539,9 +435,7 @@ def test_a_prompt_sent_while_another_is_answered_leaves_nothing_behind(tmp_path:
 
 
 def test_a_message_that_came_in_during_the_work_begins_no_turn(tmp_path: Path) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.line("attachment", attachment={"type": "queued_command", "prompt": "faster"})
     session.user([{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}, text("a word more")])
     session.say("m2", text())
@@ -551,9 +445,7 @@ def test_a_message_that_came_in_during_the_work_begins_no_turn(tmp_path: Path) -
 
 
 def test_a_command_between_prompt_and_answer_does_not_take_the_turn_back(tmp_path: Path) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", call("t1"))
+    session = begun(call("t1"))
     session.user("another task")
     session.user("<command-name>/model</command-name>")
     session.say("m2", text())
@@ -561,9 +453,7 @@ def test_a_command_between_prompt_and_answer_does_not_take_the_turn_back(tmp_pat
 
 
 def test_an_interruption_before_any_answer_leaves_the_turn_before_finished(tmp_path: Path) -> None:
-    session = Session()
-    session.user("the task")
-    session.say("m1", text())
+    session = begun()
     session.user("another task")
     session.user([text("[Request interrupted by user]")])
     run = session.run(tmp_path)
@@ -580,9 +470,7 @@ def test_a_response_that_broke_off_was_aborted(tmp_path: Path) -> None:
 
 
 def test_a_session_is_named_by_its_lines_and_by_its_file_only_without_them(tmp_path: Path) -> None:
-    session = Session()
-    session.user()
-    session.say("m1", text())
+    session = begun()
     (run,) = read(session.write(tmp_path / "copy.jsonl"))
     assert run.run_id == SESSION
     nameless = Session(sessionId=None)

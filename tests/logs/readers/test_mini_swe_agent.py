@@ -12,8 +12,8 @@ from boolab.core.types import UNKNOWN_USAGE, Run, Usage
 from boolab.errors import ReadWarning, RunFormatError
 from boolab.logs.fields import Head
 from boolab.logs.readers.mini_swe_agent import sniff
-from tests.support.readers import reader_of
-from tests.support.samples import own, shared
+from tests.support.readers import fates, reader_of
+from tests.support.samples import own
 
 read = reader_of("mini_swe_agent")
 
@@ -53,14 +53,10 @@ def only(path: Path) -> Run:
     return run
 
 
-def errors(run: Run) -> list[list[bool | str | None]]:
-    return [[result.is_error if result else "dropped" for result in step.results] for step in run.steps]
-
-
 def test_the_sample_with_tool_calls() -> None:
     run = only(own("mini_swe_agent/tool-calls.traj.json"))
     assert (run.n_steps, run.n_tool_calls, run.task) == (5, 6, "tower__bell-7")
-    assert errors(run) == [[False, True], [], [False, True, "dropped"], [False], [None]]
+    assert fates(run) == [[False, True], [], [False, True, "dropped"], [False], [None]]
     assert [step.response.finish_reason for step in run.steps] == ["tool_calls", "stop", *["tool_calls"] * 3]
     assert [step.response.text for step in run.steps] == [
         "I look at two files.",
@@ -104,13 +100,13 @@ def test_what_the_submission_gave_is_the_result_of_its_call() -> None:
 def test_of_parallel_calls_only_the_one_that_submits_gets_what_the_submission_gave(tmp_path: Path) -> None:
     end = {"role": "exit", "content": "patch", "extra": {"exit_status": "Submitted"}}
     run = only(write(tmp_path, asks("ls", "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "pwd"), end))
-    assert errors(run) == [["dropped", None, "dropped"]]
+    assert fates(run) == [["dropped", None, "dropped"]]
     assert run.stop.reason == "finished"
 
 
 def test_the_sample_of_the_text_mode() -> None:
     run = only(own("mini_swe_agent/text.traj.json"))
-    assert errors(run) == [[False], [], [True]]
+    assert fates(run) == [[False], [], [True]]
     calls = [call for step in run.steps for call in step.response.tool_calls]
     assert [(call.name, call.arguments) for call in calls] == [
         ("bash", '{"command":"ls"}'),
@@ -135,14 +131,14 @@ def test_the_sample_of_the_responses_interface() -> None:
         Usage(400, 5, None, None, 3_000),
     ]
     assert [step.response.finish_reason for step in run.steps] == [None, None, "length"]
-    assert errors(run) == [[False], ["dropped"], []]
+    assert fates(run) == [[False], ["dropped"], []]
     assert run.stop[:4] == ("time_budget", 0, "TimeExceeded", 60_000)
     assert (dict(run.limits), run.events) == ({"elapsed": 60_000}, ())
 
 
 def test_the_sample_that_is_a_list_of_messages() -> None:
     run = only(own("mini_swe_agent/messages.traj.json"))
-    assert errors(run) == [[True], [None]]
+    assert fates(run) == [[True], [None]]
     assert (run.stop[:2], run.task, run.limits) == (("finished", 2), "Say the time.", {})
     assert {step.response.usage for step in run.steps} == {UNKNOWN_USAGE}
 
@@ -174,7 +170,7 @@ def test_commands_are_found_in_each_kind_of_block(tmp_path: Path, said: str) -> 
 def test_actions_that_the_harness_parsed_are_calls_and_their_results_come_in_order(tmp_path: Path) -> None:
     reply = {"role": "assistant", "content": "…", "extra": {"actions": [{"command": "a"}, {"command": "b"}]}}
     run = only(write(tmp_path, reply, user("one", returncode=0), user("two", returncode=2), user("done?")))
-    assert errors(run) == [[False, True]]
+    assert fates(run) == [[False, True]]
     assert [message.text for _, message in run.inputs] == ["done?"]
 
 
@@ -200,7 +196,7 @@ def test_only_words_of_the_user_begin_a_turn(tmp_path: Path, said: str, kind: st
     extra = {} if kind is None else {"interrupt_type": kind}
     run = only(write(tmp_path, says("```bash\nls\n```"), user(said, **extra), asks("pwd"), gives("c0")))
     assert [step.turn for step in run.steps] == [1, turn]
-    assert errors(run) == [["dropped"], [False]]
+    assert fates(run) == [["dropped"], [False]]
 
 
 def test_a_result_that_was_padded_is_none_whichever_way_the_command_was_asked_for(tmp_path: Path) -> None:
@@ -208,7 +204,7 @@ def test_a_result_that_was_padded_is_none_whichever_way_the_command_was_asked_fo
     told = [says("two") | {"extra": {"actions": [{"command": "ls"}, {"command": "pwd"}]}}, user("a.py"), user("")]
     told[2]["extra"] = padding
     run = only(write(tmp_path, *told, asks("ls", "pwd"), gives("c0"), gives("c1", "", **padding)))
-    assert errors(run) == [[None, "dropped"], [False, "dropped"]]
+    assert fates(run) == [[None, "dropped"], [False, "dropped"]]
 
 
 @pytest.mark.parametrize(
@@ -258,13 +254,6 @@ def test_labels_come_from_a_report_beside_the_file(tmp_path: Path) -> None:
     assert (run.run_id, run.task, run.success) == ("try/repo-1", "repo-1", False)
 
 
-def test_results_that_answer_no_call_are_told(tmp_path: Path) -> None:
-    told: list[str] = []
-    read(write(tmp_path, asks("ls"), gives("c0"), gives("c7")), told.append)
-    assert len(told) == 1
-    assert "1 tool result answers no call" in told[0]
-
-
 def test_a_list_of_texts_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "local.traj.json"
     path.write_text('["first", "second"]')
@@ -289,11 +278,3 @@ def test_of_a_file_that_was_cut_the_steps_before_are_read(tmp_path: Path) -> Non
     with pytest.warns(ReadWarning, match=":1: the file ends in the middle of a value"):
         run = only(path)
     assert (run.n_steps, run.stop[:2]) == (1, ("aborted", 1))
-
-
-def test_the_real_list_of_messages() -> None:
-    run = only(shared("mini-swe-agent/github_issue.traj.json"))
-    assert (run.n_steps, run.n_tool_calls, run.stop[:2]) == (10, 10, ("finished", 10))
-    assert [result.is_error for step in run.steps for result in step.results if result] == [
-        True, *[False] * 6, True, False, None,
-    ]  # fmt: skip

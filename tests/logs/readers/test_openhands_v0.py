@@ -10,9 +10,8 @@ import pytest
 
 from boolab.core.run_tree import Start, starts_of
 from boolab.core.types import Run, Usage
-from boolab.logs.load import load_runs
 from tests.support.readers import reader_of
-from tests.support.samples import own, shared
+from tests.support.samples import own
 
 read = reader_of("openhands")
 
@@ -229,11 +228,3 @@ def test_a_line_that_is_damaged_is_told_and_the_others_are_read(tmp_path: Path) 
     runs, told = runs_of(path)
     assert (len(runs), len(told)) == (2, 2)
     assert f"{path}:3: no instance with a history; skipped" in told
-
-
-def test_real_trajectories_are_read() -> None:
-    (run,) = load_runs(shared("openhands/tests/runtime/trajs/basic_gui_mode.json"))
-    assert (run.n_steps, run.n_tool_calls, run.stop_reason) == (5, 4, "finished")
-    assert run.steps[1].response.usage == Usage(3601, 1142, 3435)
-    (run,) = load_runs(shared("openhands/tests/runtime/trajs/basic_interactions.json"))
-    assert [step.turn for step in run.steps] == [1, 2, 3]

@@ -12,7 +12,7 @@ from boolab.core.types import UNKNOWN_USAGE, Run
 from boolab.errors import ReadWarning
 from boolab.logs.load import read_logs
 from tests.support.readers import reader_of
-from tests.support.samples import own, shared
+from tests.support.samples import own
 
 read = reader_of("swe_agent")
 
@@ -244,19 +244,6 @@ def test_of_a_file_that_was_cut_the_steps_before_are_read(tmp_path: Path) -> Non
     with pytest.warns(ReadWarning, match=":1: the file ends in the middle of a value"):
         run = only(path)
     assert (run.n_steps, run.stop[:2]) == (2, ("aborted", 2))
-
-
-def test_the_real_long_run() -> None:
-    name = "pydantic__pydantic.acb0f10f.pr_8316"
-    run = only(shared(f"swe-smith/tests/test_logs/trajectories/{name}/{name}.traj"))
-    assert (run.n_steps, run.n_tool_calls, run.stop[:2]) == (22, 22, ("finished", 22))
-    assert {call.name for step in run.steps for call in step.response.tool_calls} == {
-        "bash",
-        "str_replace_editor",
-        "submit",
-    }
-    assert dict(run.limits) == {"steps": 150, "cost": 2_000_000}
-    assert run.events[0].payload["cost"] == 301_762
 
 
 def test_a_report_that_was_changed_is_read_again(tmp_path: Path) -> None:

@@ -133,12 +133,6 @@ def test_settings_without_simulations_are_no_run_and_no_error(tmp_path: Path) ->
     assert read(path) == []
 
 
-def test_ids_that_repeat_are_paired_by_position(tmp_path: Path) -> None:
-    first, second = gives("c1") | {"content": "one"}, gives("c1") | {"content": "two"}
-    run = only(write(tmp_path, simulation(agent(None, "c1"), first, agent(None, "c1"), second)))
-    assert [r and r.content for step in run.steps for r in step.results] == ["one", "two"]
-
-
 def test_results_in_one_message_are_all_read(tmp_path: Path) -> None:
     both = {"role": "tool", "tool_messages": [gives("c2", error=True), gives("c1")]}
     run = only(write(tmp_path, simulation(agent(None, "c1", "c2", "c3"), both)))

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.core.clock import VirtualClock
-from boolab.core.types import Event, Message, Response, Run, Text, ToolCall
+from boolab.core.types import Event, Message, Response, Run, Text
 from boolab.models.base import Model, Request
 from tests.support.cases import first
 from tests.support.helpers import QUIET, look
 from tests.support.model_protocols import CHAT, MESSAGES, Said, Speaks, both, go, sse
-from tests.support.model_server import CLOSE, Act, Answer, Gate, ModelServer, head, stream, whole
+from tests.support.model_server import Act, Answer, Gate, ModelServer, stream
 
 DONE = Said("All done.")
 LOOK = Said("I look. ", [("call_1", "look", '{"what": "the sea"}')], usage=(20, 7))
@@ -79,15 +76,6 @@ def test_a_tool_loop_executes_the_calls_and_sends_their_results_back(speaks: Spe
 
 
 @both
-def test_the_provider_s_own_word_for_the_end_is_kept(speaks: Speaks) -> None:
-    response = hear_events(speaks, *speaks.events(DONE))
-    assert response.native_finish_reason == {"openai": "stop", "anthropic": "end_turn"}[speaks.name]
-    response = hear_events(speaks, *speaks.events(Said("Cut o", finish="length")))
-    assert response.finish_reason == "length"
-    assert response.native_finish_reason == {"openai": "length", "anthropic": "max_tokens"}[speaks.name]
-
-
-@both
 def test_tools_are_offered_with_their_schemas_and_the_stream_is_asked_for(speaks: Speaks) -> None:
     with ModelServer(*replies(speaks, DONE)) as server:
         go(speaks.model(server.url))
@@ -123,12 +111,6 @@ def test_parameters_of_the_request_are_passed_through(speaks: Speaks) -> None:
 def test_a_parameter_that_is_the_model_s_own_business_is_refused_when_it_is_made(speaks: Speaks, name: str) -> None:
     with pytest.raises(bl.SettingError, match=name):
         speaks.model("http://127.0.0.1:9", **{name: []})
-
-
-@both
-def test_reasoning_is_heard_and_not_taken_for_text(speaks: Speaks) -> None:
-    response = hear_events(speaks, *speaks.events(Said("So.", reasoning="First, then second.")))
-    assert (response.text, response.reasoning) == ("So.", "First, then second.")
 
 
 def test_signatures_of_reasoning_go_back_to_who_made_them() -> None:
@@ -229,60 +211,6 @@ def test_a_body_split_at_any_byte_gives_the_same_response(speaks: Speaks, ending
     assert [cut for cut, response in zip(cuts, heard, strict=True) if response != expected] == []
 
 
-@both
-@pytest.mark.parametrize("ending", ["LF", "CRLF", "CR"])
-def test_chunks_of_one_byte_give_the_same_response(speaks: Speaks, ending: str) -> None:
-    body = bodies(speaks)[ending]
-    (expected,) = respond_to(speaks, [stream(*speaks.events(RICH))])
-    single = stream(*(body[place : place + 1] for place in range(len(body))))
-    assert respond_to(speaks, [single]) == [expected]
-
-
-@both
-@settings(max_examples=5, deadline=None)
-@given(st.data())
-def test_a_body_cut_into_any_pieces_with_other_lengths_gives_the_same_response(
-    speaks: Speaks, data: st.DataObject
-) -> None:
-    """Also without the transfer encoding: by its length, or to the end of the connection."""
-    body = bodies(speaks)[data.draw(st.sampled_from(["LF", "CRLF", "CR"]))]
-    cuts = sorted(data.draw(st.sets(st.integers(1, len(body) - 1), max_size=8)))
-    pieces = [body[start:end] for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
-    kind = {"Content-Type": "text/event-stream; charset=utf-8"}
-    (expected,) = respond_to(speaks, [stream(*speaks.events(RICH))])
-    by_length: list[Act] = [head(200, kind | {"Content-Length": str(len(body))}), *pieces]
-    to_the_end: list[Act] = [head(200, kind), *pieces, CLOSE]
-    assert respond_to(speaks, [stream(*pieces), by_length, to_the_end]) == [expected] * 3
-
-
-@both
-def test_what_each_event_holds_may_stand_on_several_lines_without_a_space_and_beside_comments(speaks: Speaks) -> None:
-    """All of that is the event stream format's (WHATWG HTML, 9.2.6)."""
-    events = [event.replace(b"data: ", b"data:").replace(b"event: ", b"event:") for event in speaks.events(RICH)]
-    told = [b": a comment\nid: 7\nretry: 10\n\n" + event.replace(b', "', b',\ndata: "') for event in events]
-    assert respond_to(speaks, [stream(b"\xef\xbb\xbf", *told)]) == respond_to(speaks, [stream(*speaks.events(RICH))])
-
-
-@pytest.mark.slow
-@both
-def test_ten_megabytes_of_text_arrive(speaks: Speaks) -> None:
-    text = "".join(f"{n:07d}é🌊" for n in range(700_000))
-    deltas = [speaks.text(text[start : start + 2_000]) for start in range(0, len(text), 2_000)]
-    response = hear(speaks, stream(speaks.opening((10, 5)), b"".join(deltas), *speaks.closing((10, 5))))
-    assert response.text == text
-    assert len(text.encode()) > 9_000_000
-
-
-@both
-def test_64_parallel_calls_arrive_in_order(speaks: Speaks) -> None:
-    calls = [(f"call_{n}", "look", json.dumps({"what": f"number {n}"})) for n in range(64)]
-    run = hear_first(speaks, *speaks.events(Said("", calls)))
-    assert [(call.id, call.name, json.loads(call.arguments)["what"]) for call in run.steps[0].response.tool_calls] == [
-        (f"call_{n}", "look", f"number {n}") for n in range(64)
-    ]
-    assert [result and result.content for result in run.steps[0].results] == [f"seen number {n}" for n in range(64)]
-
-
 def test_64_parallel_calls_may_come_interleaved() -> None:
     arguments = [json.dumps({"what": f"number {n}"}) for n in range(64)]
     opening = [
@@ -301,85 +229,6 @@ def test_64_parallel_calls_may_come_interleaved() -> None:
 # What servers taught
 
 
-def test_id_and_name_repeated_in_every_delta_are_assigned_not_concatenated() -> None:
-    """llama.cpp."""
-    deltas = [
-        CHAT.delta(
-            tool_calls=[{"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": a}}]
-        )
-        for a in ('{"wh', 'at": ', '"sky"}')
-    ]
-    run = hear_first(CHAT, *deltas, CHAT.end("tool_calls"), sse("[DONE]"))
-    assert run.steps[0].response.tool_calls == (ToolCall("c1", "look", '{"what": "sky"}'),)
-    assert [result and result.content for result in run.steps[0].results] == ["seen sky"]
-
-
-def test_null_for_content_and_for_calls_says_nothing() -> None:
-    """llama.cpp, vLLM."""
-    response = hear_events(
-        CHAT,
-        CHAT.delta(role="assistant", content=None, tool_calls=None, function_call=None, reasoning_content=None),
-        CHAT.delta(content="Hi", tool_calls=None),
-        CHAT.delta(content=None, tool_calls=None),
-        CHAT.end("stop"),
-        sse("[DONE]"),
-    )
-    assert (response.text, response.tool_calls) == ("Hi", ())
-
-
-def test_a_legacy_function_call_beside_tool_calls_is_not_a_second_call() -> None:
-    """llama-cpp-python."""
-    function = {"name": "look", "arguments": '{"what": "sky"}'}
-    delta = CHAT.delta(
-        function_call=function, tool_calls=[{"index": 0, "id": "c1", "type": "function", "function": function}]
-    )
-    run = hear_first(CHAT, delta, CHAT.end("tool_calls"), sse("[DONE]"))
-    assert run.steps[0].response.tool_calls == (ToolCall("c1", "look", '{"what": "sky"}'),)
-
-
-@both
-def test_missing_usage_is_unknown_not_zero(speaks: Speaks) -> None:
-    response = hear_events(speaks, *speaks.events(Said("Hi.", usage=None)))
-    assert response.usage.input_tokens is None
-    assert response.usage.output_tokens is None
-
-
-@pytest.mark.parametrize("last", [{"choices": []}, {}, {"choices": None}], ids=["empty", "absent", "null"])
-def test_usage_may_come_in_a_last_chunk_without_choices(last: Mapping[str, Any]) -> None:
-    told = {"prompt_tokens": 11, "completion_tokens": 3}
-    response = hear_events(CHAT, CHAT.text("Hi."), CHAT.end("stop"), sse({**last, "usage": told}), sse("[DONE]"))
-    assert response.usage[:2] == (11, 3)
-
-
-def test_cached_and_reasoning_tokens_and_the_cost_of_chat_completions_are_kept() -> None:
-    """Cached tokens are among the prompt's, reasoning is among the completion's; OpenRouter tells the cost in USD."""
-    more = {"prompt_tokens_details": {"cached_tokens": 8}, "completion_tokens_details": {"reasoning_tokens": 2}}
-    usage = CHAT.usage((11, 3), **more, cost=0.00125)
-    response = hear_events(CHAT, CHAT.text("Hi."), CHAT.end("stop"), usage, sse("[DONE]"))
-    assert response.usage == bl.models.Usage(11, 3, 8, 2, 1250)
-
-
-def test_cached_tokens_of_messages_are_counted_among_the_input() -> None:
-    """Anthropic's `input_tokens` are those that no cache served or took in."""
-    start = MESSAGES.start(
-        {"input_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 1}
-    )
-    text = MESSAGES.block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Hi."})
-    response = hear_events(MESSAGES, start, *text, MESSAGES.end("end_turn", 9), MESSAGES.stop())
-    assert response.usage[:3] == (125, 9, 100)
-
-
-@both
-def test_without_a_price_the_cost_is_unknown(speaks: Speaks) -> None:
-    assert hear_events(speaks, *speaks.events(DONE)).usage.cost is None
-
-
-@both
-def test_a_stream_may_end_without_its_last_event(speaks: Speaks) -> None:
-    """`[DONE]`, or `message_stop`: the finish reason has said all."""
-    assert hear_events(speaks, *speaks.events(DONE)[:-1]).text == "All done."
-
-
 @both
 def test_nothing_is_awaited_after_the_last_event(speaks: Speaks) -> None:
     never = Gate()
@@ -390,67 +239,6 @@ def test_nothing_is_awaited_after_the_last_event(speaks: Speaks) -> None:
 def test_what_keeps_a_connection_alive_says_nothing(speaks: Speaks) -> None:
     events = [part for event in speaks.events(RICH) for part in (b": still here\n\n", speaks.nothing(), event)]
     assert respond_to(speaks, [stream(*events)]) == respond_to(speaks, [stream(*speaks.events(RICH))])
-
-
-@both
-@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"])
-def test_a_json_body_in_place_of_a_stream_is_the_response(speaks: Speaks, kind: str) -> None:
-    """A server, or a proxy, that does not stream."""
-    said = Said("I look.", [("call_1", "look", '{"what": "sky"}')], usage=(20, 7))
-    answer = whole(speaks.whole(said), headers={"Content-Type": kind})
-    with ModelServer(answer, *replies(speaks, DONE)) as server:
-        run = go(speaks.model(server.url))
-    assert (run.stop_reason, run.n_steps) == ("finished", 2), run.error
-    response = run.steps[0].response
-    assert (response.text, response.usage[:2], response.finish_reason) == ("I look.", (20, 7), "tool_calls")
-    assert [(call.name, json.loads(call.arguments)) for call in response.tool_calls] == [("look", {"what": "sky"})]
-
-
-def test_arguments_come_in_pieces_of_input_json() -> None:
-    pieces = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", '{"wh', 'at": "sk', 'y"}')]
-    call = MESSAGES.block(0, {"type": "tool_use", "id": "t1", "name": "look", "input": {}}, *pieces)
-    run = hear_first(MESSAGES, MESSAGES.start({}), *call, MESSAGES.end("tool_use", 9), MESSAGES.stop())
-    response = run.steps[0].response
-    assert response.tool_calls == (ToolCall("t1", "look", '{"what": "sky"}'),)
-    assert (response.finish_reason, response.native_finish_reason) == ("tool_calls", "tool_use")
-
-
-def test_a_call_without_arguments_is_a_call_with_none() -> None:
-    """Anthropic sends no `input_json_delta` then, or an empty one; chat completions an empty text."""
-    call = MESSAGES.block(0, {"type": "tool_use", "id": "t1", "name": "look", "input": {}})
-    for speaks, events in (
-        (MESSAGES, [MESSAGES.start({}), *call, MESSAGES.end("tool_use", 9), MESSAGES.stop()]),
-        (CHAT, CHAT.events(Said("", [("t1", "look", "")]))),
-    ):
-        run = hear_first(speaks, *events)
-        assert [result and (result.content, result.parse_error) for result in run.steps[0].results] == [
-            ("seen ", False)
-        ]
-
-
-@both
-def test_calls_are_executed_though_the_finish_reason_is_stop(speaks: Speaks) -> None:
-    run = hear_first(speaks, *speaks.events(LOOK._replace(finish="stop")))
-    assert [result and result.content for result in run.steps[0].results] == ["seen the sea"]
-
-
-def test_tool_calls_with_an_empty_list_are_no_calls() -> None:
-    response = hear_events(CHAT, CHAT.text("Hi."), CHAT.delta(tool_calls=[]), CHAT.end("tool_calls"), sse("[DONE]"))
-    assert (response.text, response.tool_calls) == ("Hi.", ())
-
-
-@both
-def test_arguments_cut_by_the_length_are_kept_as_they_are_and_the_model_is_told(speaks: Speaks) -> None:
-    run = hear_first(
-        speaks, *speaks.events(Said("", [("c1", "look", '{"what": "the s')], finish="length", usage=(9, 4)))
-    )
-    step = run.steps[0]
-    assert step.response.tool_calls == (ToolCall("c1", "look", '{"what": "the s'),)
-    assert (step.response.finish_reason, step.response.usage[:2]) == ("length", (9, 4))
-    (result,) = step.results
-    assert result is not None
-    assert result.parse_error
-    assert result.is_error
 
 
 @both
