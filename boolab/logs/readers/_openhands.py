@@ -1,4 +1,4 @@
-"""What both generations of OpenHands share: rows of an evaluation, how a run ended, and metrics that accumulate.
+"""Shared by both generations of OpenHands: rows of an evaluation, accumulated metrics, and how a run ended.
 
 An evaluation writes one line for each instance: `{instance_id, test_result, instruction, metadata, history, metrics,
 error}`; the resolver of issues writes `{issue, issue_type, history, metrics, success, error}`. See
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from boolab.core.types import UNKNOWN_USAGE, Stop, Usage
 from boolab.io.json_input import items, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder
-from boolab.logs.fields import one_line, unique
+from boolab.logs.fields import Head, unique
 
 _ITERATIONS: Final = re.compile(r"max(?:imum)? iterations?(?: limit \(|: *)(\d{1,12})", re.IGNORECASE)
 _BUDGET: Final = re.compile(r"max(?:imum)? budget: *(\d{1,12}(?:\.\d{1,12})?)", re.IGNORECASE)
@@ -25,7 +26,7 @@ _RULE: Final = "max_iterations"
 
 
 class Meter:
-    """Turns the accumulated metrics of a run into the usage of each response.
+    """Computes the usage of each response from the accumulated metrics of a run.
 
     Example:
         >>> meter = Meter()
@@ -41,10 +42,10 @@ class Meter:
         """Whether the last reading differed from the one before."""
 
     def read(self, metrics: Mapping[str, Any]) -> Usage:
-        """What was added since the last reading.
+        """The usage since the last reading.
 
-        A cost of 0 is none: the model's price is not known then. Tokens that are not those of the latest response
-        (`per_turn_token`, where that is given) are more than one response's.
+        A cost of 0 is unknown, because the model's price is. If the tokens differ from those of the latest response
+        (`per_turn_token`), they are the sum of several responses.
         """
         tokens = mapping(metrics.get("accumulated_token_usage"))
         now = (
@@ -65,33 +66,60 @@ class Meter:
         return Usage(entered, left, cached, reasoned, cost or None)
 
     def miss(self) -> None:
-        """Note a response without a reading: the next reading is then more than one response's usage."""
+        """Note a response without a reading: the next reading is the sum of several responses."""
         self._before = (None,) * 5
         self.moved = False
 
 
-class Row:
-    """One line of an evaluation, without its history."""
+class Row(NamedTuple):
+    """One line of an evaluation, without its history; empty for other logs."""
 
-    def __init__(self, row: Mapping[str, Any], path: Path, seen: Counter[str]) -> None:
-        metadata = mapping(row.get("metadata"))
-        model = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
-        issue = mapping(row.get("issue"))
-        number = whole(issue.get("number"))
-        self.task = text(row.get("instance_id")) or ("issue" if number is None else f"issue-{number}")
-        self.agent = text(metadata.get("agent_class")) or "openhands"
-        self.model = text(model.get("model"))
-        self.cap = whole(metadata.get("max_iterations"))
-        self.error = text(row.get("error"))
-        self.success = _label(row)
-        self.usages = usages_of(mapping(row.get("metrics")))
-        group = path.parent.name if path.stem.startswith("output") else path.stem
-        attempt = whole(row.get("attempt")) or 1
-        self.run_id = unique(f"{group}/{self.task}" if attempt == 1 else f"{group}/{self.task}/{attempt}", seen)
+    run_id: str = ""
+    task: str = ""
+    agent: str = ""
+    model: str = ""
+    cap: int | None = None
+    error: str = ""
+    success: bool | None = None
+    usages: Mapping[str, Usage] = MappingProxyType({})
+
+
+def row_of(row: Mapping[str, Any], path: Path, seen: Counter[str]) -> Row:
+    """The facts of one line of an evaluation."""
+    metadata = mapping(row.get("metadata"))
+    model = mapping(metadata.get("llm_config")) or mapping(metadata.get("llm"))
+    number = whole(mapping(row.get("issue")).get("number"))
+    task = text(row.get("instance_id")) or ("issue" if number is None else f"issue-{number}")
+    group = path.parent.name if path.stem.startswith("output") else path.stem
+    attempt = whole(row.get("attempt")) or 1
+    return Row(
+        unique(f"{group}/{task}" if attempt == 1 else f"{group}/{task}/{attempt}", seen),
+        task,
+        text(metadata.get("agent_class")) or "openhands",
+        text(model.get("model")),
+        whole(metadata.get("max_iterations")),
+        text(row.get("error")),
+        _label(row),
+        usages_of(mapping(row.get("metrics"))),
+    )
+
+
+def begins_with_events(
+    head: Head, is_event: Callable[[object], bool], is_row: Callable[[Mapping[str, Any]], bool]
+) -> bool:
+    """Whether a file begins with a list of events or with a row that has some; `is_row` decides about an empty row."""
+    value = head.values[0] if head.values else None
+    if isinstance(value, list):
+        return bool(value) and all(map(is_event, value[:3]))
+    row = mapping(value)
+    if not ({"instance_id", "test_result"} <= row.keys() or {"issue", "issue_type"} <= row.keys()):
+        return False
+    history = items(row.get("history"))
+    return is_event(next(iter(items(history[0])), history[0])) if history else is_row(row)
 
 
 def usages_of(metrics: Mapping[str, Any]) -> dict[str, Usage]:
-    """The usage of each response that metrics list, by its id; without those whose id is there twice."""
+    """The usage of each response that metrics list, by its id; unknown if the id is listed twice."""
     found: dict[str, Usage] = {}
     for item in items(metrics.get("token_usages")):
         usage = mapping(item)
@@ -107,30 +135,17 @@ def usages_of(metrics: Mapping[str, Any]) -> dict[str, Usage]:
 
 
 def _label(row: Mapping[str, Any]) -> bool | None:
-    """Whether the instance was solved; None if the row has no label."""
     result = mapping(row.get("test_result"))
     report = mapping(row.get("report")) or mapping(result.get("report"))
-    for place, name in (
-        (row, "success"),
-        (row, "resolved"),
-        (report, "resolved"),
-        (result, "resolved"),
-        (result, "success"),
-        (result, "score"),
-    ):
-        if isinstance(place.get(name), bool):
-            return bool(place[name])
-    return None
+    labels = (
+        row.get("success"), row.get("resolved"), report.get("resolved"),
+        result.get("resolved"), result.get("success"), result.get("score"),
+    )  # fmt: skip
+    return next((label for label in labels if isinstance(label, bool)), None)
 
 
 def ending(builder: RunBuilder, error: str, cap: int | None = None) -> tuple[Stop, dict[str, int]]:
-    """How a run ended whose harness recorded an error, and the limit in that error.
-
-    Args:
-        builder: The run.
-        error: The harness's message.
-        cap: The limit of iterations, if it is known from another place.
-    """
+    """How a run ended whose harness recorded an error, and the limit in that error; `cap` is that of iterations."""
     low = error.lower()
     if "maximum iteration" in low or "maxiterationsreached" in low:
         found = _ITERATIONS.search(error)
@@ -149,8 +164,3 @@ def ending(builder: RunBuilder, error: str, cap: int | None = None) -> tuple[Sto
         allowed = int(found[1]) * 1000
         return builder.stop("time_budget", "timeout", allowed), {"elapsed": allowed}
     return builder.stop("error"), {}
-
-
-def error_text(error: str) -> str | None:
-    """An error as the run records it."""
-    return one_line(error) or None

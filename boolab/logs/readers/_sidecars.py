@@ -1,37 +1,43 @@
-"""Small JSON and YAML files beside logs, with facts about all of them. Each is read once, not once for each log."""
+"""Small files beside logs, with facts about all of them. Each is read once, not once for each log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from boolab.io.files import no_file
+from boolab.io.files import no_file, read_file
 from boolab.io.json_input import JSON, parse
 from boolab.io.yaml_loader import DocumentError, read_yaml
 
-_LARGEST: Final = 16 * 2**20
+_MAX_BYTES: Final = 16 * 2**20
 _YAML: Final = (".yaml", ".yml")
+_Content = TypeVar("_Content")
 
 
+def read_once(read: Callable[[Path], _Content]) -> Callable[[Path], _Content | None]:
+    """The function, called once for each version of a file; None if there is no file."""
+
+    @lru_cache(maxsize=4)
+    def of_version(path: Path, _changed: int, _size: int) -> _Content:
+        return read(path)
+
+    def of_file(path: Path) -> _Content | None:
+        try:
+            stat = path.stat()
+        except (OSError, ValueError):
+            return None
+        return None if no_file(stat) else of_version(path, stat.st_mtime_ns, stat.st_size)
+
+    return of_file
+
+
+@read_once
 def sidecar(path: Path) -> JSON:
-    """The value of the file: YAML if its name ends so, else JSON.
-
-    Returns:
-        None if it is not there, not readable or too large to be one.
-    """
+    """The value of a YAML or JSON file; None if it is not there, not readable or too large."""
     try:
-        stat = path.stat()
-    except (OSError, ValueError):
-        return None
-    fits = not no_file(stat) and stat.st_size <= _LARGEST
-    return _value(path, stat.st_mtime_ns, stat.st_size) if fits else None
-
-
-@lru_cache(maxsize=4)
-def _value(path: Path, _changed: int, _size: int) -> JSON:  # a file that was changed is read again
-    try:
-        data = path.read_bytes()
+        data = read_file(path, _MAX_BYTES)
         return read_yaml(data.decode()).data if path.suffix in _YAML else parse(data)
     except (OSError, ValueError, DocumentError):
         return None

@@ -2,13 +2,13 @@
 
 Lines and steps
 ---------------
-Each content block of a response is one line. All lines with the same `message.id` are one step; of each usage figure
-the largest counts, because it grows from line to line. A result may stand between two of these lines. `progress` lines
-repeat what the subagents' files hold, and are skipped.
+Each content block of a response is one line. All lines with the same `message.id` are one step. The largest of each
+usage figure counts, because figures grow from line to line. A result may be between two of these lines. `progress`
+lines repeat the subagents' files, and are skipped.
 
 Prompts open turns. These are no prompts: tool results, lines from the harness (`isMeta`), reminders, notices of an
-interruption, summaries of a compaction, and command lines. A command that the model answers does open a turn, unless
-the turn before it still has open calls.
+interruption, summaries of a compaction, and command lines. A command that the model answers opens a turn, unless the
+turn before it still has open calls.
 
 Input tokens are `input_tokens` and those written to and read from the cache. A result without `is_error` is no error:
 that is the API's default, and Claude Code sets the flag for every failure. Most responses have no `stop_reason`: then
@@ -20,9 +20,9 @@ A file is usually one session, but a resumed session may begin with lines under 
 to the session of its parent line; without a parent, to the session that it names. If a file has lines of several
 sessions, each is a run.
 
-A session is a tree: rewinding to an earlier prompt starts a branch. The run has the branch that the session continued
-with, and an event `rewind` counts the steps on the other one. Only prompts start branches, because parallel calls fork
-the tree as well.
+A session is a tree: rewinding to an earlier prompt starts a branch. The run has the branch with which the session
+continued, and an event `rewind` counts the steps on the other one. Only prompts start branches, because parallel calls
+fork the tree too.
 
 Each subagent is a run, by its `agentId`: from `<session>/subagents/agent-*.jsonl`, from `agent-*.jsonl` beside the
 session, or from `isSidechain` lines in it. Files `agent-acompact-*` are calls of a compaction, and no runs. The result
@@ -39,18 +39,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import Run, Stop, StopReason, ToolCall, ToolResult, Usage
 from boolab.errors import RunFormatError
-from boolab.io.files import no_file
 from boolab.io.json_input import (
     MAX_LINE,
     Damage,
-    items,
     json_document,
     json_lines,
     json_object,
@@ -63,7 +62,7 @@ from boolab.io.json_input import (
 )
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, epoch_ms, one_line
-from boolab.logs.readers._sidecars import sidecar
+from boolab.logs.readers._sidecars import read_once, sidecar
 
 NAME: Final = "claude_code"
 SCOPE: Final = "turn"
@@ -85,13 +84,7 @@ _HARNESS: Final = (
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<command-args>", "<bash-input>", "<task-notification>")
 _FIGURES: Final = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _HOUR: Final = "ephemeral_1h_input_tokens"
-_EVENTS: Final = {
-    "compaction": "compaction",
-    "fault": "fault",
-    "interrupted": "abort",
-    "retry": "retry",
-    "rewind": "rewind",
-}
+_EVENTS: Final = {"interrupted": "abort"} | {kind: kind for kind in ("compaction", "fault", "retry", "rewind")}
 _DELEGATES: Final = ("Task", "Agent")
 """The tools that start subagents."""
 _SUBAGENTS: Final = "subagents"
@@ -100,8 +93,8 @@ _NOTIFIED: Final = re.compile(r"<summary>[^<]*stopped at its (\d{1,9})-turn limi
 _TASK: Final = re.compile(r"<task-id>([^<]+)</task-id>")
 _CALLED: Final = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
 _AGENT: Final = re.compile(r"agentId: (\w+)")
-_VERDICTS: Final = (b"-turn limit", b"<task-id>", b'"agentId"')
-"""Every line about the end of a subagent has one of these."""
+_ENDINGS: Final = (b"-turn limit", b"<task-id>", b'"agentId"')
+"""Each line about the end of a subagent has one of these."""
 _SYNTHETIC: Final = "<synthetic>"
 
 
@@ -148,29 +141,23 @@ def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
     yield from (line for line in enumerate(document["loglines"], 1) if not isinstance(line[1], str))
 
 
+@dataclass(slots=True, eq=False)
 class _Reply(StepBuilder):
     """A response, with its position in the session."""
 
-    __slots__ = ("broken", "place", "sums")
-
-    def __init__(self, place: int, start: int | None) -> None:
-        super().__init__(start=start)
-        self.place = place
-        self.broken = False
-        self.sums: dict[str, int] = {}
+    place: int = 0
+    broken: bool = False
+    sums: dict[str, int] = field(default_factory=dict)
 
     def count(self, usage: Mapping[str, Any]) -> None:
         """Keep the largest of each figure: every line of a response repeats its usage."""
-        for name in _FIGURES:
-            figure = whole(usage.get(name))
+        hour = mapping(usage.get("cache_creation")).get(_HOUR)
+        for name, given in ((_HOUR, hour), *((name, usage.get(name)) for name in _FIGURES)):
+            figure = whole(given)
             if figure is not None and figure >= self.sums.get(name, 0):
                 self.sums[name] = figure
-        hour = whole(mapping(usage.get("cache_creation")).get(_HOUR))
-        if hour is not None and hour >= self.sums.get(_HOUR, 0):
-            self.sums[_HOUR] = hour
 
     def finish(self) -> None:
-        """Fill in what is known only after the last line."""
         sums = self.sums
         entered = sums.get("input_tokens")
         if entered is not None:
@@ -186,17 +173,14 @@ class _Reply(StepBuilder):
             self.finish_reason = "tool_calls" if self.calls else "stop"
 
 
-class _Note:
+class _Note(NamedTuple):
     """A message or an event between responses."""
 
-    __slots__ = ("kind", "place", "text", "time", "what")
-
-    def __init__(self, kind: str, place: int, time: int | None, content: str = "", **what: object) -> None:
-        self.kind = kind
-        self.place = place
-        self.time = time
-        self.text = content
-        self.what = what
+    kind: str
+    place: int
+    time: int | None
+    text: str = ""
+    payload: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Session:
@@ -217,7 +201,6 @@ class _Session:
         self._prints: list[int] = []
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """Take one line."""
         kind, session = text(line.get("type")), text(line.get("sessionId"))
         uuid = text(line.get("uuid"))
         parent = self._places.get(text(line.get("parentUuid")) or text(line.get("logicalParentUuid")), -1)
@@ -242,7 +225,7 @@ class _Session:
             self.chains[home, owner].take(line, place, parent)
 
     def _home(self, session: str, parent: int) -> str:
-        """The first id of the session that a line belongs to."""
+        """The first id of the session of a line."""
         if self.path.parent.name == _SUBAGENTS:
             return ""
         if parent >= 0:
@@ -252,7 +235,7 @@ class _Session:
         return self._homes.setdefault(session, session if session or not self._homes else next(iter(self._homes)))
 
     def _owner(self, line: Mapping[str, Any], uuid: str, parent: int) -> str:
-        """The id of the subagent that a line belongs to; "" for the session itself."""
+        """The id of the subagent of a line; "" for the session itself."""
         if line.get("isSidechain") is not True:
             return ""
         before = self._owners[parent] if parent >= 0 else ""
@@ -281,19 +264,18 @@ class _Session:
                 found.append(run)
         return found
 
-    def _cuts(self) -> dict[str, int]:
-        """The limits on turns that stopped subagents, by their ids, from their parents' lines."""
+    def _cuts(self) -> Mapping[str, int | None]:
+        """The limits on turns that stopped subagents, by their ids, from the lines of their parents."""
         folder = self.path.parent
         if folder.name == _SUBAGENTS:
-            return _cuts_in(folder.parent.with_name(f"{folder.parent.name}.jsonl"))
-        cuts: dict[str, int] = {}
+            return _cuts_in(folder.parent.with_name(f"{folder.parent.name}.jsonl")) or {}
+        cuts: dict[str, int | None] = {}
         if self.path.name.startswith("agent-"):
             for session in self.ids:
                 if session and Path(session).name == session:
-                    cuts |= _cuts_in(folder / f"{session}.jsonl")
+                    cuts |= _cuts_in(folder / f"{session}.jsonl") or {}
         for chain in self.chains.values():
-            for verdict in chain.verdicts:
-                _judge(cuts, verdict)
+            cuts |= {ending.owner: ending.limit for ending in chain.endings}
         return cuts
 
     def _names(self) -> dict[str, str]:
@@ -323,34 +305,33 @@ class _Chain:
         self._entries: list[_Reply | _Note] = []
         self._replies: dict[str, _Reply] = {}
         self._trunks: set[int] = set()
-        """Lines to which the session did not rewind."""
+        """The lines to which the session did not rewind."""
         self._open_calls = OpenCalls(damage)
         self._latest: int | None = None
         self._first: int | None = None
         self._last: int | None = None
         self.agent = ""
-        self.verdicts: list[_Verdict] = []
+        self.endings: list[_Ending] = []
         """The reported ends of subagents, in order."""
         self.agents: dict[str, str] = {}
         """The ids of the subagents that calls started, by call; "" if a result does not name it."""
 
     def take(self, line: Mapping[str, Any], place: int, parent: int) -> None:
-        """Take one line."""
         kind, time = text(line.get("type")), epoch_ms(line.get("timestamp"))
         message = mapping(line.get("message"))
         if kind == "assistant":
             self._reply(line, message, place, time)
         elif kind == "user":
-            self.verdicts += _verdicts(line)
+            self.endings += _endings(line)
             self._user(line, message, place, parent, time)
         elif kind == "system":
-            self._happened(line, place, time)
+            self._event(line, place, time)
         else:
             attached = mapping(line.get("attachment"))
             if attached.get("type") == "queued_command":
                 self._entries.append(_Note("queued", place, time, content_text(attached.get("prompt"))))
             elif attached.get("type") == "max_turns_reached":
-                self._entries.append(_Note("cap", place, time, cap=whole(attached.get("maxTurns"))))
+                self._entries.append(_Note("cap", place, time, payload={"cap": whole(attached.get("maxTurns"))}))
             return
         if time is not None and kind != "system":
             self._first = time if self._first is None else min(self._first, time)
@@ -367,7 +348,7 @@ class _Chain:
         key = text(message.get("id")) or text(line.get("uuid")) or f"line {place}"
         reply = self._replies.get(key)
         if reply is None:
-            reply = self._replies[key] = _Reply(place, time if self._latest is None else self._latest)
+            reply = self._replies[key] = _Reply(place=place, start=time if self._latest is None else self._latest)
             self._entries.append(reply)
         if self._latest is not None and time is not None:
             reply.responded = time
@@ -379,21 +360,15 @@ class _Chain:
             reply.finish_reason = finish_reason(stopped)
         reply.broken = reply.broken or line.get("isAbortedMidStream") is True
         content = message.get("content")
-        for block in items(content) if isinstance(content, list) else [content]:
+        for block in content if isinstance(content, list) else [content]:
             self._block(reply, block)
 
     def _block(self, reply: _Reply, block: object) -> None:
-        if isinstance(block, str):
-            reply.add_text(block if block.strip() else "")
-            return
-        part = mapping(block)
+        part = {"type": "text", "text": block} if isinstance(block, str) else mapping(block)
         kind = part.get("type")
-        if kind == "text":
-            content = text(part.get("text"))
-            reply.add_text(content if content.strip() else "")
-        elif kind == "thinking":
-            content = text(part.get("thinking"))
-            reply.add_reasoning(content if content.strip() else "")
+        content = text(part.get(kind)) if kind in ("text", "thinking") else ""
+        if content.strip():
+            (reply.text if kind == "text" else reply.reasoning).append(content)
         elif kind == "tool_use":
             given = part.get("input")
             arguments = given if isinstance(given, str) else json_text({} if given is None else given)
@@ -437,19 +412,17 @@ class _Chain:
         )
         step.extend_to(time)
 
-    def _happened(self, line: Mapping[str, Any], place: int, time: int | None) -> None:
+    def _event(self, line: Mapping[str, Any], place: int, time: int | None) -> None:
         kind = line.get("subtype")
         if kind == "compact_boundary":
             facts = mapping(line.get("compactMetadata"))
-            what: dict[str, Any] = {
-                "trigger": text(facts.get("trigger")) or None,
-                "tokens": whole(facts.get("preTokens")),
-            }
-            self._entries.append(_Note("compaction", place, time, **what))
+            payload = {"trigger": text(facts.get("trigger")) or None, "tokens": whole(facts.get("preTokens"))}
+            self._entries.append(_Note("compaction", place, time, payload=payload))
         elif kind == "api_error":
             error = mapping(line.get("error"))
             why = text(error.get("formatted")) or text(error.get("message")) or f"status {error.get('status')}"
-            self._entries.append(_Note("retry", place, time, what=why, attempt=whole(line.get("retryAttempt"))))
+            payload = {"what": why, "attempt": whole(line.get("retryAttempt"))}
+            self._entries.append(_Note("retry", place, time, payload=payload))
 
     def _rewind(self, place: int, parent: int, time: int | None) -> None:
         """Remove the branch that the session rewound from, if this prompt starts another one."""
@@ -468,7 +441,7 @@ class _Chain:
         left = {id(entry) for entry in branch}
         self._entries += [entry for entry in kept if id(entry) not in left]
         steps = sum(isinstance(entry, _Reply) for entry in branch)
-        self._entries.append(_Note("rewind", place, time, steps=steps))
+        self._entries.append(_Note("rewind", place, time, payload={"steps": steps}))
 
     def _descends(self, place: int, below: dict[int, bool], parent: int) -> bool:
         path = []
@@ -481,16 +454,13 @@ class _Chain:
 
     @property
     def prompt(self) -> str:
-        """The agent's first prompt."""
         wanted = (entry.text for entry in self._entries if isinstance(entry, _Note) and entry.kind == "prompt")
         return next(wanted, "").strip()
 
     def started(self, session: str, loose: Mapping[str, list[str]]) -> dict[str, tuple[str | None, str]]:
-        """The runs and the names of the subagents that calls started, by call.
+        """The runs and the names of the subagents that calls of this session started, by call.
 
-        Args:
-            session: The id of the session, which those of its subagents begin with.
-            loose: The subagents in the file that no result names, by their prompts; those that are found are taken out.
+        `loose` are the subagents in the file that no result names, by their prompts; those that are found are removed.
         """
         found: dict[str, tuple[str | None, str]] = {}
         for entry in self._entries:
@@ -515,12 +485,8 @@ class _Chain:
     ) -> Run | None:
         """The run; None if there is neither a prompt nor a response.
 
-        Args:
-            run_id: Its id.
-            agent: The agent's name.
-            parent_run_id: The run that this is a subagent of.
-            started: The runs and the names of the subagents that its calls started, by call.
-            limit: The limit on turns that stopped it, if its parent reports one.
+        `started` are the runs and the names of its subagents, by call. `limit` is the limit on turns that stopped it,
+        if its parent reports one.
         """
         branch = _Branch()
         for entry in self._entries:
@@ -552,14 +518,14 @@ class _Chain:
             for call in reply.calls:
                 if call.id in started:
                     branch.builder.add_subagent(reply, call.id, *started[call.id])
-        for owner, call_id, limit in self.verdicts:
+        for owner, call_id, limit in self.endings:
             if limit is not None and call_id in callers:
                 what = f"the subagent {owner} was stopped at its limit of {limit:,} turns: its result is partial"
                 branch.builder.add_step_event(callers[call_id], "fault", what=what)
 
 
 class _Branch:
-    """The branch that a session continued with."""
+    """The branch with which a session continued."""
 
     def __init__(self) -> None:
         self.builder = RunBuilder(NAME)
@@ -572,19 +538,17 @@ class _Branch:
         """Whether a prompt came since the last response."""
 
     def add_reply(self, reply: _Reply) -> None:
-        """Add a response."""
         self.builder.append(reply)
         self.replies.append(reply)
         self._prompted = False
         self.ending = self.cap = None
 
     def add_note(self, note: _Note) -> None:
-        """Add what stands between responses."""
         last = self.replies[-1] if self.replies else None
         if note.kind in _EVENTS:
-            self.builder.add_event(_EVENTS[note.kind], note.time, **(note.what or {"what": note.text}))
+            self.builder.add_event(_EVENTS[note.kind], note.time, **(note.payload or {"what": note.text}))
         if note.kind == "cap":
-            self.cap = whole(note.what["cap"])
+            self.cap = note.payload["cap"]
             return
         if note.kind == "fault":
             self.ending, self.error = "error", one_line(note.text)
@@ -602,21 +566,20 @@ class _Branch:
             self.builder.add_message("user", note.text, opens_turn=note.kind == "prompt")
 
     def stop_reason(self) -> StopReason:
-        """Why the session ended: the last record decides."""
         if self.ending is not None:
             return self.ending
         return "aborted" if self.replies and self.replies[-1].broken else self.builder.stop_reason()
 
 
-class _Verdict(NamedTuple):
-    """The end of a subagent: by a limit on its turns, or (None) in another way."""
+class _Ending(NamedTuple):
+    """The end of a subagent, by a limit on its turns or (None) in another way."""
 
     owner: str
     call_id: str
     limit: int | None
 
 
-def _verdicts(line: Mapping[str, Any]) -> Iterator[_Verdict]:
+def _endings(line: Mapping[str, Any]) -> Iterator[_Ending]:
     """The ends of subagents in a user's line: in the results of the calls that started them, and in notifications."""
     content = mapping(line.get("message")).get("content")
     more = mapping(line.get("toolUseResult"))
@@ -627,57 +590,39 @@ def _verdicts(line: Mapping[str, Any]) -> Iterator[_Verdict]:
             noted, named = _NOTED.match(body), _AGENT.search(body)
             owner = text(more.get("agentId")) or (named[1] if noted and named else "")
             if noted or (owner and "totalToolUseCount" in more):
-                yield _Verdict(owner, text(part.get("tool_use_id")), int(noted[1]) if noted else None)
+                yield _Ending(owner, text(part.get("tool_use_id")), int(noted[1]) if noted else None)
             continue
         body = block_text(block).lstrip()
         task = _TASK.search(body) if body.startswith("<task-notification>") else None
         if task:
             cut, called = _NOTIFIED.search(body), _CALLED.search(body)
-            yield _Verdict(task[1].strip(), called[1].strip() if called else "", int(cut[1]) if cut else None)
+            yield _Ending(task[1].strip(), called[1].strip() if called else "", int(cut[1]) if cut else None)
 
 
-def _judge(cuts: dict[str, int], verdict: _Verdict) -> None:
-    """Record an end of a subagent. The last one counts."""
-    if verdict.limit is None:
-        cuts.pop(verdict.owner, None)
-    else:
-        cuts[verdict.owner] = verdict.limit
-
-
-def _cuts_in(path: Path) -> dict[str, int]:
-    """The limits on turns that stopped subagents, by their ids, from the file of their session; none without one."""
-    try:
-        stat = path.stat()
-    except (OSError, ValueError):
-        return {}
-    return {} if no_file(stat) else dict(_cuts_of(path, stat.st_mtime_ns, stat.st_size))
-
-
-@lru_cache(maxsize=4)
-def _cuts_of(path: Path, _changed: int, _size: int) -> Mapping[str, int]:  # a file that was changed is read again
-    cuts: dict[str, int] = {}
+@read_once
+def _cuts_in(path: Path) -> dict[str, int | None]:
+    """The limits on turns that stopped subagents, by their ids, from the file of their session. The last end counts."""
+    cuts: dict[str, int | None] = {}
     with path.open("rb") as file:
         while data := file.readline(MAX_LINE):
-            if not any(word in data for word in _VERDICTS):
+            if not any(word in data for word in _ENDINGS):
                 continue
             try:
                 line = mapping(parse(data))
             except ValueError:
                 continue
-            for verdict in _verdicts(line) if line.get("type") == "user" else ():
-                _judge(cuts, verdict)
-    return cuts
+            cuts |= {ending.owner: ending.limit for ending in (_endings(line) if line.get("type") == "user" else ())}
+    return {owner: limit for owner, limit in cuts.items() if limit is not None}
 
 
 def _stop_by(cap: int, builder: RunBuilder) -> Stop:
-    """A stop by a limit on turns. These are responses, and the count starts again when a subagent gets a new prompt."""
+    """A stop by a limit on turns, which are responses since the subagent's last prompt."""
     steps = builder.steps
     turn = sum(step.turn == steps[-1].turn for step in steps) if steps else 0
     return builder.stop("step_cap", f"maxTurns({cap})", cap, max(cap, turn))
 
 
 def _kind(line: Mapping[str, Any], content: Sequence[str], *, answers: bool) -> str:
-    """The kind of a user's line that has more than results."""
     if line.get("isCompactSummary") is True:
         return "summary"
     kinds = [_kind_of(part) for part in content]

@@ -7,16 +7,16 @@ latter too.
 
 - Input tokens include the cached ones.
 - `<session>.json` is a manifest without messages. `<session>.compaction.json` repeats messages of the session in a
-  shorter form; it is no run, because its steps would count twice.
+  shorter form. It is no run, because its steps would count twice.
 - Messages that are only displayed (`displayOnly`) are no steps; the notice of an error is an event.
 - These open no turn: results, summaries of a compaction (an event), notices of the harness (`metadata.kind`,
   `displayRole`), and in the extension `<environment_details>`, resumptions, and reminders to use a tool.
-- A result is an error if it has `is_error` or `success: false`, or, in the extension, begins with Cline's words before
-  a tool's error. All other results are none, because Cline marks every failure. A command's exit code is in its text
-  only.
+- A result is an error if it has `is_error` or `success: false`, or, in the extension, begins with one of Cline's
+  phrases for a tool's error. No other result is an error, because Cline marks every failure. A command's exit code is
+  only in its text.
 - Older versions of the extension have no `tool_use` blocks. A call is XML in the text, one tool a message
   (`<read_file><path>a.py</path></read_file>`), and its result is a user's text that begins `[read_file for 'a.py']
-  Result:`. They are paired by order and get ids of their own; only the first call of a message ran.
+  Result:`. They are paired by order and get new ids. Only the first call of a message was executed.
 - A subagent's session is named `<session>__<agent>`.
 - There are no finish reasons, limits or labels. An interrupted response ends with a sentence about that.
 """
@@ -69,7 +69,7 @@ _RESULT_END: Final = "] Result:"
 _NOT_RUN: Final = re.compile(r"Tool \[\w+\] was not executed")
 _WRAPPED: Final = re.compile(r"\s*<(task|user_input|user_message)\b[^>\n]*>\n?(.*?)</\1>", re.DOTALL)
 _TAG: Final = re.compile(r"<(\w+)>")
-_TAGS: Final = 50
+MAX_TAGS: Final = 50
 _TOOLS: Final = (
     "access_mcp_resource", "apply_diff", "ask_followup_question", "attempt_completion", "browser_action",
     "codebase_search", "condense", "execute_command", "fetch_instructions", "insert_content",
@@ -111,15 +111,13 @@ class _Session:
         self.builder = RunBuilder(NAME, damage)
         self.about = about
         self._written = 0
-        """How many calls were found in texts."""
+        """How many calls are from texts."""
         self._waiting: list[str] = []
         """The ids of the open calls of the last response."""
-        system = content_text(about.get("system_prompt"))
-        if system:
+        if system := content_text(about.get("system_prompt")):
             self.builder.add_message("system", system, opens_turn=False)
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Take one message."""
         time = message_time(message)
         about = mapping(message.get("metadata"))
         if message["role"] == "user":
@@ -133,8 +131,7 @@ class _Session:
     def _reply(self, message: Mapping[str, Any], time: int | None) -> None:
         model = mapping(message.get("modelInfo"))
         step = add_reply(self.builder, message, time, text(model.get("modelId")) or text(model.get("id")))
-        metrics = mapping(message.get("metrics"))
-        if metrics:
+        if metrics := mapping(message.get("metrics")):
             step.usage = _usage(metrics)
         content = step.text[-1].rstrip() if step.text else ""
         step.error = next((words for words in _INTERRUPTED if content.endswith(words)), "")
@@ -169,7 +166,7 @@ class _Session:
         self._add_message(body, about, time, answered=answered or given is not None)
 
     def _add_result(self, given: Sequence[str] | None, time: int | None) -> None:
-        """Give a text as the result of the first call in a text that waits for one."""
+        """Add a text as the result of the first open call from a text."""
         if given is None:
             return
         words = "\n".join(one for one in given if one).strip()
@@ -178,7 +175,7 @@ class _Session:
         self._check_feedback(given, time)
 
     def _check_feedback(self, given: Sequence[str], time: int | None) -> None:
-        """Open a turn if the user continues after the agent was done: the new task is in its last call's result."""
+        """Open a turn if the user continues after the agent's completion: the new task is in its last call's result."""
         last = self.builder.steps[-1].calls[-1:] if self.builder.steps else []
         if last and last[0].name == _COMPLETION:
             content = next((one for one in given if _FEEDBACK in one), None)
@@ -200,7 +197,6 @@ class _Session:
             self.builder.add_message("user", "\n".join(content), opens_turn=opens, time=time)
 
     def run(self, path: Path) -> Run | None:
-        """The run, unless it is empty."""
         if self.builder.is_empty:
             return None
         run_id = text(self.about.get("sessionId")) or _name_of(path)
@@ -209,19 +205,15 @@ class _Session:
         stop = _INTERRUPTED.get(last.error)
         if stop is None and not self.builder.truncated and last.calls and last.calls[-1].name == _COMPLETION:
             stop = "finished"
+        manifest = sidecar(path.with_name(f"{_name_of(path)}.json"))
         return self.builder.build(
             run_id,
             stop,
             agent=text(self.about.get("agent")) or agent,
-            model="" if self.builder.models else text(_manifest(path).get("model")),
+            model="" if self.builder.models else text(mapping(manifest).get("model")),
             parent_run_id=parent if agent else None,
             error=last.error if stop == "error" else None,
         )
-
-
-def _manifest(path: Path) -> Mapping[str, Any]:
-    """The manifest of a session, from the file beside it."""
-    return mapping(sidecar(path.with_name(f"{_name_of(path)}.json")))
 
 
 def _name_of(path: Path) -> str:
@@ -231,7 +223,7 @@ def _name_of(path: Path) -> str:
 
 
 def _usage(metrics: Mapping[str, Any]) -> Usage:
-    """What a response consumed; in the extension the figures stand under `tokens`."""
+    """The usage of a response; in the extension the figures are under `tokens`."""
     tokens, names = mapping(metrics.get("tokens")), ("prompt", "completion", "cached")
     if not tokens:
         tokens, names = metrics, ("inputTokens", "outputTokens", "cacheReadTokens")
@@ -240,7 +232,7 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
 
 
 def _failed(content: object) -> bool:
-    """Whether the text of a result without a flag reports a failure."""
+    """Whether a result without a flag reports a failure."""
     if any(mapping(block).get("success") is False for block in items(content)):
         return True
     body = next(iter(texts(content)), "")
@@ -248,13 +240,13 @@ def _failed(content: object) -> bool:
 
 
 def _unwrapped(content: str) -> str:
-    """A user's text without the tag that Cline puts around it."""
+    """A user's text without Cline's tag around it."""
     found = _WRAPPED.match(content)
     return found[2] if found is not None and found[2].strip() else content
 
 
 def _result_in(words: str) -> str | None:
-    """The result in a user's text that begins with the head of one, else None."""
+    """The result in a user's text that begins with the head of a result, else None."""
     if not _RESULT.match(words):
         return None
     end = words.find(_RESULT_END)
@@ -262,7 +254,7 @@ def _result_in(words: str) -> str | None:
 
 
 def _calls_in(content: str) -> list[tuple[str, dict[str, str]]]:
-    """The calls in a text: each tool's tag with the tags of its parameters in it. The last may lack its end."""
+    """The calls in a text: each tool's tag with the tags of its parameters in it. The last may have no end."""
     found = []
     start = 0
     while (opening := _OPENING.search(content, start)) is not None:
@@ -276,10 +268,10 @@ def _calls_in(content: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def _parameters(content: str) -> dict[str, str]:
-    """The parameters in a call's text; a tag that does not end is none."""
+    """The parameters in a call's text; a tag without an end is none."""
     found: dict[str, str] = {}
     start = 0
-    for _ in range(_TAGS):
+    for _ in range(MAX_TAGS):
         opening = _TAG.search(content, start)
         if opening is None:
             break

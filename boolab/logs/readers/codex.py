@@ -7,11 +7,11 @@ repeat them for a user interface, with more facts. Rollouts of the first half of
 - The end of a response is not marked. A step begins with the model's first item (a message, reasoning, a call) after a
   result, another author's message, a usage report or the end of a task. A rollout without items of the model (as of
   some reviews) is read from its events.
-- Usage comes as `token_count` events, each written twice or more: if the running total is the same, it is a repetition.
+- Usage is in `token_count` events, each written twice or more: one with the same running total is a repetition.
   `last_token_usage` is that of one response. It follows the response's items, and belongs to the latest step. Until the
-  end of 2025 it preceded them: if the latest step has its usage, it belongs to the next step, unless a compaction comes
-  between. Input includes cached tokens, output includes reasoning tokens.
-- Codex writes messages of the role `user` itself: the environment, `AGENTS.md`, notices. The tag around them, or their
+  end of 2025 it preceded them: if the latest step has its usage, it belongs to the next step, unless a compaction is
+  between them. Input includes cached tokens, output includes reasoning tokens.
+- Codex writes messages of the role `user` too: the environment, `AGENTS.md`, notices. The tag around them, or their
   first words, identify them, and they open no turn; a `user_message` event always does. A message of another agent
   opens only the first turn.
 - A command's result begins with lines from Codex: an exit code other than 0 is an error. So are aborted calls, and
@@ -67,8 +67,8 @@ _OUTPUTS: Final = {
     "tool_search_output": "tools",
 }
 _ITEMS: Final = frozenset({"message", "reasoning", *_CALLS, *_HOSTED, *_OUTPUTS})
-_TAG: Final = re.compile(r"\s*<([\w-]++)[^<>\n]*+>")  # possessive: a name that nothing closes is tried once
-_PUT_IN: Final = ("# AGENTS.md instructions", "Warning: ")
+_TAG: Final = re.compile(r"\s*<([\w-]++)[^<>\n]*+>")  # possessive: no backtracking
+_HARNESS: Final = ("# AGENTS.md instructions", "Warning: ")
 _SPAWN: Final = "spawn_agent"
 _UNDER_WAY: Final = ("in_progress", "incomplete", "searching", "generating")
 _TASKS: Final = ("task_started", "task_complete", "turn_started", "turn_complete")
@@ -114,7 +114,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 
 def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
-    """The lines of a rollout; for the first version, its header and its items."""
+    """The lines of a rollout; in the first version, its header and its items."""
     for number, value in json_values(path, damage):
         if isinstance(value, dict) and "items" in value and "session" in value:
             yield number, value["session"]
@@ -135,28 +135,27 @@ class _Rollout:
         self._meta: Mapping[str, Any] = {}
         self._ends: dict[str, tuple[bool | None, int | None]] = {}
         self._spawns: dict[str, StepBuilder] = {}
-        """The responses whose calls are to start subagents, by call."""
+        """The responses whose calls start subagents, by call."""
 
     @property
     def account(self) -> _Account:
-        """The account of the session: by its items, or by its events if there are no items of the model."""
+        """The account from the items, or from the events if there are no items of the model."""
         if self._events is None or self._items.builder.steps or not self._events.builder.steps:
             return self._items
         return self._events
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """Take one line."""
         kind = text(line.get("type"))
         payload = line.get("payload")
         if isinstance(payload, dict) and kind in _LINES:
-            self.known = True
             self._take(kind, payload, epoch_ms(line.get("timestamp")))
         elif kind in _ITEMS:
-            self.known = True
             self._item(kind, line, epoch_ms(line.get("timestamp")))
         elif not kind and "id" in line and "timestamp" in line:
-            self.known = True
             self._meta = self._meta or line
+        else:
+            return
+        self.known = True
 
     def _take(self, kind: str, payload: Mapping[str, Any], time: int | None) -> None:
         if kind == "response_item":
@@ -185,7 +184,7 @@ class _Rollout:
         elif kind == "message" and item.get("role") != "assistant":
             content = content_text(item.get("content"))
             if item.get("role") == "user":
-                account.add_message(content, time, own=not _is_put_in(content))
+                account.add_message(content, time, own=not _is_of_harness(content))
             else:
                 account.add_system(content, time)
         elif kind in _ITEMS:
@@ -210,31 +209,23 @@ class _Rollout:
         elif kind in _HOSTED:
             call_id = text(item.get("id")) or f"hosted {len(builder.steps)}.{len(step.calls)}"
             given = item.get(_HOSTED[kind])
-            builder.add_call(
-                step, call_id, kind.removesuffix("_call"), given if isinstance(given, dict) else {"input": given}
-            )
+            given = given if isinstance(given, dict) else {"input": given}
+            builder.add_call(step, call_id, kind.removesuffix("_call"), given)
             self._items.hosted.add(call_id)
             if item.get("status") not in _UNDER_WAY:
                 builder.add_result(call_id, "", is_error=None, time=time)
 
     def _output(self, item: Mapping[str, Any], output: object, time: int | None) -> None:
-        content, lines = _content_of(output)
+        content, flagged = _content_of(output)
         failed, duration = _facts_of(content)
         call_id = text(item.get("call_id"))
         spawned = json_object(content) if call_id in self._spawns else {}
-        if text(spawned.get("agent_id")):
-            self._items.builder.add_subagent(
-                self._spawns.pop(call_id), call_id, text(spawned.get("agent_id")), time=time
-            )
+        if child := text(spawned.get("agent_id")):
+            self._items.builder.add_subagent(self._spawns.pop(call_id), call_id, child, time=time)
         ended, took = self._ends.pop(call_id, (None, None))
-        known = (lines, failed, ended)
-        self._items.builder.add_result(
-            call_id,
-            content,
-            is_error=next((fact for fact in known if fact is not None), None),
-            time=time,
-            duration_ms=duration if took is None else took,
-        )
+        failed = next((fact for fact in (flagged, failed, ended) if fact is not None), None)
+        duration = duration if took is None else took
+        self._items.builder.add_result(call_id, content, is_error=failed, time=time, duration_ms=duration)
         self._items.step = None
 
     def _event(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
@@ -245,12 +236,8 @@ class _Rollout:
             self._ends.update(_end_of(event))
         elif kind == "item_completed":
             item = mapping(event.get("item"))
-            content = content_text(item.get("content"))
-            self._repeat(
-                {"UserMessage": "user_message", "AgentMessage": "agent_message"}.get(text(item.get("type"))),
-                content,
-                time,
-            )
+            kinds = {"UserMessage": "user_message", "AgentMessage": "agent_message"}
+            self._repeat(kinds.get(text(item.get("type"))), content_text(item.get("content")), time)
         elif kind == "agent_reasoning":
             self._repeat(kind, text(event.get("text")), time)
         elif kind in ("user_message", "agent_message"):
@@ -268,7 +255,6 @@ class _Rollout:
             (step.text if kind == "agent_message" else step.reasoning).append(content)
 
     def runs(self, path: Path) -> list[Run]:
-        """The session's run, unless it is empty."""
         account = self.account
         if account.builder.is_empty:
             return []
@@ -299,7 +285,7 @@ class _Account:
         self._reported: Mapping[str, Any] = {}
 
     def part(self, time: int | None) -> StepBuilder:
-        """The response that a part belongs to: the current one, or a new one."""
+        """The current response, or a new one, for a part that was written now."""
         if self.step is None:
             self.step = self.builder.add_response(time, model=self.model)
             self.step.usage, self._ahead = self._ahead, UNKNOWN_USAGE
@@ -310,7 +296,7 @@ class _Account:
         return self.step
 
     def add_message(self, content: str, time: int | None, *, own: bool) -> None:
-        """Add a message in the user's name. An item and an event with the same text are one message."""
+        """Add a message of the role `user`. An item and an event with the same text are one message."""
         key = content.strip()
         if key.startswith("<turn_aborted>"):
             self._ending = "aborted"
@@ -323,19 +309,16 @@ class _Account:
         self.step = None
 
     def add_system(self, content: str, time: int | None) -> None:
-        """A message of the developer or the system."""
         self.builder.add_message("system", content, opens_turn=False, time=time)
         self.step = None
 
     def compact(self, summary: str, time: int | None) -> None:
-        """The history was replaced by a summary."""
         self._ahead = UNKNOWN_USAGE
         self.builder.add_event("compaction", time)
         if summary:
             self.builder.add_message("user", summary, opens_turn=False, time=time)
 
     def count(self, info: Mapping[str, Any]) -> None:
-        """A usage report."""
         last = mapping(info.get("last_token_usage"))
         running = mapping(info.get("total_token_usage")) or last
         entered = whole(last.get("input_tokens"))
@@ -354,7 +337,6 @@ class _Account:
         self.step = None
 
     def take(self, kind: str, event: Mapping[str, Any], time: int | None) -> None:
-        """Take any other event."""
         if kind == "turn_aborted":
             reason = text(event.get("reason"))
             self.builder.add_event("abort", time, what=reason)
@@ -389,7 +371,6 @@ class _Account:
             self.step = None
 
     def stop(self) -> StopReason:
-        """Why it ended: the last record decides."""
         if self._ending is not None:
             return self._ending
         last = self.builder.steps[-1:]
@@ -397,9 +378,9 @@ class _Account:
         return "finished" if last and not waits else "aborted"
 
 
-def _is_put_in(content: str) -> bool:
-    """Whether a message in the user's name is one of Codex's own."""
-    if content.lstrip().startswith(_PUT_IN):
+def _is_of_harness(content: str) -> bool:
+    """Whether Codex wrote a message of the role `user`."""
+    if content.lstrip().startswith(_HARNESS):
         return True
     tag = _TAG.match(content)
     end = content.rstrip()[-100:]
@@ -426,7 +407,7 @@ def _origin(meta: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def _content_of(output: object) -> tuple[str, bool | None]:
-    """The text of an output, and whether it failed if there is a flag beside it."""
+    """The text of an output, and whether it failed if it has a flag."""
     if not isinstance(output, dict):
         return content_text(output), None
     if "content" in output or "success" in output:
@@ -436,14 +417,7 @@ def _content_of(output: object) -> tuple[str, bool | None]:
 
 
 def _facts_of(content: str) -> tuple[bool | None, int | None]:
-    r"""Whether a command failed, and how many milliseconds it took, from the lines before its output.
-
-    Example:
-        >>> _facts_of("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nno")
-        (True, 100)
-        >>> _facts_of("Exit code: as you like it")
-        (None, None)
-    """
+    """Whether a command failed, and how many milliseconds it took, from the lines before its output."""
     if content.startswith('{"output"'):
         facts = mapping(json_object(content).get("metadata"))
         code, seconds = facts.get("exit_code"), facts.get("duration_seconds")
@@ -454,15 +428,13 @@ def _facts_of(content: str) -> tuple[bool | None, int | None]:
     header = _HEADER.match(content)
     if header is None:
         return None, None
-    exited, took_text = header["code"] or header["exited"], header["seconds"]
-    return (
-        None if exited is None else int(exited) != 0,
-        None if took_text is None else round(float(took_text) * 1000),
-    )
+    exited, seconds = header["code"] or header["exited"], header["seconds"]
+    failed = None if exited is None else int(exited) != 0
+    return failed, None if seconds is None else round(float(seconds) * 1000)
 
 
 def _end_of(event: Mapping[str, Any]) -> Iterator[tuple[str, tuple[bool | None, int | None]]]:
-    """How a call ended, from an event: its id, whether it failed, and how long it took."""
+    """The id of the call that an event ends, whether it failed, and how long it took."""
     call_id = text(event.get("call_id"))
     duration = mapping(event.get("duration"))
     seconds, nanos = whole(duration.get("secs")), whole(duration.get("nanos"))

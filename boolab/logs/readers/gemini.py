@@ -6,9 +6,9 @@ A session is one object with its `messages`, or JSON Lines: a header, messages, 
 
 - A message with a known id replaces that message. `{"$rewindTo": id}` removes a message and all after it (event
   `rewind`). `{"$set": {...}}` sets fields of the header.
-- `$set` may have a new list of `messages`, which replace messages of the same ids. If all of them were known, the
-  missing ones were rewound. If some were not, the history was compacted (event `compaction`), and the missing ones stay
-  in the run. Messages that only come from such a list are no responses and open no turn.
+- `$set` may have a list of `messages`, which replace messages of the same ids. If all of their ids are known, the
+  messages that are not in the list were rewound. If some are not, the history was compacted (event `compaction`), and
+  all old messages stay in the run. Messages that are only in such a list are no responses and open no turn.
 - A message of the type `gemini` is a response with its calls and their results, unless it is empty. `user` messages
   open turns, unless they hold only results. `info`, `warning` and `error` messages are the program's: an error is a
   fault, and ends the run if nothing follows.
@@ -75,42 +75,42 @@ class _Call(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A message, or what happened in its place (`rewind`, `compaction`), as small as it goes: sessions are long."""
+    """A message, or an event in its place (`rewind`, `compaction`). It is small, because sessions are long."""
 
     kind: str
     time: int | None
     content: str = ""
     full: bool = False
     """Whether it has any content or thoughts."""
-    put_in: bool = False
-    """Whether it only came with a list of `$set`."""
+    only_set: bool = False
+    """Whether it is only in a list of `$set`."""
     model: str = ""
     thoughts: tuple[str, ...] = ()
     usage: Usage = UNKNOWN_USAGE
     calls: tuple[_Call, ...] = ()
-    left: int | None = None
-    """How many steps a rewind left behind."""
+    removed: int | None = None
+    """How many steps a rewind removed."""
 
     @property
     def is_response(self) -> bool:
         """Whether it has content, calls or usage."""
         if self.kind != "gemini":
             return False
-        return self.usage is not UNKNOWN_USAGE or bool(self.calls) or (self.full and not self.put_in)
+        return self.usage is not UNKNOWN_USAGE or bool(self.calls) or (self.full and not self.only_set)
 
 
 class _Session:
-    """The records of one file, folded."""
+    """The records of one file, applied one after the other."""
 
     def __init__(self, damage: Damage) -> None:
         self._damage = damage
         self.header: dict[str, Any] = {}
         self._entries: dict[str | int, _Entry] = {}
-        self._made = 0
+        self._numbered = 0
         self._events = 0
 
     def take(self, record: Mapping[str, Any]) -> bool:
-        """Take one record; whether it was one."""
+        """Apply one record. Returns whether it is one."""
         if isinstance(record.get("$rewindTo"), str):
             self._rewind(record["$rewindTo"])
         elif isinstance(record.get("$set"), dict):
@@ -135,22 +135,22 @@ class _Session:
             self._entries = messages
 
     def _name(self, message: Mapping[str, Any]) -> str | int:
-        """The id of a message, or a number in its place."""
+        """The id of a message, or a number instead."""
         name = message.get("id")
-        self._made += 1
-        return name if isinstance(name, str) else self._made
+        self._numbered += 1
+        return name if isinstance(name, str) else self._numbered
 
     def _replace(self, messages: Mapping[str | int, _Entry]) -> None:
-        """Take a new list of messages in the place of the old one."""
+        """Apply a new list of messages."""
         fresh = [name for name in messages if name not in self._entries]
         if not fresh:
             gone = [name for name, entry in self._entries.items() if name not in messages and entry.kind not in _EVENTS]
-            self._leave([self._entries.pop(name) for name in gone])
+            self._remove([self._entries.pop(name) for name in gone])
         elif len(messages) - len(fresh) < len(self._entries) - self._events:
-            self._happened(_Entry("compaction", messages[fresh[0]].time))
+            self._add_event(_Entry("compaction", messages[fresh[0]].time))
         for name, message in messages.items():
             before = self._entries.get(name)
-            self._entries[name] = message._replace(put_in=before is None or before.put_in)
+            self._entries[name] = message._replace(only_set=before is None or before.only_set)
 
     def _rewind(self, name: str) -> None:
         known = name in self._entries
@@ -160,78 +160,60 @@ class _Session:
             gone.append(entry)
             if known and last == name:
                 break
-        self._leave(gone[::-1])
+        self._remove(gone[::-1])
 
-    def _leave(self, gone: Sequence[_Entry]) -> None:
+    def _remove(self, gone: Sequence[_Entry]) -> None:
         self._events -= sum(entry.kind in _EVENTS for entry in gone)
         if gone:
-            self._happened(_Entry("rewind", gone[0].time, left=sum(entry.is_response for entry in gone)))
+            self._add_event(_Entry("rewind", gone[0].time, removed=sum(entry.is_response for entry in gone)))
 
-    def _happened(self, event: _Entry) -> None:
+    def _add_event(self, event: _Entry) -> None:
         self._events += 1
         self._entries[self._name({})] = event
 
     def runs(self, path: Path) -> list[Run]:
-        """The session's run, unless it is empty."""
-        session = _RunOfSession(self._damage)
+        builder = RunBuilder(NAME, self._damage)
+        error: str | None = None  # the last one after the last response
         entries = list(self._entries.values())[::-1]
-        self._entries.clear()
+        self._entries.clear()  # so that each entry is freed once it is in the run
         while entries:
-            session.take(entries.pop())
-        if session.builder.is_empty:
+            entry = entries.pop()
+            if entry.is_response:
+                error = None
+                _add_response(builder, entry)
+            elif entry.kind in _EVENTS:
+                builder.add_event(entry.kind, entry.time, **({} if entry.removed is None else {"steps": entry.removed}))
+            elif entry.kind == "user" and entry.content:
+                builder.add_message("user", entry.content, opens_turn=not entry.only_set, time=entry.time)
+            elif entry.kind in ("info", "warning", "error"):
+                builder.add_message("system", entry.content, opens_turn=False, time=entry.time)
+                if entry.kind == "error":
+                    error = one_line(entry.content)
+                    builder.add_event("fault", entry.time, what=error)
+        if builder.is_empty:
             return []
         run_id = text(self.header.get("sessionId")) or path.stem
         subagent = self.header.get("kind") == "subagent"
         folder = path.absolute().parent.name
-        error = None if session.builder.truncated else session.error
-        return [
-            session.builder.build(
-                run_id,
-                None if error is None else "error",
-                agent="subagent" if subagent else NAME,
-                parent_run_id=folder if subagent and folder not in ("", "chats", run_id) else None,
-                error=error,
-            )
-        ]
+        parent = folder if subagent and folder not in ("", "chats", run_id) else None
+        agent = "subagent" if subagent else NAME
+        if error is None or builder.truncated:
+            return [builder.build(run_id, agent=agent, parent_run_id=parent)]
+        return [builder.build(run_id, "error", agent=agent, parent_run_id=parent, error=error)]
 
 
-class _RunOfSession:
-    """Builds the run of one session."""
-
-    def __init__(self, damage: Damage) -> None:
-        self.builder = RunBuilder(NAME, damage)
-        self.error: str | None = None
-        """The last error after the last response."""
-
-    def take(self, entry: _Entry) -> None:
-        """Take a message or an event."""
-        if entry.is_response:
-            self._reply(entry)
-        elif entry.kind in _EVENTS:
-            self.builder.add_event(entry.kind, entry.time, **({} if entry.left is None else {"steps": entry.left}))
-        elif entry.kind == "user":
-            if entry.content:
-                self.builder.add_message("user", entry.content, opens_turn=not entry.put_in, time=entry.time)
-        elif entry.kind in ("info", "warning", "error"):
-            self.builder.add_message("system", entry.content, opens_turn=False, time=entry.time)
-            if entry.kind == "error":
-                self.error = one_line(entry.content)
-                self.builder.add_event("fault", entry.time, what=self.error)
-
-    def _reply(self, entry: _Entry) -> None:
-        self.error = None
-        step = self.builder.add_response(entry.time, model=entry.model)
-        step.usage = entry.usage
-        step.add_text(entry.content)
-        step.reasoning += entry.thoughts
-        for place, call in enumerate(entry.calls):
-            self.builder.add_call(step, call.call_id, call.name, call.arguments)
-            if call.ended:
-                self.builder.set_result(step, place, call.result, is_error=call.failed, time=call.time)
+def _add_response(builder: RunBuilder, entry: _Entry) -> None:
+    step = builder.add_response(entry.time, model=entry.model)
+    step.usage = entry.usage
+    step.add_text(entry.content)
+    step.reasoning += entry.thoughts
+    for place, call in enumerate(entry.calls):
+        builder.add_call(step, call.call_id, call.name, call.arguments)
+        if call.ended:
+            builder.set_result(step, place, call.result, is_error=call.failed, time=call.time)
 
 
 def _entry(message: Mapping[str, Any]) -> _Entry:
-    """The facts of a message."""
     kind, time, content = text(message.get("type")), epoch_ms(message.get("timestamp")), message.get("content")
     if kind in _EVENTS:
         kind = ""
@@ -274,11 +256,10 @@ def _content_text(content: object) -> str:
             body.append(part)
         elif isinstance(part, dict) and part and not part.get("thought") and not _HIDDEN & part.keys():
             body.append(text(part.get("text")) if "text" in part else f"[{next(iter(part))}]")
-    return "\n".join(line for line in body if line)
+    return "\n".join(filter(None, body))
 
 
 def _result(result: object) -> str:
-    """The text of a call's result."""
     lines = []
     for part in _parts(result):
         response = mapping(mapping(part).get("functionResponse")).get("response")

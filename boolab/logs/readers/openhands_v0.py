@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import UNKNOWN_USAGE, Run, Stop, Usage
@@ -35,7 +35,7 @@ from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage, flag, items, json_object, json_text, json_values, mapping, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, content_text, epoch_ms, first_choice, one_line
-from boolab.logs.readers._openhands import Meter, Row, ending, error_text
+from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, row_of
 
 NAME: Final = "openhands"
 SCOPE: Final = "run"
@@ -56,18 +56,9 @@ _ENDINGS: Final = ("finish", "reject")
 
 def sniff(head: Head) -> bool:
     """Whether this is an evaluation, a resolver's output, or a trajectory."""
-    if not head.values:
-        return False
-    value = head.values[0]
-    if isinstance(value, list):
-        return bool(value) and all(_is_event(event) for event in value[:3])
-    row = mapping(value)
-    if not ({"instance_id", "test_result"} <= row.keys() or {"issue", "issue_type"} <= row.keys()):
-        return False
-    history = items(row.get("history"))
-    if history:
-        return _is_event(history[0]) or (isinstance(history[0], list) and _is_event(next(iter(history[0]), None)))
-    return "issue_type" in row or "agent_class" in mapping(row.get("metadata"))
+    return begins_with_events(
+        head, _is_event, lambda row: "issue_type" in row or "agent_class" in mapping(row.get("metadata"))
+    )
 
 
 def _is_event(value: object) -> bool:
@@ -87,65 +78,53 @@ def read(path: Path, damage: Damage) -> list[Run]:
         if isinstance(value, list):
             if not any(_is_event(event) for event in value[:20]):
                 raise RunFormatError(f"a trajectory of OpenHands is {LOOKED_FOR}", path=path, line=number)
-            tale = _Tale(value, None, damage)
-            runs += tale.runs(path.stem)
+            runs += _Trajectory(value, Row(), damage).runs(path.stem)
         elif isinstance(value, dict) and ("history" in value or "instance_id" in value):
-            row = Row(value, path, seen)
-            tale = _Tale(items(value.get("history")), row, damage)
-            runs += tale.runs(row.run_id)
+            row = row_of(value, path, seen)
+            runs += _Trajectory(items(value.get("history")), row, damage).runs(row.run_id)
         else:
             damage.note(number, "no instance with a history")
-            continue
     damage.unrecognised = f"nothing of OpenHands in it: looked for {LOOKED_FOR}"
     return runs
 
 
-class _Chain:
+class _Agent:
     """Builds the run of one agent: the main one, or a delegate."""
 
-    def __init__(self, agent: str, damage: Damage, handed: tuple[StepBuilder, int] | None = None) -> None:
+    def __init__(self, agent: str, damage: Damage, caller: tuple[StepBuilder, int] | None = None) -> None:
         self.builder = RunBuilder(NAME, damage)
         self.agent = agent
-        self.handed = handed
-        """The parent's call that started it."""
+        self.caller = caller
+        """The parent's call that started it: its step, and its position there."""
         self.done = ""
         """The action that ended it."""
         self.state = ""
         self.reason = ""
 
 
-class _Tale:
+_Place: TypeAlias = tuple[_Agent, StepBuilder, int]
+"""The position of a call."""
+
+
+class _Trajectory:
     """Builds the runs of one instance from its events."""
 
-    def __init__(self, history: Sequence[Any], row: Row | None, damage: Damage) -> None:
+    def __init__(self, history: Sequence[Any], row: Row, damage: Damage) -> None:
         self._row = row
         self._meter = Meter()
-        self._places: dict[int | str, tuple[_Chain, StepBuilder, int]] = {}
-        self._stack = [_Chain("" if row is None else row.agent, damage)]
+        self._places: dict[int | str, _Place] = {}
+        self._stack = [_Agent(row.agent, damage)]
         self._chains = list(self._stack)
         self._damage = damage
         for item in history:
-            if isinstance(item, list):
-                self._pair([mapping(event) for event in item])
-            else:
-                self._take(mapping(item))
+            place: _Place | None = None
+            for event in map(mapping, item if isinstance(item, list) else [item]):  # old files have pairs
+                if "observation" in event:
+                    self._observe(event, place)
+                elif "action" in event or isinstance(item, list):
+                    place = self._act(event)
 
-    def _pair(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """An action and its observation, as old files have them."""
-        place = None
-        for event in events:
-            if "observation" in event:
-                self._observe(event, place)
-            else:
-                place = self._act(event)
-
-    def _take(self, event: Mapping[str, Any]) -> None:
-        if "observation" in event:
-            self._observe(event, None)
-        elif "action" in event:
-            self._act(event)
-
-    def _act(self, event: Mapping[str, Any]) -> tuple[_Chain, StepBuilder, int] | None:
+    def _act(self, event: Mapping[str, Any]) -> _Place | None:
         """Take an action. Returns the position of its call, if it is one."""
         kind, time = text(event.get("action")), epoch_ms(event.get("timestamp"))
         arguments = mapping(event.get("args"))
@@ -162,9 +141,7 @@ class _Tale:
             return self._work(chain, kind, event, time)
         return None
 
-    def _work(
-        self, chain: _Chain, kind: str, event: Mapping[str, Any], time: int | None
-    ) -> tuple[_Chain, StepBuilder, int] | None:
+    def _work(self, chain: _Agent, kind: str, event: Mapping[str, Any], time: int | None) -> _Place | None:
         """Take an action of a response. Returns the position of its call, if it is one."""
         arguments = mapping(event.get("args"))
         metadata = mapping(event.get("tool_call_metadata"))
@@ -192,20 +169,17 @@ class _Tale:
         if called:
             self._places[called] = place
         if kind == "delegate":
-            self._hand_over(arguments, place, time)
+            self._delegate(arguments, place, time)
         return place
 
     def _fill(self, step: StepBuilder, response: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-        """Fill in the facts of the model's response."""
         choice = first_choice(response)
         message = mapping(choice.get("message"))
-        content = content_text(message.get("content"))
-        step.add_text(content)
-        reasoning = text(message.get("reasoning_content"))
-        step.add_reasoning(reasoning)
+        step.add_text(content_text(message.get("content")))
+        step.add_reasoning(text(message.get("reasoning_content")))
         step.finish_reason = finish_reason(choice.get("finish_reason"))
         usage = _usage(mapping(response.get("usage")))
-        if usage == UNKNOWN_USAGE and self._row is not None:
+        if usage == UNKNOWN_USAGE:
             usage = self._row.usages.get(text(response.get("id")), usage)
         metrics = mapping(event.get("llm_metrics"))
         if metrics:
@@ -215,18 +189,16 @@ class _Tale:
             self._meter.miss()
         step.usage = usage
 
-    def _hand_over(
-        self, arguments: Mapping[str, Any], place: tuple[_Chain, StepBuilder, int], time: int | None
-    ) -> None:
+    def _delegate(self, arguments: Mapping[str, Any], place: _Place, time: int | None) -> None:
         _, step, number = place
-        child = _Chain(text(arguments.get("agent")) or "delegate", self._damage, (step, number))
+        child = _Agent(text(arguments.get("agent")) or "delegate", self._damage, (step, number))
         given = mapping(arguments.get("inputs"))
         task = text(given.get("task")) or json_text(dict(given))
         child.builder.add_message("user", task, opens_turn=True, time=time)
         self._stack.append(child)
         self._chains.append(child)
 
-    def _observe(self, event: Mapping[str, Any], place: tuple[_Chain, StepBuilder, int] | None) -> None:
+    def _observe(self, event: Mapping[str, Any], place: _Place | None) -> None:
         kind, time = text(event.get("observation")), epoch_ms(event.get("timestamp"))
         chain = self._stack[-1]
         if kind == "agent_state_changed":
@@ -237,8 +209,8 @@ class _Tale:
             return
         if kind == "delegate" and len(self._stack) > 1:
             done = self._stack.pop()
-            if done.handed is not None:
-                place = (self._stack[-1], *done.handed)
+            if done.caller is not None:
+                place = (self._stack[-1], *done.caller)
         found = place or self._cause(event)
         if found is None:
             if kind == "error" and event.get("cause") is None:
@@ -252,47 +224,42 @@ class _Tale:
             content = content_text(event.get("content"))
             owner.builder.set_result(step, number, content, is_error=_failed(kind, event), time=time)
 
-    def _cause(self, event: Mapping[str, Any]) -> tuple[_Chain, StepBuilder, int] | None:
+    def _cause(self, event: Mapping[str, Any]) -> _Place | None:
         cause = event.get("cause")
         found = self._places.get(cause) if isinstance(cause, int) else None
         return found or self._places.get(text(mapping(event.get("tool_call_metadata")).get("tool_call_id")))
 
     def runs(self, run_id: str) -> list[Run]:
-        """The records: the agent's, then those of its delegates."""
-        row = self._row
+        """The agent's run, then those of its delegates."""
+        ids = [f"{run_id}/delegate-{place}" if place else run_id for place in range(len(self._chains))]
         found = []
-        for place, chain in enumerate(self._chains):
-            self._add_start(chain, f"{run_id}/delegate-{place}")
-        for place, chain in enumerate(self._chains):
-            main = place == 0
-            if main and row is None and chain.builder.is_empty:
+        for child, child_id in zip(self._chains, ids, strict=True):
+            for chain in self._chains:
+                if child.caller is not None and any(step is child.caller[0] for step in chain.builder.steps):
+                    step, number = child.caller
+                    chain.builder.add_subagent(step, step.calls[number].id, child_id, child.agent)
+        for chain, own_id in zip(self._chains, ids, strict=True):
+            row = self._row if own_id == run_id else Row()
+            if own_id == run_id and not row.run_id and chain.builder.is_empty:
                 continue
-            error = (row.error if main and row is not None else "") or chain.reason
-            cap = row.cap if main and row is not None else None
-            stop, limits = self._end(chain, error, cap)
+            error = row.error or chain.reason
+            stop, limits = self._end(chain, error, row.cap)
             found.append(
                 chain.builder.build(
-                    run_id if main else f"{run_id}/delegate-{place}",
+                    own_id,
                     stop,
                     agent=chain.agent,
-                    model="" if chain.builder.models or row is None else row.model,
-                    task=row.task if main and row is not None else "",
-                    parent_run_id=None if main else run_id,
-                    success=row.success if main and row is not None else None,
-                    error=error_text(error),
-                    limits={"steps": cap, **limits},
+                    model="" if chain.builder.models else self._row.model,
+                    task=row.task,
+                    parent_run_id=None if own_id == run_id else run_id,
+                    success=row.success,
+                    error=one_line(error) or None,
+                    limits={"steps": row.cap, **limits},
                 )
             )
         return found
 
-    def _add_start(self, child: _Chain, run_id: str) -> None:
-        """Add the start of a delegate to the run of the agent that delegated."""
-        for chain in self._chains:
-            if child.handed is not None and any(step is child.handed[0] for step in chain.builder.steps):
-                step, number = child.handed
-                chain.builder.add_subagent(step, step.calls[number].id, run_id, child.agent)
-
-    def _end(self, chain: _Chain, error: str, cap: int | None) -> tuple[Stop, dict[str, int]]:
+    def _end(self, chain: _Agent, error: str, cap: int | None) -> tuple[Stop, dict[str, int]]:
         """How an agent ended, and the limit in its error."""
         if chain.done == "finish":
             return chain.builder.stop("finished"), {}
@@ -308,7 +275,7 @@ class _Tale:
 def _call_of(
     event: Mapping[str, Any], kind: str, metadata: Mapping[str, Any], response: Mapping[str, Any]
 ) -> tuple[str, object]:
-    """The name and the arguments of an action's call: the model's own if they are there."""
+    """The name and the arguments of an action's call: the model's own if the log has them."""
     name = text(metadata.get("function_name")) or kind
     wanted = text(metadata.get("tool_call_id"))
     choice = first_choice(response)
@@ -322,7 +289,6 @@ def _call_of(
 
 
 def _failed(kind: str, event: Mapping[str, Any]) -> bool | None:
-    """Whether an observation is an error; None if that is unknown."""
     if kind in _FAILED:
         return True
     extras = mapping(event.get("extras"))

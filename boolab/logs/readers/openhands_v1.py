@@ -28,11 +28,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from boolab.core.types import UNKNOWN_USAGE, Run, Stop, Usage
+from boolab.core.types import UNKNOWN_USAGE, Run, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, content_text, epoch_ms, one_line
-from boolab.logs.readers._openhands import Meter, Row, ending, error_text, usages_of
+from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, row_of, usages_of
 
 NAME: Final = "openhands_sdk"
 SCOPE: Final = "turn"
@@ -57,21 +57,13 @@ _AGENTS: Final = ("agent", "default")
 
 def sniff(head: Head) -> bool:
     """Whether this is a conversation's events, one of its event files, or rows that hold such."""
-    if not head.values:
-        return False
-    value = head.values[0]
-    if isinstance(value, list):
-        return bool(value) and all(_is_event(event) for event in value[:3])
-    if _is_event(value):
+    if _is_event(head.first) or (head.path.name == _STATE and {"id", "agent"} <= head.first.keys()):
         return True
-    row = mapping(value)
-    if head.path.name == _STATE and {"id", "agent"} <= row.keys():
-        return True
-    if not {"instance_id", "test_result"} <= row.keys():
-        return False
-    history = items(row.get("history"))
-    metadata = mapping(row.get("metadata"))
-    return _is_event(history[0]) if history else "llm" in metadata and "max_iterations" in metadata
+    return begins_with_events(head, _is_event, _is_row)
+
+
+def _is_row(row: Mapping[str, Any]) -> bool:
+    return "test_result" in row and {"llm", "max_iterations"} <= mapping(row.get("metadata")).keys()
 
 
 def _is_event(value: object) -> bool:
@@ -84,33 +76,33 @@ def read(path: Path, damage: Damage) -> list[Run]:
     file = _FILE.fullmatch(path.name)
     if path.name == _STATE or (file is not None and int(file[1])):
         return []
-    tales: list[tuple[_Tale, str]] = []
+    found: list[tuple[_Conversation, str]] = []
     if file is not None:
-        tales.append(_conversation(path, damage))
+        found.append(_conversation(path, damage))
     else:
-        tales += _conversations(path, damage)
-    runs = [run for tale, run_id in tales if (run := tale.run(run_id)) is not None]
+        found += _conversations(path, damage)
+    runs = [run for talk, run_id in found if (run := talk.run(run_id)) is not None]
     damage.unrecognised = f"no conversation of OpenHands' SDK in it: looked for {LOOKED_FOR}"
     return runs
 
 
-def _conversations(path: Path, damage: Damage) -> Iterator[tuple[_Tale, str]]:
+def _conversations(path: Path, damage: Damage) -> Iterator[tuple[_Conversation, str]]:
     """The conversations of a file of lines, of rows, or of one list."""
     seen: Counter[str] = Counter()
-    single: _Tale | None = None
+    single: _Conversation | None = None
     for number, value in json_values(path, damage):
         if isinstance(value, dict) and ("history" in value or "instance_id" in value):
-            row = Row(value, path, seen)
-            tale = _Tale(row, damage)
+            row = row_of(value, path, seen)
+            talk = _Conversation(row, damage)
             for event in items(value.get("history")):
-                tale.take(mapping(event))
-            yield tale, row.run_id
+                talk.take(mapping(event))
+            yield talk, row.run_id
             continue
         events = value if isinstance(value, list) else [value]
         if not any("kind" in mapping(event) for event in events):
             damage.note(number, "no event with a kind")
             continue
-        single = single or _Tale(None, damage)
+        single = single or _Conversation(Row(), damage)
         for event in events:
             single.take(mapping(event))
     if single is not None:
@@ -118,47 +110,46 @@ def _conversations(path: Path, damage: Damage) -> Iterator[tuple[_Tale, str]]:
         yield single, name or path.stem
 
 
-def _conversation(path: Path, damage: Damage) -> tuple[_Tale, str]:
+def _conversation(path: Path, damage: Damage) -> tuple[_Conversation, str]:
     """The conversation of a folder, from the files of its events."""
-    tale = _Tale(None, damage)
+    talk = _Conversation(Row(), damage)
     names = (_FILE.fullmatch(file.name) for file in path.parent.iterdir())
     found = sorted((int(name[1]), name[0]) for name in names if name is not None)
     try:
         state = mapping(parse(whole_file(path.parent.parent / _STATE)))
     except (OSError, ValueError):
         state = {}
-    tale.know(state)
+    talk.add_state(state)
     expected = 0
     for number, name in found:
         if number > expected:
             damage.note(1, f"events {expected} to {number - 1} are missing")
         expected = number + 1
         try:
-            tale.take(mapping(parse(whole_file(path.parent / name))))
+            talk.take(mapping(parse(whole_file(path.parent / name))))
         except (OSError, ValueError) as error:
             damage.note(1, f"{name} cannot be read ({error})")
             damage.truncated = number == found[-1][0]
-    tale.stand(state.get("execution_status", state.get("agent_status")))
-    return tale, text(state.get("id")) or path.parent.parent.absolute().name or path.stem
+    talk.set_status(state.get("execution_status", state.get("agent_status")))
+    return talk, text(state.get("id")) or path.parent.parent.absolute().name or path.stem
 
 
-class _Tale:
+class _Conversation:
     """Builds the run of one conversation from its events."""
 
-    def __init__(self, row: Row | None, damage: Damage) -> None:
+    def __init__(self, row: Row, damage: Damage) -> None:
         self.builder = RunBuilder(NAME, damage)
         self._row = row
-        self._usages: Mapping[str, Usage] = {} if row is None else row.usages
+        self._usages = row.usages
         self._meter = Meter()
         self._added = UNKNOWN_USAGE
         self._counted = False
-        self._cap = None if row is None else row.cap
-        self._model = "" if row is None else row.model
+        self._cap = row.cap
+        self._model = row.model
         self._status = ""
         self._error = ""
 
-    def know(self, state: Mapping[str, Any]) -> None:
-        """Take the facts of a state of the whole conversation."""
+    def add_state(self, state: Mapping[str, Any]) -> None:
         cap = whole(state.get("max_iterations"))
         self._cap = self._cap if cap is None else cap
         self._model = text(mapping(mapping(state.get("agent")).get("llm")).get("model")) or self._model
@@ -167,7 +158,6 @@ class _Tale:
             self._usages = listed
 
     def take(self, event: Mapping[str, Any]) -> None:
-        """Take one event."""
         kind, time = text(event.get("kind")), epoch_ms(event.get("timestamp"))
         if kind == "ConversationStateUpdateEvent":
             self._update(event)
@@ -177,16 +167,15 @@ class _Tale:
             step = self._reply(event, event, event.get("thought"), time)
             calls = items(event.get("tool_calls")) or [event.get("tool_call")]
             for call in calls:
-                self._ask(step, event, mapping(call))
+                self._call(step, event, mapping(call))
         elif kind == "MessageEvent":
             self._message(event, time)
         elif kind in _RESULTS:
             content, failed = _result(kind, event)
             self.builder.add_result(text(event.get("tool_call_id")), content, is_error=failed, time=time)
         elif kind == "SystemPromptEvent" and not self.builder.steps:
-            self.builder.add_message(
-                "system", text(mapping(event.get("system_prompt")).get("text")), opens_turn=False, time=time
-            )
+            prompt = text(mapping(event.get("system_prompt")).get("text"))
+            self.builder.add_message("system", prompt, opens_turn=False, time=time)
         elif kind == "Condensation":
             self.builder.add_event("compaction", time)
         elif kind in ("PauseEvent", "InterruptEvent"):
@@ -214,13 +203,10 @@ class _Tale:
             known.extend_to(time)
             return known
         step = self.builder.add_response(time, key=name)
-        words = content_text(content)
-        step.add_text(words)
-        reasoning = text(holder.get("reasoning_content"))
-        thoughts = [reasoning] if reasoning else [
-            text(mapping(block).get("thinking")) for block in items(holder.get("thinking_blocks"))
-        ]  # fmt: skip
-        step.reasoning += [thought for thought in thoughts if thought]
+        step.add_text(content_text(content))
+        step.add_reasoning(text(holder.get("reasoning_content")))
+        for block in () if step.reasoning else items(holder.get("thinking_blocks")):
+            step.add_reasoning(text(mapping(block).get("thinking")))
         listed = self._usages.get(name)
         step.usage = self._added if listed is None else listed._replace(cost=self._added.cost)
         if not self._counted:
@@ -228,7 +214,7 @@ class _Tale:
         self._added, self._counted = UNKNOWN_USAGE, False
         return step
 
-    def _ask(self, step: StepBuilder, event: Mapping[str, Any], call: Mapping[str, Any]) -> None:
+    def _call(self, step: StepBuilder, event: Mapping[str, Any], call: Mapping[str, Any]) -> None:
         wanted = mapping(call.get("function")) or call
         name = text(wanted.get("name")) or text(event.get("tool_name"))
         arguments = wanted.get("arguments")
@@ -237,20 +223,18 @@ class _Tale:
         self.builder.add_call(step, text(event.get("tool_call_id")) or text(call.get("id")), name, arguments)
 
     def _update(self, event: Mapping[str, Any]) -> None:
-        """Take an update of the conversation's state."""
         key, value = event.get("key"), event.get("value")
         if key == "full_state":
             state = mapping(value)
-            self.know(state)
-            self.stand(state.get("execution_status", state.get("agent_status")))
+            self.add_state(state)
+            self.set_status(state.get("execution_status", state.get("agent_status")))
             self._count(_metrics(mapping(state.get("stats"))))
         elif key == "stats":
             self._count(_metrics(mapping(value)))
         elif key in ("execution_status", "agent_status"):
-            self.stand(value)
+            self.set_status(value)
 
-    def stand(self, status: object) -> None:
-        """Take the status of the conversation, if it is known."""
+    def set_status(self, status: object) -> None:
         self._status = text(status).lower() or self._status
         if self._status == "running":
             self._error = ""
@@ -274,18 +258,18 @@ class _Tale:
     def run(self, run_id: str) -> Run | None:
         """The run, unless it is empty."""
         row = self._row
-        if row is None and self.builder.is_empty:
+        if not row.run_id and self.builder.is_empty:
             return None
-        error = self._error or ("" if row is None else row.error)
+        error = self._error or row.error
         stop, limits = self._end(error)
         return self.builder.build(
             run_id,
             stop,
-            agent=NAME if row is None else row.agent,
+            agent=row.agent or NAME,
             model=self._model,
-            task="" if row is None else row.task,
-            success=None if row is None else row.success,
-            error=error_text(error),
+            task=row.task,
+            success=row.success,
+            error=one_line(error) or None,
             limits={"steps": self._cap, **limits},
         )
 

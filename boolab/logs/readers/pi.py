@@ -7,11 +7,11 @@ A header line (`type: session`), and one line for each entry: messages, changes 
 - A message of the role `assistant` is one response, with its calls, usage, cost and `stopReason`. A result is a message
   of the role `toolResult`, with `isError`. Input tokens are `input` and those written to and read from the cache. A
   message has the time when it began, its line the time when it was written.
-- Sessions of versions 2 and 3 are trees: each entry names its parent, and going back to an earlier entry starts a
-  branch. The run is the branch with the file's last entry; an event `rewind` counts the steps on the others. If a
-  parent is not in the file, the line before takes its place. Sessions of version 1 have no ids and no branches.
-- A response with the `stopReason` `aborted` or `error` broke off: its finish reason is unknown and its calls never ran.
-  Without content and tokens it is only an event (`abort`, `fault`).
+- Sessions of versions 2 and 3 are trees: each entry names its parent, and a return to an earlier entry starts a branch.
+  The run is the branch with the file's last entry; an event `rewind` counts the steps on the others. If a parent is not
+  in the file, the line before is the parent. Sessions of version 1 have no ids and no branches.
+- A response with the `stopReason` `aborted` or `error` was interrupted: its finish reason is unknown and its calls were
+  not executed. Without content and tokens it is only an event (`abort`, `fault`).
 - Messages of the roles `bashExecution` (a command that the user ran), `custom`, `branchSummary` and `compactionSummary`
   open no turn. OpenClaw's `delivery-mirror` and `gateway-injected` are not models, and their messages are left out.
 - `parentSession` names the session that this one was forked from, which makes it no subagent. There are no labels and
@@ -41,8 +41,8 @@ PLACES: Final = (
 LOOKED_FOR: Final = 'JSON lines: {"type": "session", "id": ..., "cwd": ...}, then {"type": "message", "message": ...}'
 
 _ROLES: Final = frozenset({"user", "assistant", "toolResult"})
-_BROKEN: Final = ("aborted", "error")
-_NO_MODELS: Final = frozenset({"delivery-mirror", "gateway-injected"})
+_INTERRUPTED: Final = ("aborted", "error")
+_GATEWAYS: Final = frozenset({"delivery-mirror", "gateway-injected"})
 _TOKENS: Final = ("input", "output", "cacheRead", "cacheWrite")
 
 
@@ -71,7 +71,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 
 def _session(path: Path, damage: Damage) -> _Session:
-    """The session, which is read again without the branches that were left."""
+    """The session, which is read a second time if it has branches."""
     tree = _Tree()
     session = _read_branch(path, damage, tree)
     left = tree.left()
@@ -79,7 +79,7 @@ def _session(path: Path, damage: Damage) -> _Session:
 
 
 def _read_branch(path: Path, damage: Damage, tree: _Tree, left: Collection[int] = ()) -> _Session:
-    """The session, without the entries at the places that were `left` behind."""
+    """The session, without the entries on branches that were `left`."""
     session = _Session(damage)
     for _, line in only_objects(json_lines(path, damage), damage):
         if line.get("type") == "session":
@@ -92,7 +92,7 @@ def _read_branch(path: Path, damage: Damage, tree: _Tree, left: Collection[int] 
 
 
 class _Tree:
-    """Which entry follows which. Their places are counted from 0, in the order of the file."""
+    """The parents of the entries, by their places in the file, from 0."""
 
     def __init__(self) -> None:
         self._parents: list[int] = []
@@ -100,7 +100,7 @@ class _Tree:
         self._branches = False
 
     def grow(self, line: Mapping[str, Any]) -> int:
-        """Add an entry; its place."""
+        """Add an entry. Returns its place."""
         place = len(self._parents)
         before = place - 1
         parent = before
@@ -114,7 +114,7 @@ class _Tree:
         return place
 
     def left(self) -> set[int]:
-        """The places of the entries that are not on the way to the last one."""
+        """The places of the entries that are not on the branch of the last one."""
         if not self._branches:
             return set()
         left = set(range(len(self._parents)))
@@ -138,17 +138,15 @@ class _Session:
         self._error: str | None = None
 
     def open(self, line: Mapping[str, Any]) -> None:
-        """Take the header."""
         self.known = True
         self.id = self.id or text(line.get("id"))
 
     def leave(self, line: Mapping[str, Any]) -> None:
         """Count the steps of a branch that was left."""
         message = mapping(line.get("message"))
-        self._left += message.get("role") == "assistant" and not _is_empty(message) and not _is_echo(message)
+        self._left += message.get("role") == "assistant" and not _is_empty(message) and not _is_of_gateway(message)
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """Take an entry."""
         kind, time = line.get("type"), epoch_ms(line.get("timestamp"))
         if kind == "message":
             self.known = True
@@ -174,29 +172,28 @@ class _Session:
 
     def _message(self, message: Mapping[str, Any], time: int | None) -> None:
         role = message.get("role")
+        content = "" if role == "assistant" else content_text(message.get("content"))
         begun = time_ms(message.get("timestamp")) if time is None or role == "assistant" else None
         written = begun if time is None else time
         if role == "assistant":
             self._reply(message, written, begun)
         elif role == "toolResult":
-            call_id, content = text(message.get("toolCallId")), content_text(message.get("content"))
-            self.builder.add_result(call_id, content, is_error=flag(message.get("isError")), time=written)
-        elif role == "user":
-            self.builder.add_message("user", content_text(message.get("content")), opens_turn=True, time=written)
-        elif role == "system":
-            self.builder.add_message("system", content_text(message.get("content")), opens_turn=False, time=written)
+            call_id, failed = text(message.get("toolCallId")), flag(message.get("isError"))
+            self.builder.add_result(call_id, content, is_error=failed, time=written)
+        elif role in ("user", "system"):
+            self.builder.add_message(role, content, opens_turn=role == "user", time=written)
         elif role == "bashExecution":
             self._add(f"$ {text(message.get('command'))}\n{text(message.get('output'))}", written)
         else:
-            self._add(text(message.get("summary")) or content_text(message.get("content")), written)
+            self._add(text(message.get("summary")) or content, written)
 
     def _reply(self, message: Mapping[str, Any], time: int | None, begun: int | None) -> None:
-        if _is_echo(message):
+        if _is_of_gateway(message):
             return
         stopped = text(message.get("stopReason"))
         why = one_line(text(message.get("errorMessage"))) or stopped
         self._ending, self._error = None, None
-        if stopped in _BROKEN:
+        if stopped in _INTERRUPTED:
             self._ending = "error" if stopped == "error" else "aborted"
             self._error = why if stopped == "error" else None
         if _is_empty(message):
@@ -204,7 +201,7 @@ class _Session:
             return
         step = self.builder.add_response(time, begun, text(message.get("model")))
         step.usage = _usage(mapping(message.get("usage")))
-        if stopped in _BROKEN:
+        if stopped in _INTERRUPTED:
             step.error = why
         else:
             step.finish_reason = finish_reason(stopped)
@@ -224,21 +221,20 @@ class _Session:
             self.builder.add_call(step, text(part.get("id")), text(part.get("name")), part.get("arguments"))
 
     def runs(self, path: Path) -> list[Run]:
-        """The session's run, unless it is empty."""
         if self.builder.is_empty:
             return []
         stop, error = (None, None) if self.builder.truncated else (self._ending, self._error)
         return [self.builder.build(self.id or path.stem, stop, agent=NAME, error=error)]
 
 
-def _is_echo(message: Mapping[str, Any]) -> bool:
-    """Whether it is no response of a model, but a gateway's own line."""
-    return text(message.get("model")) in _NO_MODELS
+def _is_of_gateway(message: Mapping[str, Any]) -> bool:
+    """Whether a gateway, not a model, wrote the message."""
+    return text(message.get("model")) in _GATEWAYS
 
 
 def _is_empty(message: Mapping[str, Any]) -> bool:
-    """Whether it was broken before anything came."""
-    if message.get("content") or message.get("stopReason") not in _BROKEN:
+    """Whether it was interrupted before it had content."""
+    if message.get("content") or message.get("stopReason") not in _INTERRUPTED:
         return False
     usage = mapping(message.get("usage"))
     return not any(whole(usage.get(name)) for name in _TOKENS)
