@@ -85,6 +85,7 @@ def ledger_of_raw(raw: Raw) -> Ledger:
         span=turn,
         boundary=boundary,
         complete=boundary,
+        counted=np.ones(len(opens), dtype=bool),
         final=~boundary,
         answered=~boundary,
         ended=raw.ended,

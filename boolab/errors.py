@@ -54,7 +54,7 @@ class _FileError(BoolabError):
 
 
 class AgentFileError(_FileError):
-    """An agent file cannot be read. `path` and `line` say where.
+    """An agent file cannot be read. `path` and `line` are the place.
 
     Args:
         message: What is wrong, and what would be right.
@@ -69,7 +69,7 @@ class AgentFileError(_FileError):
 
 
 class ScriptError(_FileError):
-    """A script for a `ScriptedModel` cannot be read. `path` and `line` say where, if it came from a file.
+    """A script for a `ScriptedModel` cannot be read. `path` and `line` are the place, if it came from a file.
 
     Args:
         message: What is wrong, and what would be right.
@@ -84,7 +84,7 @@ class ScriptError(_FileError):
 
 
 class ProfileError(_FileError):
-    """A profile for a `SimulatedModel` cannot be read. `path` and `line` say where, if it came from a file.
+    """A profile for a `SimulatedModel` cannot be read. `path` and `line` are the place, if it came from a file.
 
     Args:
         message: What is wrong, and what would be right.
@@ -99,7 +99,7 @@ class ProfileError(_FileError):
 
 
 class RunFormatError(_FileError):
-    """A log cannot be read as runs. `path` and `line` say where.
+    """A log cannot be read as runs. `path` and `line` are the place.
 
     Args:
         message: What is wrong, and what would be right.
@@ -114,7 +114,7 @@ class RunFormatError(_FileError):
 
 
 class StoreError(_FileError):
-    """A store of runs cannot be read or written. What was committed before stays as it is. `path` says where.
+    """A store of runs cannot be read or written. What was committed before stays as it is. `path` is the place.
 
     Args:
         message: What is wrong, and what would be right.

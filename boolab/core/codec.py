@@ -1,6 +1,6 @@
-"""The records as JSON values and back, exactly: their types say how each is written.
+"""The records as JSON values and back, exactly: their types define how each is written.
 
-NamedTuples are objects without their defaults; a message's parts and a step's calls and results say which `part` they
+NamedTuples are objects without their defaults; a message's parts and a step's calls and results name which `part` they
 are; times are ISO 8601. What a setting or an event holds may be anything that JSON knows, and tuples.
 """
 
@@ -147,7 +147,7 @@ def _usual(kind: type) -> list[tuple[str, Any]]:
 
 
 def _tagged(value: object, where: str) -> JSON:
-    """A value of a setting or of an event: what JSON cannot tell apart is written so that it can."""
+    """A value of a setting or of an event: what JSON cannot distinguish is marked."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and value - value == 0:

@@ -8,7 +8,7 @@ from typing import Final, overload
 from boolab.core.types import Message, Reasoning, Sentinel, Text, ToolCall, ToolResult
 
 CHARS_PER_TOKEN: Final = 4
-"""A rule of thumb for English text and code; used only where no usage tells."""
+"""A rule of thumb for English text and code; used only where no usage is reported."""
 
 
 class Context(Sequence[Message]):

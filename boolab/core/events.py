@@ -15,10 +15,10 @@ Kinds, with what their payload holds besides `message` and `part` (the places of
 | `subagent`                          | run_id, agent, call_id; reason (None when it begins, and then all |
 |                                     | that follows is left out), steps, calls, charged; after_step      |
 | `retry`, `throttled`                | why the model's answer takes longer; step_number, if it was in a  |
-|                                     | step: they are told at once; after_step                           |
+|                                     | step: they are emitted at once; after_step                           |
 | `input`, `reminder`                 | the user's message, as it was or wrapped; after_step              |
-| `nudge`, `continuation`             | what the policy told the model, in words; after_step              |
-| `extension`, `continued`            | the same, or what the user said, as a cap was no end; after_step  |
+| `nudge`, `continuation`             | the policy's message to the model; after_step                     |
+| `extension`, `continued`            | the same, or the user's message, beyond a cap; after_step         |
 | `branch`                            | run_id (of the run whose first steps these are), step; after_step |
 | `resumed`                           | run_id (of the run that this one goes on from), step; after_step  |
 | `departed`                          | message (its number), role, recorded, came: what is not as it was |

@@ -45,7 +45,7 @@ def descendants(run: Run) -> Iterator[Run]:
 class Start(NamedTuple):
     """That a call started a subagent.
 
-    `step` is the number of the step that asked for the call, None where the record does not tell; `run_id` is the
+    `step` is the number of the step that asked for the call, None where the record does not have it; `run_id` is the
     subagent's run, None where it is not named; `agent` is "" where it is not named.
     """
 
@@ -55,7 +55,7 @@ class Start(NamedTuple):
 
 
 def starts_of(run: Run) -> list[Start]:
-    """The subagents that a run says it has started, each once, in the order of its events.
+    """The subagents that a run has started by its record, each once, in the order of its events.
 
     Example:
         >>> import boolab as bl
@@ -76,9 +76,9 @@ def starts_of(run: Run) -> list[Start]:
 
 
 def parent_steps(runs: Iterable[Run]) -> dict[str, int]:
-    """The number of the step of its parent at which each subagent was started, by run id, as far as the parents tell.
+    """The number of the step of its parent at which each subagent was started, by run id, where it is on record.
 
-    A subagent that no run among these says that it has started is left out.
+    A subagent that none of these runs has on record is left out.
     """
     found: dict[str, int] = {}
     for run in runs:
@@ -126,7 +126,7 @@ def kin_of(run_ids: Sequence[str], parent_ids: Sequence[str | None], starts: Map
     Args:
         run_ids: The id of each run.
         parent_ids: The id of the run that started it, where it is a subagent.
-        starts: What each run, by its row, says that it has started; runs that started none may be left out.
+        starts: The subagents that each run, by its row, has started; runs that started none may be left out.
 
     Example:
         >>> kin = kin_of(["lead", "scout"], [None, "lead"], {0: [Start(2, "scout"), Start(3, "gone")]})

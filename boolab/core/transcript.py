@@ -80,11 +80,11 @@ def _header(run: Run) -> Iterator[str]:
         ("started", run.started_at and f"{run.started_at:%Y-%m-%d %H:%M:%S %Z}"),
     ]
     line = ""
-    for said in (flat(f"{name} {value}") for name, value in facts if value not in (None, "")):
-        if line and len(line) + len(said) + 3 > WIDTH:
+    for fact in (flat(f"{name} {value}") for name, value in facts if value not in (None, "")):
+        if line and len(line) + len(fact) + 3 > WIDTH:
             yield clip(line, WIDTH)
             line = ""
-        line += f"   {said}" if line else said
+        line += f"   {fact}" if line else fact
     yield clip(line, WIDTH)
     if run.task and run.task not in (flat(message.text) for message in run.prompt):
         yield from folded(flat(f"task {run.task}"), 2, "")
@@ -108,7 +108,7 @@ def limit_in_words(name: str, value: int) -> str:
 
 
 def _kinds_at(step: int, kinds: Mapping[tuple[int, str], str]) -> dict[str, str]:
-    """What kind of message each text before a step is, where an event tells."""
+    """What kind of message each text before a step is, where an event names it."""
     return {text: kind for (before, text), kind in kinds.items() if before == step}
 
 
@@ -177,8 +177,8 @@ def happenings(events: Iterable[Event], width: int = WIDTH) -> Iterator[str]:
         if event.kind == "retry":
             yield clip(f"     ** {_retry(event.payload)}", width)
             continue
-        said = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _PLACES)
-        yield clip(f"     ** {event.kind}{': ' if said else ''}{flat(said)}", width)
+        facts = ", ".join(_fact(name, value) for name, value in event.payload.items() if name not in _PLACES)
+        yield clip(f"     ** {event.kind}{': ' if facts else ''}{flat(facts)}", width)
 
 
 def _subagent(facts: Mapping[str, Any], width: int) -> Iterator[str]:

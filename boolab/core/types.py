@@ -57,7 +57,7 @@ StopReason: TypeAlias = Literal[
 
 
 class Usage(NamedTuple):
-    """What one response consumed. `None` where the provider does not say.
+    """What one response consumed. `None` where the provider does not report it.
 
     Attributes:
         input_tokens: Tokens that were sent, the cached ones included.
@@ -176,6 +176,8 @@ class Step(NamedTuple):
         results: One entry for each of `response.tool_calls`, None for a call that was dropped: paid for, never run.
         error: What broke the step, or empty.
         shadow_stops: The stop reasons of rules in shadow that were true at its boundary.
+        counted: False if a limit had already stopped the run when this step ended, and the run was continued later:
+            the step is paid for, but no limit counts it.
 
     Example:
         >>> import boolab as bl
@@ -192,6 +194,7 @@ class Step(NamedTuple):
     results: tuple[ToolResult | None, ...] = ()
     error: str = ""
     shadow_stops: tuple[str, ...] = ()
+    counted: bool = True
 
     @property
     def dropped(self) -> tuple[ToolCall, ...]:
@@ -294,7 +297,7 @@ class Compacted(NamedTuple):
     """What a compaction did: from step `before` on, the model was sent `summary` for all steps up to `kept_from`.
 
     `tokens` is the estimated size of the context that made it necessary. `response` is what the model wrote, None where
-    a function did, or nothing came. `fault` says why it failed; the history was then sent as it was. `broken` tells
+    a function did, or nothing came. `fault` is why it failed; the history was then sent as it was. `broken` means
     that the model was asked and the request failed, so that the response is a part at most.
     """
 
@@ -316,8 +319,8 @@ class Compacted(NamedTuple):
 class WrapUp(NamedTuple):
     """The summary that a policy asks for when a limit stops a run: outside the cap, inside the totals.
 
-    `response` is what came from the model, None when it was not asked or nothing came. `fault` says why the static
-    `text` was used all the same; `broken` tells that the request failed, so that the response is a part at most.
+    `response` is what came from the model, None when it was not asked or nothing came. `fault` is why the static
+    `text` was used all the same; `broken` means that the request failed, so that the response is a part at most.
     """
 
     text: str
@@ -349,7 +352,7 @@ def results_message(results: Sequence[ToolResult | None]) -> Message | None:
 
 
 class History(Sequence[Message]):
-    """The messages of a run: its prompt, then what each step said and got. Made from the steps when it is read.
+    """The messages of a run: its prompt, then responses and results by step. Made when it is read.
 
     A model that does not read the history pays nothing for it; one that does finds each message built once, and the
     same object ever after.
@@ -436,7 +439,7 @@ class Run:
     """One record: a live turn, or a session read from a log.
 
     Attributes:
-        run_id: What tells it from all others.
+        run_id: Its identifier, unique among runs.
         agent: The agent's name; empty for a bare model.
         model: The model's name.
         policy: The policy's name.

@@ -95,9 +95,13 @@ def ledger_of_frame(
     scopes = scopes_of([None if source is pd.NA else source for source in sources], scope)
     span = spans_of(raw["turn"], first, scopes)
     raw["boundary"] = _boundaries(frame, raw["turn"], span, first, cut)
+    raw["counted"] = _counted(frame, raw["turn"], first)
+    raw["boundary"] &= raw["counted"]
     segments = first_of_spans(span, first)
+    calls, by_run = np.where(raw["counted"], raw["tool_calls"], 0), "run" in scopes
+    of_counted = np.repeat(raw["counted"] > 0, raw["tool_calls"])
     for detector in watched:
-        raw[detector.name] = _detected(detector, frame, raw["tool_calls"], segments, by_run="run" in scopes)
+        raw[detector.name] = _detected(detector, frame, of_counted, calls, segments, by_run=by_run)
     raw["answered"] = _answered(frame, raw["final"], first, cut)
     some = np.diff(first) > 0
     by_proxy = np.zeros(len(heads), dtype=bool)
@@ -206,12 +210,22 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, cut: F
     return boundary.astype(np.int64)
 
 
-def _detected(detector: Detector, frame: pd.DataFrame, calls: Ints, opens: Flags, *, by_run: bool) -> Ints:
+def _counted(frame: pd.DataFrame, turn: Ints, first: Ints) -> Ints:
+    """Whether limits count each step: all but those without a boundary that another step of their turn follows."""
+    follows = np.zeros(len(frame), dtype=bool)
+    follows[:-1] = turn[1:] == turn[:-1]
+    follows[first[1:][np.diff(first) > 0] - 1] = False
+    return _column(frame, "boundary", 1) | ~follows
+
+
+def _detected(
+    detector: Detector, frame: pd.DataFrame, of_counted: Flags, calls: Ints, opens: Flags, *, by_run: bool
+) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:
-        return repeats_of(_keys(frame, detector), calls, opens)
+        return repeats_of(_keys(frame, detector)[of_counted], calls, opens)
     if isinstance(detector, ErrorStreak) and "call_errors" in frame:
-        return error_streaks_of(_flat(frame["call_errors"]), calls, opens)
+        return error_streaks_of(_flat(frame["call_errors"])[of_counted], calls, opens)
     kind = {RepeatStreak: "repeat_streak", ErrorStreak: "error_streak"}.get(type(detector))
     if kind is None:
         msg = f"{detector.name} cannot be computed from a frame, which holds no calls: pass runs"

@@ -28,7 +28,7 @@ StepColumns: TypeAlias = Mapping[str, Callable[[Run, str], Sequence[int]]]
 
 _NUMBERS: Final = (
     "turn", "tool_calls", "input_tokens", "output_tokens", "cost", "start", "duration", "asked", "boundary", "final",
-    "answered",
+    "answered", "counted",
 )  # fmt: skip
 """The raw columns of steps, before those of detectors."""
 _NONE: Final[StepColumns] = MappingProxyType({})
@@ -97,19 +97,22 @@ def _step_rows(run: Run, scope: str, detectors: Sequence[Detector], *, responses
             watch, counts = Watch(detectors), dict.fromkeys(names, 0)
         for step in steps:
             ahead = {**counts, **watch.after(step.response)} if responses else {}
-            answered, usage = watch.complete(step.response, step.results, counts), step.response.usage
+            usage = step.response.usage
+            if step.counted:
+                watch.complete(step.response, step.results, counts)
             values = (
                 turn,
-                answered,
+                len(step.results) - step.results.count(None),
                 usage.input_tokens,
                 usage.output_tokens,
                 usage.cost,
                 step.start_ms,
                 step.duration_ms,
                 len(step.response.tool_calls) if was_heard(run, step) else None,
-                (scope == "run" and step.index < len(run.steps)) or has_boundary(run, step),
+                (scope == "run" and step.counted and step.index < len(run.steps)) or has_boundary(run, step),
                 is_final(step),
                 turn_proxy_success(run, [step]),
+                step.counted,
                 *(counts[name] for name in names),
                 *(ahead[name] for name in names if responses),
             )

@@ -54,7 +54,8 @@ def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, li
         calls = () if step.broke_off else step.response.tool_calls  # what broke off was never evaluated
         acts = any(level.action != "shadow" for level in ladder.replay_calls(step.response, range(len(calls))))
         ladder.messages.clear()
-        ladder.apply(step)
+        if step.counted:
+            ladder.apply(step)
         follows = step is not steps[-1] or has_boundary(run, step)
         says: list[str | None] = [text for _, text in ladder.messages]
         if follows and _is_idle(policy, step):

@@ -47,6 +47,7 @@ class Ledger:
         span: N: the part of the run within which the step is counted: its turn, or 1 where the scope is the run.
         boundary: N: whether rules are evaluated after the step.
         complete: N: whether the step was completed: a boundary follows it, or its calls ended the run.
+        counted: N: whether limits count the step: see `Step.counted`.
         final: N: whether the step requests no tools, so that its turn ends with it if nothing follows.
         answered: N: whether a turn that ends with this step counts as a success where there is no label.
         ended: R: whether nothing follows the record: it terminated, or its own limits stay in force (see `kept`).
@@ -67,6 +68,7 @@ class Ledger:
     span: Ints
     boundary: Flags
     complete: Flags
+    counted: Flags
     final: Flags
     answered: Flags
     ended: Flags
@@ -177,12 +179,13 @@ class Ledger:
                 "made by bl.recording_df(runs)"
             )
             raise SettingError(msg)
-        asked, steps = self.used["asked"], self.counters["steps"]
+        asked, steps = self.used["asked"], self.counters["steps"] + ~self.counted
+        counted_calls = self.used["tool_calls"] * self.counted
         calls = np.maximum(asked, 0)
         some = (calls > 0).astype(np.int64)
         counters = {
             **self.counters,
-            "tool_calls": self.counters["tool_calls"] - self.used["tool_calls"] + calls,
+            "tool_calls": self.counters["tool_calls"] - counted_calls + calls,
             "responses": steps,
             "tool_steps": steps - 1 + some,
             "supersteps": 2 * steps + some,
@@ -289,7 +292,7 @@ class Ledger:
             start = stop
 
 
-_STEP_ARRAYS: Final = ("turn", "span", "boundary", "complete", "final", "answered")
+_STEP_ARRAYS: Final = ("turn", "span", "boundary", "complete", "counted", "final", "answered")
 _RUN_ARRAYS: Final = ("ended", "terminated", "success", "reason")
 
 
@@ -353,13 +356,13 @@ def assemble(
     opens, new_run = first_of_spans(span, first), first_of_spans(np.zeros_like(span), first)
     starts = np.flatnonzero(opens)
     lengths = np.diff(np.append(starts, len(opens)))
-    place = np.arange(len(opens)) - np.repeat(starts, lengths) + 1
+    counted = raw["counted"].astype(bool)
     unknown = (raw["input_tokens"] < 0) | (raw["output_tokens"] < 0)
     tokens = np.where(unknown, UNKNOWN, raw["input_tokens"] + raw["output_tokens"])
-    counters = {"steps": place, "elapsed": _elapsed(raw, starts, lengths, new_run)}
-    for name in ("tool_calls", "input_tokens", "output_tokens", "cost"):
-        counters[name] = running_sum(raw[name], starts, lengths)
-    counters["tokens"] = running_sum(tokens, starts, lengths)
+    amounts = {name: raw[name] for name in ("tool_calls", "input_tokens", "output_tokens", "cost")}
+    amounts |= {"steps": np.ones(len(opens), dtype=np.int64), "tokens": tokens}
+    counters = {name: running_sum(np.where(counted, of, 0), starts, lengths) for name, of in amounts.items()}
+    counters["elapsed"] = _elapsed(raw, starts, lengths, new_run)
     for detector in detectors:
         counters[detector.name] = raw[detector.name]
     labelled = bool((ends.labels >= 0).any()) if labelled is None else labelled
@@ -375,6 +378,7 @@ def assemble(
         span,
         boundary,
         complete,
+        counted,
         raw["final"].astype(bool),
         raw["answered"].astype(bool),
         ends.terminated.copy(),

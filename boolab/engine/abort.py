@@ -53,7 +53,7 @@ class Abort:
             task.get_loop().call_soon(self._cancel, task)
 
     def absorb(self) -> bool:
-        """Withdraw this switch's cancellation of the current task. True if nobody else cancelled the task too."""
+        """Withdraw this switch's cancellation of the current task. True if nothing else cancelled the task too."""
         task = _current()
         attached = self._tasks.get(task)
         if not attached or not attached[-1].cancelled:

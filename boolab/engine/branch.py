@@ -1,8 +1,8 @@
-"""`branch`: take a run up in the middle, and let it go on live under other conditions.
+"""`branch`: continue a recorded run from one of its steps, live, under other conditions.
 
-A counterfactual asks what another limit would have done to what was said; where the run would have gone on, it cannot
-know what would have been said. A branch asks a model. What it cannot know is the world: files, servers and whatever
-else tools changed must be as they were after the step that it goes on from.
+A counterfactual computes what another limit would have done to the recorded steps. Where the run would have continued,
+it cannot know the next responses. A branch gets them from a model. The state of the world is not part of a record:
+files, servers and all else that tools changed must be as they were after the step that the branch continues from.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def branch(
         run: A run, live or loaded from any log.
         at: How many of its steps are kept; 0 begins anew with the same prompt.
         model: What answers from there on.
-        message: What the user says there. After a final answer it is needed, and everything counts anew, as in a new
+        message: The user's message there. After a final answer it is needed, and everything counts anew, as in a new
             turn.
         agent: Who goes on; its prompt is not used.
         **options: As for `run`.
@@ -75,7 +75,7 @@ async def branch(
     answer = None if message is None else from_user(message)
     turn = resumed(plan_of(setup), _first_steps(run, at), answer)
     if message is None and turn.history.steps and ended_with(turn, turn.history.steps[-1]):
-        msg = f"step {at} ended its turn: pass message=..., what the user says then, or branch at an earlier step"
+        msg = f"step {at} ended its turn: pass message=..., the user's next message, or branch at an earlier step"
         raise SettingError(msg)
     turn.record.note("branch", run_id=run.run_id, step=at)
     record = await drive(turn)
@@ -89,7 +89,7 @@ def _check(run: object, at: object, message: object) -> None:
         msg = f"at={at!r}: expected a number of steps to keep, from 0 to the {run.n_steps} of the run"
         raise SettingError(msg)
     if message is not None and (not isinstance(message, str) or not message):
-        msg = f"message={message!r}: expected what the user says, a text"
+        msg = f"message={message!r}: expected the text of the user's message"
         raise SettingError(msg)
     if at and at == run.n_steps:
         fault = _what_is_missing(run, run.steps[-1])

@@ -1,7 +1,7 @@
 """What the loop asks: whether to continue, which calls are executed, and whether a response ends the turn.
 
 Each function answers one question for the loop and changes little else: the cap may grow, a grace step may be granted,
-messages are delivered. `boolab.engine.turn` says what follows from the answers.
+messages are delivered. `boolab.engine.turn` has what follows from the answers.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _extend(turn: Turn, stop: Stop) -> bool:
         return False
     more = "as long again" if fresh else f"for {added} more step{'' if added == 1 else 's'}"
     turn.times_continued += 1
-    turn.say("extension", from_user(f"You may go on {more}."))
+    turn.add_message("extension", from_user(f"You may go on {more}."))
     return True
 
 
@@ -144,7 +144,7 @@ def _asks_about(turn: Turn, stop: Stop) -> bool:
 
 
 async def _ask(turn: Turn, question: Question) -> bool:
-    """The user's answer; if there is nobody to ask, or asking fails, it is no."""
+    """The user's answer; no if the options have no `ask`, or if it fails."""
     ask = turn.plan.options.ask
     if ask is None:
         return False
@@ -169,23 +169,23 @@ def input_waits(turn: Turn) -> bool:
 def deliver(turn: Turn) -> None:
     """Put before the next step the messages of the policy, and then the user's that wait.
 
-    At a boundary at which a turn stops nothing is delivered: nobody would read it, and the user's messages still wait.
+    At a boundary at which a turn stops nothing is delivered: no request would contain it, and the user's messages wait.
 
     Args:
         turn: The turn, at a boundary.
     """
     messages, inbox = turn.ladder.messages, turn.plan.inbox
     for kind, text in messages:
-        turn.say(kind, from_user(text))
+        turn.add_message(kind, from_user(text))
     messages.clear()
     if inbox is None or not input_waits(turn):
         return
     late = turn.plan.policy.inputs.queued == "reminder" and turn.steps_completed > 0
     for message in inbox.take():
         if late:
-            turn.say("reminder", from_user(REMINDER.format(message.text)))
+            turn.add_message("reminder", from_user(REMINDER.format(message.text)))
         else:
-            turn.say("input", message)
+            turn.add_message("input", message)
 
 
 # --- At a response: which calls are executed? -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from boolab.errors import SettingError
 class Inbox:
     """Where messages wait for a run: `run(..., inbox=inbox)`, then `inbox.send("Stop at the first one.")`.
 
-    Messages may be sent from any thread. When they are let in is for the policy to say: before the next step, wrapped
+    Messages may be sent from any thread. The policy decides when they are delivered: before the next step, wrapped
     as a reminder, or not in this turn; those that were not let in are still here afterwards.
 
     Example:
@@ -30,7 +30,7 @@ class Inbox:
         """Leave a message.
 
         Args:
-            text: What the user says.
+            text: The text of the message.
 
         Raises:
             SettingError: if it is no text.

@@ -50,7 +50,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
         The steps in order, the final text included.
 
     Raises:
-        asyncio.CancelledError: if the task was cancelled by somebody else than the turn's own `Abort`; its attribute
+        asyncio.CancelledError: if the task was cancelled, and not by the turn's own `Abort`; its attribute
             `run` is the record.
     """
     plan, yielded = turn.plan, time.perf_counter()
@@ -96,7 +96,7 @@ async def loop(turn: Turn) -> AsyncGenerator[Step, None]:  # noqa: C901, PLR0912
     run = close(turn, stop)
     log_end(run)
     if cancelled is not None:
-        cancelled.run = run  # type: ignore[attr-defined] # so that whoever catches it has the record
+        cancelled.run = run  # type: ignore[attr-defined] # so that the handler has the record
         raise cancelled
 
 

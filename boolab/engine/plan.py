@@ -56,7 +56,7 @@ class TurnPlan:
         offered: The tools in a request.
         pausing: The names of the tools that pause the turn.
         compaction: When the history is summarised.
-        context_window: How many tokens fit into a request of the model; None where it does not tell.
+        context_window: How many tokens fit into a request of the model; None where it is not known.
         abort: The switch that stops the turn from outside.
         inbox: Where the user's messages wait.
         own: Whether the limits are the policy's own; `stop=` replaces them.

@@ -27,7 +27,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
     Args:
         plan: What holds from now on.
         run: A paused run with its last results answered, one that a cap stopped, or the first steps of one.
-        answer: What the user says to a run that a cap stopped, or where it is branched off.
+        answer: The user's message to a run that a cap stopped, or at a branch.
 
     Returns:
         The turn, at a boundary.
@@ -44,21 +44,22 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
     history.inputs += run.inputs
     history.next_message += len(run.inputs)
     charges = [event for event in run.events if "charged" in event.payload]
-    beyond = _beyond_the_cap(plan, run)
+    last_counts = not _ended_beyond_the_cap(plan, run)
     growths = [event.payload["after_step"] for event in run.events if event.kind in _CONTINUES]
     turn.times_continued = len(growths)
     growths = growths[: plan.policy.continues.times if plan.own else 0]
-    for step in run.steps:
+    for recorded in run.steps:
+        step = recorded if last_counts or recorded is not run.steps[-1] else recorded._replace(counted=False)
         history.add(step)
         while growths and growths[0] < step.index:
             growths.pop(0)
             turn.limits, _ = plan.grown(turn.limits)
-        if step.index in beyond:
+        if not step.counted:
             continue
         ladder.enter(step)
         ladder.messages.clear()
         ladder.replay_calls(step.response, _evaluated(turn, step))
-        unanswered = answer is None and step is run.steps[-1] and not any(step.results) and not step.broke_off
+        unanswered = answer is None and recorded is run.steps[-1] and not any(step.results) and not step.broke_off
         if unanswered and not ended_with(turn, step):
             idle(turn)
         ladder.apply(step)
@@ -91,7 +92,7 @@ def ended_with(turn: Turn, step: Step) -> bool:
 
 
 def times_continued(events: Sequence[Event]) -> int:
-    """How often a run went on after its cap: because the user said so, or because the loop did.
+    """How often a run went on after its cap: by the user's answer, or by the loop itself.
 
     Args:
         events: The events of the run.
@@ -138,14 +139,14 @@ def _evaluated(turn: Turn, step: Step) -> Sequence[int]:
     return places[:1] if turn.plan.policy.execution.calls == "one_per_message" else places
 
 
-def _beyond_the_cap(plan: TurnPlan, run: Run) -> set[int]:
-    """The steps that came after a cap and before the run went on: nothing of them counted."""
-    ends = {event.payload["after_step"] for event in run.events if event.kind == "continued"}
-    if run.stop.reason == "step_cap":
-        ends.add(len(run.steps))
-    grace = {event.payload["after_step"] + 1 for event in run.events if event.kind == "grace"}
+def _ended_beyond_the_cap(plan: TurnPlan, run: Run) -> bool:
+    """Whether the last step came after the cap had stopped the run: in a grace step, or as a dropped response."""
+    if run.stop.reason != "step_cap" or not run.steps:
+        return False
+    if any(event.kind == "grace" and event.payload["after_step"] + 1 == len(run.steps) for event in run.events):
+        return True
     drops = plan.policy.cap.check == "response" or plan.policy.cap.counts in ("tool_steps", "supersteps")
-    return {n for n in ends if n in grace or (n and drops and not any(run.steps[n - 1].results))}
+    return drops and not any(run.steps[-1].results)
 
 
 def _spent(charged: Mapping[str, Any]) -> tuple[Usage, int]:
@@ -178,11 +179,11 @@ def _continue(turn: Turn, run: Run, answer: Message) -> None:
     if run.sentinel is not None:
         turn.history.put(Message("sentinel", (run.sentinel,)))
     turn.times_continued += 1
-    turn.say("continued", answer)
+    turn.add_message("continued", answer)
 
 
 def _answer(turn: Turn, message: Message) -> None:
-    """Let the user speak at the boundary: after a final answer in a new turn, and where the policy has it so."""
+    """Deliver the user's message at the boundary. After a final answer a new turn begins."""
     steps = turn.history.steps
     ended = bool(steps) and ended_with(turn, steps[-1])
     if ended:

@@ -95,10 +95,10 @@ async def run(
         clock: The time of the run; by default virtual for scripted models, else real.
         seed: Passed to the model and kept in the record.
         shadow: Stop rules that are only watched: `Step.shadow_stops` names those that were true at its boundary, and an
-            event tells where each first was. They change nothing.
+            event records where each first was. They change nothing.
         ask: Called with a `Question` where a guard asks the user whether a call may be executed: True or False. Without
             it the answer is no.
-        inbox: Where the user's messages wait that arrive meanwhile; those that were not let in are there afterwards.
+        inbox: Where the user's messages wait that arrive meanwhile; those that were not delivered are there afterwards.
         compaction: When the history is summarised; wins over the policy's.
 
     Returns:
@@ -192,15 +192,15 @@ async def resume(
     agent: Agent | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Go on with a paused run from where it stood: steps, budget and recent calls are remembered.
+    """Continue a paused run from where it stood, with its steps, budget and recent calls.
 
-    A run that its cap stopped can be let go on as well, as often as its policy says (`continues`); the cap then grows,
-    or everything is counted anew, as the policy says.
+    A run that its cap stopped can continue as well, as often as its policy allows (`continues`); the cap then grows,
+    or all counters start anew, by the policy.
 
     Args:
         run: The paused run, or one with stop reason `step_cap`.
         answer: What the pausing call was waiting for; a mapping from call id to answer where several were. For a run
-            that its cap stopped: what the user says, such as "continue".
+            that its cap stopped: the user's message, such as "continue".
         agent: Who runs, and
         **options: as for `run`: needed for a run that was paused in another process, else they replace what it was
             started with.
@@ -211,8 +211,8 @@ async def resume(
         the earlier steps, and its subagents those of the paused run.
 
     Raises:
-        SettingError: if the run is not paused, an answer is missing, its policy lets it go on no more, or nothing says
-            how to go on.
+        SettingError: if the run is not paused, an answer is missing, its policy allows no further continuation, or the
+            agent and the model are missing.
 
     Example:
         >>> import boolab as bl
@@ -271,10 +271,10 @@ class Live:
         return limits_on_record(self._turn.plan, self._turn.limits)
 
     def send(self, text: str) -> None:
-        """Leave a message of the user, from any thread; when it is let in is for the policy to say (see `Inbox`).
+        """Leave a message of the user, from any thread; the policy decides when it is delivered (see `Inbox`).
 
         Args:
-            text: What the user says.
+            text: The text of the message.
 
         Raises:
             SettingError: if it is no text.
@@ -382,7 +382,7 @@ class _Portal(threading.Thread):
 
     def run(self) -> None:
         while not self._closing:
-            # A task that raises one of these ends the event loop with it, before whoever waits for the task is told;
+            # A task that raises one of these ends the event loop with it, before the waiting caller is notified;
             # and any code in there may stop the event loop.
             with suppress(KeyboardInterrupt, SystemExit):
                 self.loop.run_forever()

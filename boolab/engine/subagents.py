@@ -41,19 +41,19 @@ def task_tool(
     """A tool `task(agent, prompt)` by which a model lets another agent run and gets its answer.
 
     The subagent has a step counter of its own (opencode issue 3631), and its own policy and limits. If it finishes, its
-    text is the result. If a limit stops it, or it fails, is aborted or pauses, the result is an error that says so,
+    text is the result. If a limit stops it, or it fails, is aborted or pauses, the result is an error that names it,
     after how many steps and calls, with its last words: its caller is never left with "running" (opencode issues 28074,
     45442). Several calls in one step run side by side.
 
-    It counts as a tool that writes, because nobody knows what a subagent will do; `dataclasses.replace(task,
-    read_only=True)` says otherwise.
+    It counts as a tool that writes, because what a subagent will do is not known; `dataclasses.replace(task,
+    read_only=True)` changes that.
 
     Args:
         agents: Who may be called: an agent, agents, or what `load_agents` gives.
         model: What answers the agents that have no model of their own; the caller's by default.
         tools: As for `run`. Below the depth limit this tool is among them, and at it for agents that name it.
         root: As for `run`.
-        budget: Who pays. `own`: each subagent for itself. `root`: the caller as well, and whoever pays for it, up to
+        budget: Who pays. `own`: each subagent for itself. `root`: the caller as well, and the callers above it, up to
             the root: each step counts against their limits on calls, tokens, cost and time, never on steps. Each limit
             is asked before each step of the subagent, the root's first (as in Inspect's `util/_limit.py`).
         max_depth: How many generations there may be below the root.
@@ -139,7 +139,7 @@ def _named(agents: Agents) -> dict[str, Agent]:
             msg = f"agents: {agent!r} is no agent; expected a bl.Agent, a list of them, or what load_agents gives"
             raise SettingError(msg)
         if not isinstance(key, str) or not key or key in known:
-            msg = f"agents: {key!r} names {'two agents' if key in known else 'nobody'}; each needs a name of its own"
+            msg = f"agents: {key!r} names {'two agents' if key in known else 'no agent'}; each needs a name of its own"
             raise SettingError(msg)
         known[key] = agent
     if not known:
@@ -179,7 +179,7 @@ async def _run(caller: Turn, setup: Setup, prompt: str, context: ToolContext, bu
         if child.run is not None:
             _report(caller, child, context)
     if run.stop_reason not in ("finished", "synthesis"):
-        raise ToolError(_told(who, run))
+        raise ToolError(_unfinished(who, run))
     return _answer(run, child.plan.policy.finish.tools) or f"The subagent {who} finished without a word."
 
 
@@ -211,8 +211,8 @@ def _answer(run: Run, finish_tools: Sequence[str]) -> str:
     return run.text
 
 
-def _told(who: str, run: Run) -> str:
-    """What the caller of a subagent that did not finish is told."""
+def _unfinished(who: str, run: Run) -> str:
+    """The result for the caller of a subagent that did not finish."""
     stop = run.stop
     rule = f" by {stop.rule}" if stop.rule else ""
     how = {
@@ -223,6 +223,6 @@ def _told(who: str, run: Run) -> str:
     why = f" ({run.error})" if run.error and stop.reason != "error" else ""
     steps = f"{run.n_steps} step{'' if run.n_steps == 1 else 's'}"
     calls = f"{run.n_tool_calls} call{'' if run.n_tool_calls == 1 else 's'}"
-    said = run.text or next((step.response.text for step in reversed(run.steps) if step.response.text), "")
-    words = f"Its last words:\n{said}" if said else "It said nothing."
-    return f"The subagent {who} {how} after {steps} and {calls}{why}. {words}"
+    text = run.text or next((step.response.text for step in reversed(run.steps) if step.response.text), "")
+    last = f"Its last text:\n{text}" if text else "It returned no text."
+    return f"The subagent {who} {how} after {steps} and {calls}{why}. {last}"

@@ -44,7 +44,7 @@ async def wrap_up(turn: Turn, stop: Stop) -> asyncio.CancelledError | None:
         stop: Why it stopped; only a limit is followed by anything.
 
     Returns:
-        The cancellation of the task meanwhile by somebody else than the turn's own `Abort`, if there was one.
+        A cancellation of the task meanwhile that did not come from the turn's own `Abort`, if there was one.
     """
     if stop.reason not in SENTINELS:
         return None
@@ -171,7 +171,7 @@ async def _ask(turn: Turn, purpose: str, messages: Sequence[Message], question: 
 def _summary_fault(response: Response) -> str:
     if response.tool_calls:
         return "the model called tools"
-    return "" if response.text else "the model said nothing"
+    return "" if response.text else "the model returned no text"
 
 
 def task_is_cancelled() -> bool:
@@ -181,5 +181,5 @@ def task_is_cancelled() -> bool:
 
 
 def consume_own_cancel(turn: Turn) -> bool:
-    """Whether a cancellation came from the turn's own `Abort`, and from nobody else."""
+    """Whether a cancellation came from the turn's own `Abort`, and from nothing else."""
     return turn.plan.abort is not None and turn.plan.abort.absorb()

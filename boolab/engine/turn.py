@@ -262,7 +262,7 @@ class Turn:
         """Announce the next step and make its request.
 
         Returns:
-            The request, and what takes the deltas of the response; None where nobody listens.
+            The request, and what takes the deltas of the response; None where nothing reads them.
         """
         step, history, record, plan = self.step, self.history, self.record, self.plan
         step.state = GO
@@ -342,7 +342,7 @@ class Turn:
         return response
 
     def end_step(self, event: str, pending: Stop | None = None, error: str = "") -> tuple[Step, Stop | None]:
-        """End the step: put it on record, count it if its row of `TABLE` says so, and name the stop that follows.
+        """End the step: put it on record, count it if its row of `TABLE` does, and name the stop that follows.
 
         Args:
             event: What ended it.
@@ -380,8 +380,8 @@ class Turn:
         if None in results:
             log_dropped(record.run_id, step)
         if record.on_event is not None:
-            for told in step_events(message, step):
-                record.emit(told)
+            for emitted in step_events(message, step):
+                record.emit(emitted)
         under_way.response = None
         if record.pending:
             record.report_pending()
@@ -470,7 +470,7 @@ class Turn:
         return self.end_step(event, error=error)
 
     def _limit_reached(self) -> Stop | None:
-        """The limit that is reached at this boundary; None if there is none, or if nobody can know."""
+        """The limit that is reached at this boundary; None if there is none, or if a counter is not known."""
         rule = self.limits.rule
         try:
             return None if rule is None else rule.verdict(self.ladder.counters)
@@ -478,7 +478,7 @@ class Turn:
             return None
 
     def charge(self, usage: Usage, calls: int) -> None:
-        """Pay for what a subagent spent; whoever pays for this turn pays as well.
+        """Charge what a subagent spent to this turn, and to the turns that pay for it.
 
         Args:
             usage: What a response consumed.
@@ -492,7 +492,7 @@ class Turn:
             self.passed_on.charge(usage, calls)
             self.budget_parent.charge(usage, calls)
 
-    def say(self, kind: str, message: Message) -> None:
+    def add_message(self, kind: str, message: Message) -> None:
         """Put a message before the next step: the user's, or the policy's."""
         self.history.put(message)
         self.record.note(kind, what=message.text)

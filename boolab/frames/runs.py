@@ -87,7 +87,9 @@ def turns_of(run: Run) -> Iterator[tuple[int, list[Step]]]:
 
 
 def has_boundary(run: Run, step: Step) -> bool:
-    """Whether a boundary follows the step: none exists after a final text, a pause or a synthesis."""
+    """Whether a boundary follows at which the step counts: none exists after a final text, a pause or a synthesis."""
+    if not step.counted:
+        return False
     if step.index < len(run.steps):
         answered = any(result is not None for result in step.results)
         return run.steps[step.index].turn == step.turn or answered

@@ -43,7 +43,7 @@ _TOLD: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
 _STEP_FACTS: Final = (
     "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason", "opaque",
-    "model", "error", "shadow_stops",
+    "model", "error", "shadow_stops", "counted",
 )  # fmt: skip
 """The fields of a step, and of its response, that ATIF has no place for."""
 _KNOWN_STEP_FACTS: Final = frozenset(_STEP_FACTS)
@@ -295,6 +295,7 @@ def _step(row: Mapping[str, Any], index: int) -> Step:
         tuple(results),
         _str(own, "error", ""),
         tuple([decode(str, name) for name in items(own.get("shadow_stops"))]),
+        decode(bool, own.get("counted", True)),
     )
 
 

@@ -2,5 +2,5 @@
 
 It imports `boolab.core`, `boolab.io` and `boolab.errors`, and neither pydantic nor pandas, because another harness's
 hook has to start fast. Read `stop` first: it states when a rule is evaluated and what it sees. `detector` is the
-interface of a detector, `call_identity` says which calls are the same, `catalog` names the rules that users call.
+interface of a detector, `call_identity` defines which calls are the same, `catalog` names the rules that users call.
 """

@@ -43,7 +43,7 @@ class ObservedCall:
     Args:
         call: The call.
         result: Its result.
-        step: The number of its step, from 1; only used to tell steps apart.
+        step: The number of its step, from 1; only used to distinguish steps.
         text: The model's text before it: the text of the response for its first call, nothing for the others.
 
     Example:
@@ -105,17 +105,13 @@ class ObservedCall:
         if self.arguments == other.arguments:
             same = self.arguments != REDACTED
         else:
-            same = identity != "raw" and self._has_arguments_of(other, sort=identity != "ordered")
+            same = identity != "raw" and self.parsed == other.parsed and self._has_text_of(other, identity)
         return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
 
-    def _has_arguments_of(self, other: ObservedCall, *, sort: bool) -> bool:
-        mine, theirs = self._parsed, other._parsed
-        if mine is _NOT_PARSED:
-            mine = self._parsed = _parse(self.arguments)
-        if theirs is _NOT_PARSED:
-            theirs = other.parsed
+    def _has_text_of(self, other: ObservedCall, identity: str) -> bool:
         # Values that Python holds equal, such as 1 and True, may have unequal texts.
-        return mine == theirs and self.normalised(sort=sort) == other.normalised(sort=sort)
+        sort = identity != "ordered"
+        return self.normalised(sort=sort) == other.normalised(sort=sort)
 
     def _has_outcome_of(self, other: ObservedCall, identity: str) -> bool:
         if identity == "call+result":
@@ -210,7 +206,7 @@ def check_tools(identity: Identities | None, tools: Iterable[str]) -> None:
 
     Args:
         identity: An identity for all tools, or by tool.
-        tools: The names of the tools that recordings hold calls of. Where there are none, nothing can be told.
+        tools: The names of the tools that recordings hold calls of. Where there are none, nothing is checked.
 
     Example:
         >>> check_tools({"*": "canonical", "Bsh": None}, ["Bash", "Read"])
@@ -256,7 +252,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)  # NaN and Infinity are not JSON
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+_scan: Final = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-defined] # typeshed leaves it out
 _ENCODERS: Final = {
     sort: json.JSONEncoder(sort_keys=sort, separators=(",", ":"), ensure_ascii=False) for sort in (False, True)
 }
@@ -266,8 +262,8 @@ def _parse(arguments: str) -> object:
     """The arguments as a JSON value; their text if they are not valid JSON, or nested too deep to be compared."""
     text = arguments.strip(_SPACE)
     try:
-        value, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
+        value, end = _scan(text, 0)
+    except (ValueError, StopIteration, RecursionError):
         return arguments
     return arguments if end != len(text) or (end > 2 * MAX_DEPTH and _is_too_deep(value)) else value
 

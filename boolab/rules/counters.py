@@ -51,9 +51,12 @@ class Progress(dict[str, int | None]):
             self.update(_NOTHING_KNOWN)
         else:
             tokens_in, tokens_out, _, _, cost, _, _ = usage
-            both = None if tokens_in is None or tokens_out is None else tokens_in + tokens_out
-            amounts = ("input_tokens", tokens_in), ("output_tokens", tokens_out), ("tokens", both), ("cost", cost)
-            for name, amount in amounts:
-                so_far = self[name]
-                self[name] = None if so_far is None or amount is None else so_far + amount
+            self["input_tokens"] = _sum(self["input_tokens"], tokens_in)
+            self["output_tokens"] = _sum(self["output_tokens"], tokens_out)
+            self["tokens"] = _sum(self["tokens"], _sum(tokens_in, tokens_out))
+            self["cost"] = _sum(self["cost"], cost)
         self["tool_calls"] += calls  # type: ignore[operator] # always known
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b

@@ -76,7 +76,7 @@ _ATTRIBUTES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "name": (lambda value: isinstance(value, str) and value != "", "the name of its counter, such as 'looks'"),
     "reason": (
         lambda value: value in get_args(StopReason),
-        f"one of {', '.join(get_args(StopReason))} (`stuck` for a detector of your own; stop_rule tells rules apart)",
+        f"one of {', '.join(get_args(StopReason))} (`stuck` for a detector of your own; stop_rule distinguishes rules)",
     ),
     "least": (lambda value: type(value) is int, "the smallest threshold that makes sense, such as 1"),
     "start": (lambda _: True, "its state at the start of a turn, such as 0"),

@@ -58,9 +58,11 @@ class Watch:
         folds, states, text = self._folds, self._states, response.text
         self._step += 1
         if folds:
-            for call, result in zip(response.tool_calls, results, strict=True):
+            calls = response.tool_calls
+            # Not zip(strict=True), whose keyword costs as much as a comparison of two calls.
+            for place, result in enumerate(results):
                 if result is not None:
-                    observed = ObservedCall(call, result, self._step, text)
+                    observed = ObservedCall(calls[place], result, self._step, text)
                     text = ""
                     for i, name, fold in folds:
                         states[i], counts[name] = fold(states[i], observed)

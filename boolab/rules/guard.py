@@ -23,16 +23,16 @@ class Guard:
     Attributes:
         detector: What watches; see `boolab.detectors`.
         ladder: Thresholds, ascending, each with what happens once the count has reached it. `shadow`: it is written
-            down. `nudge`: the model is told, once each time the count gets there. `ask`: the user is asked about each
-            call, or at the boundary whether to go on; without an answer it is denied. `block`: the call is not executed
-            and gets an error result. `stop`.
+            down. `nudge`: the model gets a message, once each time the count gets there. `ask`: the user is asked about
+            each call, or at the boundary whether to continue; without an answer it is denied. `block`: the call is not
+            executed and gets an error result. `stop`.
         check: `boundary`: at the top of the loop, after the calls were executed. `response`: before they are; a stop
             drops them, and there is no other action but `shadow`. `call`: before each of them is.
         scope: Where the detector starts anew: with each `message` of the model, each `turn`, or never in a `session`.
         rearm: `break`: the count falls when the pattern breaks, and by nothing else. `fire`: it starts anew once the
             ladder's first level has been reached.
         reason: The stop reason that it gives; None for the detector's own.
-        nudge: What the model is told.
+        nudge: The message to the model.
         nudge_executes: Whether the call that a nudge is about is executed all the same.
         deny: What a denial does to an `ask`: it ends the turn (`stop`), or the call is not executed (`block`).
         block_asks: Whether the user is asked at each block if the turn may go on without the call.
@@ -97,7 +97,7 @@ class Guard:
 
     @property
     def intervenes(self) -> bool:
-        """Whether it can tell the model something."""
+        """Whether it can send the model a message."""
         return any(action == "nudge" for _, action in self.ladder)
 
     @property

@@ -23,7 +23,7 @@ class Reached(NamedTuple):
         threshold: The count at which the level begins.
         action: What happens there.
         value: The detector's count.
-        nudges: Whether the model is told now: the guard has just got to a level that nudges.
+        nudges: Whether the model gets a message now: the guard has just reached a level that nudges.
     """
 
     threshold: int
@@ -44,8 +44,8 @@ class LadderState:
     Attributes:
         counters: The counters by name.
         turn: The number of the turn, from 1.
-        opened_ms: When the turn began, in ms from the start of the run; None where a log does not tell.
-        messages: What the policy says before the next step: the kind of event, and the text.
+        opened_ms: When the turn began, in ms from the start of the run; None where a log does not record it.
+        messages: The messages of the policy before the next step: the kind of event, and the text.
 
     Example:
         >>> import boolab as bl
@@ -119,7 +119,7 @@ class LadderState:
         Args:
             step: The step. If it belongs to another turn, that turn is opened first.
         """
-        _, turn, start, took, _, response, results, _, _ = step
+        _, turn, start, took, _, response, results, _, _, _ = step
         if turn != self.turn:
             self.enter(step)
         counters, opened = self.counters, self.opened_ms
@@ -157,7 +157,7 @@ class LadderState:
     ) -> Iterator[tuple[int, Iterator[tuple[Guard, Reached]]]]:
         """Evaluate the guards at calls, call by call, as if the calls before had been executed.
 
-        Guards move as the iterators are read: whoever stops reading leaves the later ones where they are.
+        Guards move as the iterators are read: those after the last call that is read stay where they are.
 
         Args:
             response: The response that asks for the calls.

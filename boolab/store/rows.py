@@ -27,7 +27,7 @@ HEAD: Final = (
 STEP: Final = (
     "step", "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason",
     "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "cost", "cache_write_tokens",
-    "cache_write_1h_tokens", "answered_by", "error", "shadow_stops",
+    "cache_write_1h_tokens", "answered_by", "error", "shadow_stops", "counted",
 )  # fmt: skip
 CALL: Final = (
     "step", "call", "call_id", "tool", "arguments", "result", "is_error", "parse_error", "duration_ms", "answers",
@@ -39,6 +39,7 @@ _INTEGERS: Final = {
     "seed", "duration_ms", "context_window", "stop_step", "stop_threshold", "stop_value", "n_steps", "success",
     "step", "turn", "start_ms", "model_ms", "ttft_ms", "input_tokens", "output_tokens", "cached_tokens",
     "reasoning_tokens", "cost", "cache_write_tokens", "cache_write_1h_tokens", "call", "is_error", "parse_error",
+    "counted",
 }  # fmt: skip
 
 
@@ -185,11 +186,11 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     """The rows of some steps, and those of their calls."""
     rows: list[Row] = []
     calls: list[Row] = []
-    for index, turn, start_ms, duration_ms, model_ms, response, results, error, shadow_stops in steps:
+    for index, turn, start_ms, duration_ms, model_ms, response, results, error, shadow_stops, counted in steps:
         _, asked, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model = response
         rows.append((
             index, turn, start_ms, duration_ms, model_ms, ttft_ms, finish_reason, native_finish_reason, *usage,
-            model or None, error or None, _json(shadow_stops),
+            model or None, error or None, _json(shadow_stops), +counted,
         ))  # fmt: skip
         for number, (call, result) in enumerate(zip(asked, results, strict=True), 1):
             if result is None:
@@ -226,20 +227,19 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[StepTexts
     for place, row in enumerate(rows):
         if not _step_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no step")
-        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, error, shadow_stops = row
+        index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, error, shadow, _ = row
         words = said[place] if said else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
         usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
         response = Response(text, tuple(asked[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "")
         results = tuple(answered[place])
-        steps.append(
-            Step(index, turn, start_ms, duration_ms, model_ms, response, results, error or "", _texts(shadow_stops))
-        )
+        times = (start_ms, duration_ms, model_ms)
+        steps.append(Step(index, turn, *times, response, results, error or "", _texts(shadow), bool(row[-1])))
     return tuple(steps)
 
 
 _NOTHING_KNOWN: Final = [*UNKNOWN_USAGE]
-_NEEDED: Final = {"step", "turn", "call", "call_id", "tool", "arguments"}
+_NEEDED: Final = {"step", "turn", "counted", "call", "call_id", "tool", "arguments"}
 
 
 def _fitting(columns: tuple[str, ...]) -> Callable[[tuple[type, ...]], bool]:
@@ -307,7 +307,7 @@ def _record(run: Run, base: Run | None) -> Record:
         return Record(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
     said = [
         text if not (reasoning or opaque) else (text, reasoning, opaque)
-        for _, _, _, _, _, (text, _, _, _, reasoning, _, _, opaque, _), _, _, _ in run.steps
+        for text, _, _, _, reasoning, _, _, opaque, _ in (step.response for step in run.steps)
     ]
     if any(said):
         pieces.append(f'"said":{_json(said)}')

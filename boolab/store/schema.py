@@ -93,7 +93,8 @@ CREATE TABLE steps (
     cache_write_1h_tokens INTEGER,
     answered_by TEXT,                  -- the model, where it is another one than the run's; NULL else
     error TEXT,                        -- NULL for none
-    shadow_stops TEXT,                   -- JSON; NULL for none
+    shadow_stops TEXT,                 -- JSON; NULL for none
+    counted INTEGER NOT NULL,          -- 0 if a limit had already stopped the run, which was continued later
     PRIMARY KEY (run, step)
 ) WITHOUT ROWID;
 CREATE TABLE calls (

@@ -255,7 +255,7 @@ def test_a_branch_begins_when_the_longest_of_the_kept_steps_had_ended() -> None:
 
 
 def test_a_branch_at_a_final_answer_needs_a_message() -> None:
-    with pytest.raises(bl.SettingError, match=r"step 3 ended its turn: pass message=\.\.\., what the user says then"):
+    with pytest.raises(bl.SettingError, match=r"step 3 ended its turn: pass message=\.\.\., the user's next message"):
         branched(play(distinct(2)), 3, ["x"])
 
 
@@ -293,9 +293,9 @@ def test_a_run_a_message_and_options_are_checked_before_anything_is_asked() -> N
     first = play(distinct(2))
     with pytest.raises(bl.SettingError, match="is no Run"):
         branched("run", 1, ["x"])  # type: ignore[arg-type] # on purpose
-    with pytest.raises(bl.SettingError, match="message=3: expected what the user says"):
+    with pytest.raises(bl.SettingError, match="message=3: expected the text of the user's message"):
         branched(first, 1, ["x"], message=3)
-    with pytest.raises(bl.SettingError, match="message='': expected what the user says"):
+    with pytest.raises(bl.SettingError, match="message='': expected the text of the user's message"):
         branched(first, 1, ["x"], message="")
     with pytest.raises(bl.SettingError, match="unknown option 'polcy'"):
         branched(first, 1, ["x"], polcy=QUIET)

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import boolab as bl
 from boolab.core.codec import dumps
 from boolab.core.events import run_events
 from boolab.core.types import Event, Message, Sentinel, Text, ToolResult
+from boolab.counterfactuals.from_frame import ledger_of_frame
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.logs.atif_format import run_of_trajectory, trajectory
 from boolab.models.base import Emit
@@ -352,10 +354,13 @@ def test_a_rule_in_shadow_is_noted_once_however_often_a_run_goes_on() -> None:
     assert [step.shadow_stops for step in run.steps] == [(), *[("max_steps(1)",)] * 3]
 
 
-@pytest.mark.parametrize(
+BEYOND = pytest.mark.parametrize(
     "beyond",
     [{"last_step.action": "grace"}, {"cap.check": "response"}, {"cap.counts": "tool_steps", "cap.check": "response"}],
 )
+
+
+@BEYOND
 def test_what_came_after_a_cap_counts_neither_before_nor_after_the_run_goes_on(beyond: Any) -> None:
     policy = PLAIN.vary(**grouped({"cap.max_steps": 2, "continues.times": 2, "finish.tools": ("finish",), **beyond}))
     run = play(distinct(12, None), policy=policy)
@@ -364,6 +369,21 @@ def test_what_came_after_a_cap_counts_neither_before_nor_after_the_run_goes_on(b
         run = go_on(run)
         stops.append((run.n_steps, run.stop.step))
     assert stops == [(3, 2), (6, 4), (9, 6)]
+
+
+@BEYOND
+def test_what_came_after_a_cap_counts_offline_neither_once_the_run_was_continued(beyond: Any) -> None:
+    policy = PLAIN.vary(**grouped({"cap.max_steps": 2, "continues.times": 2, "finish.tools": ("finish",), **beyond}))
+    run = replace(go_on(play(distinct(12, None), policy=policy), 2), continuation=None)
+    assert [step.index for step in run.steps if not step.counted] == [3, 6]
+    counts = [1, 2, 2, 3, 4, 4, 5, 6]
+    for ledger in (ledger_of(run), ledger_of_frame(bl.recording_df(run))):
+        assert ledger.counters["steps"].tolist()[:8] == ledger.counters["tool_calls"].tolist()[:8] == counts
+        assert np.flatnonzero(ledger.boundary).tolist() == [0, 1, 3, 4, 6, 7]
+    assert bl.boundaries_df(run)["tool_calls"].tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert run_of_trajectory(json.loads(dumps(trajectory(run)))) == run
+    table = bl.counterfactual(run, grid={"max_steps": [3]}).iloc[0]
+    assert (table["steps"], table["saved_steps"]) == (4, 5)
 
 
 def test_a_ceiling_holds_for_a_run_that_goes_on_also_where_its_cap_is_asked_at_the_response() -> None:

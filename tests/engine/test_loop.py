@@ -501,7 +501,7 @@ def test_a_script_without_a_summary_gives_the_static_text_and_no_item_is_used_fo
     [
         ({"error": {"status": 500}}, "ModelError: HTTP 500"),
         ({"tool_calls": [call("look")]}, "the model called tools"),
-        ({"text": ""}, "the model said nothing"),
+        ({"text": ""}, "the model returned no text"),
     ],
 )
 def test_a_summary_that_fails_is_noted_and_never_changes_the_stop_reason(summary: Any, fault: str) -> None:

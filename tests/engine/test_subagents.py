@@ -129,7 +129,7 @@ def test_a_tool_of_the_same_name_is_given_to_subagents_in_its_place() -> None:
 def test_the_last_words_are_the_latest_that_are_words() -> None:
     items = [item | {"text": text} for item, text in zip(distinct(3, None), ("first", "second", ""), strict=True)]
     record = lead([asks("scout"), "x"], bl.task_tool(child("scout", bl.ScriptedModel(items), max_steps=3)))
-    assert given(record).content.endswith("Its last words:\nsecond")
+    assert given(record).content.endswith("Its last text:\nsecond")
 
 
 def test_a_subagent_that_finished_without_a_word_is_told_of() -> None:
@@ -237,7 +237,7 @@ def test_a_tool_that_is_called_outside_of_a_run_says_so() -> None:
         ({"agents": child("a"), "tools": "look"}, "tools: 'look' is not accepted; expected a list"),
         ({"agents": child("a"), "tools": look}, "expected a list of tools or functions"),
         ({"agents": [child("a"), child("a")]}, "'a' names two agents"),
-        ({"agents": child("")}, "'' names nobody"),
+        ({"agents": child("")}, "'' names no agent"),
         ({"agents": child("a"), "budget": "mine"}, "budget='mine' is not accepted; expected 'own' or 'root'"),
         ({"agents": child("a"), "max_depth": 0}, "expected an integer >= 1"),
         ({"agents": child("a"), "tools": [look, replace(look)]}, "two tools are called 'look'"),
@@ -267,7 +267,7 @@ def test_a_subagent_that_a_limit_stopped_says_who_and_why_and_where_and_its_last
     assert given(record).is_error
     assert given(record).content == (
         "The subagent 'scout' was stopped (step_cap by max_steps(3)) after 3 steps and 3 calls. "
-        "Its last words:\nI look into it."
+        "Its last text:\nI look into it."
     )
 
 
@@ -276,7 +276,7 @@ def test_the_summary_of_a_stopped_subagent_reaches_its_caller() -> None:
     record = lead([asks("scout"), "x"], bl.task_tool(scout))
     assert given(record).content == (
         "The subagent 'scout' was stopped (step_cap by max_steps(1)) after 1 step and 1 call. "
-        "Its last words:\nHalf of it is done."
+        "Its last text:\nHalf of it is done."
     )
 
 
@@ -287,7 +287,7 @@ def test_364_identical_calls_do_not_look_like_a_run_under_way() -> None:
     record = lead([asks("scout"), "x"], bl.task_tool(child("scout", stuck, doom_loop=364, **unbounded)))
     assert given(record).content == (
         "The subagent 'scout' was stopped (doom_loop by doom_loop(364, ordered)) after 364 steps and 364 calls. "
-        "It said nothing."
+        "It returned no text."
     )
 
 
@@ -297,7 +297,7 @@ def test_a_subagent_that_failed_says_how() -> None:
     assert given(record).is_error
     assert given(record).content == (
         "The subagent 'scout' failed (ModelError: HTTP 500 after 6 characters) after 2 steps and 1 call. "
-        "Its last words:\nSo far"
+        "Its last text:\nSo far"
     )
     assert record.stop_reason == "finished"
 
@@ -309,7 +309,7 @@ def test_a_subagent_that_pauses_is_an_error_that_says_so() -> None:
     assert given(record).is_error
     assert given(record).content == (
         "The subagent 'scout' paused to ask the user, who cannot answer it here, after 1 step and 1 call. "
-        "Its last words:\nWhich?"
+        "Its last text:\nWhich?"
     )
     assert record.stop_reason == "finished"
 
@@ -532,7 +532,7 @@ def test_an_aborted_subagent_is_an_error_for_its_caller() -> None:
     record = lead([asks("scout"), "x"], bl.task_tool(scout), abort=abort)
     assert given(record).is_error
     assert given(record).content == (
-        "The subagent 'scout' was aborted after 1 step and 1 call. Its last words:\nI begin."
+        "The subagent 'scout' was aborted after 1 step and 1 call. Its last text:\nI begin."
     )
     assert record.stop_reason == "aborted"
 

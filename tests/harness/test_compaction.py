@@ -134,7 +134,7 @@ def test_a_summary_before_and_one_after_a_limit_are_both_counted() -> None:
     ("summary", "fault", "paid"),
     [
         ({"error": {"status": 500}}, "ModelError: HTTP 500", 1),
-        ({"text": "", "usage": USED}, "the model said nothing", 1),
+        ({"text": "", "usage": USED}, "the model returned no text", 1),
         ({"tool_calls": [call()], "usage": USED}, "the model called tools", 1),
         (None, "the model has no summary", 0),
     ],

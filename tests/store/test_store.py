@@ -469,7 +469,7 @@ def test_what_must_be_one_of_a_kind_is_so_whoever_writes_the_file(path: Path) ->
             ("UPDATE parts SET kind = 'image'", "CHECK"),
             ("INSERT INTO messages SELECT * FROM messages LIMIT 1", "UNIQUE"),
             ("INSERT INTO parts SELECT * FROM parts LIMIT 1", "UNIQUE"),
-            ("INSERT INTO steps (run, step, turn) VALUES (99, 1, 1)", "FOREIGN KEY"),
+            ("INSERT INTO steps (run, step, turn, counted) VALUES (99, 1, 1, 1)", "FOREIGN KEY"),
             ("INSERT INTO parts (run, message, seq, kind) VALUES (1, 99, 0, 'text')", "FOREIGN KEY"),
         ):
             with pytest.raises(sqlite3.IntegrityError, match=broken):
