@@ -435,6 +435,25 @@ def test_a_parquet_file_is_read_in_batches_of_whole_runs(tmp_path: Path, monkeyp
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), counterfactual(runs, grid=grid))
 
 
+def test_runs_are_evaluated_a_batch_at_a_time_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [play(steps("A B C"), policy=FREE, stop=NEVER) for _ in range(5)]
+    question: dict[str, Any] = {"grid": {"max_steps": [1, 2], "doom_loop": [2, None]}}
+    policy = bl.policies["opencode_v1"].vary(compaction=None)
+    beside: dict[str, Any] = {
+        "policy": policy,
+        "aggregate": True,
+    }  # its cap changes a request: the sums come from the rows
+    rows, sums = counterfactual(runs, **question), counterfactual(runs, **question, **beside)
+    assert len(list(counterfactual(runs, **question, batches=True))) == 1
+    for limit, batches in ((9, [8, 8, 4]), (1, [4] * 5)):
+        for module in ("evaluate", "tables"):
+            monkeypatch.setattr(f"boolab.counterfactuals.{module}.BATCH_ROWS", limit)
+        parts = list(counterfactual(runs, **question, batches=True))
+        assert [len(part) for part in parts] == batches
+        pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), rows)
+        pd.testing.assert_frame_equal(counterfactual(runs, **question, **beside), sums)
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

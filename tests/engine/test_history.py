@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.core.types import Message, Response, Run, StepStart, Text, ToolCall, ToolResult, Usage
+from boolab.core.types import Compacted, Message, Response, Run, StepStart, Text, ToolCall, ToolResult, Usage
+from boolab.engine.history import TurnHistory
 from boolab.engine.runner import resume, run
 from boolab.engine.subagents import task_tool
 from boolab.errors import ModelError, ScriptExhausted, SettingError
@@ -360,3 +361,10 @@ def test_every_purpose_is_looked_at(by: Any) -> None:
     assert world.seen["summary"] == 1
     assert world.seen.get("compaction", 0) == (len(record.compactions) if by == "model" else 0)
     assert record.compactions
+
+
+def test_a_history_is_summed_up_as_far_as_its_latest_compaction_that_worked() -> None:
+    history = TurnHistory(())
+    assert history.summed_up_to == 1
+    history.compactions += [Compacted(4, 2, "a", 9), Compacted(6, 4, "b", 9), Compacted(8, 6, "", 9, fault="no text")]
+    assert history.summed_up_to == 4

@@ -513,6 +513,16 @@ def test_a_summary_that_fails_is_noted_and_never_changes_the_stop_reason(summary
     assert [e.payload["what"] for e in run.events if e.kind == "fault"] == [f"the summary failed: {fault}"]
 
 
+def test_a_malformed_summary_fails_as_the_summary_it_is() -> None:
+    class Wrong(bl.ScriptedModel):
+        async def respond(self, request: bl.models.Request, emit: Any = None) -> Any:
+            return None if request.purpose == "summary" else await super().respond(request, emit)
+
+    run = play(Wrong(distinct(9), summary=SUMMARY), max_steps=2, policy=BOOCODE)
+    assert run.wrap_up is not None
+    assert run.wrap_up.fault == "ModelError: the summary is malformed: it is a NoneType, not a Response"
+
+
 def test_the_summary_can_be_switched_to_static_or_off_and_the_sentinel_stays() -> None:
     model = bl.ScriptedModel(distinct(9), summary=SUMMARY)
     static = play(model, max_steps=2, policy=BOOCODE.vary(wrap_up={"summary": "static"}))

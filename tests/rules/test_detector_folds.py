@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -16,7 +17,15 @@ from boolab.rules.detector import Detector
 from boolab.rules.detector_bank import Watch
 from boolab.rules.detectors.cycles import Cycle
 from boolab.rules.detectors.openhands import ActionStreak
-from boolab.rules.detectors.streaks import ErrorStreak, FinishStreak, IdleStreak, RepeatStreak, RoundStreak, SameError
+from boolab.rules.detectors.streaks import (
+    ErrorStreak,
+    FinishStreak,
+    IdleStreak,
+    RepeatStreak,
+    RoundStreak,
+    SameError,
+    ToolErrors,
+)
 from boolab.rules.detectors.text import RepeatedText
 from boolab.rules.detectors.windows import StepRepeats, ToolWindow
 from boolab.rules.detectors.wrappers import Detections, PerMessage, Rearmed
@@ -156,6 +165,14 @@ def same_error(steps: Steps) -> int | None:
     return count
 
 
+def tool_errors(steps: Steps) -> int | None:
+    """In how many steps the same tool failed, the largest of all tools."""
+    calls = flat(steps)
+    failed = {(call.name, call.step) for call in calls if call.error}
+    count = max(Counter(name for name, _ in failed).values(), default=0)
+    return None if any(call.error is None for call in calls) else count
+
+
 def events(steps: Steps) -> list[tuple[str, object, object]]:
     """What OpenHands would have on record, each action with its call and observation."""
     out: list[tuple[str, object, object]] = []
@@ -237,6 +254,7 @@ FOLDS: list[tuple[Detector, Naive]] = [
     (ToolWindow(5, "u"), lambda s: tool_window(s, 5, "u")),
     (RoundStreak(), round_streak),
     (SameError(), same_error),
+    (ToolErrors(), tool_errors),
     (FinishStreak("length"), lambda s: trailing([r.finish_reason and r.finish_reason == "length" for r, _ in s])),  # type: ignore[misc]
     (IdleStreak(), lambda s: trailing([not any(given) for _, given in s])),
     (ActionStreak("repeating"), lambda s: actions(s, "repeating")),
@@ -289,7 +307,31 @@ def test_key_order_is_nothing_to_openhands_and_thoughts_are(pattern: Any) -> Non
     assert counts_of(ActionStreak(pattern), thoughts) == ([1, 1, 1] if pattern == "repeating" else [1, 2, 2])
 
 
+@pytest.mark.parametrize(
+    ("rounds", "counts"), [(["AB", "BA"], [1, 2]), (["AA", "A"], [1, 2]), (["AB", "A"], [1, 1]), (["A", "AB"], [1, 1])]
+)
+def test_a_round_repeats_where_its_set_of_calls_is_the_one_before(rounds: list[str], counts: list[int]) -> None:
+    steps: Steps = [
+        (Response("", tuple(ToolCall("", "t", f'"{letter}"') for letter in one)), [ToolResult("", "x")] * len(one))
+        for one in rounds
+    ]
+    assert counts_of(RoundStreak(), steps) == counts
+
+
+def test_failures_are_counted_for_each_tool_and_the_most_are_reported() -> None:
+    failing: Steps = [
+        (
+            Response("", tuple(ToolCall("", name, "{}") for name in names)),
+            [ToolResult("", "x", is_error=True)] * len(names),
+        )
+        for names in ("t", "tt", "u", "tu")
+    ]
+    assert counts_of(ToolErrors(), failing) == [1, 2, 2, 3]
+
+
 CHANT = "The same old words, over and over and over again and again. "
+AT_250 = "".join(f"w{i:04}" for i in range(50))
+"""A text of 250 characters in which no chunk occurs twice: the largest mean distance of a chunk that repeats."""
 
 
 @pytest.mark.parametrize(
@@ -297,6 +339,10 @@ CHANT = "The same old words, over and over and over again and again. "
     [
         (CHANT * 10, 1),
         (CHANT * 9, 0),
+        (CHANT * 9 + CHANT[:50], 1),
+        (CHANT * 9 + CHANT[:49], 0),
+        (AT_250 * 10, 1),
+        (f"{AT_250}." * 10, 0),
         ((CHANT + "".join(f"{i:04}" for i in range(60))) * 12, 0),
         ("".join(f"{CHANT}{i}" for i in range(10, 30)), 0),
         ("".join(f"{CHANT}{i % 4}" for i in range(20)), 1),

@@ -160,7 +160,12 @@ def test_a_text_with_two_commands_or_none_asks_for_nothing(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "said",
-    ["```bash\nls -l\n```", "```mswea_bash_command\nls -l\n```", "<mswea_bash_command>ls -l</mswea_bash_command>"],
+    [
+        "```bash\nls -l\n```",
+        "```bash\nls -l\n```bash\npwd\n```",  # the fence that closes a block opens none
+        "```mswea_bash_command\nls -l\n```",
+        "<mswea_bash_command>ls -l</mswea_bash_command>",
+    ],
 )
 def test_commands_are_found_in_each_kind_of_block(tmp_path: Path, said: str) -> None:
     run = only(write(tmp_path, says(said), user("<returncode>0</returncode>")))
@@ -269,6 +274,21 @@ def test_files_of_its_form_without_a_run_are_told_apart(tmp_path: Path) -> None:
     path.write_text('{"info": {"mini_version": 1}}')
     with pytest.raises(RunFormatError):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("document", "known"),
+    [
+        ({"info": {"mini_version": "1.0"}, "messages": []}, True),
+        ({"info": {"exit_status": "Submitted", "submission": ""}}, True),
+        ({"info": {"mini_version": "1.0"}, "messages": {}}, False),
+        ({"info": {"exit_status": "submitted", "submission": ""}, "trajectory": []}, False),  # SWE-agent's
+        ({"info": {"exit_status": "submitted", "submission": ""}, "history": []}, False),
+        ({"info": {"exit_status": "submitted"}, "messages": []}, False),
+    ],
+)
+def test_an_early_file_without_the_name_of_its_format_is_known_by_its_info(document: Any, known: bool) -> None:
+    assert sniff(Head(json.dumps(document).encode(), Path("a.traj.json"))) is known
 
 
 def test_of_a_file_that_was_cut_the_steps_before_are_read(tmp_path: Path) -> None:
