@@ -1,7 +1,7 @@
-"""Where work is done that is cut into pieces: in processes, by any executor, or on the many machines of a Dask cluster.
+"""Executors: tasks run in processes, by any executor, or on the machines of a Dask cluster.
 
-A piece is a function of boolab's, which workers know by its name, and arguments that can be pickled. Its result comes
-back to the driver. A worker may die at any time: its pieces then raise `WorkerDied`, and the driver may have them done
+A task is a function of boolab's, which workers import by its name, and arguments that can be pickled. Its result comes
+back to the driver. A worker may die at any time: its tasks then raise `WorkerDied`, and the driver may submit them
 again.
 """
 
@@ -30,45 +30,38 @@ Executor: TypeAlias = "Literal['processes'] | FuturesExecutor | distributed.Clie
 cluster."""
 
 ATTEMPTS: Final = 4
-"""How often a piece is begun before it is given up: one that takes its worker along would do so for ever."""
+"""How often a task is started: one that kills its worker would do so each time."""
 
 _EXPECTED: Final = "expected 'processes', a concurrent.futures executor, or a distributed.Client"
 
 
 class Pool(Protocol):
-    """Workers that take pieces of work."""
+    """Workers that run tasks."""
 
     @property
     def size(self) -> int:
-        """How many pieces are worked on at once. Clusters grow and shrink, so it is read each time."""
+        """The number of tasks that run at once. Clusters grow and shrink, so it is read each time."""
         ...
 
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
-        """Have a function called by a worker.
-
-        Args:
-            function: A function that workers can import.
-            *args: What it is called with.
+        """Call a function in a worker; workers must be able to import it.
 
         Returns:
             A future of what it returns or raises. It raises `WorkerDied` if the worker vanished before.
 
         Raises:
-            WorkerDied: if there are no workers any more, and will be none.
+            WorkerDied: if all workers are gone for good.
         """
         ...
 
 
 @contextmanager
 def open_pool(executor: Executor) -> Iterator[Pool]:
-    """The workers of an executor. Whatever they have not done at the end of the block is given up.
+    """The workers of an executor. Unfinished tasks are cancelled at the end of the block.
 
     Args:
         executor: `"processes"`, whose processes end with the block; or the user's own executor or client, which stays
             open.
-
-    Yields:
-        The workers.
 
     Raises:
         SettingError: if it is none of these, or a client that cannot be waited for.
@@ -90,47 +83,39 @@ def open_pool(executor: Executor) -> Iterator[Pool]:
     try:
         yield pool
     finally:
-        pool.give_up()
+        pool.cancel_all()
 
 
-def in_order(pool: Pool, function: Callable[..., T], pieces: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-    """What a function returns for each piece, in order. Pieces of workers that died are done again.
+def in_order(pool: Pool, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """The results of a function for each tuple of arguments, in order. Tasks of workers that died are run again.
 
-    Only a few pieces more than there are workers are under way at once, so that there may be more of them, and of their
-    results, than fit into memory.
-
-    Args:
-        pool: The workers.
-        function: A function that workers can import.
-        pieces: Its arguments, for each piece.
-
-    Yields:
-        What it returned.
+    Only a few tasks more than there are workers are submitted at once, so that neither all tasks nor all results have
+    to fit into memory.
 
     Raises:
-        WorkerDied: if the worker of a piece died four times in a row.
+        WorkerDied: if the worker of a task died four times in a row.
 
     Example:
         >>> with open_pool("processes") as pool:
         ...     list(in_order(pool, divmod, [(n, 2) for n in range(3)]))
         [(0, 0), (0, 1), (1, 0)]
     """
-    waiting = iter(pieces)
+    waiting = iter(tasks)
     ahead: deque[tuple[tuple[Any, ...], Future[T]]] = deque()
     while True:
-        for piece in itertools.islice(waiting, max(0, 2 * pool.size - len(ahead))):
-            ahead.append((piece, pool.submit(function, *piece)))
+        for args in itertools.islice(waiting, max(0, 2 * pool.size - len(ahead))):
+            ahead.append((args, pool.submit(function, *args)))
         if not ahead:
             return
         yield _done(pool, function, *ahead.popleft())
 
 
-def _done(pool: Pool, function: Callable[..., T], piece: tuple[Any, ...], future: Future[T]) -> T:
+def _done(pool: Pool, function: Callable[..., T], args: tuple[Any, ...], future: Future[T]) -> T:
     for _ in range(1, ATTEMPTS):
         try:
             return future.result()
         except WorkerDied:
-            future = pool.submit(function, *piece)
+            future = pool.submit(function, *args)
     return future.result()
 
 
@@ -140,7 +125,7 @@ class _UsersPool:
     def __init__(self, executor: FuturesExecutor, size: Callable[[], int]) -> None:
         self._executor = executor
         self._size = size
-        self._under_way: set[Future[Any]] = set()
+        self._running: set[Future[Any]] = set()
 
     @property
     def size(self) -> int:
@@ -151,24 +136,26 @@ class _UsersPool:
             done = self._executor.submit(function, *args)
         except BrokenExecutor as error:
             why = f"{type(error).__name__}: {error}"
-            raise WorkerDied(f"the executor's pool broke when a worker died, and takes no more work ({why})") from error
+            raise WorkerDied(
+                f"the executor's pool broke when a worker died, and accepts no more work ({why})"
+            ) from error
         outcome: Future[T] = Future()
-        self._under_way.add(outcome)
-        outcome.add_done_callback(self._under_way.discard)
+        self._running.add(outcome)
+        outcome.add_done_callback(self._running.discard)
         outcome.add_done_callback(lambda _: done.cancel())  # no effect if it is done already
         done.add_done_callback(lambda _: _copy_outcome(done, outcome))
         return outcome
 
-    def give_up(self) -> None:
-        for future in list(self._under_way):
+    def cancel_all(self) -> None:
+        for future in list(self._running):
             future.cancel()
 
 
 class _ClientExecutor(FuturesExecutor):
     """A Dask client as an executor.
 
-    Its own, `client.get_executor()`, never completes the future of a task whose result was lost with its worker
-    and that then kills others: `distributed.cfexecutor._cascade_future` raises, and the future gets no exception.
+    Its own, `client.get_executor()`, never completes the future of a task whose result was lost with its worker and
+    that then kills others: `distributed.cfexecutor._cascade_future` raises, and the future gets no exception.
     """
 
     def __init__(self, client: distributed.Client) -> None:
@@ -176,7 +163,7 @@ class _ClientExecutor(FuturesExecutor):
 
     def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
         outcome: Future[T] = Future()
-        # A piece is not a pure function: submitted twice with the same arguments, it has to run twice.
+        # A task is not a pure function: submitted twice with the same arguments, it has to run twice.
         task = self._client.submit(fn, *args, **kwargs, pure=False)
         outcome.add_done_callback(lambda _: task.cancel() if outcome.cancelled() else None)
         task.add_done_callback(lambda _: _fetch(task, outcome))
@@ -190,19 +177,19 @@ def _fetch(task: distributed.Future[T], outcome: Future[T]) -> None:
     try:
         outcome.set_result(task.result())
     except CancelledError:
-        outcome.set_exception(WorkerDied("the piece of work was cancelled: is the cluster still running?"))
+        outcome.set_exception(WorkerDied("the task was cancelled: is the cluster still running?"))
     except BaseException as error:  # noqa: BLE001 - the future carries it
         outcome.set_exception(error)
     finally:
-        task.release()  # or the cluster would make its result again if the worker that has it dies
+        task.release()  # or the cluster would compute its result again if the worker that has it dies
 
 
 def _copy_outcome(done: Future[T], outcome: Future[T]) -> None:
-    """Copy the outcome of a piece."""
+    """Copy the outcome of a task."""
     if not outcome.set_running_or_notify_cancel():
         return
     if done.cancelled():
-        outcome.set_exception(WorkerDied("the piece of work was cancelled: is the cluster still running?"))
+        outcome.set_exception(WorkerDied("the task was cancelled: is the cluster still running?"))
         return
     error = done.exception()
     if error is None:
@@ -218,7 +205,7 @@ def _is_death(error: BaseException) -> bool:
 
 
 def _death(error: BaseException) -> WorkerDied:
-    return WorkerDied(f"a worker died before its piece of work was done ({type(error).__name__}: {error})")
+    return WorkerDied(f"a worker died before its task was finished ({type(error).__name__}: {error})")
 
 
 def _client_executor(given: object) -> FuturesExecutor:
@@ -230,7 +217,7 @@ def _client_executor(given: object) -> FuturesExecutor:
         raise SettingError(f"executor={given!r}: {_EXPECTED}{_hint(given)}")
     if given.asynchronous:
         msg = (
-            f"executor={given!r}: this client is asynchronous, and waits in the event loop that it should not hold up: "
+            f"executor={given!r}: this client is asynchronous, and waits in the event loop that it would block: "
             "make it without asynchronous=True"
         )
         raise SettingError(msg)
@@ -250,5 +237,5 @@ def _hint(given: object) -> str:
 def _size_of(given: Any) -> Callable[[], int]:  # noqa: ANN401 - one of the executors
     if hasattr(given, "nthreads"):
         return lambda: sum(given.nthreads().values())
-    # Those of the standard library, loky's and mpi4py's all have it; there is no public way to ask.
+    # Those of the standard library, loky's and mpi4py's all have it; there is no public attribute.
     return lambda: getattr(given, "_max_workers", None) or os.cpu_count() or 1

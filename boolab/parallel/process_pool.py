@@ -1,9 +1,9 @@
 """A pool of processes on this machine in which a process may die.
 
-`concurrent.futures.ProcessPoolExecutor` is not it, for three reasons. When one of its processes dies, all pieces fail,
-those included that were not begun. When the driver is killed, its processes stay behind, waiting. And each process runs
-the user's script again, so that a script without `if __name__ == "__main__"` starts itself. Here a process works on one
-piece at a time, dies alone, ends with its driver, and imports boolab and nothing else of the driver's.
+`concurrent.futures.ProcessPoolExecutor` does not serve, for three reasons. When one of its processes dies, all tasks
+fail, also those that were not started. When the driver is killed, its processes stay behind, waiting. And each process
+runs the user's script again, so that a script without `if __name__ == "__main__"` starts itself. Here a process runs
+one task at a time, dies alone, ends with its driver, and imports boolab and nothing else of the driver's.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ T = TypeVar("T")
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from boolab.parallel.worker import serve; serve()"
 _SHUTDOWN_TIMEOUT_S: Final = 5
 """How long a process that has closed its pipe may take to end."""
-_CLOSED: Final = "the pool was closed before the piece was done"
+_CLOSED: Final = "the pool was closed before the task was finished"
 
 
-class _Piece(NamedTuple):
+class _Task(NamedTuple):
     frame: bytes
     future: Future[Any]
 
@@ -39,7 +39,7 @@ class ProcessPool:
     """Processes that are started as they are needed, at most `size` of them; see `boolab.parallel.executors.Pool`.
 
     Args:
-        size: How many processes; by default one for each core that this process may use.
+        size: The number of processes; by default one for each core that this process may use.
 
     Example:
         >>> pool = ProcessPool(1)
@@ -50,57 +50,57 @@ class ProcessPool:
 
     def __init__(self, size: int | None = None) -> None:
         self.size = cores() if size is None else size
-        self._pieces: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._free = 0
-        """How many threads wait for a piece, less the pieces that wait for a thread."""
+        """How many threads wait for a task, minus the tasks that wait for a thread."""
         self._closed = False
         self._lock = threading.Lock()
 
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
-        """Have a function called in one of the processes; see `boolab.parallel.executors.Pool.submit`."""
-        piece = _Piece(dumped((function, args)), Future())
+        """Call a function in one of the processes; see `boolab.parallel.executors.Pool.submit`."""
+        task = _Task(dumped((function, args)), Future())
         with self._lock:
             if self._closed:
                 raise RuntimeError(_CLOSED)
-            self._pieces.put(piece)
+            self._tasks.put(task)
             self._free -= 1
             if self._free < 0 and len(self._threads) < self.size:
                 thread = threading.Thread(target=self._work, name=f"boolab-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
                 self._free += 1
                 thread.start()
-        return piece.future
+        return task.future
 
     def close(self) -> None:
-        """End all processes, whatever they do."""
+        """End all processes, also busy ones."""
         with self._lock:
             self._closed = True
             with contextlib.suppress(queue.Empty):
-                while (piece := self._pieces.get_nowait()) is not None:
-                    piece.future.cancel()
+                while (task := self._tasks.get_nowait()) is not None:
+                    task.future.cancel()
             for process in self._processes:
                 process.kill()
             for _ in self._threads:
-                self._pieces.put(None)
+                self._tasks.put(None)
         for thread in self._threads:
             thread.join()
 
     def _work(self) -> None:
-        """Have one process work on one piece after the other; a new process where it died."""
+        """Run one task after the other in one process, and start a new process where it died."""
         process = None
-        while (piece := self._pieces.get()) is not None:
-            if piece.future.set_running_or_notify_cancel():
+        while (task := self._tasks.get()) is not None:
+            if task.future.set_running_or_notify_cancel():
                 try:
                     if process is None or process.poll() is not None:
                         self._end(process)
                         process = self._start()
-                    returned, value = _ask(process, piece.frame)
-                except Exception as error:  # noqa: BLE001 - it is raised where the piece is waited for
-                    piece.future.set_exception(error)
+                    returned, value = _run_in(process, task.frame)
+                except Exception as error:  # noqa: BLE001 - it is raised where the result is waited for
+                    task.future.set_exception(error)
                 else:
-                    piece.future.set_result(value) if returned else piece.future.set_exception(value)
+                    task.future.set_result(value) if returned else task.future.set_exception(value)
             with self._lock:
                 self._free += 1
         self._end(process)
@@ -128,19 +128,15 @@ class ProcessPool:
         process.wait()
 
 
-def _ask(process: subprocess.Popen[bytes], frame: bytes) -> tuple[bool, Any]:
-    """Have a process work on a piece.
-
-    Raises:
-        WorkerDied: if it ended meanwhile.
-    """
+def _run_in(process: subprocess.Popen[bytes], frame: bytes) -> tuple[bool, Any]:
+    """Run a task in a process; `WorkerDied` if the process ended meanwhile."""
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - it was started with pipes
     answer = None
     with contextlib.suppress(BrokenPipeError):
         put_frame(process.stdin, frame)
         answer = get_frame(process.stdout)
     if answer is None:
-        raise WorkerDied(f"worker process {process.pid} {_ending(process)} before its piece of work was done")
+        raise WorkerDied(f"worker process {process.pid} {_ending(process)} before its task was finished")
     return loaded(answer)
 
 
@@ -158,7 +154,7 @@ def _ending(process: subprocess.Popen[bytes]) -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

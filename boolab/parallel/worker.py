@@ -1,7 +1,7 @@
-"""A worker process: it reads pieces of work from one pipe and writes their outcomes to another.
+"""A worker process: it reads tasks from one pipe and writes their outcomes to another.
 
-`boolab.parallel.process_pool` starts it. A frame in a pipe is its length, 8 bytes, and a pickle: there a function and
-its arguments, back whether it returned, and what it returned or raised.
+`boolab.parallel.process_pool` starts it. A frame in a pipe is its length, 8 bytes, and a pickle: a function and its
+arguments; and back whether it returned, and what it returned or raised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import cloudpickle
 
 from boolab.errors import BoolabError, describe
 
-Pieces: TypeAlias = "queue.SimpleQueue[bytes]"
+Tasks: TypeAlias = "queue.SimpleQueue[bytes]"
 
 _LENGTH: Final = 8
 
@@ -33,16 +33,16 @@ def serve() -> None:
     sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - as it is in a terminal
     # Ctrl-C goes to all processes of a terminal; the driver decides what to do with the work.
     signal.signal(signal.SIGINT, lambda *_: None)
-    pieces: Pieces = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(requests, pieces), daemon=True).start()
+    tasks: Tasks = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests, tasks), daemon=True).start()
     while True:
-        put_frame(answers, _outcome(pieces.get()))
+        put_frame(answers, _outcome(tasks.get()))
 
 
-def _listen(requests: IO[bytes], pieces: Pieces) -> None:
-    """Queue pieces, and end the process with its driver: unfinished work is lost, but may cost money."""
+def _listen(requests: IO[bytes], tasks: Tasks) -> None:
+    """Queue tasks, and end the process with its driver: unfinished work is lost, but may cost money."""
     while (frame := get_frame(requests)) is not None:
-        pieces.put(frame)
+        tasks.put(frame)
     os._exit(0)
 
 
@@ -59,7 +59,7 @@ def _outcome(frame: bytes) -> bytes:
 
 
 def dumped(value: object) -> bytes:
-    """A value as bytes; functions and classes that are defined in `__main__` go along whole."""
+    """A value as bytes, with the definitions of functions and classes from `__main__`."""
     data: bytes = cloudpickle.dumps(value)
     return data
 
@@ -82,6 +82,6 @@ def get_frame(pipe: IO[bytes]) -> bytes | None:
 
 
 def loaded(frame: bytes) -> tuple[bool, Any]:
-    """The outcome of a piece: whether it returned, and what it returned or raised."""
+    """The outcome of a task: whether it returned, and what it returned or raised."""
     outcome: tuple[bool, Any] = pickle.loads(frame)  # noqa: S301 - from a worker of our own
     return outcome

@@ -169,7 +169,7 @@ def _title(upper: npt.NDArray[Any], known: npt.NDArray[Any]) -> str:
     half = int(np.sort(known)[(parted - 1) // 2])
     early = int((known <= half).sum())
     if total == 1:
-        return f"The two policies part at step {half}"
+        return f"The two policies diverge at step {half}"
     some = (
         f"All {total:,} pairs of policies part"
         if parted == total

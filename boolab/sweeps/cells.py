@@ -1,11 +1,12 @@
-"""The cells of a sweep, what they are called, and what they are made of.
+"""The cells of a sweep, their keys and the ids of their runs.
 
-A cell has two names. Its `key` is a digest of what one calls it by: agent, task, model, policy, settings, repeat. The
-id of its run is a digest of what it is made of as well, as far as `boolab.sweeps.fingerprints` sees it: so a run that
-is there under that id need not be made again, and a cell that was changed since has another one.
+A cell has two names. Its `key` is a digest of its names: agent, task, model, policy, settings, repeat. The id of its
+run is a digest of its contents too, as far as `boolab.sweeps.fingerprints` sees them: a run that exists under that id
+need not run again, and a cell that was changed has another id.
 
-The seed depends on the agent, the task, the model and the repeat alone: all settings see the same randomness, so that
-what two of them differ in is due to them ("common random numbers", Law, Simulation Modeling and Analysis, 11.2).
+The seed depends on the agent, the task, the model and the repeat alone: all settings use the same random numbers, so
+that differences between settings are due to the settings ("common random numbers", Law, Simulation Modeling and
+Analysis, 11.2).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Models: TypeAlias = Model | Mapping[str, Model] | Callable[["Cell"], Model]
 
 
 class Variant(NamedTuple):
-    """What an agent is run under: a policy, the axes of the grid, and the agent with these."""
+    """A policy, the axes of the grid, and the agent with these."""
 
     policy: Policy
     settings: Mapping[str, Any]
@@ -43,14 +44,14 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run to be made.
+    """One run of a sweep.
 
     Attributes:
-        agent: Who runs, as given.
+        agent: The agent, as given.
         task: The task.
         model_name: The model's name, where there are several.
         variant: The policy and the settings.
-        repeat: For the how manieth time, from 0.
+        repeat: The number of the repeat, from 0.
     """
 
     agent: Agent
@@ -71,15 +72,13 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """A seed that depends on who works on what for the how manieth time: not on the settings, nor on the place."""
+        """A seed from the agent, the task, the model and the repeat: not from the settings or the place."""
         return int(digest(self.agent.name, self.task, self.model_name, self.repeat)[:12], 16)
 
     def key(self, model: Model | None = None) -> str:
-        """A digest of what one calls the cell by.
+        """A digest of the names of the cell.
 
-        Args:
-            model: What answers in it, if that is not the agent's own model: it is called by its name where the sweep
-                has no name for it.
+        `model` is the cell's model, if it is not the agent's own: its name is used where the sweep has no name for it.
         """
         settings = tuple(sorted(self.settings.items()))
         answering = self.model_name or getattr(self.agent.model if model is None else model, "name", None)
@@ -100,17 +99,17 @@ class Planned(NamedTuple):
 
 
 class Task(NamedTuple):
-    """The first cell is run, unless `base` is its run already; the others follow from it, as far as they do."""
+    """The first cell is run, unless `base` is its run already; the others follow from it, if they can."""
 
     cells: tuple[Planned, ...]
     base: Run | None = None
 
 
 class Plan:
-    """The cells of a sweep in their order. They are made anew for each pass, and never all in memory at once.
+    """The cells of a sweep in their order. They are made again for each pass, and never all in memory at once.
 
     Args:
-        agents: An agent, agents, or what `load_agents` gives.
+        agents: An agent, agents, or the result of `load_agents`.
         tasks: The tasks.
         model: A model, models by name, a function of a cell, or None.
         grid: Values by axis.
@@ -161,7 +160,7 @@ class Plan:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the plan is made of, as JSON values."""
+        """The parts of the plan, as JSON values."""
         grid: dict[str, dict[str, Any]] = {}
         for _, variants in self._variants:
             for variant in variants:
@@ -177,11 +176,11 @@ class Plan:
 
 
 class Identities:
-    """The ids of cells' runs. What many cells share is looked at once.
+    """The ids of cells' runs. Parts that many cells share are digested once.
 
     Args:
         rest: What all cells share: tools, score, and the like.
-        model: Who answers, as it was given to the sweep.
+        model: The model, as it was given to the sweep.
     """
 
     def __init__(self, rest: object, model: Models | None) -> None:
@@ -190,13 +189,7 @@ class Identities:
         self._known: dict[int, tuple[object, str]] = {}
 
     def run_id(self, cell: Cell, key: str, model: Model | None) -> str:
-        """The id of a cell's run.
-
-        Args:
-            cell: The cell.
-            key: Its key.
-            model: What answers in it; None for the agent's own model.
-        """
+        """The id of a cell's run; `model` is None for the agent's own model."""
         answers = fingerprint(model) if self._made else self._of(model)
         return digest(key, self._rest, self._of(cell.agent), self._of(cell.policy), answers)
 
@@ -213,10 +206,12 @@ def _agents(given: Agents) -> list[Agent]:
     names = set()
     for agent in listed:
         if not isinstance(agent, Agent):
-            msg = f"agents: {agent!r} is no agent; expected a bl.Agent, a list of them, or what load_agents gives"
+            msg = (
+                f"agents: {agent!r} is not an agent; expected a bl.Agent, a list of them, or the result of load_agents"
+            )
             raise SettingError(msg)
         if agent.name in names:
-            msg = f"agents: two are called {agent.name!r}, and no table could tell their runs apart: rename one"
+            msg = f"agents: two have the name {agent.name!r}, so tables cannot separate their runs: rename one"
             raise SettingError(msg)
         names.add(agent.name)
     return listed
@@ -237,22 +232,22 @@ def _check_model(model: object) -> None:
         raise SettingError(msg)
     for name in model if isinstance(model, Mapping) else ():
         if not isinstance(name, str):
-            msg = f"model: {name!r} is no name; expected models by name ({{'small': model, ...}})"
+            msg = f"model: {name!r} is not a name; expected models by name ({{'small': model, ...}})"
             raise SettingError(msg)
 
 
 def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> list[tuple[Agent, list[Variant]]]:
-    """What each agent is run under: those that an agent's policy makes equal are one."""
+    """The variants of each agent; those that the agent's policy makes equal are one."""
     named: dict[str, Policy] = {}
     found = []
     for agent in agents:
         variants: dict[tuple[str, ...], Variant] = {}
         for values in itertools.product(*axes.values()):
-            asked = dict(zip(axes, values, strict=True))
-            policy = get_policy(asked.get("policy", agent.policy))
+            given = dict(zip(axes, values, strict=True))
+            policy = get_policy(given.get("policy", agent.policy))
             if named.setdefault(policy.name, policy) != policy:
                 msg = (
-                    f"policy: two different ones are called {policy.name!r}, and no table could tell their runs apart: "
+                    f"policy: two different ones have the name {policy.name!r}, so tables cannot separate runs: "
                     "rename one with policy.vary(name=...)"
                 )
                 raise SettingError(msg)
@@ -262,7 +257,7 @@ def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> lis
                 else None
                 if axis in SETTINGS and axis not in policy.order
                 else value
-                for axis, value in asked.items()
+                for axis, value in given.items()
             }
             variant = (policy.name, *map(repr, settings.values()))
             if variant not in variants:
@@ -272,11 +267,7 @@ def _variants(agents: Sequence[Agent], axes: Mapping[str, Sequence[Any]]) -> lis
 
 
 def _under(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
-    """An agent with a policy and settings.
-
-    Raises:
-        SettingError: if they are not acceptable.
-    """
+    """An agent with a policy and settings; `SettingError` if they are not accepted."""
     values: dict[str, Any] = {
         name: value
         for name, value in settings.items()
@@ -286,8 +277,8 @@ def _under(agent: Agent, policy: Policy, settings: Mapping[str, Any]) -> Agent:
     try:
         return replace(agent, policy=policy, **absent | values)
     except SettingError as error:
-        told = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-        msg = f"agent {agent.name!r} under {policy}{f' with {told}' if told else ''}: {error}"
+        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        msg = f"agent {agent.name!r} under {policy}{f' with {given}' if given else ''}: {error}"
         raise SettingError(msg) from error
 
 
@@ -299,14 +290,14 @@ def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
             msg = f"grid: there is no axis {name!r}{near(name, AXES, 'axes')}"
             raise SettingError(msg)
         if isinstance(given, str) or not isinstance(given, Iterable):
-            msg = f"grid: {name}={given!r} is no list of values"
+            msg = f"grid: {name}={given!r} is not a list of values"
             raise SettingError(msg)
         axes[name] = [_temperature(value) if name == "temperature" else _plain(value) for value in given]
         if not axes[name]:
             msg = f"grid: {name} has no values; leave the axis out to keep the agents' own settings"
             raise SettingError(msg)
         if DEFAULT in axes[name]:
-            msg = f"grid: DEFAULT is no value of {name!r}; leave the axis out to keep the agents' own settings"
+            msg = f"grid: DEFAULT is not a value of {name!r}; leave the axis out to keep the agents' own settings"
             raise SettingError(msg)
     return axes
 
@@ -316,13 +307,9 @@ def _plain(value: object) -> object:
 
 
 def _temperature(value: object) -> float | None:
-    """A temperature: equal ones are one, whatever they came as.
-
-    Raises:
-        SettingError: if it is none.
-    """
+    """A temperature as a float, so that equal ones are one; `SettingError` if it is none."""
     if value is None or value is DEFAULT:
-        return value  # type: ignore[return-value] # what DEFAULT is there is said by whoever asks
+        return value  # type: ignore[return-value] # the caller reports DEFAULT
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         msg = f"grid: temperature={value!r} is not accepted; expected numbers such as 0.7, or None"
         raise SettingError(msg)
@@ -335,7 +322,7 @@ def is_made(model: Models | None) -> bool:
 
 
 def model_of_cell(cell: Cell, model: Models | None) -> Model | None:
-    """What answers in a cell; None for the agent's own model."""
+    """The model of a cell; None for the agent's own model."""
     if isinstance(model, Mapping):
         return model[cell.model_name or ""]
     if model is None or hasattr(model, "respond"):

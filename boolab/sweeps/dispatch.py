@@ -1,4 +1,4 @@
-"""Handing pieces of a sweep to workers, and taking in what they made; workers may die over it."""
+"""Sends the tasks of a sweep to workers and receives their results; workers may die."""
 
 from __future__ import annotations
 
@@ -17,95 +17,95 @@ from boolab.sweeps.task import Job, lost, packed, work
 if TYPE_CHECKING:
     from boolab.store.rows import Record
 
-Came: TypeAlias = "Callable[[int, Run | Sequence[Record], CellResult], None]"
-"""Takes in what a worker made: the cell's place, its run or its rows, and what became of it in few values."""
+Received: TypeAlias = "Callable[[int, Run | Sequence[Record], CellResult], None]"
+"""Called with the cell's place, its run or its rows, and its result."""
 
 Results: TypeAlias = "list[tuple[int, Run | Sequence[Record], CellResult]]"
 
-_CELLS: Final = 500
-"""How many cells there are in a chunk, more or less, at most."""
-_DEATHS: Final = 3
-"""How many workers a cell may take along before it is given up."""
+_MAX_CELLS: Final = 500
+"""About the largest number of cells in a chunk."""
+_MAX_DEATHS: Final = 3
+"""How many workers may die of a cell before it is an error."""
 
 
-class Handing:
-    """Hands chunks of pieces to workers.
+class Dispatcher:
+    """Sends chunks of tasks to workers.
 
-    The pieces of a worker that died are done again, one at a time and nothing beside them: so that the one that kills
-    its worker is found out, and no other pays for it. A cell that kills three is an `error`. Where there are no workers
-    any more, as in a user's own pool that broke, that is the end: `WorkerDied`.
+    The tasks of a worker that died are run again, one at a time and with nothing beside them: so the cell that kills
+    its worker is found, and no other suffers. A cell that kills three workers is an `error`. Where all workers are
+    gone, as in a user's own pool that broke, the sweep ends with `WorkerDied`.
 
     Args:
-        job: What all cells have in common.
+        job: What all cells share.
         pool: The workers.
-        came: Takes in what they made.
+        received: Is called with each result.
         rows: Whether runs are wanted as rows for a store.
-        chunk: How many pieces are handed out together, at most; fewer, where many cells follow from each.
-        ahead: How many chunks are handed out at once.
+        chunk: The largest number of tasks that are sent together; fewer, where many cells follow from each.
+        ahead: How many chunks are sent at once.
     """
 
-    def __init__(self, job: Job, pool: Pool, came: Came, *, rows: bool, chunk: int, ahead: int) -> None:
+    def __init__(self, job: Job, pool: Pool, received: Received, *, rows: bool, chunk: int, ahead: int) -> None:
         self._job = job
         self._load = packed(job)
         self._pool = pool
-        self._came = came
+        self._received = received
         self._rows = rows
         self._chunk = chunk
         self._ahead = ahead
 
-    async def all(self, pieces: Iterator[Task]) -> None:
-        """Have all pieces done."""
-        under_way: dict[asyncio.Future[Results], Sequence[Task]] = {}
+    async def run_all(self, tasks: Iterator[Task]) -> None:
+        """Run all tasks."""
+        running: dict[asyncio.Future[Results], Sequence[Task]] = {}
         suspects: list[Task] = []
         try:
             while True:
-                while len(under_way) < self._ahead and not suspects:
-                    chunk = list(self._some(pieces))
+                while len(running) < self._ahead and not suspects:
+                    chunk = list(self._some(tasks))
                     if not chunk:
                         break
-                    under_way[self._handed(chunk)] = chunk
-                if not under_way:
+                    running[self._submit(chunk)] = chunk
+                if not running:
                     break
-                done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for future in done:
-                    chunk = list(under_way.pop(future))
+                    chunk = list(running.pop(future))
                     try:
                         self._take(future.result())
                     except WorkerDied:
                         suspects += chunk
-                if not under_way:
-                    for piece in suspects:
-                        await self._alone(piece)
+                if not running:
+                    for task in suspects:
+                        await self._alone(task)
                     suspects = []
         finally:
-            for future in under_way:
+            for future in running:
                 future.cancel()
 
-    def _some(self, pieces: Iterator[Task]) -> Iterator[Task]:
-        """The next pieces, so few that what is lost by an interrupt is soon made again."""
+    def _some(self, tasks: Iterator[Task]) -> Iterator[Task]:
+        """The next tasks, few enough that results lost by an interrupt are soon made again."""
         cells = 0
-        for piece in itertools.islice(pieces, self._chunk):
-            yield piece
-            cells += len(piece.cells)
-            if cells >= _CELLS:
+        for task in itertools.islice(tasks, self._chunk):
+            yield task
+            cells += len(task.cells)
+            if cells >= _MAX_CELLS:
                 return
 
-    def _handed(self, chunk: Sequence[Task]) -> asyncio.Future[Results]:
+    def _submit(self, chunk: Sequence[Task]) -> asyncio.Future[Results]:
         return asyncio.wrap_future(self._pool.submit(work, self._load, packed(self._job, chunk), self._rows))
 
     def _take(self, results: Results) -> None:
         for place, what, result in results:
-            self._came(place, what, result)
+            self._received(place, what, result)
 
-    async def _alone(self, piece: Task) -> None:
-        for _ in range(_DEATHS):
-            handed = self._handed([piece])
+    async def _alone(self, task: Task) -> None:
+        for _ in range(_MAX_DEATHS):
+            sent = self._submit([task])
             try:
-                self._take(await handed)
+                self._take(await sent)
             except WorkerDied as error:
                 why = error
             else:
                 return
-        for planned in piece.cells if piece.base is None else piece.cells[1:]:
+        for planned in task.cells if task.base is None else task.cells[1:]:
             run = lost(self._job, planned, why)
-            self._came(planned.place, run, result_of(run))
+            self._received(planned.place, run, result_of(run))

@@ -1,12 +1,12 @@
-"""Where policies part: the first step that is not the same under two of them, on the same work.
+"""Where policies diverge: the first step that differs under two of them, on the same work.
 
-Both run the same script, each to its end, and every request is kept as the model was sent it. Two runs part at the
-first step of which one of these differs: the request (messages, tools, tool choice), the response, what became of its
-calls (executed, refused, dropped), or whether it was made at all. Two that end after the same steps part where the next
-one would have been, if they end for another reason or if something else follows the end. So, of three policies of which
-two part late, both part from the third at the same step: on one script, policies form a tree.
+Both run the same script, each to its end, and every request is kept as the model received it. Two runs diverge at the
+first step in which one of these differs: the request (messages, tools, tool choice), the response, the fate of its
+calls (executed, refused, dropped), or whether it was made at all. Two that end after the same steps diverge where the
+next one would have been, if they end for another reason or if something else follows the end. So, of three policies of
+which two diverge late, both diverge from the third at the same step: on one script, policies form a tree.
 
-What executed calls give is not compared: that is the tool's doing, and may be a time or a counter of its own.
+The results of executed calls are not compared: they are the tool's, and may be a time or a counter of its own.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from boolab.core.context import Context
 from boolab.core.types import History, Message, Response, Run, StepStart, Text, ToolCall, ToolResult
 from boolab.engine.runner import run_sync
 from boolab.errors import ScriptError
+from boolab.harness import presets
 from boolab.harness.compare import distinct_names
 from boolab.harness.policy import Policy
-from boolab.harness.presets import get_policy, policies
 from boolab.models.base import Emit, Model, Request
 from boolab.models.scripted import Item, ScriptedModel
 from boolab.tools.tool import ToolContext, ToolSpec
@@ -42,11 +42,11 @@ _SHOWN: Final = 2  # messages that are shown one by one
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Divergence:
-    """Where two policies part.
+    """Where two policies diverge.
 
     Attributes:
-        step: The first step that is not the same, from 1; what is decided before a step belongs to it.
-        what: What is not, in one sentence.
+        step: The first step that differs, from 1; what is decided before a step belongs to it.
+        what: The difference, in one sentence.
         a: What the first policy did there.
         b: What the second did.
         run_a: The whole run under the first.
@@ -62,7 +62,7 @@ class Divergence:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the two policies are called here: two variants of one preset are told apart."""
+        """The names of the two policies; those of two variants of one preset are made distinct."""
         return distinct_names([self.run_a.policy, self.run_b.policy])
 
     def __repr__(self) -> str:
@@ -70,10 +70,10 @@ class Divergence:
         return f"<Divergence of {' and '.join(self.names)} at step {self.step}: {self.what}>"
 
     def __str__(self) -> str:
-        """The sentence, and what each did."""
+        """The sentence, and what each policy did."""
         names = self.names
         wide = max(map(len, names)) + 1
-        lines = [f"{names[0]} and {names[1]} part at step {self.step}: {self.what}"]
+        lines = [f"{names[0]} and {names[1]} diverge at step {self.step}: {self.what}"]
         for name, did in zip(names, (self.a, self.b), strict=True):
             head = f"  {name + ':':{wide}} "
             lines += textwrap.wrap(did, 100, initial_indent=head, subsequent_indent=" " * len(head))
@@ -89,18 +89,18 @@ def first_divergence(
     tools: _Tools = None,
     task: str = "go",
 ) -> Divergence | None:
-    """The first step at which two policies part on the same script.
+    """The first step at which two policies diverge on the same script.
 
     Args:
         script: A list of items, the path of a script, or a model.
         a: A policy, or the name of a preset.
         b: The other one.
-        agent: Who runs; None for a bare model.
+        agent: The agent; None for a bare model.
         tools: The tools of both runs. The calls are executed under each policy.
         task: The user's message.
 
     Returns:
-        Where they part; None if they never do.
+        Where they diverge; None if they never do.
 
     Raises:
         SettingError: if a policy does not accept the agent's settings, or does not exist.
@@ -110,7 +110,7 @@ def first_divergence(
         >>> import boolab as bl
         >>> stuck = [{"tool_calls": [{"name": "grep"}], "repeat": "forever"}]
         >>> print(bl.first_divergence(stuck, "boocode", "crush"))
-        boocode and crush part at step 4: only crush makes this step.
+        boocode and crush diverge at step 4: only crush makes this step.
           boocode: ends after step 3: doom_loop, by doom_loop(3, ordered), and leaves a sentinel
           crush:   makes step 4: calls grep, and executes it
     """
@@ -126,30 +126,15 @@ def both_runs(
     tools: _Tools = None,
     task: str = "go",
 ) -> tuple[Run, Run, Divergence | None]:
-    """The runs of the same script under two policies, and where they part.
-
-    Args:
-        script: As for `first_divergence`.
-        a: As for `first_divergence`.
-        b: As for `first_divergence`.
-        agent: As for `first_divergence`.
-        tools: As for `first_divergence`.
-        task: As for `first_divergence`.
-
-    Returns:
-        The run under each policy; and where they part, or None if they never do.
-
-    Raises:
-        SettingError: as for `first_divergence`.
-        ScriptError: as for `first_divergence`.
+    """The runs of the same script under two policies, and where they diverge; arguments as for `first_divergence`.
 
     Example:
-        >>> a, b, parted = both_runs(["Done."], "boocode", "crush")
-        >>> a.n_steps, b.n_steps, parted
+        >>> a, b, found = both_runs(["Done."], "boocode", "crush")
+        >>> a.n_steps, b.n_steps, found
         (1, 1, None)
     """
     model, seen = _model_of(script), _Lexicon()
-    one, other = (_watch(model, get_policy(policy), seen, agent, tools, task) for policy in (a, b))
+    one, other = (_observe(model, presets.get_policy(policy), seen, agent, tools, task) for policy in (a, b))
     return one.run, other.run, _compare(one, other)
 
 
@@ -161,7 +146,7 @@ def divergences(
     tools: _Tools = None,
     task: str = "go",
 ) -> pd.DataFrame:
-    """For each pair of policies, the first step at which they part on the same script.
+    """For each pair of policies, the first step at which they diverge on the same script.
 
     Args:
         script: As for `first_divergence`.
@@ -171,7 +156,7 @@ def divergences(
         task: As for `first_divergence`.
 
     Returns:
-        A row and a column for each policy; NA where two never part.
+        A row and a column for each policy; NA where two never diverge.
 
     Raises:
         SettingError: as for `first_divergence`.
@@ -184,19 +169,15 @@ def divergences(
         [4, <NA>, 11]
     """
     model, seen = _model_of(script), _Lexicon()
-    asked = [get_policy(policy) for policy in (_presets() if policies is None else policies)]
-    watched = [_watch(model, policy, seen, agent, tools, task) for policy in asked]
-    table: list[list[int | None]] = [[None] * len(watched) for _ in watched]
-    for i, one in enumerate(watched):
-        for j, other in enumerate(watched[:i]):
-            parted = _place(one, other)
-            table[i][j] = table[j][i] = None if parted is None else parted.step
-    names = [*distinct_names(policy.name for policy in asked)]
+    chosen = [presets.get_policy(policy) for policy in (presets.policies.values() if policies is None else policies)]
+    observed = [_observe(model, policy, seen, agent, tools, task) for policy in chosen]
+    table: list[list[int | None]] = [[None] * len(observed) for _ in observed]
+    for i, one in enumerate(observed):
+        for j, other in enumerate(observed[:i]):
+            place = _place(one, other)
+            table[i][j] = table[j][i] = None if place is None else place.step
+    names = [*distinct_names(policy.name for policy in chosen)]
     return pd.DataFrame(table, index=pd.Index(names, name="policy"), columns=names, dtype="Int64")
-
-
-def _presets() -> Iterable[Policy]:
-    return policies.values()
 
 
 def _model_of(script: Script) -> Model:
@@ -212,7 +193,7 @@ def _model_of(script: Script) -> Model:
 # --- Watching a run ---------------------------------------------------------------------------------------------------
 
 
-class _Asked(NamedTuple):
+class _SentRequest(NamedTuple):
     """One request: the numbers of its messages in the lexicon, the tools, and whether they may be called."""
 
     messages: array[int]
@@ -221,7 +202,7 @@ class _Asked(NamedTuple):
 
 
 class _Lexicon:
-    """Messages by number: the same for two messages that differ in nothing but times and what executed calls gave."""
+    """Messages by number: two messages that differ only in times and results of executed calls have the same."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Any, ...], int] = {}
@@ -234,8 +215,8 @@ class _Lexicon:
         return found
 
 
-class _Witness:
-    """A model that keeps what one run asked it, and which calls were executed; its subagents may ask it as well."""
+class _Observer:
+    """A model that records the requests of one run, and which calls were executed; subagents may use it as well."""
 
     def __init__(self, model: Model, lexicon: _Lexicon) -> None:
         self._model = model
@@ -246,7 +227,7 @@ class _Witness:
         self._conversation: Sequence[Message] | None = None
         self._run_id: str | None = None
         self.name = model.name
-        self.steps: list[_Asked] = []
+        self.steps: list[_SentRequest] = []
         self.executed: set[tuple[int, int]] = set()
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else the model has
@@ -255,11 +236,11 @@ class _Witness:
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         if request.purpose == "step" and self._is_of_the_run(request.messages):
             tools = tuple(tool.name for tool in request.tools)
-            self.steps.append(_Asked(self._numbers(request.messages), tools, request.tool_choice))
+            self.steps.append(_SentRequest(self._numbers(request.messages), tools, request.tool_choice))
         return await self._model.respond(request, emit)
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
-        """Every call that is executed comes by here first; a refused or dropped one never does."""
+        """Every executed call passes here first; a refused or dropped one never does."""
         if self._run_id is None:  # a run executes a call before any of its subagents can
             self._run_id = context.run_id
         if context.run_id == self._run_id:
@@ -267,7 +248,7 @@ class _Witness:
         return None if self._reply is None else self._reply(call, context)
 
     def _is_of_the_run(self, messages: Sequence[Message]) -> bool:
-        """Whether the run itself asks, which asks first, and not one of its subagents."""
+        """Whether the request is from the run itself, which sends the first one, and not from one of its subagents."""
         whole = messages.whole if isinstance(messages, Context) else messages
         if self._conversation is None:
             self._conversation = whole
@@ -296,26 +277,28 @@ class _Witness:
                 yield (type(part).__name__, part)
 
 
-class _Watched(NamedTuple):
-    """A run, and what was seen of it from the model's side."""
+class _Observed(NamedTuple):
+    """A run, and its requests and the fates of its calls."""
 
     run: Run
-    asked: Sequence[_Asked]
+    requests: Sequence[_SentRequest]
     fates: Sequence[tuple[str, ...]]
     lexicon: _Lexicon
 
 
-def _watch(model: Model, policy: Policy, lexicon: _Lexicon, agent: Agent | None, tools: _Tools, task: str) -> _Watched:
-    witness = _Witness(model, lexicon)
-    run = run_sync(agent, task, model=witness, tools=tools, policy=policy)
+def _observe(
+    model: Model, policy: Policy, lexicon: _Lexicon, agent: Agent | None, tools: _Tools, task: str
+) -> _Observed:
+    observer = _Observer(model, lexicon)
+    run = run_sync(agent, task, model=observer, tools=tools, policy=policy)
     fates = [
         tuple(
-            "dropped" if result is None else "executed" if (step.index, place) in witness.executed else "refused"
+            "dropped" if result is None else "executed" if (step.index, place) in observer.executed else "refused"
             for place, result in enumerate(step.results, 1)
         )
         for step in run.steps
     ]
-    return _Watched(run, witness.steps, fates, lexicon)
+    return _Observed(run, observer.steps, fates, lexicon)
 
 
 # --- Comparing two ----------------------------------------------------------------------------------------------------
@@ -326,35 +309,35 @@ class _Place(NamedTuple):
     kind: str
 
 
-def _place(a: _Watched, b: _Watched) -> _Place | None:
-    """Where two runs part, and in what."""
-    for step, (one, other) in enumerate(zip(a.asked, b.asked, strict=False), 1):
+def _place(a: _Observed, b: _Observed) -> _Place | None:
+    """Where two runs diverge, and in what."""
+    for step, (one, other) in enumerate(zip(a.requests, b.requests, strict=False), 1):
         if one != other:
             return _Place(step, _kind(one, other))
-        if _said(a, step) != _said(b, step):
+        if _response(a, step) != _response(b, step):
             return _Place(step, "response")
         if a.fates[step - 1] != b.fates[step - 1]:
             return _Place(step, "calls")
-    if len(a.asked) != len(b.asked):
-        return _Place(min(len(a.asked), len(b.asked)) + 1, "made")
+    if len(a.requests) != len(b.requests):
+        return _Place(min(len(a.requests), len(b.requests)) + 1, "made")
     if _end(a) != _end(b):
-        return _Place(len(a.asked) + 1, "end" if a.run.stop.reason != b.run.stop.reason else "after")
+        return _Place(len(a.requests) + 1, "end" if a.run.stop.reason != b.run.stop.reason else "after")
     return None
 
 
-def _kind(one: _Asked, other: _Asked) -> str:
+def _kind(one: _SentRequest, other: _SentRequest) -> str:
     if one.tools != other.tools:
         return "tools"
     return "tool_choice" if one.tool_choice != other.tool_choice else "messages"
 
 
-def _said(watched: _Watched, step: int) -> tuple[object, ...]:
-    response = watched.run.steps[step - 1].response
+def _response(observed: _Observed, step: int) -> tuple[object, ...]:
+    response = observed.run.steps[step - 1].response
     return (response.text, response.tool_calls, response.finish_reason)
 
 
-def _end(watched: _Watched) -> tuple[object, ...]:
-    run = watched.run
+def _end(observed: _Observed) -> tuple[object, ...]:
+    run = observed.run
     summed_up = sum(compacted.asked for compacted in run.compactions)
     return (run.stop.reason, summed_up, _summary_asked(run), run.wrap_up is None, run.sentinel is None)
 
@@ -363,12 +346,11 @@ def _summary_asked(run: Run) -> bool:
     return run.wrap_up is not None and run.wrap_up.asked
 
 
-def _compare(a: _Watched, b: _Watched) -> Divergence | None:
-    place = _place(a, b)
-    if place is None:
+def _compare(a: _Observed, b: _Observed) -> Divergence | None:
+    if (place := _place(a, b)) is None:
         return None
     step, kind = place
-    later = distinct_names([a.run.policy, b.run.policy])[len(b.asked) > len(a.asked)]
+    later = distinct_names([a.run.policy, b.run.policy])[len(b.requests) > len(a.requests)]
     what = {
         "messages": "the model is sent other messages.",
         "tools": "other tools are offered.",
@@ -382,10 +364,10 @@ def _compare(a: _Watched, b: _Watched) -> Divergence | None:
     return Divergence(step, what, _did(a, b, place), _did(b, a, place), a.run, b.run)
 
 
-def _did(mine: _Watched, other: _Watched, place: _Place) -> str:
+def _did(mine: _Observed, other: _Observed, place: _Place) -> str:
     """What happened at that place under one of the two policies."""
     step, kind = place
-    if step > len(mine.asked) or kind in ("end", "after"):
+    if step > len(mine.requests) or kind in ("end", "after"):
         return _ended(mine)
     if kind == "made":
         return f"makes step {step}: {_calls(mine, step)}"
@@ -394,29 +376,27 @@ def _did(mine: _Watched, other: _Watched, place: _Place) -> str:
     return _calls(mine, step)
 
 
-def _ended(watched: _Watched) -> str:
-    stop, run = watched.run.stop, watched.run
+def _ended(observed: _Observed) -> str:
+    stop, run = observed.run.stop, observed.run
     rule = f", by {stop.rule}" if stop.rule else ""
     after = ", and asks for a summary" if _summary_asked(run) else ""
     after += ", and leaves a sentinel" if run.sentinel is not None and not after else ""
     return f"ends after step {len(run.steps)}: {stop.reason}{rule}{after}"
 
 
-def _request(mine: _Watched, other: _Watched, step: int) -> str:
+def _request(mine: _Observed, other: _Observed, step: int) -> str:
     """What one request has that the other has not."""
-    asked, others = mine.asked[step - 1], other.asked[step - 1]
-    told = [mine.lexicon.messages[number] for number in asked.messages if number not in set(others.messages)]
-    texts = [f"{len(told)} messages of its own"] if len(told) > _SHOWN else map(_short, told)
-    parts = [f"is sent {' and '.join(texts)}" if told else "is sent no such message"] if _differ(asked, others) else []
-    if asked.tools != others.tools:
-        parts.append(f"is offered {', '.join(asked.tools) or 'no tools'}")
-    if asked.tool_choice != others.tool_choice and asked.tools:
-        parts.append("may call no tool" if asked.tool_choice == "none" else "may call tools")
+    sent, others = mine.requests[step - 1], other.requests[step - 1]
+    own = [mine.lexicon.messages[number] for number in sent.messages if number not in set(others.messages)]
+    texts = [f"{len(own)} messages of its own"] if len(own) > _SHOWN else map(_short, own)
+    parts = []
+    if sent.messages != others.messages:
+        parts.append(f"is sent {' and '.join(texts)}" if own else "is sent no such message")
+    if sent.tools != others.tools:
+        parts.append(f"is offered {', '.join(sent.tools) or 'no tools'}")
+    if sent.tool_choice != others.tool_choice and sent.tools:
+        parts.append("may call no tool" if sent.tool_choice == "none" else "may call tools")
     return f"the model {', '.join(parts) or 'has no tools'}"
-
-
-def _differ(one: _Asked, other: _Asked) -> bool:
-    return one.messages != other.messages
 
 
 def _short(message: Message) -> str:
@@ -425,9 +405,9 @@ def _short(message: Message) -> str:
     return f'"{text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"}"'
 
 
-def _calls(watched: _Watched, step: int) -> str:
-    """What the response of a step asked for, and what became of it."""
-    made, fates = watched.run.steps[step - 1], watched.fates[step - 1]
+def _calls(observed: _Observed, step: int) -> str:
+    """The calls of a step's response, and their fates."""
+    made, fates = observed.run.steps[step - 1], observed.fates[step - 1]
     if made.error:
         return f"the step breaks: {made.error}"
     if not fates:

@@ -1,4 +1,4 @@
-"""The driver of a sweep: it plans, hands out, collects, and alone writes."""
+"""The driver of a sweep: it plans, sends tasks, collects results, and is the only writer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, overload
 
 from boolab.core.types import Run, StopReason
 from boolab.engine.loop import YIELD_EVERY_S
@@ -21,11 +21,11 @@ from boolab.frames.runs import with_subagents
 from boolab.io.checks import is_whole
 from boolab.parallel.executors import Executor, open_pool
 from boolab.sweeps.cells import Agents, Cell, Identities, Models, Plan, Planned, Task, is_made, model_of_cell
-from boolab.sweeps.dispatch import Handing
+from boolab.sweeps.dispatch import Dispatcher
 from boolab.sweeps.fingerprints import fingerprint
 from boolab.sweeps.progress import Begun, CellResult, Progress, Watcher, check_watcher, result_of
 from boolab.sweeps.reuse import groups
-from boolab.sweeps.task import Done, Job, run_piece
+from boolab.sweeps.task import Done, Job, run_task
 from boolab.tools.tool import ToolSpec, as_tools
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from boolab.store.writer import Store
 
 AT_ONCE: Final = 16
-"""How many runs are under way at once in one event loop, unless it is said otherwise."""
+"""How many runs are active at once in one event loop, by default."""
 _CHUNK: Final = 32
 _AHEAD: Final = 2
 
@@ -98,41 +98,41 @@ async def sweep(
     cells that thereby become equal run once. A run that fails is a row with stop reason `error`, not the end.
 
     A cell gives the same run wherever and in whatever order it is executed. Its seed depends on the agent, the task,
-    the model and the repeat, not on the settings: what differs between two settings is due to them.
+    the model and the repeat, not on the settings: differences between two settings are due to the settings.
 
-    With a `store` nothing that is done is lost: an interrupt from the keyboard, cancelling the task or a crash keeps
-    it, and the same call goes on from there. Runs of real models are written down step by step, others in batches. A
-    cell that was changed since (its agent, policy, model, tools, score or root, as `boolab.sweeps.fingerprints` sees
-    them) runs again, and its new run takes the old one's place.
+    With a `store` no finished run is lost: it survives an interrupt from the keyboard, a cancelled task or a crash, and
+    the same call resumes. Runs of real models are written step by step, others in batches. A cell that was changed
+    since (its agent, policy, model, tools, score or root, as `boolab.sweeps.fingerprints` sees them) runs again, and
+    its new run replaces the old one.
 
     Args:
-        agents: An agent, agents, or what `load_agents` gives.
+        agents: An agent, agents, or the result of `load_agents`.
         tasks: The tasks.
         model: A model, models by name, or a function from a `Cell` to a model (called once to check the cell and once
-            to run it, there where it runs); the agents' own if left out.
-        grid: Values by axis: `steps`, `tool_budget`, `doom_loop`, `policy`, `temperature`.
+            in the process that runs it); by default the agents' own.
+        grid: Values by axis: `max_steps`, `tool_budget`, `doom_loop`, `policy`, `temperature`.
         repeats: How often each cell runs, each time with another seed.
         tools: As for `run`.
         root: As for `run`.
-        score: As for `run`; a simulated model brings its own.
-        concurrency: How many runs are under way at once: 16 by default, but one of simulated models, which never wait.
-            With an executor: how many pieces are handed out at once, by default two for each worker.
-        store: The file that holds the runs; it is made if it is not there.
+        score: As for `run`; a simulated model has its own.
+        concurrency: How many runs are active at once: 16 by default, but one of simulated models, which never wait.
+            With an executor: how many chunks of tasks are sent at once, by default two for each worker.
+        store: The file that holds the runs; it is created if it does not exist.
         executor: Where to run: `"processes"` (one for each core), any `concurrent.futures` executor, or the client of a
             Dask cluster; by default in this event loop. Results come back here, and only whole runs do.
         reuse_prefixes: Run only the loosest setting of max_steps, tool budget and doom loop under those policies that
-            never tell the model of them, and cut the others' runs from it. The runs are the same if a model's answers
-            depend on nothing but its requests. A real model is asked once where it would be asked often.
+            never inform the model of them, and cut the others' runs from it. The runs are the same if a model's answers
+            depend on nothing but its requests. A real model gets one request instead of many.
         again: Stop reasons, such as `("error",)`: cells whose run in the store ended so are run again.
-        progress: Whether to show a progress bar; or what looks on in its place, such as a `SweepView`: an object with
-            the methods of `boolab.sweeps.progress.Watcher`.
+        progress: Whether to show a progress bar; or an object that shows it instead, such as a `SweepView`, with the
+            methods of `boolab.sweeps.progress.Watcher`.
 
     Returns:
         The runs in the order of the cells, each followed by those of its subagents; `Run.settings` holds the axes. With
-        a store, they are read from it when they are looked at.
+        a store, they are read from it when they are used.
 
     Raises:
-        SettingError: if a cell is not acceptable; then nothing was run.
+        SettingError: if a cell is not accepted; then nothing was run.
         StoreError: if the store cannot be read or written; what was committed stays.
         WorkerDied: if the workers of the user's own executor are gone for good.
 
@@ -150,7 +150,7 @@ async def sweep(
         raise SettingError(msg)
     for reason in again:
         if reason not in get_args(StopReason):
-            msg = f"again: {reason!r} is no stop reason; expected some of {', '.join(get_args(StopReason))}"
+            msg = f"again: {reason!r} is not a stop reason; expected some of {', '.join(get_args(StopReason))}"
             raise SettingError(msg)
     if concurrency is not None and (not is_whole(concurrency) or concurrency < 1):
         msg = f"concurrency={concurrency!r}: expected an integer >= 1"
@@ -162,10 +162,10 @@ async def sweep(
         with Progress(Begun(len(plan), plan.about), shown) as bar:
             try:
                 await _work_through(
-                    _pieces(plan, names, job, reuse_prefixes=reuse_prefixes), job, kept, bar, executor, concurrency
+                    _unfinished(plan, names, job, reuse_prefixes=reuse_prefixes), job, kept, bar, executor, concurrency
                 )
             except asyncio.CancelledError as interruption:
-                interruption.runs = kept.runs  # type: ignore[attr-defined] # so that whoever catches it has them
+                interruption.runs = kept.runs  # type: ignore[attr-defined] # for the code that catches it
                 raise
         return kept.runs
     from boolab.store.stored_runs import stored_runs
@@ -180,14 +180,14 @@ async def sweep(
         written = _Written(opened, names)
         begun = Begun(len(plan), plan.about, reasons, _Earlier(store, number, names, before), Path(store))
         with Progress(begun, shown) as bar:
-            pieces = _pieces(plan, names, job, before, opened, reuse_prefixes=reuse_prefixes)
-            await _work_through(pieces, job, written, bar, executor, concurrency)
+            left = _unfinished(plan, names, job, before, opened, reuse_prefixes=reuse_prefixes)
+            await _work_through(left, job, written, bar, executor, concurrency)
         opened.end_sweep(number)
     return stored_runs(store, sweep=number)
 
 
 async def _open_to_write(path: str | Path) -> Store:
-    """Open a store. While another writer has it, the event loop has other work to do."""
+    """Open a store without blocking the event loop while another writer has it."""
     from boolab.store.connection import check_place, path_of
     from boolab.store.lock import POLL_S, WAIT_S, is_locked
     from boolab.store.writer import Store
@@ -210,11 +210,7 @@ class _Names:
 
     @classmethod
     def of(cls, plan: Plan, job: Job) -> _Names:
-        """Check all cells, and name them.
-
-        Raises:
-            SettingError: if a cell is not acceptable.
-        """
+        """Check all cells, and name them; `SettingError` if one is not accepted."""
         names = cls()
         identities = Identities((job.tools, job.score, str(job.root)), job.model)
         made = is_made(job.model)
@@ -245,7 +241,7 @@ class _Names:
         return map(self.__getitem__, range(len(self)))
 
 
-def _pieces(
+def _unfinished(
     plan: Plan,
     names: _Names,
     job: Job,
@@ -254,13 +250,13 @@ def _pieces(
     *,
     reuse_prefixes: bool,
 ) -> Iterator[Task]:
-    """What is left to do of a plan."""
+    """The unfinished tasks of a plan."""
     left = before is None or not all(before)
     place = 0
     for block in plan.blocks() if left else ():
         cells = [Planned(place + n, cell, names[place + n][1]) for n, cell in enumerate(block)]
         place += len(cells)
-        for group in groups(cells, _telling(job)) if reuse_prefixes else ([planned] for planned in cells):
+        for group in groups(cells, _models_by_cell(job)) if reuse_prefixes else ([planned] for planned in cells):
             first, *others = group
             todo = [planned for planned in others if before is None or not before[planned.place]]
             if before is None or not before[first.place]:
@@ -269,59 +265,53 @@ def _pieces(
                 yield Task((first, *todo), store.run(first.run_id))
 
 
-def _telling(job: Job) -> Callable[[Cell], object]:
-    """What tells the models of cells apart: a function of the cell may make another one for each setting."""
+def _models_by_cell(job: Job) -> Callable[[Cell], object]:
+    """What distinguishes the models of cells: a function of the cell may make another one for each setting."""
     if not is_made(job.model):
         return lambda _cell: None
     return lambda cell: fingerprint(model_of_cell(cell, job.model))
 
 
-class _Sink(Protocol):
-    """Where runs go."""
+class _Sink:
+    """Where runs go; nothing is kept of unfinished ones."""
 
-    rows: bool
-    """Whether it wants those of other processes as rows."""
+    rows = False
+    """Whether it takes those of other processes as rows."""
 
     def step(self, planned: Planned, turn: Turn) -> None:
         """A run in real time has made a step."""
 
     def done(self, one: Done) -> None:
-        """A run is done."""
+        """A run is finished."""
+        raise NotImplementedError
 
-    def came(self, place: int, what: Run | Sequence[Record]) -> None:
-        """A run that was made elsewhere is here."""
+    def received(self, place: int, what: Run | Sequence[Record]) -> None:
+        """A run from another process is finished."""
+        raise NotImplementedError
 
-    def broke_off(self, planned: Planned, run: Run) -> None:
+    def interrupted(self, planned: Planned, run: Run) -> None:
         """A run was interrupted."""
 
 
-class _Kept:
+class _Kept(_Sink):
     """Keeps the runs in memory."""
-
-    rows = False
 
     def __init__(self, total: int) -> None:
         self._runs: list[Run | None] = [None] * total
 
     @property
     def runs(self) -> list[Run]:
-        """Those that are done, in the order of the cells, each with those of its subagents."""
+        """The finished runs, in the order of the cells, each with those of its subagents."""
         return with_subagents(run for run in self._runs if run is not None)
-
-    def step(self, planned: Planned, turn: Turn) -> None:
-        """Nothing is kept of it yet."""
 
     def done(self, one: Done) -> None:
         self._runs[one.planned.place] = one.run
 
-    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+    def received(self, place: int, what: Run | Sequence[Record]) -> None:
         self._runs[place] = cast("Run", what)
 
-    def broke_off(self, planned: Planned, run: Run) -> None:
-        """Nothing is kept of it."""
 
-
-class _Written:
+class _Written(_Sink):
     """Writes the runs into a store."""
 
     rows = True
@@ -343,17 +333,17 @@ class _Written:
         else:
             self._store.put(self._records_of(one.run, one.base), key)
 
-    def came(self, place: int, what: Run | Sequence[Record]) -> None:
+    def received(self, place: int, what: Run | Sequence[Record]) -> None:
         records = self._records_of(what) if isinstance(what, Run) else what
         self._store.put(records, self._names[place][0])
 
-    def broke_off(self, planned: Planned, run: Run) -> None:
+    def interrupted(self, planned: Planned, run: Run) -> None:
         if run.started_at is not None:
             self._store.finish(run, self._names[planned.place][0], state="interrupted")
 
 
 class _Earlier:
-    """What became of the cells that were done before, read from the store when somebody wants to know."""
+    """The results of the cells that were finished before, read from the store when they are iterated."""
 
     def __init__(self, store: str | Path, sweep: int, names: _Names, before: Sequence[int]) -> None:
         self._store = store
@@ -374,48 +364,48 @@ class _Earlier:
 
 
 async def _work_through(
-    pieces: Iterator[Task],
+    tasks: Iterator[Task],
     job: Job,
     sink: _Sink,
     bar: Progress,
     executor: Executor | None,
     concurrency: int | None,
 ) -> None:
-    """Have all pieces done, and their runs taken down."""
+    """Run all tasks, and pass their runs to the sink."""
     if executor is None:
-        await _here(pieces, job, sink, bar, concurrency or (1 if job.never_waits else AT_ONCE))
+        await _here(tasks, job, sink, bar, concurrency or (1 if job.never_waits else AT_ONCE))
         return
 
-    def came(place: int, what: Run | Sequence[Record], result: CellResult) -> None:
-        sink.came(place, what)
+    def received(place: int, what: Run | Sequence[Record], result: CellResult) -> None:
+        sink.received(place, what)
         bar.add(result)
 
     with open_pool(executor) as pool:
         ahead = concurrency or _AHEAD * pool.size
         chunk = max(1, min(_CHUNK, (bar.total - bar.done) // (2 * ahead)))
-        await Handing(job, pool, came, rows=sink.rows, chunk=chunk, ahead=ahead).all(pieces)
+        await Dispatcher(job, pool, received, rows=sink.rows, chunk=chunk, ahead=ahead).run_all(tasks)
 
 
-async def _here(pieces: Iterator[Task], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
-    """Work through the pieces in this event loop."""
-    gave_way = time.perf_counter()
+async def _here(tasks: Iterator[Task], job: Job, sink: _Sink, bar: Progress, concurrency: int) -> None:
+    """Run the tasks in this event loop."""
+    yielded_at = time.perf_counter()
 
     async def do_some() -> None:
-        nonlocal gave_way
-        for piece in pieces:
+        nonlocal yielded_at
+        for task in tasks:
             try:
-                async with aclosing(run_piece(job, piece, sink.step)) as made:
+                async with aclosing(run_task(job, task, sink.step)) as made:
                     async for one in made:
                         sink.done(one)
                         bar.add(result_of(one.run))
-                        # Runs in virtual time may be too short to give way themselves, however many there are.
-                        if time.perf_counter() - gave_way > YIELD_EVERY_S:
+                        # Runs in virtual time may be too short to yield themselves, however many there are.
+                        if time.perf_counter() - yielded_at > YIELD_EVERY_S:
                             await asyncio.sleep(0)
-                            gave_way = time.perf_counter()
+                            yielded_at = time.perf_counter()
             except asyncio.CancelledError as interruption:
                 run = getattr(interruption, "run", None)
                 if isinstance(run, Run):
-                    sink.broke_off(next(planned for planned in piece.cells if planned.run_id == run.run_id), run)
+                    sink.interrupted(next(planned for planned in task.cells if planned.run_id == run.run_id), run)
                 raise
 
     try:

@@ -1,12 +1,12 @@
-"""Fingerprints: digests of whatever can change what a run does, so that a sweep sees what was changed since.
+"""Fingerprints: digests of everything visible that can change a run, so that a sweep notices changes.
 
-A function is its code: what its source says, without comments and layout, with its defaults, what it closes over, and
-the functions, classes and constants of its own module that it uses, and theirs. An object is its class and its
-settings: its public attributes, but not those that its methods rebind as they go, nor lists, sets and the like, which
-are how counters and logs look. A value such as a date, a number or an array is what it stands for. An object may say
-itself what it is: its attribute `fingerprint` is looked at in its place.
+A function is its code: its source without comments and layout, with its defaults, its closure, and the functions,
+classes and constants of its own module that it uses, recursively. An object is its class and its settings: its public
+attributes, except those that its methods rebind, and except lists, sets and the like, which are usually counters and
+logs. A date, a number or an array is its value. An object may have its own attribute `fingerprint`, which is used
+instead.
 
-What is not seen: the code of other modules and packages, private attributes and private mappings, files, environment
+Not visible are: the code of other modules and packages, private attributes and private mappings, files, environment
 variables, servers, and models behind an API that change under the same name. The bytecode of a function is that of one
 version of Python.
 """
@@ -31,11 +31,11 @@ from boolab.errors import SettingError
 
 _SIZE: Final = 16
 _SCALARS: Final = (type(None), bool, int, float, complex, str, bytes)
-_SAID: Final = (
+_TEXTUAL: Final = (
     *(PurePath, re.Pattern, slice, GenericAlias, UnionType),
     *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
 )
-"""What is made of nothing but what its text says."""
+"""Types whose text holds their whole value."""
 _LOGS: Final = (list, set, deque, Counter, defaultdict)
 _OWN: Final = __name__.partition(".")[0]
 _REBINDS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL"})
@@ -44,7 +44,7 @@ _MAKERS: Final = ("__init__", "__post_init__", "__new__")
 
 
 def fingerprint(value: object) -> str:
-    """A digest of a value: equal as long as nothing was changed that can be seen.
+    """A digest of a value: equal as long as nothing visible was changed.
 
     Args:
         value: Plain data, a function, a class, an object, or anything made of these.
@@ -53,7 +53,7 @@ def fingerprint(value: object) -> str:
         32 hexadecimal digits.
 
     Raises:
-        SettingError: if it is nested too deeply to be looked at.
+        SettingError: if it is nested too deeply.
 
     Example:
         >>> def fetch(n=3):
@@ -65,8 +65,8 @@ def fingerprint(value: object) -> str:
         return digest(*_Reader().parts(value))
     except RecursionError:
         msg = (
-            f"{_name(type(value))}: what it holds is nested too deeply for a change of it to be seen: give the objects "
-            "an attribute `fingerprint` that says what they are"
+            f"{_name(type(value))}: it is nested too deeply to notice changes: give the objects "
+            "an attribute `fingerprint` that identifies them"
         )
         raise SettingError(msg) from None
 
@@ -82,10 +82,10 @@ def digest(*parts: object) -> str:
 
 
 class _Reader:
-    """Takes a value to pieces.
+    """Splits a value into parts.
 
-    Something that holds itself is named by how far up it stands, and a function, a class or an object that stands at
-    many places by the number that it got at the first: the ways to it may be millions.
+    A value that contains itself is named by its distance from the top, and a function, a class or an object that occurs
+    many times by the number of its first place: the paths to it may be millions.
     """
 
     def __init__(self) -> None:
@@ -93,13 +93,13 @@ class _Reader:
         self._met: dict[int, tuple[int, object]] = {}  # with the thing itself, or its id might become another's
 
     def parts(self, value: object) -> Iterator[str]:
-        """The pieces, as texts."""
+        """The parts, as texts."""
         if isinstance(value, enum.Enum):
             yield f"{_name(type(value))}.{value.name}"
             yield from self.parts(value.value)
         elif isinstance(value, _SCALARS):
             yield f"{type(value).__name__} {value!r}"
-        elif isinstance(value, _SAID):
+        elif isinstance(value, _TEXTUAL):
             yield f"{type(value).__name__} {value!s} {getattr(value, 'flags', '')}"
         elif isinstance(value, ModuleType | logging.Logger):
             yield f"named {_name(value)} {value.__name__ if isinstance(value, ModuleType) else value.name}"
@@ -170,8 +170,8 @@ class _Reader:
     def _used(self, name: str, value: object, module: str) -> Iterator[str]:
         """Something global that a function uses. A function or a class of another module is only named.
 
-        So is an object of somebody else's class that is no plain value: a client, a connection, a table. A private
-        mapping is more often a cache than a constant.
+        So is an object of a foreign class that is no plain value: a client, a connection, a table. A private mapping is
+        more often a cache than a constant.
         """
         yield name
         kind = type(value)
@@ -183,7 +183,7 @@ class _Reader:
             isinstance(value, FunctionType | type)
             or not _is_foreign(kind)
             or kind.__module__.partition(".")[0] in (_OWN, "builtins")
-            or isinstance(value, (*_SCALARS, *_SAID, enum.Enum, tuple, Mapping, functools.partial))
+            or isinstance(value, (*_SCALARS, *_TEXTUAL, enum.Enum, tuple, Mapping, functools.partial))
             or hasattr(value, "__wrapped__")
             or _value(value)
         ):
@@ -193,7 +193,7 @@ class _Reader:
 
     def _code(self, code: CodeType) -> Iterator[str]:
         yield code.co_code.hex()
-        yield code.co_exceptiontable.hex()  # what stands in a `try` and what after it may be the same code
+        yield code.co_exceptiontable.hex()  # code inside a `try` and after it may be equal
         yield from (*code.co_names, *code.co_varnames, *code.co_freevars)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
@@ -224,7 +224,7 @@ class _Reader:
         if isinstance(inner := getattr(value, "__wrapped__", None), FunctionType):
             yield from self.parts(inner)
             return
-        if kind.__eq__ is object.__eq__:  # of two equal dates nobody knows whether they are one
+        if kind.__eq__ is object.__eq__:  # two equal dates may be one object or two
             self._meet(value)
         own = {name: held for name, held in _attributes(value).items() if not name.startswith("_")}
         for name in sorted(own.keys() - _changed_by_methods(kind)):
@@ -234,7 +234,7 @@ class _Reader:
             yield _value(value)
 
     def _setting(self, value: object) -> Iterator[str]:
-        """A value that is held on to. A list or a set is more often a log than a setting."""
+        """A value that is kept. A list or a set is more often a log than a setting."""
         return iter([type(value).__name__]) if isinstance(value, _LOGS) else self.parts(value)
 
 
@@ -243,7 +243,7 @@ def _name(value: object) -> str:
 
 
 def _inner(member: object) -> object:
-    """The function in a method of any kind, in a property, and in what is cached; else the member itself."""
+    """The function in a method of any kind, in a property, and in a cached function; else the member itself."""
     for name in ("__func__", "fget", "func", "__wrapped__"):
         inner = getattr(member, name, None)
         if isinstance(inner, FunctionType):
@@ -252,14 +252,14 @@ def _inner(member: object) -> object:
 
 
 def _value(value: object) -> str:
-    """What an object stands for that is a value, such as a date, a range, an array; "" for all others."""
+    """The text of an object that is a value, such as a date, a range, an array; "" for all others."""
     kind: Any = type(value)
     if kind.__eq__ is object.__eq__:
         return ""
     if kind.__hash__ is None:
         return _buffered(value)
-    said = "" if kind.__hash__ is object.__hash__ or kind.__repr__ is object.__repr__ else repr(value)
-    return "" if " at 0x" in said else said
+    shown = "" if kind.__hash__ is object.__hash__ or kind.__repr__ is object.__repr__ else repr(value)
+    return "" if " at 0x" in shown else shown
 
 
 def _buffered(value: object) -> str:
@@ -267,13 +267,13 @@ def _buffered(value: object) -> str:
         view = memoryview(value)  # type: ignore[arg-type] # a TypeError is caught
     except (TypeError, ValueError, BufferError):
         return ""
-    if "O" in view.format:  # of Python's objects there are only addresses
+    if "O" in view.format:  # of Python objects it has only addresses
         return ""
     return f"{view.format} {view.shape} {blake2b(view.tobytes(), digest_size=_SIZE).hexdigest()}"
 
 
 def _is_foreign(value: object) -> bool:
-    """Whether it belongs to Python, to boolab, or to a package that is installed: its name stands for it."""
+    """Whether it belongs to Python, to boolab, or to an installed package: then its name stands for it."""
     module = str(value.__module__)
     top = module.partition(".")[0]
     if top == _OWN:
@@ -305,7 +305,7 @@ def _read(code: CodeType) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _rebound(code: CodeType) -> frozenset[str]:
-    """The variables outside of it that a function binds anew as it goes."""
+    """The variables outside of it that a function rebinds."""
     inner = (_rebound(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     names = {one.argval for one in dis.get_instructions(code) if one.opname in _REBINDS}
     return frozenset(names.union(*inner))
@@ -313,7 +313,7 @@ def _rebound(code: CodeType) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=256)
 def _changed_by_methods(kind: type) -> frozenset[str]:
-    """The attributes that the methods of a class bind anew, other than when it is made."""
+    """The attributes that the methods of a class rebind, except those that create it."""
     names: set[str] = set()
     for one in kind.__mro__:
         for name, member in vars(one).items():
@@ -327,7 +327,7 @@ def _changed_by_methods(kind: type) -> frozenset[str]:
 
 
 def _attributes(value: object) -> dict[str, Any]:
-    """The attributes of an object, without those that it only keeps because they were asked for."""
+    """The attributes of an object, without cached ones."""
     kinds = type(value).__mro__
     slots = [name for kind in kinds for name in _listed(vars(kind).get("__slots__", ()))]
     found = {name: getattr(value, name) for name in slots if hasattr(value, name)}

@@ -1,9 +1,9 @@
-"""Cells that follow from another one's run.
+"""Cells whose run follows from another cell's run.
 
-Under a plain policy the model never knows of its cap, its budget and its doom-loop threshold. The run of a tighter
-setting is then the beginning of the run of a looser one, up to the first boundary at which a rule of the tighter one is
-true; how it ends there (reason, sentinel, summary, score) the live rules say. Where anything in the run might depend on
-the setting after all, the cell does not follow, and is run.
+Under a plain policy the model is never informed of its cap, its budget and its doom-loop threshold. The run of a
+tighter setting is then the beginning of the run of a looser one, up to the first boundary at which a rule of the
+tighter one is true; how it ends there (reason, sentinel, summary, score) is decided by the live rules. Where anything
+in the run might depend on the setting, the cell does not follow, and is run.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from boolab.rules.ladder import LadderState
 from boolab.rules.stop import Threshold
 from boolab.sweeps.cells import Cell, Planned
 
-_OF_THE_RUN: Final = frozenset({"retry", "throttled"})
-_OF_THE_END: Final = frozenset({"sentinel"})
-_AT_ONCE: Final = 50
+_RUN_EVENTS: Final = frozenset({"retry", "throttled"})
+_END_EVENTS: Final = frozenset({"sentinel"})
+_YIELD_EVERY: Final = 50
 
 
 def is_plain(policy: Policy) -> bool:
-    """Whether the model never sees how its cap, its budget and its doom-loop threshold stand.
+    """Whether the model is never informed of its cap, its budget and its doom-loop threshold.
 
     Example:
         >>> import boolab as bl
@@ -56,11 +56,11 @@ def is_plain(policy: Policy) -> bool:
 
 
 def groups(cells: Iterable[Planned], answers: Callable[[Cell], object]) -> Iterator[list[Planned]]:
-    """Cells that may follow from the first of their group, the loosest; all others alone.
+    """Groups of cells that may follow from their first, the loosest; all others alone.
 
     Args:
         cells: The cells of one agent, task and model.
-        answers: What tells the models of two cells apart, where a function makes them.
+        answers: What distinguishes the models of two cells, where a function makes them.
     """
     found: dict[object, list[Planned]] = {}
     for planned in cells:
@@ -77,17 +77,7 @@ def groups(cells: Iterable[Planned], answers: Callable[[Cell], object]) -> Itera
 async def derived(
     turn: Turn, base: Run, cells: Sequence[Planned], setup: Callable[[Cell, str], Setup]
 ) -> AsyncGenerator[tuple[Planned, Run | None], None]:
-    """The runs of cells, as far as they follow from the run of a looser one.
-
-    Args:
-        turn: A turn of the looser cell.
-        base: Its run.
-        cells: The cells, each with limits that are no looser.
-        setup: What a cell is run with.
-
-    Yields:
-        Each cell with its run; None if it does not follow.
-    """
+    """Each cell with its run, cut from `base`, the run of a looser cell; None if it does not follow."""
     if not cells:
         return
     model = turn.plan.model
@@ -95,12 +85,12 @@ async def derived(
     path = _Path(turn.plan, base, plans) if _is_plain_run(base) else None
     for number, (planned, plan) in enumerate(zip(cells, plans, strict=True), 1):
         yield planned, None if path is None else await path.run_under(plan)
-        if number % _AT_ONCE == 0:
+        if number % _YIELD_EVERY == 0:
             await asyncio.sleep(0)
 
 
 def _group(cell: Cell) -> object:
-    """What cells have in common that may follow from each other; None for one that follows from none."""
+    """The key that cells share if they may follow from each other; None for a cell that follows from none."""
     if not is_plain(cell.policy) or cell.settings.get("max_steps") == 0:
         return None
     swept = [name for name in SETTINGS if cell.settings.get(name) is not None or name in cell.settings]
@@ -120,8 +110,8 @@ def _is_within(cell: Cell, other: Cell) -> bool:
 
 
 def _is_plain_run(run: Run) -> bool:
-    """Whether nothing in a run may depend on its limits, but its end."""
-    known = {event.kind for event in run.events} <= _OF_THE_RUN | _OF_THE_END
+    """Whether nothing in a run may depend on its limits, except its end."""
+    known = {event.kind for event in run.events} <= _RUN_EVENTS | _END_EVENTS
     kept_apart = not (run.subagents or run.inputs or run.compactions or run.earlier_wrap_ups)
     timed = all(step.start_ms is not None and step.duration_ms is not None for step in run.steps)
     whole = not any(step.error for step in run.steps[: run.stop.step]) and len(run.steps) >= run.stop.step
@@ -135,7 +125,7 @@ class _Path:
         self._run = run
         detectors = dict.fromkeys(detector for plan in plans for detector in plan.detectors)
         self._counters = list(_counters(run, tuple(detectors)))
-        self._follows = _was_asked(base, run, self._counters[-1])
+        self._follows = _was_evaluated(base, run, self._counters[-1])
         if not self._follows and run.stop.reason in ("finished", "synthesis"):
             self._counters.pop()
             self._follows = True
@@ -172,7 +162,7 @@ class _Path:
 
     def _whole(self, plan: TurnPlan) -> Run | None:
         """The whole run: no limit is reached in it."""
-        if {event.kind for event in self._run.events} & _OF_THE_END:
+        if {event.kind for event in self._run.events} & _END_EVENTS:
             return None
         options, limits = plan.options, limits_on_record(plan, plan.limits)
         facts: dict[str, Any] = {"run_id": options.run_id, "settings": dict(options.settings), "limits": limits}
@@ -184,11 +174,11 @@ class _Path:
             return replace(run, success=as_success(score(run)))
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001 - then it is run, and its record says so
+        except BaseException:  # noqa: BLE001 - then it is run, and its record has the error
             return None
 
 
-def _was_asked(plan: TurnPlan, run: Run, last: Progress) -> bool:
+def _was_evaluated(plan: TurnPlan, run: Run, last: Progress) -> bool:
     """Whether the rules were evaluated at the last boundary of a run: not where a step ended it from within."""
     if len(run.steps) > run.stop.step:
         return True

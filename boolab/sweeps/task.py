@@ -1,6 +1,6 @@
-"""What is done for one piece of a sweep, wherever it is done: in the driver, in another process, on another machine.
+"""One task of a sweep, wherever it runs: in the driver, in another process, on another machine.
 
-A piece is one cell that is run, and those cells that follow from its run (see `boolab.sweeps.reuse`).
+A task is one cell that is run, and those cells that follow from its run (see `boolab.sweeps.reuse`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AfterStep: TypeAlias = Callable[[Planned, Turn], object]
 
 
 class Done(NamedTuple):
-    """What became of a cell: its run, and its rows for a store, if they were asked for."""
+    """The run of a cell, and the run that it was cut from, if any."""
 
     planned: Planned
     run: Run
@@ -45,7 +45,7 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all cells of a sweep have in common."""
+    """What all cells of a sweep share."""
 
     model: Models | None
     tools: tuple[ToolSpec, ...]
@@ -56,13 +56,13 @@ class Job:
     def never_waits(self) -> bool:
         """Whether nothing in a run can take real time: its models and all of its tools are simulated.
 
-        Such runs gain nothing by being under way together, and cost a fifth more: more of them is alive at a time.
+        Such runs gain nothing by running concurrently, and cost a fifth more, because more of them are in memory.
         """
         models = self.model.values() if isinstance(self.model, Mapping) else [self.model]
         return all(getattr(model, "virtual", False) and hasattr(model, "own_tools") for model in models)
 
     def setup(self, cell: Cell, run_id: str | None = None, model: Model | None = None) -> Setup:
-        """What a cell is run with. `model` is the cell's, where it is made already."""
+        """The options of a cell's run. `model` is the cell's, where it exists already."""
         return Setup(
             cell.variant.agent,
             model_of_cell(cell, self.model) if model is None else model,
@@ -77,26 +77,16 @@ class Job:
         )
 
     def turn(self, cell: Cell, run_id: str | None = None) -> Turn:
-        """The prepared turn of a cell.
-
-        Raises:
-            SettingError: if the cell is not acceptable.
-        """
+        """The prepared turn of a cell; `SettingError` if the cell is not accepted."""
         return turn_of(self.setup(cell, run_id), cell.task)
 
 
-async def run_piece(job: Job, piece: Task, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
-    """Make the runs of a piece.
+async def run_task(job: Job, task: Task, after_step: AfterStep | None = None) -> AsyncGenerator[Done, None]:
+    """Make the runs of a task.
 
-    Args:
-        job: What all cells have in common.
-        piece: The piece.
-        after_step: Called with the cell and its turn after each step of those that are run in real time.
-
-    Yields:
-        Each cell with its run; of those that were cut from another one, with that one.
+    `after_step` is called with the cell and its turn after each step of those that run in real time.
     """
-    first, *others = piece.cells
+    first, *others = task.cells
 
     async def run(planned: Planned, turn: Turn) -> Run:
         if after_step is None or turn.clock.virtual:
@@ -104,7 +94,7 @@ async def run_piece(job: Job, piece: Task, after_step: AfterStep | None = None) 
         return await drive(turn, functools.partial(after_step, planned))
 
     turn = job.turn(first.cell, first.run_id)
-    base = piece.base
+    base = task.base
     if base is None:
         base = await run(first, turn)
         yield Done(first, base)
@@ -116,28 +106,28 @@ async def run_piece(job: Job, piece: Task, after_step: AfterStep | None = None) 
                 yield Done(planned, cut, base)
 
 
-def packed(job: Job, pieces: Sequence[Task] | None = None) -> bytes:
-    """A job, or pieces of it, for another process. What it could not import there, such as a notebook's, goes along.
+def packed(job: Job, tasks: Sequence[Task] | None = None) -> bytes:
+    """A job, or tasks of it, for another process, with definitions that cannot be imported there.
 
     Raises:
         SettingError: if something cannot be sent there.
     """
     try:
-        return bytes(cloudpickle.dumps(job if pieces is None else tuple(pieces)))
+        return bytes(cloudpickle.dumps(job if tasks is None else tuple(tasks)))
     except BoolabError:
         raise
     except Exception as error:
-        what = _unsendable(job, pieces or ())
+        what = _unsendable(job, tasks or ())
         msg = (
-            f"{what} cannot be sent to a worker ({describe(error)}): leave out executor=, or have "
-            "it made there: a model by model= as a function of the cell, what a tool or a score needs by itself"
+            f"{what} cannot be sent to a worker ({describe(error)}): leave out executor=, or create "
+            "it there: a model by model= as a function of the cell, the resources of a tool or a score inside it"
         )
         raise SettingError(msg) from error
 
 
-def _unsendable(job: Job, pieces: Sequence[Task]) -> str:
-    """What of a job cannot be pickled."""
-    agents = {planned.cell.agent.name: planned.cell.agent for piece in pieces for planned in piece.cells}
+def _unsendable(job: Job, tasks: Sequence[Task]) -> str:
+    """The part of a job that cannot be pickled."""
+    agents = {planned.cell.agent.name: planned.cell.agent for task in tasks for planned in task.cells}
     models = job.model if isinstance(job.model, Mapping) else {None: job.model}
     parts: list[tuple[str, object]] = [
         *((f"the tool {spec.name!r}", spec) for spec in job.tools),
@@ -148,42 +138,42 @@ def _unsendable(job: Job, pieces: Sequence[Task]) -> str:
     for name, part in parts:
         try:
             cloudpickle.dumps(part)
-        except Exception:  # noqa: BLE001 - somebody else's
+        except Exception:  # noqa: BLE001 - pickling runs code of the object
             return name
     return "a part of the sweep"
 
 
 def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
-    """Make the runs of some pieces in an event loop of their own: what other processes do.
+    """Make the runs of some tasks in an event loop of their own: what other processes do.
 
     Args:
-        job_load: The job, as `packed` gave it.
-        load: The pieces, likewise.
+        job_load: The job, from `packed`.
+        load: The tasks, likewise.
         rows: Whether runs are wanted as rows for a store.
 
     Returns:
-        For each cell its place in the plan, its run or its rows, and what became of it in few values.
+        For each cell its place in the plan, its run or its rows, and its result.
     """
-    job, pieces = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
-    return asyncio.run(_run_all(job, pieces, _rows if rows else lambda one: one.run))
+    job, tasks = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
+    return asyncio.run(_run_all(job, tasks, _rows if rows else lambda one: one.run))
 
 
 @functools.lru_cache(maxsize=8)
 def _unpacked(job_load: bytes, _thread: int) -> Job:
-    """The job, unpacked once by each thread of a worker: to make a model ready may take as long as some of its runs."""
+    """The job, unpacked once by each thread of a worker: preparing a model may take as long as some of its runs."""
     job: Job = cloudpickle.loads(job_load)
     return job
 
 
 async def _run_all(
-    job: Job, pieces: Sequence[Task], taken: Callable[[Done], Run | Sequence[Record]]
+    job: Job, tasks: Sequence[Task], taken: Callable[[Done], Run | Sequence[Record]]
 ) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
-    async def some(piece: Task) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
-        return [(one.planned.place, taken(one), result_of(one.run)) async for one in run_piece(job, piece)]
+    async def some(task: Task) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
+        return [(one.planned.place, taken(one), result_of(one.run)) async for one in run_task(job, task)]
 
     if job.never_waits:
-        return [done for piece in pieces for done in await some(piece)]
-    return [done for some_done in await asyncio.gather(*map(some, pieces)) for done in some_done]
+        return [done for task in tasks for done in await some(task)]
+    return [done for some_done in await asyncio.gather(*map(some, tasks)) for done in some_done]
 
 
 def _rows(one: Done) -> Sequence[Record]:
@@ -193,7 +183,7 @@ def _rows(one: Done) -> Sequence[Record]:
 
 
 def lost(job: Job, planned: Planned, error: Exception) -> Run:
-    """The record of a cell that nobody could run: it ends with that error before its first step."""
+    """The record of a cell that could not be run: it ends with that error before its first step."""
     turn = job.turn(planned.cell, planned.run_id)
     run = close(turn, turn.fail(error))
     return replace(run, duration_ms=None, success=None)

@@ -267,7 +267,7 @@ def test_two_variants_of_one_preset_are_told_apart_where_they_part() -> None:
     shorter = bl.policies["naive"].vary(cap={"max_steps": 2})
     parted = found(AAA, "naive", shorter)
     assert str(parted).splitlines() == [
-        "naive and naive (2) part at step 3: only naive makes this step.",
+        "naive and naive (2) diverge at step 3: only naive makes this step.",
         "  naive:     makes step 3: calls look, and executes it",
         "  naive (2): ends after step 2: step_cap, by max_steps(2)",
     ]
@@ -327,7 +327,7 @@ def test_what_is_no_script_is_an_error_that_says_what_one_is(script: Any) -> Non
 
 def test_a_divergence_reads_as_one_sentence_and_two_lines() -> None:
     lines = str(found(AAA, "boocode", "crush")).splitlines()
-    assert lines[0] == "boocode and crush part at step 4: only crush makes this step."
+    assert lines[0] == "boocode and crush diverge at step 4: only crush makes this step."
     assert [line.split()[0] for line in lines[1:]] == ["boocode:", "crush:"]
     assert "\n" not in repr(found(AAA, "boocode", "crush"))
 

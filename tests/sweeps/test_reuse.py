@@ -17,7 +17,7 @@ from boolab.rules.guard import Guard
 from boolab.sweeps.cells import Plan, Planned, Task
 from boolab.sweeps.driver import sweep
 from boolab.sweeps.reuse import groups, is_plain
-from boolab.sweeps.task import Job, lost, run_piece
+from boolab.sweeps.task import Job, lost, run_task
 from tests.support.cases import first
 from tests.support.helpers import TOOLS, grouped
 
@@ -247,7 +247,7 @@ def test_what_was_lost_with_a_worker_says_nothing_about_other_settings() -> None
     gone = lost(job, loose, RuntimeError("it died"))
 
     async def rest() -> list[bl.Run]:
-        return [one.run async for one in run_piece(job, Task((loose, two), gone))]
+        return [one.run async for one in run_task(job, Task((loose, two), gone))]
 
     assert [run.stop_reason for run in asyncio.run(rest())] == ["finished"]
 

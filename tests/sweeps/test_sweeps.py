@@ -73,7 +73,7 @@ def test_all_cells_are_checked_before_the_first_runs() -> None:
         sweep_now([A, bl.Agent("x", tools=("fly",))], "go", model)
     with pytest.raises(bl.SettingError, match="there is no axis 'budget'; did you mean 'tool_budget'"):
         sweep_now(A, "go", model, grid={"budget": [1]})
-    with pytest.raises(bl.SettingError, match="DEFAULT is no value of 'max_steps'; leave the axis out"):
+    with pytest.raises(bl.SettingError, match="DEFAULT is not a value of 'max_steps'; leave the axis out"):
         sweep_now(A, "go", model, grid={"max_steps": [DEFAULT]})
     with pytest.raises(bl.SettingError, match="repeats=0"):
         sweep_now(A, "go", model, repeats=0)
@@ -123,12 +123,12 @@ def test_numpy_integers_in_a_grid_are_integers() -> None:
 
 def test_agents_may_come_as_load_agents_gives_them() -> None:
     assert [r.agent for r in sweep_now({"a": A, "b": B}, "go", STUCK)] == ["a", "b"]
-    with pytest.raises(bl.SettingError, match="agents: 'a' is no agent"):
+    with pytest.raises(bl.SettingError, match="agents: 'a' is not an agent"):
         sweep_now(["a"], "go", STUCK)
 
 
 def test_axes_and_tasks_that_are_no_lists_are_named() -> None:
-    with pytest.raises(bl.SettingError, match="grid: max_steps=5 is no list of values"):
+    with pytest.raises(bl.SettingError, match="grid: max_steps=5 is not a list of values"):
         sweep_now(A, "go", STUCK, grid={"max_steps": 5})
     with pytest.raises(bl.SettingError, match="tasks: .* is not accepted; expected a text, or texts"):
         sweep_now(A, [{"role": "user"}], STUCK)
@@ -195,9 +195,9 @@ def test_equal_temperatures_are_one_whatever_they_came_as() -> None:
 
 
 def test_what_is_no_name_and_no_stop_reason_is_said_before_anything_runs() -> None:
-    with pytest.raises(bl.SettingError, match="model: 1 is no name; expected models by name"):
+    with pytest.raises(bl.SettingError, match="model: 1 is not a name; expected models by name"):
         sweep_now(A, "go", {1: STUCK})
-    with pytest.raises(bl.SettingError, match="again: 'eror' is no stop reason; expected some of finished, .*error"):
+    with pytest.raises(bl.SettingError, match="again: 'eror' is not a stop reason; expected some of finished, .*error"):
         sweep_now(A, "go", STUCK, again=("eror",))
     with pytest.raises(bl.SettingError, match="concurrency=True"):
         sweep_now(A, "go", STUCK, concurrency=True)
