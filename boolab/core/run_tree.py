@@ -45,7 +45,7 @@ def descendants(run: Run) -> Iterator[Run]:
 class Start(NamedTuple):
     """That a call started a subagent.
 
-    `step` is the number of the step that asked for the call, None where the record does not have it; `run_id` is the
+    `step` is the number of the step that made the call, None where the record does not have it; `run_id` is the
     subagent's run, None where it is not named; `agent` is "" where it is not named.
     """
 

@@ -312,14 +312,14 @@ class Compacted(NamedTuple):
 
     @property
     def asked(self) -> bool:
-        """Whether the model was asked."""
+        """Whether a request was made."""
         return self.response is not None or self.broken
 
 
 class WrapUp(NamedTuple):
-    """The summary that a policy asks for when a limit stops a run: outside the cap, inside the totals.
+    """The summary that a policy requests when a limit stops a run: outside the cap, inside the totals.
 
-    `response` is what came from the model, None when it was not asked or nothing came. `fault` is why the static
+    `response` is what came from the model, None without a request, or if nothing came. `fault` is why the static
     `text` was used all the same; `broken` means that the request failed, so that the response is a part at most.
     """
 
@@ -330,7 +330,7 @@ class WrapUp(NamedTuple):
 
     @property
     def asked(self) -> bool:
-        """Whether the model was asked."""
+        """Whether a request was made."""
         return self.response is not None or self.broken
 
 
@@ -464,7 +464,7 @@ class Run:
         compactions: What was done to the history so that it fits.
         earlier_wrap_ups: The summaries of limits after which the user let the run go on; their texts stand among the
             inputs, where they were.
-        wrap_up: The summary that the policy asked for when a limit stopped it, if it did.
+        wrap_up: The summary that the policy requested when a limit stopped it, if it did.
         sentinel: The visible end of a run that a limit stopped, if its policy shows one.
         synthesis: The text that ended the turn in place of the model's, if one did.
         events: The exceptional ones only; see `events_df`.

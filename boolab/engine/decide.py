@@ -1,6 +1,6 @@
-"""What the loop asks: whether to continue, which calls are executed, and whether a response ends the turn.
+"""The decisions of the loop: whether to continue, which calls are executed, and whether a response ends the turn.
 
-Each function answers one question for the loop and changes little else: the cap may grow, a grace step may be granted,
+Each function makes one decision and changes little else: the cap may grow, a grace step may be granted,
 messages are delivered. `boolab.engine.turn` has what follows from the answers.
 """
 

@@ -1,11 +1,11 @@
-"""What a turn is run with: the user's options, checked before a model is asked."""
+"""The options of a turn, checked before the first request."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 from boolab.agents.agent import Agent
 from boolab.core.clock import Clock
@@ -29,12 +29,12 @@ Task: TypeAlias = str | Sequence[Message | Mapping[str, str]]
 
 
 class Question(NamedTuple):
-    """What the user is asked: whether to go on, though a rule has counted so far; at a call, with that call.
+    """A question to the user: whether to continue although a rule is true; at a call, whether to execute that call.
 
     Attributes:
         rule: The rule that asks.
         value: What it has counted.
-        call: The call that is held back; None at a boundary.
+        call: The call that waits for the answer; None at a boundary.
 
     Example:
         >>> import boolab as bl
@@ -76,7 +76,7 @@ class RunOptions(BranchOptions, total=False):
 
 
 class Setup(NamedTuple):
-    """What a turn is run with, as the user gave it. `resume` goes on with the same."""
+    """The options of a turn, as the user gave them. `resume` continues with the same."""
 
     agent: Agent | None
     model: Model | None = None
@@ -99,57 +99,37 @@ class Setup(NamedTuple):
     run_id: str | None = None
 
 
+def _is_rules(value: object) -> bool:
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    return listed and all(isinstance(rule, StopRule) for rule in value)
+
+
+def _is_plain_function(value: object) -> bool:
+    return callable(value) and not inspect.iscoroutinefunction(value)
+
+
+_ACCEPTED: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+    "agent": (lambda value: isinstance(value, Agent), "a bl.Agent, such as load_agents(path)['explorer']"),
+    "abort": (lambda value: isinstance(value, Abort), "a bl.Abort"),
+    "stop": (lambda value: isinstance(value, StopRule), "a stop rule, such as bl.max_steps(20)"),
+    "shadow": (_is_rules, "a list of stop rules, such as [bl.max_steps(20)]"),
+    "inbox": (lambda value: isinstance(value, Inbox), "a bl.Inbox"),
+    "compaction": (lambda value: isinstance(value, Compaction), "a bl.Compaction"),
+    "clock": (lambda value: callable(getattr(value, "now", None)), "a clock, such as boolab.core.clock.VirtualClock()"),
+    "ask": (callable, "a function from a Question to True or False"),
+    "synthesis": (callable, "an async function from calls and results to a text"),
+    "score": (_is_plain_function, "a plain function from a run to True, False or None"),
+    "on_event": (_is_plain_function, "a plain function from an event"),
+}
+"""For each option that could only fail later: what it accepts beside None, and what the message expects."""
+
+
 def check_setup(setup: Setup) -> None:
     """Raise `SettingError` for options that could only fail later."""
-    agent: object = setup.agent
-    if agent is not None and not isinstance(agent, Agent):
-        msg = f"agent={agent!r} is no agent: expected a bl.Agent, such as load_agents(path)['explorer'], or None"
-        raise SettingError(msg)
-    abort: object = setup.abort
-    if abort is not None and not isinstance(abort, Abort):
-        msg = f"abort={abort!r} is no switch: expected a bl.Abort"
-        raise SettingError(msg)
-    stop: object = setup.stop
-    if stop is not None and not isinstance(stop, StopRule):
-        msg = f"stop={stop!r} is no stop rule: expected one such as bl.max_steps(20)"
-        raise SettingError(msg)
-    _check_watching(setup)
-    clock: object = setup.clock
-    if clock is not None and not callable(getattr(clock, "now", None)):
-        msg = f"clock={clock!r} is no clock: expected a boolab.core.clock.Clock, such as VirtualClock()"
-        raise SettingError(msg)
-    synthesis: object = setup.synthesis
-    if synthesis is not None and not callable(synthesis):
-        msg = f"synthesis={synthesis!r} is not accepted: expected an async function from calls and results to a text"
-        raise SettingError(msg)
-    for name in ("score", "on_event"):
-        function = getattr(setup, name)
-        if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
-            msg = f"{name}={function!r} is not accepted: expected a plain function"
-            raise SettingError(msg)
-
-
-def _check_watching(setup: Setup) -> None:
-    """Raise `SettingError` for what watches or steers a run."""
-    rules: Any = setup.shadow
-    if rules == () and setup.ask is None and setup.inbox is None and setup.compaction is None:
-        return
-    if isinstance(rules, str) or not isinstance(rules, Sequence):
-        msg = f"shadow={rules!r} is not accepted: expected a list of rules such as [bl.max_steps(20)]"
-        raise SettingError(msg)
-    for given in rules:
-        if not isinstance(given, StopRule):
-            msg = f"shadow: {given!r} is no stop rule: expected a list of rules such as bl.max_steps(20)"
-            raise SettingError(msg)
-    for name, kind in (("inbox", Inbox), ("compaction", Compaction)):
+    for name, (accepts, expected) in _ACCEPTED.items():
         value = getattr(setup, name)
-        if value is not None and not isinstance(value, kind):
-            msg = f"{name}={value!r} is not accepted: expected a bl.{kind.__name__}"
-            raise SettingError(msg)
-    ask: object = setup.ask
-    if ask is not None and not callable(ask):
-        msg = f"ask={setup.ask!r} is not accepted: expected a function from a Question to True or False"
-        raise SettingError(msg)
+        if value is not None and not accepts(value):
+            raise SettingError(f"{name}={value!r} is not accepted: expected {expected}")
 
 
 def model_of(setup: Setup, agent: Agent) -> Model:

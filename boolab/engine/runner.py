@@ -105,7 +105,7 @@ async def run(
         The record. A failure of the model, of a tool or of a rule is part of it, not an exception.
 
     Raises:
-        SettingError: if something is missing or not accepted, before the model is asked.
+        SettingError: if something is missing or not accepted, before the first request.
         asyncio.CancelledError: if the task is cancelled; its attribute `run` is the record up to then. Where a timeout
             makes a `TimeoutError` of it, it is that one's `__context__`, on every release of Python (`__cause__` is not
             always set). Task groups and cancel scopes of anyio keep it to themselves: there, `start` has the record.
@@ -125,8 +125,25 @@ async def run(
         >>> asyncio.run(briefly()).stop_reason
         'aborted'
     """
-    options = (score, synthesis, abort, on_event, clock, seed, shadow, ask, inbox, compaction)
-    return await drive(turn_of(Setup(agent, model, tools or (), root, policy, stop, *options), task))
+    setup = Setup(
+        agent=agent,
+        model=model,
+        tools=tools or (),
+        root=root,
+        policy=policy,
+        stop=stop,
+        score=score,
+        synthesis=synthesis,
+        abort=abort,
+        on_event=on_event,
+        clock=clock,
+        seed=seed,
+        shadow=shadow,
+        ask=ask,
+        inbox=inbox,
+        compaction=compaction,
+    )
+    return await drive(turn_of(setup, task))
 
 
 @_with_options_of_run
@@ -328,7 +345,7 @@ def turn_of(options: Setup, task: Task, *, parent: Turn | None = None, charged: 
         charged: Whether the parent's budgets pay for it too.
 
     Raises:
-        SettingError: if something is missing or not accepted; nothing has been asked of the model then.
+        SettingError: if something is missing or not accepted; no request has been made then.
     """
     plan = plan_of(options)
     return Turn(plan, prompt_of(plan.agent, task), parent=parent, charged=charged)

@@ -55,7 +55,7 @@ def task_tool(
         root: As for `run`.
         budget: Who pays. `own`: each subagent for itself. `root`: the caller as well, and the callers above it, up to
             the root: each step counts against their limits on calls, tokens, cost and time, never on steps. Each limit
-            is asked before each step of the subagent, the root's first (as in Inspect's `util/_limit.py`).
+            is evaluated before each step of the subagent, the root's first (as in Inspect's `util/_limit.py`).
         max_depth: How many generations there may be below the root.
         name: What the model calls the tool.
 

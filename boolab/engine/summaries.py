@@ -1,4 +1,4 @@
-"""What is asked of a model outside the loop's steps: the summary after a limit, and the compaction of a long history.
+"""The requests outside the loop's steps: the summary after a limit, and the compaction of a long history.
 
 Neither ever changes why a turn stops; a failure is noted, and the turn goes on without.
 """
@@ -88,7 +88,7 @@ async def compact(turn: Turn) -> None:
         turn: A turn at a boundary. Nothing happens unless its next request would be too long.
 
     Raises:
-        asyncio.CancelledError: if the task was cancelled meanwhile; what was asked for is on record.
+        asyncio.CancelledError: if the task was cancelled meanwhile; what was requested is on record.
     """
     compaction, limit = turn.plan.compaction, turn.context_limit
     if compaction is None or limit is None:

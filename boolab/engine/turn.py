@@ -400,7 +400,7 @@ class Turn:
         return Stop(reason, self.steps_completed)
 
     def retry(self, error: ModelError) -> Step:
-        """Put a step on record whose response broke off, if the policy has the model asked again after it.
+        """Put a step on record whose response broke off, if the policy repeats the request after it.
 
         Args:
             error: How it broke off.

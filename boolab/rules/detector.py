@@ -7,7 +7,7 @@ end of each step. The live loop and the offline tables use the same fold in the 
 memory, so any number of runs can share it.
 
 A call comes as `ObservedCall`: the call and its result. A detector that compares calls keeps the earlier ones in its
-state, and asks `call.same_as(earlier, identity)`.
+state, and compares by `call.same_as(earlier, identity)`.
 """
 
 from __future__ import annotations

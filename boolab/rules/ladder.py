@@ -160,7 +160,7 @@ class LadderState:
         Guards move as the iterators are read: those after the last call that is read stay where they are.
 
         Args:
-            response: The response that asks for the calls.
+            response: The response that makes the calls.
             places: Which of its calls are evaluated.
 
         Yields:
