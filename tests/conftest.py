@@ -1,7 +1,5 @@
 """Options of the test-suite, and the canary in its environment."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import signal

@@ -1,7 +1,5 @@
 """Agents and their files."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from pathlib import Path

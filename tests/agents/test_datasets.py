@@ -1,7 +1,5 @@
 """The shipped agents and scripts: each loads, all go together, and each script does what its description says."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path

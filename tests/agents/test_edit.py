@@ -1,7 +1,5 @@
 """Edits of an agent file: one field changes, and no other byte."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

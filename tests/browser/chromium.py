@@ -1,7 +1,5 @@
 """A real Chromium, and an eye on what its pages do that they should not."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

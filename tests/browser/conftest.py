@@ -1,7 +1,5 @@
 """Fixtures of the browser tests: a Chromium, pages from files without a network, and a real JupyterLab."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol

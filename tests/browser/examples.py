@@ -1,7 +1,5 @@
 """A widget of each kind, on what is in the repository."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Texts that would do something if they were taken for more than text, and runs that are full of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A real JupyterLab: its own server, settings and folders, opened in a browser and driven by its own commands."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

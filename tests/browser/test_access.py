@@ -1,7 +1,5 @@
 """For everybody: by keyboard alone, by ear, in both themes, in narrow windows and zoomed in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

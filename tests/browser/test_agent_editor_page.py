@@ -1,7 +1,5 @@
 """The form of an agent's file, as a page to read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

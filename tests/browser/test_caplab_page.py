@@ -1,7 +1,5 @@
 """CapLab's page in a real Chromium, from a file, without a kernel."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Compare in a page: equal steps fold, the difference is in view, steps open in Replay."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Heatmap in a page: a grid for mouse and keyboard, whose cells list their runs, each opening where it stops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Words of a log are shown as words: nothing in them runs, loads, or becomes a part of the page."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every widget in a real JupyterLab, with a real kernel: driven in the page, and asked about in Python."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

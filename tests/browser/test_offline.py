@@ -1,7 +1,5 @@
 """A page that was written is enough: from a file, without a network and without a kernel."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

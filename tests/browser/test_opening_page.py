@@ -1,7 +1,5 @@
 """Runs that a page opens below a view: one at a time, and none that it does not hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

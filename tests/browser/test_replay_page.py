@@ -1,7 +1,5 @@
 """Replay in a page: what its keys, buttons and pointers do, what it shows of each step, and what it leaves behind."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """The view of a sweep, in a browser."""
 
-from __future__ import annotations
-
 import pytest
 
 from boolab.sweeps.progress import Begun, CellResult

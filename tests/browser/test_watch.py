@@ -1,7 +1,5 @@
 """What the browser tests rely on: that nothing which a page does against the rules goes unnoticed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

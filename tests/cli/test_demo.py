@@ -1,7 +1,5 @@
 """The demo: what it counts is what its runs say, and it writes what it names."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The demo's part on recordings, and the simulated recording that comes with boolab."""
 
-from __future__ import annotations
-
 import runpy
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The help of the command: nothing is left unsaid, it fits a terminal, and its examples run."""
 
-from __future__ import annotations
-
 import argparse
 import glob
 import json

@@ -1,7 +1,5 @@
 """`boolab import`: logs of any formats into one file, and what it says about them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An installed boolab copies its notebooks to where they can be changed; a checkout opens its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

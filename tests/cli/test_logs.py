@@ -1,7 +1,5 @@
 """What the commands say about logs: whatif, report, doctor."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The command line: its help, its errors and its exit codes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`boolab run`, as a real process: on a terminal and in a pipe, interrupted, and with a server behind it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

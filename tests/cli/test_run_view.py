@@ -1,7 +1,5 @@
 """What is told of a run while it goes: text in pieces, a status line below, and nothing that upsets a terminal."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import itertools

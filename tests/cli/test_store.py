@@ -1,7 +1,5 @@
 """`boolab store`: what it says of a store, and what it removes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

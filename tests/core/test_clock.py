@@ -1,7 +1,5 @@
 """Virtual and real time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

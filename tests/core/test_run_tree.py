@@ -1,7 +1,5 @@
 """Families: who started whom, at which step, and what of it is on record."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

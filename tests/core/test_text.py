@@ -1,7 +1,5 @@
 """Lone surrogates: replaced once where text comes in, so that whatever is behind it can be written and drawn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

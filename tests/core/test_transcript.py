@@ -1,7 +1,5 @@
 """A run as text to read."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Counterfactuals on many processes and machines: the same tables as in one, whatever the parts and whoever dies."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Counterfactuals: one recording scored under every setting, as if it had been run again."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ same scripts under these limits. A scripted agent says the same whatever a subag
 what is compared ends where an answer first differs.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The limits under which runs were recorded: they stay in force, and a label beats the way a run ended."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

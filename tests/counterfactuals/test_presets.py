@@ -1,7 +1,5 @@
 """What recordings say about the presets: as the live loop has it, for every preset whose rules the model cannot see."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

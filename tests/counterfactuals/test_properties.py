@@ -1,7 +1,5 @@
 """The law that everything else stands on: the live loop and the offline evaluation stop alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures on real runs, from facts of public recordings: see tests/data/facts."""
 
-from __future__ import annotations
-
 import csv
 from typing import Any
 

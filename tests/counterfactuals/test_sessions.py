@@ -1,7 +1,5 @@
 """Sessions of many turns under limits, against the live loop: each turn is played again by itself."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

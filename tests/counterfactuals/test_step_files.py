@@ -1,7 +1,5 @@
 """Tables of steps in files: Parquet and JSON Lines say the same."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

@@ -4,8 +4,6 @@ python -m tests.docs.harness_page          prints them
 python -m tests.docs.harness_page --write  puts them into docs/harnesses.md
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """boolab beside its peers: the work is done and proven, and the tables say what was measured."""
 
-from __future__ import annotations
-
 import sys
 from itertools import pairwise
 from pathlib import Path

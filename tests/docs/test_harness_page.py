@@ -1,7 +1,5 @@
 """docs/harnesses.md says what the presets are."""
 
-from __future__ import annotations
-
 import boolab as bl
 from tests.docs import harness_page
 

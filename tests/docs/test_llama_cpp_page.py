@@ -1,7 +1,5 @@
 """docs/llama_cpp.md: its code and its commands, on what a real llama.cpp server once said."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

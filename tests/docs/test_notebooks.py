@@ -1,7 +1,5 @@
 """The notebooks run from top to bottom, are committed without outputs, and do what they say."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

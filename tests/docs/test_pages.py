@@ -1,7 +1,5 @@
 """Every block of code in the documentation runs, and prints what the page says; what does not run is listed here."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

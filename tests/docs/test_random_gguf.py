@@ -1,7 +1,5 @@
 """The model that docs/llama_cpp.md serves: what can be held of it without llama.cpp."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The README's code runs, in order, as in a notebook; what it prints is what it says."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

@@ -1,7 +1,5 @@
 """The reference: every public name is on one page of it, and its docstring says all that there is to know."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

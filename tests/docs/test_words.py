@@ -1,7 +1,5 @@
 """`.ci/words`: words that the project has left behind are found, and the repository holds none."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Aborting and cancelling: in mid-stream, in mid-tool, from anywhere; the record is whole."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -1,7 +1,5 @@
 """Branches: the first steps of a run as they are, then live under other conditions."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A response that broke off in the middle: what its policy does, what is recorded, and what is sent again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

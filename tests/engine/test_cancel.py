@@ -4,8 +4,6 @@ Each scenario is a run with one more kind of thing to wait for. `tests.support.s
 it, or a task that it started, is suspended, and strikes at each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """Going on after a cap: by the user's word, by an answer, or by itself. And what an interruption leaves behind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

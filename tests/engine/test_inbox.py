@@ -1,7 +1,5 @@
 """The inbox: messages of the user that arrive while an agent runs."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The rules of the loop, one by one."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import logging

@@ -1,7 +1,5 @@
 """A turn that is resumed at any boundary stands where the live one stood: counters, levels of guards and limits."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from typing import Any

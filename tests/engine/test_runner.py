@@ -1,7 +1,5 @@
 """run, run_sync, start, resume: the ways to drive a turn."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

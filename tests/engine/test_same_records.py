@@ -11,8 +11,6 @@ After a change of behaviour on purpose, write the file of digests anew, and look
     python -m tests.engine.test_same_records --show 17
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -1,7 +1,5 @@
 """Rules in shadow: what they would have stopped, live and offline, and that they change nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

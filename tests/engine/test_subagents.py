@@ -1,7 +1,5 @@
 """Subagents: a tool by which a model lets another agent run."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from dataclasses import replace

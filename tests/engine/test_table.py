@@ -1,7 +1,5 @@
 """Each row of the table of transitions, by a run that takes it."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

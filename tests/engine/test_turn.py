@@ -1,7 +1,5 @@
 """How steps end: each row of the table of transitions, and what used to go wrong between them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Endings: what terminated, and what counts as a success where nobody labelled it, are two questions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

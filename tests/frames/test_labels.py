@@ -1,7 +1,5 @@
 """Success labels from elsewhere."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

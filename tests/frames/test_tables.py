@@ -1,7 +1,5 @@
 """Runs as DataFrames."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

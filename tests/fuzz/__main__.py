@@ -4,8 +4,6 @@ The table at the end says what was tried and found. It exits with 1 if there is 
 out/fuzz, and the table has the command that replays it.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What holds of every input: it is read or refused with a `BoolabError`, in time, and in proportion to its size."""
 
-from __future__ import annotations
-
 import re
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Inputs that hypothesis draws: `python -m tests.fuzz.drawn TARGET --runs 10000 --seed 1`."""
 
-from __future__ import annotations
-
 import argparse
 from random import Random
 from typing import Final

@@ -1,7 +1,5 @@
 """What people write: files of agents, scripts, profiles; and recordings of models, which they hand around."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Atheris keeps inputs that reach new branches of boolab, and makes the next ones 
 own grammar. What it found is in out/fuzz, and its own words go to standard error.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """Every reader of logs. A sample is laid out as its harness does, and one of its files becomes the input."""
 
-from __future__ import annotations
-
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator

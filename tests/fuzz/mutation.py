@@ -1,7 +1,5 @@
 """How an input is changed: as the document that it is, where its grammar knows it, and as bytes."""
 
-from __future__ import annotations
-
 import io
 import json
 import sqlite3

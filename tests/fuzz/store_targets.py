@@ -1,7 +1,5 @@
 """Stores that are damaged: bytes of the file, values in its tables, its schema, and the log beside it."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """What is tried: how bytes become a call of the public API, and what good bytes look like."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """The one table of what is tried, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final

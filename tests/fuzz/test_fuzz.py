@@ -1,7 +1,5 @@
 """A seeded slice of what `make fuzz` tries, and that the machinery finds what it is made to find."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

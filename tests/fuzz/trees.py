@@ -3,8 +3,6 @@
 An object is a list of pairs; a `Raw` stands for itself when it is written.
 """
 
-from __future__ import annotations
-
 import json
 from random import Random
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What was read must be usable: shown, asked, and saved and read again, without an error of any kind."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What servers send: streams of events, as the decoders hear them; and whole answers, from a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence

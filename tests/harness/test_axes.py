@@ -1,7 +1,5 @@
 """Axes of policies one by one: what each of their values does to the same script."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, get_args, get_type_hints
 

@@ -4,8 +4,6 @@ Each expected figure is that of the harness itself: measured by running its rele
 read in its source.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

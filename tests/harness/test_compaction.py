@@ -1,7 +1,5 @@
 """Compaction: a history that grows too long is summed up on the way, and the record keeps all of it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

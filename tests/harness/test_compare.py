@@ -1,7 +1,5 @@
 """Comparing policies: the table that they come from, the words for every axis, and where two of them part."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints

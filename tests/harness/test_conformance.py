@@ -1,7 +1,5 @@
 """Presets against what the released packages did; `make conformance` runs the packages themselves."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The figures are the golden detector matrix: ports of the harnesses' own rules, r
 from the ports: OpenHands compares parsed actions, so arguments whose keys change places are the same action to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The three failures of a loop that must be visible: under the policies that have them, and under those that do not."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Policies as data."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every preset, on random scripts: a recording played again is the same run, and all ways to look at a run agree."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

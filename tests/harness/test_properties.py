@@ -1,7 +1,5 @@
 """What holds under any policy that can be made of the axes, not only under the presets."""
 
-from __future__ import annotations
-
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What each harness does, sentence by sentence: exits, last steps, retries and reflections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

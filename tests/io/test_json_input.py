@@ -1,7 +1,5 @@
 """From bytes to values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

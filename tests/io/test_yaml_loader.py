@@ -1,7 +1,5 @@
 """YAML from people."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Public data sets through agentpile: its real readers, on files that are here already."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

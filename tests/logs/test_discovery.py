@@ -1,7 +1,5 @@
 """Where harnesses keep their logs."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 from pathlib import Path

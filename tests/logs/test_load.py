@@ -1,7 +1,5 @@
 """Finding, recognising and reading logs, and the account of it."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

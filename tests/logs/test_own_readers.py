@@ -1,7 +1,5 @@
 """Readers from outside: a module, a class or an object that `load_runs` and `read_logs` take as a format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Runs on disk, as ATIF and as Parquet: what is read is what was written."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Sources: every reader says where its harness counts its limits."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Scripts and the model that plays them."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from pathlib import Path

@@ -4,8 +4,6 @@ It imports nothing of the tests: they are not there. None of the extras is there
 say what to install.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

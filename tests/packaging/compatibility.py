@@ -6,8 +6,6 @@ Nothing of the checkout takes part: the tests and what they read come from the s
 and boolab is imported from the environment that the wheel was installed into. The last table is in docs/measured.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

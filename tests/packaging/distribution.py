@@ -8,8 +8,6 @@ page that they will show leads nowhere; and `alone.py` passes in an environment 
 requires, without extras and without the checkout.
 """
 
-from __future__ import annotations
-
 import email
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Fresh environments of any Python on this machine, made and filled by uv: in seconds, from a cache of their own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

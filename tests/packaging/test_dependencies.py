@@ -1,7 +1,5 @@
 """What the package and the tests import is what pyproject.toml says they need."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

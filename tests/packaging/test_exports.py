@@ -1,7 +1,5 @@
 """The public names."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """Executors: pieces come back whole from wherever they were worked on, and a worker that dies is told, and alone."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The figure of where policies part: every pair once in its cell, and families side by side."""
 
-from __future__ import annotations
-
 import io
 from itertools import combinations
 from typing import Any

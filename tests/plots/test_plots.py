@@ -1,7 +1,5 @@
 """Plots: what is drawn is what was counted."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

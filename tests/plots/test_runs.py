@@ -1,7 +1,5 @@
 """Plots of survival, scorecards and one run: titles and notes say the frame's own numbers."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Plots of aggregates: what a setting keeps and saves is said with the table's own numbers."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """One question, one answer, wherever it is asked; and what is pasted gives the numbers that stand beside it."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import html

@@ -1,7 +1,5 @@
 """The report: it stands by itself, its links lead somewhere, and what logs say is text."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Identities and detectors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from hashlib import blake2b

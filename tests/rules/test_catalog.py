@@ -1,7 +1,5 @@
 """Stop rules on detectors: live as offline, on all that reads recordings, and what they refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each detector against a count of its own that walks the whole list of steps anew, and live against offline."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

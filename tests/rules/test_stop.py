@@ -1,7 +1,5 @@
 """The algebra of stop rules."""
 
-from __future__ import annotations
-
 import functools
 import math
 import operator

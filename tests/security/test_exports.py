@@ -3,8 +3,6 @@
 Each text here comes from a log, a store or an agent's file, which anybody may have written.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import csv

@@ -1,7 +1,5 @@
 """Files: nothing outside of what was named is read or written, and who may read a file stays as it was."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

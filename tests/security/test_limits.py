@@ -3,8 +3,6 @@
 Each input goes to a process of its own with limits on both. With `--bombs` the inputs are as large as they come.
 """
 
-from __future__ import annotations
-
 import ast
 import gzip
 import importlib

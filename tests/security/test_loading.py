@@ -1,7 +1,5 @@
 """Loading: nothing that is read from a file is ever run, whatever file it is."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import pickle

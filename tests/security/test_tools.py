@@ -1,7 +1,5 @@
 """What an agent has unasked, and what boolab does on its own: it reads, and it asks nobody but the model."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

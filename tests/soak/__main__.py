@@ -1,7 +1,5 @@
 """`python -m tests.soak`: soaks, prints one table in Markdown, and fails if anything grew or went wrong."""
 
-from __future__ import annotations
-
 import argparse
 import platform
 import sys

@@ -5,8 +5,6 @@ beside them, single runs are aborted. A server in another process fails at rando
 all the time. Between two sweeps nothing is under way: what the process holds then must not grow.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sqlite3

@@ -4,8 +4,6 @@ Until its input ends it looks at the store in each way that there is, and prints
 it looked, and what was wrong.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess

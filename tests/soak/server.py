@@ -4,8 +4,6 @@ It prints its address, and serves until its input ends. It keeps nothing between
 what it sends.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

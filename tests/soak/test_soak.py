@@ -1,7 +1,5 @@
 """Short forms of `make soak`: nothing is left of many runs at once, nor of sweeps that are cancelled and taken up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Any number of scripted runs in one event loop, all of them under way at once, again and again."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """What a process holds: memory, open files, tasks, threads; and whether it grows."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import gc

@@ -1,7 +1,5 @@
 """Coverage: a small slice of `benchmarks/coverage.py`, seeded."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.stats_cases import CASES, coverage

@@ -1,7 +1,5 @@
 """Findings: what is shown of them, and that names from logs stay names."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import pandas as pd

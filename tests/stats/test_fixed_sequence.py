@@ -1,7 +1,5 @@
 """Paths that are fixed in advance: hand computations, a second implementation, and the promise in a simulation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

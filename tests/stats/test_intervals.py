@@ -1,7 +1,5 @@
 """Intervals: against scipy's own, and against plain Python."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What `fit_profile` recovers from simulated runs, what it says of recorded ones, and each of its rules alone."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Recommendations: what they keep, what they rest on, and what they say where the data do not carry one."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recommendations where runs hold those of subagents, on the simulated families that come with boolab."""
 
-from __future__ import annotations
-
 import runpy
 from dataclasses import replace
 from pathlib import Path

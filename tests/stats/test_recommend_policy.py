@@ -1,7 +1,5 @@
 """Recommendations under a harness's policy: its limits, where it evaluates them, beside its own."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

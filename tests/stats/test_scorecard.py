@@ -1,7 +1,5 @@
 """Scorecards: what is an alarm, which alarms are true, what they would have saved and lost, and what is said of it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Survival: what counts as a unit, as an end and as a label; and what is said of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Curves: against a case worked by hand, and against plain Python."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stores where it is narrow: rows that readers keep, steps shared by many, names that few files have, links, locks."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Stores that cannot be read or written: a StoreError with the path and words, and what was finished is intact."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

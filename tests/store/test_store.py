@@ -1,7 +1,5 @@
 """The store: what is read is what was written, whichever way it was committed and whatever happened in between."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

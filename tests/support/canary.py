@@ -4,8 +4,6 @@ Each session has its own, so that what an earlier one left behind does not count
 it starts.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterable

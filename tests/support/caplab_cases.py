@@ -1,7 +1,5 @@
 """Recorded runs for tests of what limits would have made of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How many random cases a property gets: a fifth of its number in `make test`, two in `slow`, forty in `properties`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Final
 

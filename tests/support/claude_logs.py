@@ -1,7 +1,5 @@
 """Sessions of Claude Code in the making: each function gives lines as the harness writes them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

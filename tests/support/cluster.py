@@ -1,7 +1,5 @@
 """A Dask cluster on this machine, for all tests of one process: to start one takes three seconds."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Detectors of every kind, for tests of random policies."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from boolab.rules.detectors.cycles import Cycle

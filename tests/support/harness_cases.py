@@ -4,8 +4,6 @@ Everything is counted outside the loop: model calls where the model is asked, to
 the record says is compared with that, and is never its source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

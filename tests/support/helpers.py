@@ -1,7 +1,5 @@
 """Short ways to write scripts and agents in tests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

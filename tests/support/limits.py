@@ -3,8 +3,6 @@
 The processes are forked from one that has boolab loaded, so that each costs milliseconds, and is measured from there.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import time

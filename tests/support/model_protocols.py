@@ -4,8 +4,6 @@ Chat completions: platform.openai.com/docs/api-reference/chat-streaming, with wh
 Messages: docs.claude.com/en/docs/build-with-claude/streaming and docs.claude.com/en/api/errors.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Mapping, Sequence

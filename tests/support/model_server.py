@@ -6,8 +6,6 @@ HTTP answers; everything improper is written out by the test. The server lives i
 any number of event loops and goes on where a client blocks its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Notebooks: read, written and run. What runs them is imported where it is used: it takes two seconds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

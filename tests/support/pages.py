@@ -13,8 +13,6 @@ What a page says with its blocks:
 Blocks of any other language (yaml, sql) are run by nobody here, unless they are files.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """Pieces of work for tests of executors: workers import this module, so that it imports little itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Where the project's own files lie: beside these tests, also where boolab itself is installed elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

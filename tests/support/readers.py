@@ -1,7 +1,5 @@
 """Readers as the loader uses them, for tests of one format."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sample logs for the command line and the report: files like those of tau-bench, written on the spot."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sample logs: small ones of our own in tests/data, by format; and real ones that are not part of this repository."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

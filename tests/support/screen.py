@@ -1,7 +1,5 @@
 """A terminal's screen, as far as `boolab.cli.terminal` uses one; whatever else reaches it is an error."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Streams of server-sent events for tests: how a body is cut into chunks, and what a decoder makes of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar

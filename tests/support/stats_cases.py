@@ -1,7 +1,5 @@
 """Simulations with a known truth: how often an interval holds it. `benchmarks/coverage.py` runs them at length."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

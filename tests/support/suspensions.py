@@ -9,8 +9,6 @@ What is left over then is on record: tasks that are still there, generators of b
 ended nor closed, what the event loop had to complain about.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sys

@@ -4,8 +4,6 @@ The book is a file to which each call of `note`, and each request to `Instant`, 
 the file `<book>.end` makes the process that writes that line kill itself: a moment that no clock decides.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os

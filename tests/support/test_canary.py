@@ -1,7 +1,5 @@
 """The watch over the test-suite's key (conftest.py) would notice it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The server that tests of real models stand on does what it says."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A setting on a recording, step by step: an evaluation of its own, by the text of the boundary law."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

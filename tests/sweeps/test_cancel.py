@@ -1,7 +1,5 @@
 """Cancelling a sweep wherever it waits: what was done is kept, the store is whole, the same call goes on from there."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor

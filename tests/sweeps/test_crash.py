@@ -7,8 +7,6 @@ whatever n is (SIGKILL from within), in the middle of a write, when a file would
 or after a time (SIGKILL from outside). The processes are forked from one that has imported everything already.
 """
 
-from __future__ import annotations
-
 import random
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Fingerprints see what can change a run, and nothing else."""
 
-from __future__ import annotations
-
 import collections
 import datetime as dt
 import functools

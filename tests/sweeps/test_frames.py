@@ -1,7 +1,5 @@
 """The same frames, bit for bit, wherever, in whatever order and by whatever shortcut the cells of a sweep are run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor

@@ -3,8 +3,6 @@
 Who was run is seen from the runs' own tools and models, which write it down: see `tests.support.sweeping`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import os

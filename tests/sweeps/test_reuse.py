@@ -1,7 +1,5 @@
 """Runs that are cut from a looser setting's run are those that running them gives."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import replace

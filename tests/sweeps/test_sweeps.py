@@ -1,7 +1,5 @@
 """Sweeps in one event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Workers that die in the middle of a sweep: their cells are run again, and each is on record once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

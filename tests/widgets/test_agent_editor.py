@@ -1,7 +1,5 @@
 """The form of an agent's file."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What settings make of runs: the numbers of CapLab are those of counterfactual and recommend."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CapLab in Python: its controls, what they answer, and what stands where no JavaScript runs."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from pathlib import Path

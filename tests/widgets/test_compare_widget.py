@@ -1,7 +1,5 @@
 """Compare without a browser: what is paired, where two runs diverge, and what is said of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs that are opened below a view: which are open, what is left of those before, and what a page holds of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

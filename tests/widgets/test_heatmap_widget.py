@@ -1,7 +1,5 @@
 """Heatmap without a browser: its numbers are those of the plot, its lists those of the table, its colours readable."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What Replay draws: held against the frames, counterfactuals and the loop, on live runs, logs and random records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

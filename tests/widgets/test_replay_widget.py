@@ -1,7 +1,5 @@
 """The class Replay, without a browser: what it refuses, its traits, its page, its text and its picture."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The view of a sweep: what it counts is what `runs_df` says of the runs."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

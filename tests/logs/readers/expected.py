@@ -14,8 +14,6 @@ right was chosen by reading the file, and the note names the alternative (the do
   log) or `no log` (neither a log nor an error).
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from typing import Final, NamedTuple

@@ -4,8 +4,6 @@ python -m tests.logs.readers.given          prints the table
 python -m tests.logs.readers.given --write  puts it into docs/formats.md
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import warnings

@@ -1,7 +1,5 @@
 """Conversations as Anthropic's Messages API has them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ATIF that others wrote. What boolab wrote itself is in tests/logs/test_save.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

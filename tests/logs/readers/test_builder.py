@@ -1,7 +1,5 @@
 """Runs in the making: what most readers build theirs with."""
 
-from __future__ import annotations
-
 import time
 
 from boolab.core.types import REDACTED

@@ -1,7 +1,5 @@
 """Sessions of Claude Code."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import UTC, datetime

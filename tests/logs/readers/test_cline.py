@@ -1,7 +1,5 @@
 """Sessions of Cline: of its command line, and of its extension in both of its ways to write calls."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

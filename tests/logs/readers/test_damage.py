@@ -1,7 +1,5 @@
 """Damaged logs, cut or changed at any byte: what comes of it is runs and warnings, or a `RunFormatError`."""
 
-from __future__ import annotations
-
 import random
 import warnings
 from pathlib import Path

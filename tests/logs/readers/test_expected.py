@@ -1,7 +1,5 @@
 """Every real sample, against numbers that were counted apart from the readers."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from pathlib import Path

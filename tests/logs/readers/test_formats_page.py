@@ -1,7 +1,5 @@
 """What the documentation says that each format gives is what its samples give; the rest is NA, never 0 or False."""
 
-from __future__ import annotations
-
 import pytest
 
 from boolab.core.types import Run

@@ -1,7 +1,5 @@
 """Sessions of Gemini CLI."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

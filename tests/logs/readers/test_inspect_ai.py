@@ -1,7 +1,5 @@
 """Logs of Inspect."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """Chat JSON Lines, and which of the formats that hold messages a file belongs to."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sessions of opencode: its storage folder in both layouts, exports, and the lines of `run`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Logs of OpenHands before its SDK."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

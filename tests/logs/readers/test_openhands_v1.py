@@ -1,7 +1,5 @@
 """Logs of OpenHands' agent SDK."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """OpenTelemetry's GenAI spans: agents, subagents, tools, and content that is kept back."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sessions of pi, and of OpenClaw in the same format."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

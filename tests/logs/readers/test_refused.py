@@ -1,7 +1,5 @@
 """Files of no format at all: no reader takes them for its own, and each that is to read one says where it failed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs of SWE-agent."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

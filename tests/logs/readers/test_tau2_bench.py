@@ -1,7 +1,5 @@
 """Runs of tau2-bench."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Results that answer no call: every reader leaves them out, and says so in one way."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Recordings played again. That they are the same run is a property in counterfactuals/test_properties.py."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import boolab as bl

@@ -1,7 +1,5 @@
 """Recordings: what a model was asked and what it said, written down and played again."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Anthropic's messages API, what it is asked: bodies that it accepts, whatever the conversation, from cached pieces."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

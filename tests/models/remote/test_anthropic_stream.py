@@ -1,7 +1,5 @@
 """Anthropic's messages API, what servers send: the same response in any chunks, and what is wrong with any fault."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Cancelling a run wherever it waits for a real server: no connection is left open, and the record is whole."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Keys: where they come from, where they go, and what hides them."""
 
-from __future__ import annotations
-
 import json
 import traceback
 from collections.abc import Callable

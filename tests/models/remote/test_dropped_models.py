@@ -1,7 +1,5 @@
 """A model that goes together with what refers to it in a circle leaves no open connection."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import warnings

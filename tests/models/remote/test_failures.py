@@ -3,8 +3,6 @@
 Time that is waited on purpose passes on a virtual clock; the network's own timeouts are real, and short.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import ExitStack

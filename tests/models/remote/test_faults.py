@@ -3,8 +3,6 @@
 `make test` plays 100 runs, `make soak` 1,000 (`--soak N`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -3,8 +3,6 @@
 The key of these tests is the session's canary (see canary.py), so that what they write is searched for it once more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import copy

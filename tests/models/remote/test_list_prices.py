@@ -1,7 +1,5 @@
 """List prices for logs that tell tokens and no cost: each kind of token at its own price; what is unknown stays so."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

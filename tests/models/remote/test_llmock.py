@@ -3,8 +3,6 @@
 With tools it first answers with a call that fits the tool's schema and, once it sees a result, with text.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

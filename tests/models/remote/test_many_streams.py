@@ -1,7 +1,5 @@
 """A thousand runs stream at once in one process: none fails, and each takes little memory."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import subprocess

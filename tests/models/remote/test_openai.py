@@ -1,7 +1,5 @@
 """Chat completions: what is sent, and what is made of what servers stream."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Prices: list prices by provider, model and kind of token, and silence where anything is unknown."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

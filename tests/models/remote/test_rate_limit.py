@@ -1,7 +1,5 @@
 """`RateLimit`: requests at once, and requests per minute."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 import threading

@@ -1,7 +1,5 @@
 """When a request is tried again, and what Retry-After means."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

@@ -1,7 +1,5 @@
 """What real servers say, understood: whole runs through a loopback server. Failures: test_failures.py."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """One model, many runs: throttles, event loops, threads, and nothing left open behind."""
 
-from __future__ import annotations
-
 import asyncio
 import bisect
 import gc

@@ -1,7 +1,5 @@
 """One request over a real socket: what of it is read, what is told, and what is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import gzip

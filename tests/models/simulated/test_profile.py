@@ -1,7 +1,5 @@
 """Profiles of simulated agents: what a file may say, and how it is told what is wrong."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

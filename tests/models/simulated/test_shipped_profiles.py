@@ -1,7 +1,5 @@
 """The shipped profiles: each loads, says where its figures come from, and does what it cites."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cache
