@@ -100,8 +100,8 @@ class Setup(NamedTuple):
 
 
 def _is_rules(value: object) -> bool:
-    listed = isinstance(value, Sequence) and not isinstance(value, str)
-    return listed and all(isinstance(rule, StopRule) for rule in value)
+    rules = value if isinstance(value, Sequence) and not isinstance(value, str) else (None,)
+    return all(isinstance(rule, StopRule) for rule in rules)
 
 
 def _is_plain_function(value: object) -> bool:
