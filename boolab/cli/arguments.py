@@ -1,4 +1,4 @@
-"""Values of the command line, which are wrong usage where they are not accepted, and options that commands share."""
+"""Values of the command line, with an error for what is not accepted, and options that commands share."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from boolab.errors import SettingError
 if TYPE_CHECKING:
     from boolab.report.study import Question, Study
 
-MAX_VALUES: Final = 10_000
-"""The most values that an axis can have."""
+MAX_VALUES: Final = 10_000  # of an axis
 
 LOGS: Final = "files, folders (with all in them) or globs in quotes"
 FORMAT: Final = (
     "the logs' format, such as claude_code or swe_agent; any other word lists them all (default: detected in each file)"
 )
 HARNESS: Final = "such as boocode, claude_code or opencode_v2; any other word lists them all"
-NEWEST: Final = "at most so many logs, the newest first (default: all)"
+NEWEST: Final = "at most this many logs, the newest first (default: all)"
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _RANGE: Final = re.compile(r"(\d+):(\d+)(?::(\d+))?")
@@ -41,10 +40,7 @@ _Result = TypeVar("_Result")
 def values_of(text: str, number: Callable[[str], float] = int, least: float = 0) -> list[Any]:
     """The values of an axis: `20`, `1:200`, `1:200:5`, `2,3,5`, `5,10,none`; None is off.
 
-    Args:
-        text: Values and ranges, separated by commas. A range includes its end, where its steps meet it.
-        number: What a single value is: an int, or a float.
-        least: The smallest value that is accepted.
+    A range includes its end, if its steps reach it.
 
     Raises:
         ArgumentTypeError: if it is not understood; the message lists what is accepted.
@@ -74,7 +70,7 @@ def _part(part: str, text: str, number: Callable[[str], float]) -> Iterable[Any]
         if by and first <= last:
             return range(first, last + 1, by)
         why = "its step is 0" if not by else "it ends before it begins"
-        raise argparse.ArgumentTypeError(f"{part!r} is no range: {why}")
+        raise argparse.ArgumentTypeError(f"{part!r} is not a range: {why}")
     try:
         value = number(part)
     except ValueError:
@@ -90,7 +86,7 @@ def _part(part: str, text: str, number: Callable[[str], float]) -> Iterable[Any]
 
 
 def since_of(text: str, now: datetime | None = None) -> datetime:
-    """The time that a text means: so long ago (`30d`, `12h`, `2w`, `45m`), or a date (`2026-11-01`, local time).
+    """The time that a text means: `30d`, `12h`, `2w`, `45m` ago, or a date (`2026-11-01`, local time).
 
     Raises:
         ArgumentTypeError: if it is not understood; the message lists what is accepted.
@@ -106,7 +102,7 @@ def since_of(text: str, now: datetime | None = None) -> datetime:
         moment = datetime.fromisoformat(text.strip())
         return moment if moment.tzinfo is not None else moment.astimezone()
     except (ValueError, OverflowError) as error:
-        msg = f"{text!r} is no time; accepted: 30d, 12h, 2w, 45m, or a date such as 2026-11-01"
+        msg = f"{text!r} is not a time; accepted: 30d, 12h, 2w, 45m, or a date such as 2026-11-01"
         raise argparse.ArgumentTypeError(msg) from error
 
 
@@ -125,7 +121,7 @@ def whole(text: str) -> int:
 
 
 def limit_from(least: int) -> Callable[[str], int | str]:
-    """How a limit of a run is read: a whole number from `least` on, or none."""
+    """A parser for a limit of a run: a whole number from `least` on, or none."""
 
     def read(text: str) -> int | str:
         if text == "none" or (text.isdecimal() and int(text) >= least):
@@ -147,7 +143,7 @@ def share(text: str) -> float:
     """A number between 0 and 1."""
     value = _float(text)
     if value is None or not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; accepted: a number between 0 and 1, such as 0.95")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; accepted: a number between 0 and 1, such as 0.95")
     return value
 
 
@@ -201,8 +197,8 @@ def add_window(parser: Options, limit: str) -> None:
         "--since",
         metavar="WHEN",
         type=lambda text: (text, since_of(text)),
-        help="only files changed since then: so long ago, such as 45m, 12h, 30d or 2w, or a date such as 2026-11-01, "
-        "local time (default: all files)",
+        help="only files changed since then: 45m, 12h, 30d or 2w ago, or since a date such as 2026-11-01, local time "
+        "(default: all files)",
     )
     parser.add_argument("--limit", metavar="N", type=positive, help=limit)
 
@@ -242,19 +238,19 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "--scope",
         choices=("auto", "turn", "run"),
         default="auto",
-        help="turn: counters start anew at each user message; run: they continue through the session; auto: as the "
-        "harness of each log counts (default: %(default)s)",
+        help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
+        "the harness of each log counts (default: %(default)s)",
     )
     group.add_argument(
         "--policy",
         metavar="NAME",
-        help="the harness whose limits are evaluated, by its order of precedence, its identity, and what else stops "
-        f"it, {HARNESS} (default: none)",
+        help="the harness whose limits are evaluated, with its order of precedence, its identity and its other "
+        f"limits, {HARNESS} (default: none)",
     )
     group.add_argument(
         "--identity",
         choices=("raw", "ordered", "canonical", "call+result", "tool"),
-        help="what two calls that are the same agree in: the tool with its arguments as text (raw), with keys in order "
+        help="what is compared to find equal calls: the tool with its arguments as text (raw), with keys in order "
         "(ordered), in any order (canonical), with the result too (call+result), or the tool alone (default: "
         "canonical, or the policy's)",
     )
@@ -277,8 +273,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         "--no-prices",
         dest="prices",
         action="store_false",
-        help="leave costs unknown that a log lacks (default: those of Claude Code and Codex are computed from tokens "
-        "at list prices, where boolab[prices] is installed)",
+        help="leave costs unknown where a log lacks them (default: those of Claude Code and Codex are computed from "
+        "tokens at list prices, if boolab[prices] is installed)",
     )
     advice = parser.add_argument_group("what to recommend")
     advice.add_argument(
@@ -310,12 +306,7 @@ def add_question(parser: argparse.ArgumentParser) -> None:
 
 
 def option_of(axis: str) -> str:
-    """The option for the values of an axis.
-
-    Example:
-        >>> option_of("tool_budget")
-        '--tool-budget'
-    """
+    """The option for the values of an axis, such as `--tool-budget`."""
     return f"--{axis.replace('_', '-')}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,32 +19,31 @@ from boolab.logs.discovery import Found, found_logs
 
 SCHEMA: Final = "boolab/doctor/1"
 
-_DAY: Final = 86_400
-_HOUR: Final = 3_600
+_UNITS: Final = (("minute", 60, 3_600), ("hour", 3_600, 86_400), ("day", 86_400, math.inf))
 
 
 def text(found: Sequence[Found], *, since: str | None = None, limit: int | None = None) -> str:
-    """What `boolab doctor` prints.
-
-    Args:
-        found: What `found_logs` returns.
-        since: The time that was asked for, for the command to run next.
-        limit: How many logs to read, for the same command.
-    """
+    """What `boolab doctor` prints; `since` and `limit` are options of the command to run next."""
     there = sorted((one for one in found if one.files), key=lambda one: (not one.readable, -one.files))
     window = f" changed since {clean(since)}" if since else ""
-    lines = [f"boolab {version('boolab')}. Agent logs on this machine{window}; none has been opened:", ""]
+    lines = [f"boolab {version('boolab')}. Agent logs on this machine{window}; none of them was opened:", ""]
     lines += _table(there) if there else ["  none"]
     absent = [one.format for one in found if not one.files]
     if absent:
-        lines += ["", f"Looked for, and not there: {', '.join(absent)}."]
+        lines += ["", f"Not found: {', '.join(absent)}."]
     return "\n".join([*lines, "", *_next(there, since, limit)])
 
 
 def _table(there: Sequence[Found]) -> list[str]:
     columns = ["", "files", "size", "newest", "boolab"]
     rows = [
-        [one.format, f"{one.files:,}", size(one.bytes), ago(one.newest), "reads it" if one.readable else "cannot yet"]
+        [
+            one.format,
+            f"{one.files:,}",
+            size(one.bytes),
+            ago(one.newest),
+            "reads it" if one.readable else "cannot read it",
+        ]
         for one in there
     ]
     head, *lines = (f"  {line}" for line in aligned([columns, *rows]))
@@ -104,11 +104,8 @@ def ago(moment: datetime | None, now: datetime | None = None) -> str:
     if moment is None:
         return "never"
     seconds = max(0.0, ((now or datetime.now(UTC)) - moment).total_seconds())
-    if seconds < _HOUR:
-        return f"{count(int(seconds // 60), 'minute')} ago"
-    return (
-        f"{count(int(seconds // _HOUR), 'hour')} ago" if seconds < _DAY else f"{count(int(seconds // _DAY), 'day')} ago"
-    )
+    unit, one = next((unit, one) for unit, one, most in _UNITS if seconds < most)
+    return f"{count(int(seconds // one), unit)} ago"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

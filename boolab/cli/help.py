@@ -1,6 +1,6 @@
-"""How the help of the command looks: 78 columns wide, whatever the terminal, with no word broken.
+"""The layout of the help texts: 78 columns wide, whatever the terminal, with no word broken.
 
-A fixed width lets the documentation show the very text that a terminal does, and examples be laid out by hand.
+A fixed width lets the documentation show exactly the text of a terminal, and examples be aligned by hand.
 """
 
 from __future__ import annotations
@@ -51,14 +51,7 @@ class Command(NamedTuple):
 
 
 def add_command(commands: Commands, name: str, summary: str, command: Command) -> None:
-    """Add a subcommand.
-
-    Args:
-        commands: The command's other subcommands.
-        name: What is typed.
-        summary: Its line in the list of commands, which opens its own help too.
-        command: The subcommand.
-    """
+    """Add a subcommand; its summary is its line in the list of commands, and opens its own help too."""
     parser = commands.add_parser(
         name,
         help=summary,
@@ -91,7 +84,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """The end of a message about a word that is not known: the nearest word, or all that are known.
+    """The end of a message about an unknown word: the nearest word, or all known words.
 
     Example:
         >>> meant("dotcor", ["doctor", "demo"]), meant("x", ["doctor", "demo"])
@@ -103,21 +96,9 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 
 def filled(text: str) -> str:
-    r"""A text whose paragraphs fill the width.
+    """A text without its common indentation, whose paragraphs fill the width.
 
-    Args:
-        text: Paragraphs with blank lines between them. One with an indented line, such as a list of examples, stays as
-            it is.
-
-    Returns:
-        The text without the indentation that all of its lines share.
-
-    Example:
-        >>> print(filled("One\ntwo.\n\nexamples:\n  boolab demo"))
-        One two.
-        <BLANKLINE>
-        examples:
-          boolab demo
+    A paragraph with an indented line, such as a list of examples, stays as it is.
     """
     paragraphs = textwrap.dedent(text).strip().split("\n\n")
     return "\n\n".join(
@@ -129,50 +110,21 @@ def filled(text: str) -> str:
 
 
 def pages_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    r"""The help of a parser and of all its subcommands.
-
-    Args:
-        parser: The parser.
-
-    Yields:
-        What is typed before `--help`, and the text.
-
-    Example:
-        >>> dict(pages_of(argparse.ArgumentParser(prog="nothing", add_help=False)))
-        {'nothing': 'usage: nothing\n'}
-    """
+    """The help of a parser and of all its subcommands: what is typed before `--help`, and the text."""
     yield parser.prog, parser.format_help()
     for command in subcommands(parser):
         yield from pages_of(command)
 
 
 def subcommands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
-    """The parsers of a parser's own subcommands.
-
-    Args:
-        parser: The parser.
-
-    Returns:
-        The parsers, in the order of the help; none for a command without subcommands.
-
-    Example:
-        >>> subcommands(argparse.ArgumentParser())
-        []
-    """
+    """The parsers of a parser's own subcommands, in the order of the help."""
     # argparse has no public way to list them.
     found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
     return [command for action in found for command in action.choices.values()]
 
 
 def refusal(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
-    """Why arguments that are left over are not accepted, and what would be.
-
-    Args:
-        parser: The parser of the subcommand.
-        unknown: The arguments.
-
-    Returns:
-        A sentence that names the nearest option, or else the command that lists all of them.
+    """Why an argument that is left over is not accepted: the nearest option, or the command that lists all of them.
 
     Example:
         >>> parser = argparse.ArgumentParser(prog="boolab demo")

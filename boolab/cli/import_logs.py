@@ -24,12 +24,12 @@ from boolab.logs.save import check_suffix, save_runs
 
 SCHEMA: Final = "boolab/import/1"
 
-_SHOWN: Final = 3  # files for each reason, and warnings
+MAX_SHOWN: Final = 3  # files for each reason, and warnings
 
 
 @dataclass
 class Imported:
-    """The account of an import, which grows as the logs are read."""
+    """The account of an import, which grows while the logs are read."""
 
     files: list[FileRow] = field(default_factory=list)
     steps: Counter[str] = field(default_factory=Counter)
@@ -49,18 +49,17 @@ class Imported:
 
 
 def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imported:
-    """Write the runs of logs to a file as they are read.
+    """Write the runs of logs to a `.parquet` or `.jsonl` file while they are read.
+
+    The file itself is skipped, should it be among the logs. A run whose id occurred before gets another id. Without a
+    single run the file is left as it is.
 
     Args:
         logs: What `each_log` yields.
-        out: The file, `.parquet` or `.jsonl`; it is not read, should it be among the logs. A run whose id is there
-            already is kept under another id. Without a single run the file is left as it is.
-
-    Returns:
-        The account, whose `written` says whether there was a run.
+        out: The file.
 
     Raises:
-        SettingError: if the file's suffix is another one, or what writes it is not installed.
+        SettingError: if the file has another suffix, or the package that writes it is not installed.
     """
     account = Imported()
     start = time.perf_counter()
@@ -103,14 +102,14 @@ def text(account: Imported, out: Path) -> str:
     lines = [f"Read {len(read):,} of {count(len(account.files), 'file')} in {account.seconds:.1f} s: {found}.", ""]
     lines += _table(account, read) if read else ["  none"]
     lines += _skipped(account.skipped)
-    told = [told for row in read for told in row.warnings]
-    if told:
-        lines += ["", f"{count(len(told), 'warning')} about files that were read all the same:"]
-        lines += [f"  {clean(one)}" for one in told[:_SHOWN]]
-        lines += [f"  and {len(told) - _SHOWN:,} more (--json has them all)"] if len(told) > _SHOWN else []
+    warned = [warning for row in read for warning in row.warnings]
+    if warned:
+        lines += ["", f"{count(len(warned), 'warning')} about files that were read:"]
+        lines += [f"  {clean(one)}" for one in warned[:MAX_SHOWN]]
+        lines += [f"  and {len(warned) - MAX_SHOWN:,} more (--json has them all)"] if len(warned) > MAX_SHOWN else []
     if account.renamed:
         many, one = count(len(account.renamed), "run"), clean(account.renamed[0])
-        lines += ["", f"{many} had the id of another and got a new one, such as {one}: if copies, they count twice."]
+        lines += ["", f"{many} had the id of another run and got a new one, such as {one}. Copies count twice."]
     if account.written:
         lines += ["", f"Wrote {out} ({size(out.stat().st_size)}). Next:", f"  boolab report {out} -o report.html"]
     else:
@@ -136,8 +135,8 @@ def _skipped(rows: Sequence[FileRow]) -> list[str]:
     lines = ["", f"Skipped {count(len(rows), 'file')}:"]
     for reason, n in Counter(str(row.skipped) for row in rows).most_common():
         named = [clean(row.path) for row in rows if row.skipped == reason]
-        lines += [f"  {clean(reason)}:", *(f"      {path}" for path in named[:_SHOWN])]
-        lines += [f"      and {n - _SHOWN:,} more (--json has them all)"] if n > _SHOWN else []
+        lines += [f"  {clean(reason)}:", *(f"      {path}" for path in named[:MAX_SHOWN])]
+        lines += [f"      and {n - MAX_SHOWN:,} more (--json has them all)"] if n > MAX_SHOWN else []
     return lines
 
 

@@ -19,25 +19,13 @@ COPIES: Final = "boolab-notebooks"
 
 
 def notebooks_to_work_in(into: Path | None = None) -> Path:
-    """A folder with the notebooks, in which they can be changed.
+    """A folder with notebooks that can be changed: the checkout's, or copies of the installed ones.
 
-    Installed files are replaced by the next version, and may belong to another user: these notebooks are copied. A file
-    of the same name stays as it is, so that no work in it is lost.
-
-    Args:
-        into: The folder that gets the copies; by default `boolab-notebooks` in the current folder. A checkout's
-            notebooks are not copied.
-
-    Returns:
-        The folder.
+    Installed files are replaced by the next version, and may belong to another user, so they are copied to `into`, by
+    default `boolab-notebooks` in the current folder. An existing file stays as it is, so that no work in it is lost.
 
     Raises:
         SettingError: if the copies cannot be written.
-
-    Example:
-        >>> folder = notebooks_to_work_in()
-        >>> (folder / "01_first_run.ipynb").is_file()
-        True
     """
     shipped = data_path("notebooks")
     if not is_installed():
@@ -54,7 +42,7 @@ def notebooks_to_work_in(into: Path | None = None) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Make a new file; an incomplete copy would be taken for the user's own the next time, so it is removed."""
+    """Make a new file, or none: an incomplete copy would be mistaken for the user's own."""
     try:
         file = target.open("xb")
     except FileExistsError:
@@ -86,15 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[str]:
-    """The command line of JupyterLab.
-
-    Args:
-        path: A folder or a notebook; by default the notebooks that come with boolab. Without a checkout, these are
-            copied to ./boolab-notebooks first; what is there already stays as it is.
-        options: Options for JupyterLab.
+    """The command line of JupyterLab, on `path` or the notebooks that come with boolab.
 
     Raises:
-        SettingError: if there is nothing at `path`, or no JupyterLab.
+        SettingError: if `path` or JupyterLab does not exist.
 
     Example:
         >>> lab_command(".", ["--no-browser"])[1:]

@@ -62,24 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def help_pages() -> dict[str, str]:
-    """The help of the command and of each subcommand, by what is typed before `--help`.
-
-    Returns:
-        The texts as they are printed, the command's own first.
-
-    Example:
-        >>> list(help_pages())[:2]
-        ['boolab', 'boolab doctor']
-    """
+    """The help of the command and of each subcommand, by what is typed before `--help`, the command's own first."""
     return dict(pages_of(parser_of(*COMMANDS)))
 
 
 def parser_of(*names: str) -> argparse.ArgumentParser:
-    """The parser of the command.
-
-    Args:
-        names: The subcommands that get their arguments; of the others it knows the summary alone.
-    """
+    """The parser of the command; of the subcommands that are not named, it has only the summary."""
     parser = Parser(
         prog="boolab",
         usage="%(prog)s [options] COMMAND ...",
@@ -117,7 +105,7 @@ def parser_of(*names: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the version; looking it up imports the parser of mails, which takes a third of the start."""
+    """Prints the version. Looking it up imports the parser of mails, which takes a third of the start."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
@@ -127,15 +115,7 @@ class _Version(argparse.Action):
 
 
 def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    """Run a subcommand; an error of boolab's is one line on stderr.
-
-    Args:
-        command: The subcommand.
-        args: Its arguments.
-
-    Returns:
-        The exit code.
-    """
+    """Run a subcommand, and return its exit code; a `BoolabError` is one line on stderr."""
     try:
         code = command(args)
         sys.stdout.flush()
@@ -143,7 +123,7 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
         print(f"boolab: {printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader of the output has left; Python would report that once more when it ends.
+        # The pipe was closed; Python would report that once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -153,7 +133,7 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
 
 
 def _open_what_is_closed() -> None:
-    """Send nowhere what would go to a stream that was closed before the command started, as some daemons do."""
+    """Discard what goes to a stream that was closed before the command started, as some daemons do."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end

@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
 COMMAND: Final = Command(
     run,
     add,
-    "The page needs no network and holds no script; it can be mailed or printed. It holds excerpts of the logs' texts: "
-    "look before you share it, or leave them out with --no-transcripts.",
+    "The page needs no network and contains no script; it can be mailed or printed. It shows excerpts of the logs' "
+    "texts: read it before you share it, or leave them out with --no-transcripts.",
     MORE,
     "LOGS [LOGS ...]",
 )

@@ -16,8 +16,8 @@ MORE: Final = """
 
     The key comes from the environment: from the variable that the provider's own tools read (OPENAI_API_KEY for
     api.openai.com, ANTHROPIC_API_KEY for api.anthropic.com, OPENROUTER_API_KEY for openrouter.ai, ...), which is
-    sent to that host only; for any other server from the one that --key-env names. It is no option, because
-    anybody on the machine can read the options of a process.
+    sent to that host only; for any other server from the one that --key-env names. There is no option for it,
+    because every user of the machine can read the options of a process.
 
     examples:
       boolab run explorer "Who calls the loop?" --model gpt-4.1-mini
@@ -64,7 +64,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--record",
         metavar="FILE",
-        help="write requests and responses to a new .jsonl file, to be played again as a MODEL (default: no file)",
+        help="write requests and responses to a new .jsonl file, to use as a MODEL later (default: no file)",
     )
     how = shown.add_mutually_exclusive_group()
     how.add_argument("--quiet", action="store_true", help="print the final answer alone")
@@ -135,13 +135,13 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         "--max-cost",
         metavar="DOLLARS",
         type=amount,
-        help="stop once so much was spent, such as 0.05; a cost that is not known is an error (default: no limit)",
+        help="stop once this much was spent, such as 0.05; an unknown cost is an error (default: no limit)",
     )
     group.add_argument(
         "--max-time",
         metavar="SECONDS",
         type=amount,
-        help="stop at the first step after so long (default: no limit)",
+        help="stop at the first step after this many seconds (default: no limit)",
     )
 
 
@@ -156,7 +156,7 @@ COMMAND: Final = Command(
     run,
     add,
     "Shows the model's text as it comes, its tool calls and their results. The tools only read, and only below --root. "
-    "Ctrl-C ends the run and keeps its record; a second one leaves at once, without it.",
+    "Ctrl-C ends the run and keeps its record; a second one ends the process at once, without it.",
     MORE,
     "[AGENT] TASK --model MODEL",
 )

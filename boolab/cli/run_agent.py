@@ -1,7 +1,6 @@
-"""What `boolab run` does: one agent, one task, one model, shown as it happens, with its record kept.
+"""What `boolab run` does: one agent, one task, one model, shown while it runs, with its record kept.
 
-Whatever ends the run, its record is written: a limit, a failure of the model, Ctrl-C (once), or that the reader of the
-output has left.
+The record is written whatever ends the run: a limit, a failure of the model, Ctrl-C (once), or a closed output pipe.
 """
 
 from __future__ import annotations
@@ -46,23 +45,17 @@ INTERRUPTED: Final = 130
 _SIGNALLED: Final = 128
 """What a shell adds to the number of the signal that ended a process."""
 SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Ctrl-C, a kill, and a terminal that was closed: a run that was paid for keeps its record through all three."""
+"""Ctrl-C, a kill, and a closed terminal: a run that was paid for keeps its record after all three."""
 TICK_S: Final = 0.1
 """How often the status line is drawn anew while nothing happens."""
 
 
 def run_agent(args: Namespace) -> int:
-    """Run an agent as the command line says.
-
-    Args:
-        args: The arguments of `boolab run`.
-
-    Returns:
-        The exit code; see `exit_code`.
+    """Run an agent with the arguments of `boolab run`, and return the exit code; see `exit_code`.
 
     Raises:
         SettingError: if something is missing or not accepted, before the first request.
-        BrokenPipeError: if the reader of the output has left; the record is written all the same.
+        BrokenPipeError: if the output was closed; the record is written all the same.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AgentFileWarning)
@@ -100,7 +93,7 @@ async def _perform(args: Namespace, agent: Agent | None, model: Model, where: st
 
 
 def _prepared(args: Namespace, agent: Agent | None, model: Model, abort: Abort, view: View) -> tuple[Live, Path]:
-    """The run, and the file for its record; where either cannot be had, no recording without a request is left."""
+    """The run, and the file for its record; if either fails, the file for requests, still empty, is removed."""
     try:
         options = {"tools": list(workspace_tools(args.root).values()), "root": args.root, "seed": args.seed}
         live = start(agent, args.task, model=model, abort=abort, on_event=view.event, **options)
@@ -131,12 +124,8 @@ async def _tick(view: View) -> None:
 def exit_code(run: Run) -> int:
     """The exit code for the end of a run.
 
-    Args:
-        run: The run.
-
-    Returns:
-        0 if it finished, 1 if it failed, 130 if it or its summary was interrupted, and 3 if anything else stopped it
-        first: a limit, or that it waits for an answer.
+    0 if it finished, 1 if it failed, 130 if it or its summary was interrupted, and 3 if it was stopped before it
+    finished: by a limit, or because it waits for an answer.
     """
     if not run.censored:
         return FINISHED
@@ -149,36 +138,33 @@ def exit_code(run: Run) -> int:
 
 
 def agent_of(args: Namespace) -> Agent | None:
-    """The agent that the command line names, under the limits that it sets.
-
-    Args:
-        args: The arguments of `boolab run`.
+    """The agent that the arguments of `boolab run` name, under the limits that they set.
 
     Raises:
         SettingError: if there is no such agent, or a limit is not one that its policy has.
         AgentFileError: if its file cannot be read.
     """
     if args.agent is None and args.task in _known(args.agents):
-        msg = f"{args.task!r} is an agent: what is its task? (boolab run - {args.task} sends it to a bare model)"
+        msg = f"{args.task!r} is an agent, and has no task (boolab run - {args.task} sends the word to a bare model)"
         raise SettingError(msg)
     agent = None if args.agent in (None, "-") else _named(args.agent, args.agents)
     policy = get_policy(args.policy or ("boocode" if agent is None else agent.policy))
-    asked: dict[str, Any] = {
+    limits: dict[str, Any] = {
         name: None if value == "none" else value for name in SETTINGS if (value := getattr(args, name)) is not None
     }
-    for name in asked:
+    for name in limits:
         if name not in policy.order:
             known = ", ".join(limit for limit in SETTINGS if limit in policy.order)
             msg = f"policy {policy.name} has no limit called {name}; it has: {known or 'none that can be set'}"
             raise SettingError(msg)
     changed = policy.vary(budgets=_spending(args))
     if agent is None:
-        if not asked and args.policy is None and args.temperature is None and changed == policy:
+        if not limits and args.policy is None and args.temperature is None and changed == policy:
             return None
         # A bare model with limits of its own: an agent without a name, with the budget of no agent.
         agent = Agent("", policy=changed, tool_budget=policy.budgets.no_agent)
     temperature = agent.temperature if args.temperature is None else args.temperature
-    return replace(agent, policy=changed, temperature=temperature, **asked)
+    return replace(agent, policy=changed, temperature=temperature, **limits)
 
 
 def _spending(args: Namespace) -> dict[str, Any]:
@@ -197,34 +183,34 @@ def _named(word: str, agents: str | None) -> Agent:
             msg = f"{word} holds {len(found)} agents ({', '.join(found)}): name one, with --agents {word}"
             raise SettingError(msg)
         return next(iter(found.values()))
-    looked = _looked_through(agents)
-    for there in looked.values():
+    searched = _agents_by_place(agents)
+    for there in searched.values():
         if word in there:
             return there[word]
-    names = [name for found in looked.values() for name in found]
+    names = [name for found in searched.values() for name in found]
     hint = near(word, names) or "."
-    places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in looked.items())
+    places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in searched.items())
     msg = f"there is no agent {word!r}{hint} Looked in {places}"
     raise SettingError(msg)
 
 
 def _known(agents: str | None) -> set[str]:
     """The names of all agents that can be named."""
-    return {name for found in _looked_through(agents).values() for name in found}
+    return {name for found in _agents_by_place(agents).values() for name in found}
 
 
-def _looked_through(agents: str | None) -> dict[str, Mapping[str, Agent]]:
+def _agents_by_place(agents: str | None) -> dict[str, Mapping[str, Agent]]:
     """The agents of each place in which names are looked up, in order."""
-    looked: dict[str, Mapping[str, Agent]] = {}
+    searched: dict[str, Mapping[str, Agent]] = {}
     for path in _agent_files(agents):
         try:
-            looked[str(path)] = load_agents(path)
+            searched[str(path)] = load_agents(path)
         except AgentFileError as error:
             if agents is not None:
                 raise
             # An AGENTS.md without agents is common: other tools keep their instructions there.
-            looked[f"{path} ({error.message})"] = {}
-    return looked
+            searched[f"{path} ({error.message})"] = {}
+    return searched
 
 
 def _agent_files(given: str | None) -> Iterator[Path]:
@@ -241,14 +227,10 @@ def _agent_files(given: str | None) -> Iterator[Path]:
 
 
 def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
-    """The model that the command line names, or its agent, and where it is in words.
-
-    Args:
-        args: The arguments of `boolab run`.
-        agent: The agent.
+    """The model that the arguments of `boolab run`, or the agent, name, and where it is in words.
 
     Raises:
-        SettingError: if there is none, or it cannot be had.
+        SettingError: if there is none, or it cannot be used.
         ScriptError: if a script cannot be read.
     """
     named = None if agent is None else agent.model
@@ -260,7 +242,7 @@ def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
     if suffix not in (".yaml", ".yml", ".jsonl"):
         return _remote(args, name)
     if args.base_url or args.protocol or args.key_env or args.param:
-        msg = f"{name} is a file, which no server plays: leave out --base-url, --protocol, --key-env and --param"
+        msg = f"{name} is a file, which needs no server: leave out --base-url, --protocol, --key-env and --param"
         raise SettingError(msg)
     path = Path(name).expanduser()
     if suffix == ".jsonl":
@@ -273,11 +255,7 @@ def model_of(args: Namespace, agent: Agent | None) -> tuple[Model, str]:
 
 
 def protocol_of(name: str, base_url: str | None) -> str:
-    """The protocol that a model most likely speaks: Anthropic's for its own host and for names of its own models.
-
-    Args:
-        name: What the server calls the model.
-        base_url: The server; None for the provider's own.
+    """The protocol of a model: Anthropic's for its own host and for names of its own models.
 
     Example:
         >>> protocol_of("claude-haiku", None), protocol_of("anthropic/claude-haiku", "https://openrouter.ai/api/v1")
@@ -311,7 +289,7 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
 
 
 def _new_record(given: str | None, agent: Agent | None) -> Path:
-    """A file for the record, made now, so that no run is paid for whose record cannot be written."""
+    """An empty file for the record, made before the run, so that no run is paid for whose record cannot be written."""
     if given is not None:
         path = Path(given).expanduser()
         check_suffix(path)
@@ -348,7 +326,7 @@ def _save(run: Run, record: Path) -> None:
 
 @contextmanager
 def _kept(record: Path) -> Iterator[None]:
-    """Leave no empty file behind if something of our own fails."""
+    """Leave no empty file behind if something fails."""
     try:
         yield
     except BaseException:
@@ -363,7 +341,7 @@ def _discard(record: Path) -> None:
 
 @contextmanager
 def _interrupts(loop: asyncio.AbstractEventLoop, abort: Abort, view: View, record: Path) -> Iterator[list[int]]:
-    """Let the first Ctrl-C or kill end the run with its record; the second ends the process at once.
+    """While in it, the first Ctrl-C or kill ends the run with its record; the second ends the process at once.
 
     Yields:
         The signals that came.

@@ -1,7 +1,8 @@
-"""A run while it runs: as its transcript on a terminal or in a pipe, as JSON lines, or its final answer alone.
+"""A run while it runs: its transcript on a terminal or in a pipe, JSON lines, or its final answer alone.
 
-All three get the same calls: the beginning, each event, each step as it completes, and the end. `boolab.core.events`
-lists the events. Texts of models and tools go through `boolab.cli.terminal`, which removes control characters.
+All three get the same calls: the beginning, each event, each step when it is complete, and the end.
+`boolab.core.events` lists the events. Texts of models and tools go through `boolab.cli.terminal`, which removes control
+characters.
 """
 
 from __future__ import annotations
@@ -65,67 +66,36 @@ class View:
 
 
 def view_of(stream: TextIO, errors: TextIO, *, quiet: bool = False, as_json: bool = False) -> View:
-    """The view for a stream.
-
-    Args:
-        stream: Where the run is shown.
-        errors: Where a quiet view, and the one of JSON lines, report why a run did not finish.
-        quiet: Show the final answer alone.
-        as_json: Write the events as JSON, one a line.
-    """
+    """The view for a stream. From quiet views and JSON lines, `errors` gets the reason of a run that did not finish."""
     if as_json:
         return Lines(stream, errors)
-    return LastWord(stream, errors) if quiet else Story(Sheet(stream, terminal=is_terminal(stream)))
+    return FinalAnswer(stream, errors) if quiet else Transcript(Sheet(stream, terminal=is_terminal(stream)))
 
 
 class Guarded(View):
-    """A view on a stream whose reader may leave, by closing a pipe or a terminal: it shows nothing more then.
-
-    Args:
-        view: The view.
-        leave: Called once, when the reader has left.
-    """
+    """A view on a stream that may be closed, such as a pipe: it then calls `leave` once, and shows nothing more."""
 
     def __init__(self, view: View, leave: Callable[[], object]) -> None:
-        self._view = view
         self._leave = leave
         self.left = False
+        for name in ("begin", "event", "step", "tick", "interrupt", "end"):
+            setattr(self, name, self._guarded(getattr(view, name)))
 
-    def begin(self, opening: Opening) -> None:
-        self._pass_on(self._view.begin, opening)
+    def _guarded(self, show: Callable[..., None]) -> Callable[..., None]:
+        def guarded(*what: object) -> None:
+            if self.left:
+                return
+            try:
+                show(*what)
+            except OSError:
+                self.left = True
+                self._leave()
 
-    def event(self, event: Event) -> None:
-        self._pass_on(self._view.event, event)
-
-    def step(self, step: Step, progress: Mapping[str, int | None]) -> None:
-        self._pass_on(self._view.step, step, progress)
-
-    def tick(self) -> None:
-        self._pass_on(self._view.tick)
-
-    def interrupt(self) -> None:
-        self._pass_on(self._view.interrupt)
-
-    def end(self, run: Run, exit_code: int) -> None:
-        self._pass_on(self._view.end, run, exit_code)
-
-    def _pass_on(self, show: Callable[..., None], *what: object) -> None:
-        if self.left:
-            return
-        try:
-            show(*what)
-        except OSError:  # a pipe that was closed, or a terminal
-            self.left = True
-            self._leave()
+        return guarded
 
 
-class Story(View):
-    """A run as its transcript shows it, as it happens, with a status line below on a terminal.
-
-    Args:
-        sheet: Where to write.
-        now: Seconds; only differences count.
-    """
+class Transcript(View):
+    """A run as its transcript shows it, while it runs, with a status line below on a terminal; `now` gives seconds."""
 
     def __init__(self, sheet: Sheet, now: Callable[[], float] = time.monotonic) -> None:
         self._sheet = sheet
@@ -151,8 +121,8 @@ class Story(View):
         sheet.line(f"━━ {flat(opening.agent) or 'no agent'} ".ljust(room, "━"), "bold")
         facts = [f"{name} {flat(str(getattr(opening, name)))}" for name in ("model", "policy", "root")]
         limits = ", ".join(limit_in_words(name, value) for name, value in opening.limits.items())
-        for said in ("   ".join(facts), f"limits {limits or 'none'}", f"record {opening.record}"):
-            for line in folded(said, 3, "   ", width=room):
+        for text in ("   ".join(facts), f"limits {limits or 'none'}", f"record {opening.record}"):
+            for line in folded(text, 3, "   ", width=room):
                 sheet.line(line, "dim")
         sheet.line("")
         for line in folded(opening.task, 4, "  user │ ", "       │ ", room):
@@ -223,9 +193,9 @@ class Story(View):
     def _show_rest(self, step: Step) -> None:
         """Show what of a step was not streamed, the results of its calls, and what it took."""
         response = step.response
-        for of, said in (("reasoning", response.reasoning), ("text", response.text)):
-            if said and of not in self._streamed:
-                self._show_delta(of, said)
+        for of, text in (("reasoning", response.reasoning), ("text", response.text)):
+            if text and of not in self._streamed:
+                self._show_delta(of, text)
         for call in response.tool_calls[self._calls :]:
             self._call(f"{call.name} {call.arguments}")
         many = len(step.results) > 1
@@ -250,7 +220,7 @@ class Story(View):
     def interrupt(self) -> None:
         self._open = ""
         self._sheet.line(
-            f"{_INDENT}** interrupted: the run ends here; Ctrl-C again leaves without its record", "yellow"
+            f"{_INDENT}** interrupted: the run ends here; Ctrl-C again ends it without its record", "yellow"
         )
 
     def end(self, run: Run, exit_code: int) -> None:  # noqa: ARG002 - the ending shows it in words
@@ -268,22 +238,22 @@ class Story(View):
                 style = "bold" if line.startswith("━") else "red" if line.startswith("   !!") else ""
             sheet.line(line, style)
         if run.stop_reason == "paused":
-            sheet.line("   It waits for an answer: bl.resume(run, answer, ...) continues with it.")
+            sheet.line("   It waits for an answer: bl.resume(run, answer, ...) continues it.")
         name = shlex.quote(str(self._record))
         sheet.whole(f"   record {self._record}")
-        sheet.whole(f"   to look at it: boolab report {name}", "dim")
+        sheet.whole(f"   to view it: boolab report {name}", "dim")
 
 
 def status_line(
     step: int, progress: Mapping[str, int | None], limits: Mapping[str, int], seconds: float, doing: str = ""
 ) -> str:
-    """Where a run stands, against its limits.
+    """The state of a run, against its limits.
 
     Args:
         step: The number of the step under way.
         progress: Its counters; missing ones are 0, None is not known.
         limits: Its limits, by counter.
-        seconds: How long it has been going.
+        seconds: How long it has run.
         doing: What it does now.
 
     Example:
@@ -309,7 +279,7 @@ def _of(limits: Mapping[str, int], counter: str) -> str:
 
 
 class _Machine(View):
-    """What the views for other programs share: why a run did not finish is one line on another stream."""
+    """The views for other programs: the reason of a run that did not finish is one line on `errors`."""
 
     def __init__(self, stream: TextIO, errors: TextIO) -> None:
         self._stream = stream
@@ -322,17 +292,12 @@ class _Machine(View):
     def _report_why(self, run: Run) -> None:
         if run.censored:
             why = f": {run.error}" if run.error else f" by {run.stop.rule}" if run.stop.rule else ""
-            said = flat(f"boolab: the run ended with {run.stop_reason} {stop_place(run)}{why}")
-            print(f"{said}; its record is {self._record}", file=self._errors)
+            line = flat(f"boolab: the run ended with {run.stop_reason} {stop_place(run)}{why}")
+            print(f"{line}; its record is {self._record}", file=self._errors)
 
 
 class Lines(_Machine):
-    """The events as JSON, one a line; the last line names the record and the exit code.
-
-    Args:
-        stream: Where to write.
-        errors: Where to report why a run did not finish.
-    """
+    """The events as JSON, one a line; the last line names the record and the exit code."""
 
     def event(self, event: Event) -> None:
         self._write({"t_ms": event.t_ms, "kind": event.kind, **event.payload})
@@ -347,13 +312,8 @@ class Lines(_Machine):
         self._stream.flush()
 
 
-class LastWord(_Machine):
-    """The final answer alone.
-
-    Args:
-        stream: Where to write.
-        errors: Where to report why a run did not finish.
-    """
+class FinalAnswer(_Machine):
+    """The final answer alone."""
 
     def end(self, run: Run, exit_code: int) -> None:  # noqa: ARG002 - the exit code is the process's own
         if run.text:

@@ -22,8 +22,7 @@ from boolab.store.stored_runs import stored_runs
 from boolab.store.summary import Overview, SweepRow, overview, runs_like, stop_reasons
 from boolab.store.writer import Store
 
-_MOST: Final = 60
-"""How many characters of what a sweep is made of are shown in a list."""
+MAX_CHARS: Final = 60  # of a fact about a sweep
 
 
 def _ls(args: Namespace) -> int:
@@ -77,7 +76,7 @@ def _prune(args: Namespace) -> int:
 def _agreed() -> bool:
     """Whether the user agrees."""
     if not sys.stdin.isatty():
-        msg = "there is no terminal to ask on: --yes removes them"
+        msg = "there is no terminal for the question: --yes removes them"
         raise SettingError(msg)
     return input("Remove them? [y/N] ").strip().lower() in ("y", "yes")
 
@@ -132,7 +131,7 @@ def _as_json(found: Overview) -> dict[str, object]:
 
 def _plain(value: object) -> str:
     text = flat(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    return clip(text, _MOST)
+    return clip(text, MAX_CHARS)
 
 
 # --- Arguments --------------------------------------------------------------------------------------------------------
@@ -163,14 +162,14 @@ def _add_export(parser: ArgumentParser) -> None:
 def _add_prune(parser: ArgumentParser) -> None:
     _add_file(parser)
     parser.add_argument("--replaced", action="store_true", help="remove runs that were run again since")
-    parser.add_argument("--interrupted", action="store_true", help="remove runs that did not come to their end")
+    parser.add_argument("--interrupted", action="store_true", help="remove runs that did not reach their end")
     parser.add_argument(
         "--sweep",
         metavar="N",
         type=positive,
         help="remove the sweep with this number, and the runs that no other sweep has (default: none)",
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="remove without a question")
 
 
 def _add_file(parser: ArgumentParser) -> None:
@@ -185,7 +184,7 @@ def add(parser: ArgumentParser) -> None:
 
 
 def _printing(action: Callable[[Namespace], int]) -> Callable[[Namespace], int]:
-    """An action that prints texts of runs, which need not fit the terminal's encoding."""
+    """An action that prints texts of runs, which the terminal's encoding may not have."""
 
     def run(args: Namespace) -> int:
         for stream in (sys.stdout, sys.stderr):
@@ -245,8 +244,8 @@ ACTIONS: Final = {
         Command(
             _printing(_prune),
             _add_prune,
-            "Prints first what would be removed, and asks. At least one of --replaced, --interrupted and --sweep "
-            "selects it. Runs whose steps are part of runs that stay are kept.",
+            "First prints what would be removed, and asks for confirmation. At least one of --replaced, --interrupted "
+            "and --sweep selects it. Runs whose steps are part of runs that stay are kept.",
             """
             examples:
               boolab store prune runs.db --replaced --interrupted

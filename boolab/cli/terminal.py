@@ -1,7 +1,7 @@
 """Text on a stream while a run is under way: a terminal with a status line below, or a pipe without.
 
-Text arrives in pieces, as a model streams it, and is wrapped and indented on the way. Control characters never reach
-the stream: texts of models and tools are untrusted input.
+Text arrives in pieces, as a model streams it, and is wrapped and indented. Control characters never reach the stream:
+texts of models and tools are untrusted input.
 
 The status line is the line below the text. It is erased before anything is written and drawn again after it, in one
 write, with the cursor left where the text continues; so only a few of the oldest escape sequences are needed.
@@ -30,12 +30,7 @@ _PIECES: Final = re.compile(rf"\n|[^\S\n]+|[{_WIDE}]|[^\s{_WIDE}]+")
 
 
 def is_terminal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether a stream takes styles and a status line: it is a terminal, and plain text is not required.
-
-    Args:
-        stream: Where to write.
-        environment: `NO_COLOR` (no-color.org), if it is not empty, and `TERM=dumb` require plain text.
-    """
+    """Whether a stream supports styles and a status line: a terminal without NO_COLOR (no-color.org) and TERM=dumb."""
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
@@ -55,13 +50,12 @@ def clipped(line: str, room: int) -> str:
 
 
 class Sheet:
-    """Text on a stream, wrapped and indented, above a status line.
+    """Text on a stream, wrapped and indented, above a status line. Each call is one write, followed by a flush.
 
     Args:
-        stream: Where to write. Each call is one write, followed by a flush.
-        terminal: Whether it takes styles and a status line; see `is_terminal`.
-        columns: How wide it is, looked up for each line. By default the terminal's width;
-            `boolab.core.transcript.WIDTH` for anything else.
+        stream: Where to write.
+        terminal: Whether it supports styles and a status line; see `is_terminal`.
+        columns: Its width, read for each line; by default the terminal's, or `boolab.core.transcript.WIDTH`.
 
     Example:
         >>> from io import StringIO
@@ -101,13 +95,7 @@ class Sheet:
         return max(self._columns() - 1, MIN_COLUMNS)
 
     def begin(self, first: str, rest: str, style: str = "") -> None:
-        """Open a text.
-
-        Args:
-            first: What its first line begins with.
-            rest: What all others begin with.
-            style: One of dim, bold, red and yellow.
-        """
+        """Open a text: how its first line begins, and all others; its style is one of dim, bold, red and yellow."""
         self._end()
         self._next, self._rest, self._style = first, rest, style
 

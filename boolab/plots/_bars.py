@@ -13,19 +13,19 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._frames import stacked
-from boolab.plots._style import Keyword
+from boolab.plots.style import Keyword
 
-_MAX_PARTS = 400  # of bars: with more, none is labelled
+MAX_PARTS = 400  # of bars: with more, none is labelled
 
 
-def draw_bars(ax: Axes, counts: pd.DataFrame, looks: Mapping[str, _style.Look]) -> list[tuple[Rectangle, str]]:
+def draw_bars(ax: Axes, counts: pd.DataFrame, looks: Mapping[str, style.Look]) -> list[tuple[Rectangle, str]]:
     """A horizontal bar for each row of a table of counts, divided by column; the parts, each with its column's name."""
     parts: list[tuple[Rectangle, str]] = []
     rows = np.arange(len(counts))
     for name, some, start, end in stacked(counts):
-        paint = _style.paint(ax, looks[name], len(counts))
+        paint = style.paint(ax, looks[name], len(counts))
         bars = ax.barh(rows[some], end - start, height=0.72, left=start, label=name, **paint)
         parts += [(bar, name) for bar in bars]
     return parts
@@ -33,26 +33,26 @@ def draw_bars(ax: Axes, counts: pd.DataFrame, looks: Mapping[str, _style.Look]) 
 
 def label_ends(ax: Axes, counts: pd.DataFrame, texts: Sequence[str]) -> None:
     """A text at the end of each bar, and an axis long enough to hold it."""
-    size, width = _style.sizes(ax).note, _style.room(ax)
+    size, width = style.sizes(ax).note, style.room(ax)
     ends = counts.sum(axis=1).tolist()
-    shares = [min(0.75, (_style.text_width(text, size) + 10) / width) for text in texts]
+    shares = [min(0.75, (style.text_width(text, size) + 10) / width) for text in texts]
     ax.set_xlim(0, max(end / (1 - share) for end, share in zip(ends, shares, strict=True)))
-    _style.count_ticks(ax, ax.xaxis)
-    if _style.row_height(ax, len(texts)) >= size * 0.7:
+    style.count_ticks(ax, ax.xaxis)
+    if style.row_height(ax, len(texts)) >= size * 0.7:
         for row, (end, text) in enumerate(zip(ends, texts, strict=True)):
-            _style.annotate(ax, text, (end, row), (4, 0), va="center", gid="end").set_in_layout(False)
+            style.annotate(ax, text, (end, row), (4, 0), va="center", gid="end").set_in_layout(False)
 
 
-def label_inside(ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mapping[str, _style.Look]) -> None:
+def label_inside(ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mapping[str, style.Look]) -> None:
     """Name and number in each part of a bar where they fit, else the number, else nothing."""
-    if len(parts) > _MAX_PARTS:
+    if len(parts) > MAX_PARTS:
         return
     for bar, name in parts:
         look, number = looks[name], f"{bar.get_width():,.0f}"
-        fill = _style.ground(ax) if look.fill == "none" else to_rgb(look.fill)
-        color = "#ffffff" if _style.is_dark(fill) else "#1c2430"
+        fill = style.ground(ax) if look.fill == "none" else to_rgb(look.fill)
+        color = "#ffffff" if style.is_dark(fill) else "#1c2430"
         halo = [withStroke(linewidth=2.5, foreground=fill)] if look.hatch else []
-        text = _Inside(bar, [f"{name} {number}", number], color=color, size=_style.sizes(ax).note, path_effects=halo)
+        text = _Inside(bar, [f"{name} {number}", number], color=color, size=style.sizes(ax).note, path_effects=halo)
         ax.add_artist(text)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
-from boolab.plots import _style
+from boolab.plots import style
 
 
 class Bins(NamedTuple):
@@ -66,13 +66,13 @@ def label_bins(ax: Axes, bins: Bins) -> None:
     """Numbers on the x axis, or the names of the bins."""
     if not bins.names:
         ax.set_xlim(bins.places[0], max(bins.places[-1], 10.5))
-        _style.count_ticks(ax, ax.xaxis, 10)
+        style.count_ticks(ax, ax.xaxis, 10)
         return
     ax.set_xlim(bins.places[0], bins.places[-1] + 0.2)
     names = [name.replace("-", "-\n") for name in bins.names]
-    size = _style.sizes(ax).note
-    widest = max(_style.text_width(name, size) for name in names) + 2
-    every = math.ceil(widest / (_style.room(ax) / len(names)))
+    size = style.sizes(ax).note
+    widest = max(style.text_width(name, size) for name in names) + 2
+    every = math.ceil(widest / (style.room(ax) / len(names)))
     shown = range((len(names) - 1) % every, len(names), every)
-    ax.set_xticks([(bins.places[i] + bins.places[i + 1]) / 2 for i in shown], [names[i] for i in shown], **_style.PLAIN)
+    ax.set_xticks([(bins.places[i] + bins.places[i + 1]) / 2 for i in shown], [names[i] for i in shown], **style.PLAIN)
     ax.xaxis.set_tick_params(labelsize=size, length=0)

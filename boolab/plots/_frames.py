@@ -14,7 +14,7 @@ from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cells, well_formed
 from boolab.frames.runs import Runs
-from boolab.plots._style import STOP_LOOKS, UNKNOWN, Look
+from boolab.plots.style import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
 
 
@@ -29,13 +29,13 @@ def sample(runs: pd.DataFrame) -> str:
 
 
 def missing(n: int, noun: str, what: str) -> str:
-    """For a note: what so many lack; nothing, where there are none."""
+    """For a note: how many have this property; nothing, where there are none."""
     return f"{count(n, noun)} {what}." if n else ""
 
 
 Data: TypeAlias = Runs | pd.DataFrame
 
-_MAX_GROUPS = 200  # rows; more are counted in the note
+MAX_GROUPS = 200  # rows; the note counts the others
 
 
 def table_of(
@@ -142,7 +142,7 @@ def _codes(values: pd.Series[Any]) -> tuple[pd.Series[int], list[str]]:
 
 def _groups(code: pd.Series[int], texts: Sequence[str]) -> Groups:
     sizes = code.value_counts()
-    kept = sorted(sizes.nlargest(_MAX_GROUPS).index)
+    kept = sorted(sizes.nlargest(MAX_GROUPS).index)
     rows = code.map({place: row for row, place in enumerate(kept)})
     hidden = count(int(rows.isna().sum()), "run")
     note = missing(len(sizes) - len(kept), "further group", f"not shown, with {hidden}")

@@ -13,7 +13,7 @@ from boolab.core.text import count, shorten
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.plots._frames import missing
-from boolab.plots._style import GROUP_LOOKS
+from boolab.plots.style import GROUP_LOOKS
 
 
 class Recommended(Protocol):
@@ -66,7 +66,7 @@ class Words(NamedTuple):
 
 
 def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[str], at: Mapping[str, Any]) -> Grid:
-    """The slice of an aggregate that varies along `drawn` alone; where that is None, along its first axis.
+    """The slice of an aggregate that varies only along `drawn`; where that is None, along its first axis.
 
     Other axes are at the value in `at`, else off, else at their loosest.
     """

@@ -13,15 +13,15 @@ from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from matplotlib.transforms import IdentityTransform
 
-from boolab.plots import _style
-from boolab.plots._style import Keyword
+from boolab.plots import style
+from boolab.plots.style import Keyword
 
 Points: TypeAlias = Any  # an array of x and y on the screen
 Box: TypeAlias = tuple[float, float, float, float]
 Boxes: TypeAlias = Any  # an array with a row for each: its left, its lower, its right and its upper side
 
 _GAP = 4.0  # points between a label and its line
-_NEAR = 40.0  # points: what is further away than this is not taken for the label's line
+_NEAR = 40.0  # points: beyond this distance a line is not mistaken for the label's own
 _TRIES = 50  # places along a line
 
 
@@ -45,15 +45,15 @@ def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> No
 
     `mark` is a vertical line, whose text finds its place first and may have several rows.
     """
-    size = _style.sizes(ax)
-    halo = [withStroke(linewidth=2.5, foreground=_style.ground(ax))]
+    size = style.sizes(ax)
+    halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     labels = _Labels(ax, [*([mark] if mark else []), *lines])
     for line in labels.lines:
         if line.text and len(line.x):
             look: dict[str, Any] = {"size": size.text, "weight": "bold", "color": line.color, "gid": "line label"}
             if line is mark:
                 look |= {"size": size.note, "weight": "normal", "linespacing": 1.25, "gid": "mark"}
-            text = _Label(labels, line.text, va="bottom", zorder=6, path_effects=halo, **look, **_style.PLAIN)
+            text = _Label(labels, line.text, va="bottom", zorder=6, path_effects=halo, **look, **style.PLAIN)
             labels.texts.append((line, text))
             ax.add_artist(text)
             text.set_in_layout(False)
@@ -61,7 +61,7 @@ def label_lines(ax: Axes, lines: Sequence[Line], mark: Line | None = None) -> No
 
 
 class _Label(Text):
-    """A text that asks for its place before it is drawn."""
+    """A text that gets its place before it is drawn."""
 
     def __init__(self, labels: _Labels, text: str, **how: Keyword) -> None:
         super().__init__(0, 0, text, transform=IdentityTransform(), **how)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 
-from boolab.plots import _style
+from boolab.plots import style
 
 Part = TypeVar("Part")
 
@@ -42,7 +42,7 @@ def draw_panels(
     panels: list[Axes] = grid[: len(parts)]
     for panel, (name, part) in zip(panels, parts, strict=True):
         draw(part, panel)
-        panel.set_title(name, loc="left", size=_style.sizes(panel).text, weight="bold", pad=4, **_style.PLAIN)
+        panel.set_title(name, loc="left", size=style.sizes(panel).text, weight="bold", pad=4, **style.PLAIN)
     for place, panel in enumerate(panels):
         _plain(panel, labelled=not place, left=not place % _ACROSS, lowest=place + _ACROSS >= len(parts))
     for low, high, limits in (("get_xlim", "get_xlim", "set_xlim"), ("get_ylim", "get_ylim", "set_ylim")):
@@ -51,13 +51,13 @@ def draw_panels(
             getattr(panel, limits)(least, most)
     for panel in grid[len(parts) :]:
         panel.set_axis_off()
-    size = _style.sizes(panels[0])
+    size = style.sizes(panels[0])
     wide = figure.get_figwidth() * 72 * 0.95
     wrapped = textwrap.fill(title, int(wide / (size.title * 1.25 * 0.6)))
-    figure.suptitle(wrapped, x=0.01, ha="left", size=size.title * 1.25, weight="bold", **_style.PLAIN)
+    figure.suptitle(wrapped, x=0.01, ha="left", size=size.title * 1.25, weight="bold", **style.PLAIN)
     note = textwrap.fill(" ".join(filter(None, notes)), int(wide / (size.note * 1.15 * 0.56)))
-    ink = _style.fade(panels[0], 0.6)
-    figure.supxlabel(note, x=0.01, ha="left", size=size.note * 1.15, color=ink, gid="footnote", **_style.PLAIN)
+    ink = style.fade(panels[0], 0.6)
+    figure.supxlabel(note, x=0.01, ha="left", size=size.note * 1.15, color=ink, gid="footnote", **style.PLAIN)
     return panels[0]
 
 

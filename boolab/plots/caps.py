@@ -14,7 +14,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import span
 from boolab.errors import SettingError
 from boolab.frames.dtypes import axis_value, is_missing
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._frames import capital, floats, shares
 from boolab.plots._grid import (
     UNITS,
@@ -33,8 +33,8 @@ from boolab.plots._grid import (
 from boolab.plots._labels import Line, label_lines, stairs
 from boolab.plots._panels import MAX_PANELS, draw_panels
 
-_FEW_SETTINGS = 25  # on the axis: each has a mark
-_LOG = 0.1  # the lower half of the values takes less of the axis than this: it is logarithmic
+MAX_MARKED = 25  # settings on the axis: with more, they have no marks
+_LOG = 0.1  # an axis is logarithmic if the lower half of its values takes a smaller share of it
 
 
 class _Curve(NamedTuple):
@@ -60,10 +60,10 @@ def plot_caps(
 ) -> Axes:
     """What a cap, a budget or a threshold would have kept and saved, for each of its values.
 
-    The line of what is kept counts successes that the setting leaves alone; the band reaches up to those that it might
-    have kept besides, because all their tool calls were done. Lines are stairs: a cap is a whole number. Where the
-    table has a row for each of some groups, each group has its own colour, and what it saves is the thin line; more
-    than six groups have a panel each, in a figure of their own.
+    The line of what is kept counts successes that the setting does not stop. The band reaches up to those that it may
+    also have kept, because all their tool calls were done. Lines are stairs: a cap is a whole number. Where the table
+    has groups, each group has its own colour, and what it saves is the thin line; more than six groups have a panel
+    each, in a figure of their own.
 
     Args:
         table: The aggregate that `counterfactual(..., aggregate=True)` returns.
@@ -79,7 +79,7 @@ def plot_caps(
         The Axes; of panels, the first.
 
     Raises:
-        SettingError: if the frame lacks a column, an axis or a value that was asked for, or has too many groups: more
+        SettingError: if the frame lacks a column, an axis or a value that is required, or has too many groups: more
             than 30, or more than six for the Axes that were given.
 
     Example:
@@ -102,47 +102,35 @@ def plot_caps(
     grid = grid_of(table, [axis], needed, {**others, **(at or {})})
     (name,) = grid.axes
     words = words_of(grid.rows)
-    parts = by_group(grid.rows, grid.groups, len(_style.GROUP_LOOKS) if ax is not None else MAX_PANELS)
+    parts = by_group(grid.rows, grid.groups, len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS)
     curves = [_curve(group, part, name, saved) for group, part in parts]
     kept = [(curve, part) for curve, (_, part) in zip(curves, parts, strict=True) if len(curve.x)]
     curves, parts = [curve for curve, _ in kept], [(curve.name, part) for curve, part in kept]
     if not curves:
-        return _style.empty_axes(ax, f"no settings with a {AXES[name].label}")
+        return style.empty_axes(ax, f"no settings with a {AXES[name].label}")
     if all(np.isnan([*curve.lower, *curve.saved]).all() for curve in curves):
-        return _style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
+        return style.empty_axes(ax, f"no known {words.several} to keep, no known {UNITS[saved][1]} to save")
     target = {name: point[name]} if name in point else {}
     marked = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
     title = _title(name, curves, marked, words, saved)
-    notes = [
-        *sample_of(parts, words),
-        grid.note.strip(),
-        *_notes(curves, words, saved, name),
-    ]
-    if len(curves) > len(_style.GROUP_LOOKS):
+    notes = [*sample_of(parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
+    if len(curves) > len(style.GROUP_LOOKS):
 
         def alone(part: pd.DataFrame, panel: Axes) -> Axes:
             plain = part.drop(columns=grid.groups)
             return plot_caps(plain, axis=name, saved=saved, recommended=target or None, ax=panel)
 
         return draw_panels(parts, alone, title=title, notes=notes)
-    ax = _style.axes_for(ax)
+    ax = style.axes_for(ax)
     _scale(ax, curves, name)
     lines = _draw(ax, curves, words, saved)
     mark = None
     if target and not is_missing(target[name]):
         mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
     label_lines(ax, lines, mark)
-    unit = AXES[name].unit
-    return _style.finish(
-        ax,
-        title=title,
-        xlabel=f"{AXES[name].label} ({unit})",
-        ylabel=_ylabel(ax, curves, words, saved),
-        grid=ax.yaxis,
-        key=[],
-        notes=notes,
-    )
+    xlabel, ylabel = f"{AXES[name].label} ({AXES[name].unit})", _ylabel(ax, curves, words, saved)
+    return style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ax.yaxis, key=[], notes=notes)
 
 
 def _first_axis(table: pd.DataFrame) -> str:
@@ -153,7 +141,7 @@ def _first_axis(table: pd.DataFrame) -> str:
 def _ylabel(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> str:
     """What the shares are of, where there is one base of each and room for it."""
     total = curves[0].rows["successes"].iloc[0]
-    if _style.is_small(ax) or len(curves) > 1 or pd.isna(total) or not total or words.proxy:
+    if style.is_small(ax) or len(curves) > 1 or pd.isna(total) or not total or words.proxy:
         return "share"
     known = not np.isnan(curves[0].saved).all()
     return f"share of {words.number(int(total))}{f', of {UNITS[saved][1]}' if known else ''}"
@@ -173,20 +161,20 @@ def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     low, high = float(x[0]), float(x[-1])
     ax.set_ylim(0, 1.03)
-    _style.share_ticks(ax, ax.yaxis)
+    style.share_ticks(ax, ax.yaxis)
     if low > 0 and len(x) > 2 and high > low and (np.median(x) - low) / (high - low) < _LOG:  # noqa: PLR2004
         ax.set_xscale("log")
         ax.set_xlim(low, _end(curves))
-        ax.xaxis.set_tick_params(which="both", labelsize=_style.sizes(ax).text)
+        ax.xaxis.set_tick_params(which="both", labelsize=style.sizes(ax).text)
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
         ax.xaxis.set_minor_formatter("")
         return
     ax.set_xlim(low - (0 if high > low else 1), _end(curves))
-    _style.count_ticks(ax, ax.xaxis)
-    if 1 < len(x) <= (4 if _style.is_small(ax) else 8):
-        ax.set_xticks(x, [axis_value(name, value) for value in x], **_style.PLAIN)
+    style.count_ticks(ax, ax.xaxis)
+    if 1 < len(x) <= (4 if style.is_small(ax) else 8):
+        ax.set_xticks(x, [axis_value(name, value) for value in x], **style.PLAIN)
     elif AXES[name].fractions:
-        ax.xaxis.set_major_locator(MaxNLocator(4 if _style.is_small(ax) else 8))
+        ax.xaxis.set_major_locator(MaxNLocator(4 if style.is_small(ax) else 8))
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
@@ -202,9 +190,9 @@ def _draw(ax: Axes, curves: Sequence[_Curve], words: Words, saved: str) -> list[
     lines: list[Line] = []
     end, several = _end(curves), len(curves) > 1
     values = np.unique(np.concatenate([curve.x for curve in curves]))
-    sparse = len(values) <= _FEW_SETTINGS and bool((np.diff(values) > 1).any() or len(values) == 1)
-    for curve, (color, dash, marker) in zip(curves, _style.GROUP_LOOKS, strict=False):
-        kept, spare = (_style.tint(ax, c) for c in ((color, color) if several else (_style.KEPT, _style.SAVED)))
+    sparse = len(values) <= MAX_MARKED and bool((np.diff(values) > 1).any() or len(values) == 1)
+    for curve, (color, dash, marker) in zip(curves, style.GROUP_LOOKS, strict=False):
+        kept, spare = (style.tint(ax, c) for c in ((color, color) if several else (style.KEPT, style.SAVED)))
         marks: dict[str, Any] = (
             {"marker": marker if several else "o", "markersize": 4, "markevery": slice(0, None, 2)} if sparse else {}
         )
@@ -232,15 +220,15 @@ def _mark(
     saved: str,
 ) -> Line:
     """A dashed line at the recommended value, and what it keeps and saves."""
-    ax.axvline(value, color=_style.fade(ax, 0.7), linewidth=1.1, linestyle=(0, (4, 3)), zorder=2.5, label="recommended")
+    ax.axvline(value, color=style.fade(ax, 0.7), linewidth=1.1, linestyle=(0, (4, 3)), zorder=2.5, label="recommended")
     texts = [name]
-    if _style.is_small(ax):
+    if style.is_small(ax):
         marked = [None] * len(curves)  # the title has it
     for curve, row in zip(curves, marked, strict=True):
         if row is not None:
-            said = [f"keeps {_kept(row)}", spent_and_saved(saved, row)]
-            texts += [f"{curve.name}: {', '.join(filter(None, said))}"] if curve.name else list(filter(None, said))
-    return Line([value] * 2, [0.04, 0.9], "\n".join(texts), _style.fade(ax, 0.9))
+            parts = [f"keeps {_kept(row)}", spent_and_saved(saved, row)]
+            texts += [f"{curve.name}: {', '.join(filter(None, parts))}"] if curve.name else list(filter(None, parts))
+    return Line([value] * 2, [0.04, 0.9], "\n".join(texts), style.fade(ax, 0.9))
 
 
 def _kept(row: Mapping[str, Any]) -> str:
@@ -259,8 +247,8 @@ def _title(
     total = curves[0].rows["successes"].iloc[0]
     if row is not None:
         kept = f"keeps {_kept(row)} {words.several}" if not pd.isna(total) and total else ""
-        said = " and ".join(filter(None, [kept, spent_and_saved(saved, row)]))
-        return capital(f"{setting(name, row[name])} {said or 'is recommended'}")
+        result = " and ".join(filter(None, [kept, spent_and_saved(saved, row)]))
+        return capital(f"{setting(name, row[name])} {result or 'is recommended'}")
     if pd.isna(total):
         return f"How many {words.several} a {AXES[name].label} keeps is not known"
     if not total:
@@ -269,8 +257,8 @@ def _title(
     if tight is None:
         last = row_at(curves[0].rows.iloc[-1:], {})
         return f"Even {setting(name, last[name])} keeps only {_kept(last)} {words.several}"
-    said = " and ".join(filter(None, [f"keeps {_all(int(total), words)}", spent_and_saved(saved, tight)]))
-    return capital(f"{setting(name, tight[name])} {said}")
+    result = " and ".join(filter(None, [f"keeps {_all(int(total), words)}", spent_and_saved(saved, tight)]))
+    return capital(f"{setting(name, tight[name])} {result}")
 
 
 def _groups_title(name: str, curves: Sequence[_Curve], words: Words) -> str:
@@ -311,6 +299,6 @@ def _notes(curves: Sequence[_Curve], words: Words, saved: str, name: str) -> Ite
         yield left_out(curves[0].rows, saved)
     off = curves[0].off
     if off is not None and not several and not pd.isna(off["successes"]):
-        said = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]
-        yield f"{capital(setting(name, None))} {', '.join(filter(None, said))}."
+        parts = [f"keeps {_kept(off)}", spent_and_saved(saved, off)]
+        yield f"{capital(setting(name, None))} {', '.join(filter(None, parts))}."
     yield "Counted on these very runs."

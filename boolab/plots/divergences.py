@@ -1,4 +1,4 @@
-"""Where policies part, pair by pair."""
+"""Where policies diverge, pair by pair."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from boolab.core.text import shorten
 from boolab.errors import SettingError
-from boolab.plots import _style
+from boolab.plots import style
 
 _COLOURS: Final = "cividis_r"
-"""Even steps in lightness, and the same to colour-blind readers; what parts late is dark."""
+"""Even steps in lightness, and the same to colour-blind readers; what diverges late is dark."""
 _EACH: Final = 0.19  # inches
-_LEAST: Final = 4.5  # points: smaller numbers are not shown
-_NEVER: Final = _style.Look("none", "#8b95a3", "....")
+MIN_SIZE: Final = 4.5  # points: smaller numbers are not shown
+_NEVER: Final = style.Look("none", "#8b95a3", "....")
 _ITSELF: Final = "#8b95a3"
 
 
 def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Pairs of policies, coloured by the first step at which they part.
+    """Pairs of policies, coloured by the first step at which they diverge.
 
-    Policies that go together for long stand together: two that part late both part from a third at the same step, so
-    that the figure falls into blocks within blocks.
+    Policies that diverge late are neighbours. Two of them diverge from a third at the same step, so the figure has
+    blocks within blocks.
 
     Args:
-        table: What `divergences` returns: a row and a column for each policy, NA where two never part.
+        table: What `divergences` returns: a row and a column for each policy, NA where two never diverge.
         ax: The Axes to draw in; a new figure by default. A colour bar takes some of its room.
 
     Returns:
@@ -48,14 +48,14 @@ def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         >>> names = ["boocode", "crush", "naive"]
         >>> table = pd.DataFrame([[None, 4, 4], [4, None, 11], [4, 11, None]], names, names, dtype="Int64")
         >>> bl.plots.plot_divergences(table, ax=Figure(figsize=(9, 6)).subplots()).get_title(loc="left")
-        'All 3 pairs of policies part, 2 of them by step 4'
+        'All 3 pairs of policies diverge, 2 of them by step 4'
     """
     steps = _checked(table)
     if len(steps) < 2:  # noqa: PLR2004 - a pair
-        return _style.empty_axes(ax, "no pairs of policies")
+        return style.empty_axes(ax, "no pairs of policies")
     order = _grouped(steps, list(range(len(steps))))
     cells, names = steps[np.ix_(order, order)], [str(table.index[i]) for i in order]
-    ax = _style.axes_for(ax, max(3.2, 2.0 + _EACH * len(names)))
+    ax = style.axes_for(ax, max(3.2, 2.0 + _EACH * len(names)))
     upper = cells[np.triu_indices(len(cells), 1)]
     known = upper[np.isfinite(upper)]
     scale = LogNorm(1, max(2.0, float(known.max()) if len(known) else 2.0))
@@ -64,15 +64,15 @@ def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     _label(ax, names)
     if len(known):
         _bar(ax, colours, scale)
-    key = [Patch(label="never part", facecolor="none", edgecolor=_style.edge(ax, _NEVER), hatch=_NEVER.hatch)]
-    finished = _style.finish(
+    key = [Patch(label="never diverge", facecolor="none", edgecolor=style.edge(ax, _NEVER), hatch=_NEVER.hatch)]
+    finished = style.finish(
         ax,
         title=_title(upper, known),
         xlabel="policy",
         ylabel="policy",
         grid=ax.yaxis,
         key=key if len(known) < len(upper) else [],
-        notes=[f"{len(names)} policies on the same script; those that go together for long stand together."],
+        notes=[f"{len(names)} policies on the same script; those that diverge late are neighbours."],
     )
     ax.grid(visible=False)
     for spine in ax.spines.values():
@@ -81,7 +81,7 @@ def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def _checked(table: pd.DataFrame) -> npt.NDArray[Any]:
-    """The steps, infinite where two never part."""
+    """The steps, infinite where two never diverge."""
     if [*table.index] != [*table.columns]:
         msg = "the table is not square: expected a row and a column for each policy, as divergences makes them"
         raise SettingError(msg)
@@ -93,7 +93,7 @@ def _checked(table: pd.DataFrame) -> npt.NDArray[Any]:
 
 
 def _grouped(steps: npt.NDArray[Any], some: list[int]) -> list[int]:
-    """An order in which those that part late stand together: the largest group first, each ordered likewise."""
+    """An order in which those that diverge late are neighbours: the largest group first, each ordered likewise."""
     if len(some) < 2:  # noqa: PLR2004
         return some
     first = min(steps[i, j] for i in some for j in some if i != j)
@@ -106,7 +106,7 @@ def _grouped(steps: npt.NDArray[Any], some: list[int]) -> list[int]:
             groups.append([i])
         else:
             home.append(i)
-    if len(groups) == 1:  # the first is not the one that parts
+    if len(groups) == 1:  # the first is not the one that diverges
         return some
     return [i for group in sorted(groups, key=len, reverse=True) for i in _grouped(steps, group)]
 
@@ -115,42 +115,42 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: LogNorm) 
     n = len(cells)
     ax.set_xlim(0, n)
     ax.set_ylim(n, 0)
-    never = _style.edge(ax, _NEVER)
+    never = style.edge(ax, _NEVER)
     ax.add_patch(
         Rectangle((0, 0), n, n, facecolor="none", edgecolor=never, hatch=_NEVER.hatch, linewidth=0, zorder=0.5)
     )
     edges = np.arange(n + 1)
     shown = np.ma.masked_invalid(np.where(np.isfinite(cells), cells, np.nan))
-    ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, edgecolors=[_style.ground(ax)], linewidth=0.6)
+    ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, edgecolors=[style.ground(ax)], linewidth=0.6)
     for i in range(n):
-        ax.add_patch(Rectangle((i, i), 1, 1, facecolor=_style.ground(ax), linewidth=0, zorder=2))
+        ax.add_patch(Rectangle((i, i), 1, 1, facecolor=style.ground(ax), linewidth=0, zorder=2))
         ax.plot([i + 0.3, i + 0.7], [i + 0.3, i + 0.7], color=_ITSELF, linewidth=0.8, zorder=3)
-    size = _style.sizes(ax).note * 0.9
+    size = style.sizes(ax).note * 0.9
     widest = max((len(f"{cell:.0f}") for cell in cells[np.isfinite(cells)].tolist()), default=0)
-    size = min(size, 0.75 * _style.row_height(ax, 1) * 0.8 / n)
-    if size < _LEAST or widest * size * 0.58 + 2 > _style.room(ax) * 0.7 / n:
+    size = min(size, 0.75 * style.row_height(ax, 1) * 0.8 / n)
+    if size < MIN_SIZE or widest * size * 0.58 + 2 > style.room(ax) * 0.7 / n:
         return
     for i, j in np.argwhere(np.isfinite(cells)):
         if i == j:
             continue
         fill = to_rgb(colours(scale(cells[i, j]))[:3])
-        ink = "#ffffff" if _style.is_dark(fill) else "#1c2430"
+        ink = "#ffffff" if style.is_dark(fill) else "#1c2430"
         text = f"{cells[i, j]:.0f}"
-        ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", size=size, color=ink, gid="cell", **_style.PLAIN)
+        ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
 
 
 def _label(ax: Axes, names: list[str]) -> None:
-    size = min(_style.sizes(ax).text, 0.8 * _style.row_height(ax, len(names)))
+    size = min(style.sizes(ax).text, 0.8 * style.row_height(ax, len(names)))
     shown = [shorten(name, 20) for name in names]
     middles = [place + 0.5 for place in range(len(names))]
-    ax.set_xticks(middles, shown, rotation=90, **_style.PLAIN)
-    ax.set_yticks(middles, shown, **_style.PLAIN)
+    ax.set_xticks(middles, shown, rotation=90, **style.PLAIN)
+    ax.set_yticks(middles, shown, **style.PLAIN)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_tick_params(labelsize=size, length=0)
 
 
 def _bar(ax: Axes, colours: Colormap, scale: LogNorm) -> None:
-    size = _style.sizes(ax)
+    size = style.sizes(ax)
     bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, fraction=0.04, pad=0.02, aspect=30)
     bar.outline.set_visible(False)
     most = float(scale.vmax or 2)
@@ -158,21 +158,17 @@ def _bar(ax: Axes, colours: Colormap, scale: LogNorm) -> None:
     bar.ax.yaxis.set_major_locator(FixedLocator(ticks))
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=_style.fade(ax, 0.85))
-    bar.set_label("first step at which they part", size=size.note, color=_style.fade(ax, 0.65), **_style.PLAIN)
+    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=style.fade(ax, 0.85))
+    bar.set_label("first step at which they diverge", size=size.note, color=style.fade(ax, 0.65), **style.PLAIN)
 
 
 def _title(upper: npt.NDArray[Any], known: npt.NDArray[Any]) -> str:
-    total, parted = len(upper), len(known)
-    if not parted:
-        return f"No two policies part in {total:,} pairs" if total > 1 else "The two policies never part"
-    half = int(np.sort(known)[(parted - 1) // 2])
+    total, diverged = len(upper), len(known)
+    if not diverged:
+        return f"No two policies diverge in {total:,} pairs" if total > 1 else "The two policies never diverge"
+    half = int(np.sort(known)[(diverged - 1) // 2])
     early = int((known <= half).sum())
     if total == 1:
         return f"The two policies diverge at step {half}"
-    some = (
-        f"All {total:,} pairs of policies part"
-        if parted == total
-        else f"{parted:,} of {total:,} pairs of policies part"
-    )
-    return f"{some}, {early:,} of them by step {half:,}"
+    some = f"All {total:,}" if diverged == total else f"{diverged:,} of {total:,}"
+    return f"{some} pairs of policies diverge, {early:,} of them by step {half:,}"

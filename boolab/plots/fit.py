@@ -1,4 +1,4 @@
-"""Recorded against simulated: how well a fitted profile does what the record shows."""
+"""Recorded against simulated: how well a fitted profile matches the record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from boolab.core.text import count, shorten, whole_percent
 from boolab.errors import SettingError
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._labels import stairs
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 Of: TypeAlias = Literal["steps", "tools", "repeat_streak"]
 
-_LONG: Final = 100
-"""From how many steps on the axis is logarithmic."""
+MIN_LOG: Final = 100  # steps: from here on the axis is logarithmic
 _BAND: Final = 0.18
 _LABELS: Final = {
     "steps": ("steps per turn", "share still running"),
@@ -36,13 +35,13 @@ _LABELS: Final = {
 def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = None) -> Axes:
     """Recorded turns against those of the profile that was fitted to them.
 
-    The band is where so many turns of the profile itself would lie: where the record leaves it, the profile does
-    something else than the agent.
+    The band is where as many turns of the profile itself would lie. Where the record is outside of it, the profile
+    differs from the agent.
 
     Args:
         fit: What `fit_profile` returns.
-        of: "steps": how many steps turns take. "repeat_streak": how often the same call comes in a row, which is what
-            doom-loop thresholds watch. "tools": which tools are called.
+        of: "steps": how many steps turns take. "repeat_streak": how often the same call is made in a row, which is what
+            doom-loop thresholds count. "tools": which tools are called.
         top: How many tools to show, those with most recorded calls first. The note counts the others.
         ax: The Axes to draw in; a new figure by default.
 
@@ -72,16 +71,16 @@ def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
         rows = rows.sort_values("recorded", ascending=False, kind="stable").reset_index(drop=True)
         hidden = rows.iloc[top:]
         rows = rows.iloc[:top]
-        ax = _style.rows_axes(ax, [shorten(str(name)) for name in rows["x"]], pd.Series(["", " "], dtype=str))
+        ax = style.rows_axes(ax, [shorten(str(name)) for name in rows["x"]], pd.Series(["", " "], dtype=str))
         _draw_rows(ax, rows)
         if len(hidden):
             share = whole_percent(float(hidden["recorded"].sum()), 1)
             notes.append(f"Not shown: {count(len(hidden), 'further tool')} with {share} of the recorded calls.")
     else:
-        ax = _style.axes_for(ax)
+        ax = style.axes_for(ax)
         _draw_lines(ax, rows, stepped=of == "steps")
     xlabel, ylabel = _LABELS[of]
-    return _style.finish(
+    return style.finish(
         ax,
         title=_title(fit.goodness, of),
         xlabel=f"{xlabel} (logarithmic)" if ax.get_xscale() == "log" else xlabel,
@@ -94,12 +93,12 @@ def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
 
 def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
     """Lines with a band: as stairs where the share changes at each step, as dots where only whole numbers occur."""
-    x, ink = rows["x"].to_numpy(dtype=float), _style.tint(ax, _style.KEPT)
-    dark = _style.fade(ax, 0.9)
+    x, ink = rows["x"].to_numpy(dtype=float), style.tint(ax, style.KEPT)
+    dark = style.fade(ax, 0.9)
     recorded, simulated, low, high = (
         rows[name].to_numpy(dtype=float) for name in ("recorded", "simulated", "low", "high")
     )
-    long = float(x[-1]) >= _LONG
+    long = float(x[-1]) >= MIN_LOG
     if stepped or long:
         end = float(x[-1]) + 0.02 * max(float(x[-1]), 1.0)
         left, below = stairs(x, low, end)
@@ -113,31 +112,31 @@ def _draw_lines(ax: Axes, rows: pd.DataFrame, *, stepped: bool) -> None:
         ax.plot(x, recorded, linestyle="", marker="o", markersize=6, color=dark, label="recorded", zorder=3)
         ax.set_xlim(x[0] - 0.6, x[-1] + 0.6)
     ax.set_ylim(0, 1.03)
-    _style.share_ticks(ax, ax.yaxis)
-    if long:  # of the few that are very long nearly nothing else would be seen
+    style.share_ticks(ax, ax.yaxis)
+    if long:  # otherwise the few very long turns would hide all others
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(lambda steps, _: f"{steps:,.0f}")
         ax.xaxis.set_minor_formatter(lambda *_: "")
     else:
-        _style.count_ticks(ax, ax.xaxis)
+        style.count_ticks(ax, ax.xaxis)
 
 
 def _draw_rows(ax: Axes, rows: pd.DataFrame) -> None:
     """A row for each tool: band, simulated share, recorded share."""
-    y, ink = np.arange(len(rows), dtype=float), _style.tint(ax, _style.KEPT)
+    y, ink = np.arange(len(rows), dtype=float), style.tint(ax, style.KEPT)
     low, high = rows["low"].to_numpy(dtype=float), rows["high"].to_numpy(dtype=float)
     simulated = rows["simulated"].to_numpy(dtype=float)
     ax.barh(y, np.maximum(high - low, 0.002), 0.6, low, color=ink, alpha=_BAND, linewidth=0, label="band")
     ax.vlines(simulated, y - 0.3, y + 0.3, color=ink, linewidth=1.8, label="simulated")
-    ax.plot(rows["recorded"], y, linestyle="", marker="o", markersize=6, color=_style.fade(ax, 0.9), label="recorded",
+    ax.plot(rows["recorded"], y, linestyle="", marker="o", markersize=6, color=style.fade(ax, 0.9), label="recorded",
             zorder=3)  # fmt: skip
     ax.set_xlim(0, max(float(rows[["recorded", "high"]].max().max()) * 1.08, 0.05))
-    ax.xaxis.set_tick_params(labelsize=_style.sizes(ax).text)
+    ax.xaxis.set_tick_params(labelsize=style.sizes(ax).text)
     ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
 
 
 def _key(ax: Axes, *, lines: bool) -> Sequence[Artist]:
-    dark, ink = _style.fade(ax, 0.9), _style.tint(ax, _style.KEPT)
+    dark, ink = style.fade(ax, 0.9), style.tint(ax, style.KEPT)
     recorded = (
         Line2D([], [], color=dark, linewidth=2, label="recorded")
         if lines

@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from boolab.core.axes import AXES
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
 
@@ -74,7 +74,7 @@ def plot_heatmap(
         The Axes.
 
     Raises:
-        SettingError: if the frame lacks a column, an axis or a value that was asked for, has fewer than two axes, or
+        SettingError: if the frame lacks a column, an axis or a value that is required, has fewer than two axes, or
             holds several groups.
 
     Example:
@@ -90,11 +90,11 @@ def plot_heatmap(
     x, y = _axes_of(table, x, y)
     square = square_of(table, x, y, value, keep=keep, at=at, recommended=recommended)
     if not len(square.rows):
-        return _style.empty_axes(ax, square.empty)
+        return style.empty_axes(ax, square.empty)
     across, up = _side(x, square.across), _side(y, square.up)
-    ax = _style.axes_for(ax, 4.6)
+    ax = style.axes_for(ax, 4.6)
     if square.empty:
-        return _style.empty_axes(ax, square.empty)
+        return style.empty_axes(ax, square.empty)
     colours, scale = mpl.colormaps[COLOURS], Normalize(*square.limits)
     _draw(ax, square.cells, across, up, colours, scale)
     _number(ax, square, across, up, colours, scale)
@@ -104,11 +104,11 @@ def plot_heatmap(
         _mark(ax, across, up, square.marked)
     _bar(ax, square.measure, colours, scale)
     _ticks(ax, across, up)
-    finished = _style.finish(
+    finished = style.finish(
         ax,
         title=square.title,
         xlabel=f"{AXES[x].label} ({AXES[x].unit})",
-        ylabel=AXES[y].label if _style.is_small(ax) else f"{AXES[y].label} ({AXES[y].unit})",
+        ylabel=AXES[y].label if style.is_small(ax) else f"{AXES[y].label} ({AXES[y].unit})",
         grid=ax.yaxis,
         key=[],
         notes=square.notes,
@@ -133,7 +133,7 @@ def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, st
             return x or "max_steps", y or "tool_budget"  # reading the table reports what it lacks
         msg = (
             f"a heatmap has two axes, and the table has one axis, {there[0]}: draw it with "
-            "bl.plot_caps(table), or ask for another axis, as in grid={'max_steps': [9, 20], 'doom_loop': [3, 5]}"
+            "bl.plot_caps(table), or use another axis, as in grid={'max_steps': [9, 20], 'doom_loop': [3, 5]}"
         )
         raise SettingError(msg)
     return x or free.pop(0), y or free.pop(0)
@@ -157,8 +157,8 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], across: _Side, up: _Side, colours: 
     ax.set_xlim(0, across.ends[-1])
     ax.set_ylim(0, up.ends[-1])
     if np.isnan(cells).any():
-        look = _style.CALL_LOOKS[_style.UNKNOWN]
-        ax.add_patch(Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="none", edgecolor=_style.edge(ax, look),
+        look = style.CALL_LOOKS[style.UNKNOWN]
+        ax.add_patch(Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="none", edgecolor=style.edge(ax, look),
                                hatch=look.hatch, linewidth=0, zorder=0.5))  # fmt: skip
     for columns in x_blocks:
         for rows in y_blocks:
@@ -170,7 +170,7 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], across: _Side, up: _Side, colours: 
         if len(blocks) == 2:  # noqa: PLR2004 - the gap before "off" shows the background
             start, wide = side.ends[-2], side.starts[-1] - side.ends[-2]
             corner, size = ((start, 0), (wide, up.ends[-1])) if low == "x" else ((0, start), (across.ends[-1], wide))
-            ax.add_patch(Rectangle(corner, *size, facecolor=_style.ground(ax), linewidth=0, zorder=1))
+            ax.add_patch(Rectangle(corner, *size, facecolor=style.ground(ax), linewidth=0, zorder=1))
 
 
 def _blocks(side: _Side) -> list[slice]:
@@ -181,18 +181,18 @@ def _blocks(side: _Side) -> list[slice]:
 def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
     """The number in each cell, where all of them fit."""
     cells = square.cells
-    size = _style.sizes(ax).note
+    size = style.sizes(ax).note
     texts = [[cell_text(cell, square.measure) for cell in row] for row in cells.tolist()]
-    widest = max(_style.text_width(text, size) for row in texts for text in row)
-    wide, high = _style.room(ax) * 0.8 / across.ends[-1], _style.row_height(ax, 1) / up.ends[-1]
+    widest = max(style.text_width(text, size) for row in texts for text in row)
+    wide, high = style.room(ax) * 0.8 / across.ends[-1], style.row_height(ax, 1) / up.ends[-1]
     if cells.size > _MAX_NUMBERS or widest + 3 > wide or size * 1.2 > high:
         return
     for y, row in zip(up.middles, zip(cells.tolist(), texts, strict=True), strict=True):
         for x, cell, text in zip(across.middles, *row, strict=True):
             if text:
                 fill = colours(scale(cell))[:3]
-                ink = "#ffffff" if _style.is_dark(to_rgb(fill)) else "#1c2430"
-                ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **_style.PLAIN)
+                ink = "#ffffff" if style.is_dark(to_rgb(fill)) else "#1c2430"
+                ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
 
 
 def _outline(ax: Axes, good: npt.NDArray[Any], across: _Side, up: _Side) -> None:
@@ -222,39 +222,39 @@ def _mark(ax: Axes, across: _Side, up: _Side, row: Mapping[str, Any]) -> None:
     x, y = (side.middles[side.place(row[side.name])] for side in (across, up))
     cell = Rectangle((0, 0), 0, 0)
     cells = [float((side.ends - side.starts)[side.place(row[side.name])]) for side in (across, up)]
-    wide, high = _style.room(ax) * 0.8 / across.ends[-1] * cells[0], _style.row_height(ax, 1) / up.ends[-1] * cells[1]
+    wide, high = style.room(ax) * 0.8 / across.ends[-1] * cells[0], style.row_height(ax, 1) / up.ends[-1] * cells[1]
     if min(wide, high) >= 9:  # noqa: PLR2004 - points: an outline leaves the number to be read
         cell = Rectangle((x - cells[0] / 2, y - cells[1] / 2), cells[0], cells[1])
-        cell.set(facecolor="none", edgecolor=_style.SAVED, linewidth=2.6, zorder=5, label="recommended",
+        cell.set(facecolor="none", edgecolor=style.SAVED, linewidth=2.6, zorder=5, label="recommended",
                  path_effects=[withStroke(linewidth=4.6, foreground="#ffffff")])  # fmt: skip
         ax.add_patch(cell)
         return
-    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=_style.SAVED,
+    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=style.SAVED,
             markeredgewidth=2.4, zorder=5, label="recommended",
             path_effects=[withStroke(linewidth=4.4, foreground="#ffffff")])  # fmt: skip
 
 
 def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> None:
     """The colour bar, in the style of the figure."""
-    size = _style.sizes(ax)
+    size = style.sizes(ax)
     bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, fraction=0.05, pad=0.02, aspect=24)
     bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=_style.fade(ax, 0.85))
+    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=style.fade(ax, 0.85))
     bar.locator = MaxNLocator(5)
     if measure.shares:
         bar.formatter = FuncFormatter(lambda value, _: f"{100 * value:g}%")
-    bar.set_label(measure.name, size=size.note, color=_style.fade(ax, 0.65), **_style.PLAIN)
+    bar.set_label(measure.name, size=size.note, color=style.fade(ax, 0.65), **style.PLAIN)
     bar.update_ticks()
 
 
 def _ticks(ax: Axes, across: _Side, up: _Side) -> None:
     """As many as fit, at round values; "off" always."""
-    size = _style.sizes(ax).text
-    for axis, side, room in ((ax.xaxis, across, _style.room(ax) * 0.8), (ax.yaxis, up, _style.row_height(ax, 1))):
+    size = style.sizes(ax).text
+    for axis, side, room in ((ax.xaxis, across, style.room(ax) * 0.8), (ax.yaxis, up, style.row_height(ax, 1))):
         texts = [axis_value(side.name, value) for value in side.settings]
-        each = size * 1.5 if side is up else max(_style.text_width(text, size) for text in texts) + size
+        each = size * 1.5 if side is up else max(style.text_width(text, size) for text in texts) + size
         shown = _thinned(side.settings, max(1, int(room / each)))
-        axis.set_ticks([side.middles[i] for i in shown], [texts[i] for i in shown], **_style.PLAIN)
+        axis.set_ticks([side.middles[i] for i in shown], [texts[i] for i in shown], **style.PLAIN)
         axis.set_tick_params(labelsize=size, length=0)
 
 

@@ -1,4 +1,4 @@
-"""How well rules separate runs that fail from runs that succeed."""
+"""How well rules distinguish runs that fail from runs that succeed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from boolab.core.text import count, shorten, span
 from boolab.frames.dtypes import Cell
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._frames import floats, frame_of, missing
 from boolab.stats.finding import Finding
 
@@ -22,8 +22,8 @@ _NEEDED: Final = (
     *("precision", "precision_low", "precision_high", "recall", "recall_low", "recall_high"),
 )
 _PER_ROW: Final = 0.62  # inches
-_MAX_NAME: Final = 34
-_MOST_TEXT: Final = 0.6  # of the Axes: with more, texts are short
+MAX_NAME: Final = 34
+MAX_TEXT: Final = 0.6  # of the Axes: wider texts are shortened
 
 
 class _Mark(NamedTuple):
@@ -71,19 +71,19 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> 
     """
     rows = frame_of(table, lambda other: other, _NEEDED, "scorecard")
     if rows.empty:
-        return _style.empty_axes(ax, "no rules")
+        return style.empty_axes(ax, "no rules")
     names = _names(rows)
     none = pd.Series([], dtype="string")
-    ax = _style.rows_axes(ax, names, none, _PER_ROW)
-    counts = [_counts(row, small=_style.is_small(ax)) for row in _records(rows)]
-    if _share(ax, counts) > _MOST_TEXT:
+    ax = style.rows_axes(ax, names, none, _PER_ROW)
+    counts = [_counts(row, small=style.is_small(ax)) for row in _records(rows)]
+    if _share(ax, counts) > MAX_TEXT:
         counts = [_counts(row, small=True) for row in _records(rows)]
     _room_for(ax, counts)
     for name, mark in _MARKS.items():
         _draw(ax, rows, name, mark)
     _write(ax, counts)
-    ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, colors=[_style.fade(ax, 0.12)], linewidth=0.8)
-    return _style.finish(
+    ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, colors=[style.fade(ax, 0.12)], linewidth=0.8)
+    return style.finish(
         ax,
         title=_title(rows, names),
         xlabel="share",
@@ -110,18 +110,18 @@ def _names(rows: pd.DataFrame) -> list[str]:
 
 def _draw(ax: Axes, rows: pd.DataFrame, name: str, mark: _Mark) -> None:
     """A point with its interval on each row; words where the ratio is undefined."""
-    color, height = _style.tint(ax, mark.color), _style.row_height(ax, len(rows))
+    color, height = style.tint(ax, mark.color), style.row_height(ax, len(rows))
     values, low, high = (floats(rows[column]) for column in (name, f"{name}_low", f"{name}_high"))
     y = np.arange(len(rows)) - mark.up
     ax.hlines(y, low, high, colors=[color], linewidth=min(1.8, height * 0.1), label=f"{name} interval", zorder=3)
     ax.plot(values, y, linestyle="", marker=mark.marker, color=color, markersize=max(1.5, min(6.5, height * 0.2)),
             markeredgewidth=0, label=name, zorder=4, clip_on=False)  # fmt: skip
-    if height < 2 * _style.sizes(ax).note:
+    if height < 2 * style.sizes(ax).note:
         return
     base = floats(rows[mark.base])
     for at in np.flatnonzero(np.isnan(values)):
         why = mark.undefined if base[at] == 0 else f"{name} unknown"
-        _style.annotate(ax, why, (0, float(y[at])), (4, 0), 0.6, va="center", gid="undefined", style="italic")
+        style.annotate(ax, why, (0, float(y[at])), (4, 0), 0.6, va="center", gid="undefined", style="italic")
 
 
 def _counts(row: Mapping[str, Any], *, small: bool) -> str:
@@ -161,31 +161,31 @@ def _whole(value: Cell) -> int | None:
 
 def _share(ax: Axes, texts: list[str]) -> float:
     """Which share of the Axes the texts take."""
-    size = _style.sizes(ax).note
-    return (max(_style.text_width(text, size) for text in texts) + 14) / _style.room(ax)
+    size = style.sizes(ax).note
+    return (max(style.text_width(text, size) for text in texts) + 14) / style.room(ax)
 
 
 def _room_for(ax: Axes, texts: list[str]) -> None:
     """An axis from 0% to 100%, and beyond it the room for the counts."""
     ax.set_xlim(0, 1 / (1 - min(0.7, _share(ax, texts))))
-    _style.share_ticks(ax, ax.xaxis)
+    style.share_ticks(ax, ax.xaxis)
     ax.spines["bottom"].set_bounds(0, 1)
 
 
 def _write(ax: Axes, texts: list[str]) -> None:
-    size = _style.sizes(ax).note
-    height = _style.row_height(ax, len(texts))
+    size = style.sizes(ax).note
+    height = style.row_height(ax, len(texts))
     for row, text in enumerate(texts):
         lines = text.splitlines()[: max(1, int(height / (size * 1.25)))]
         if height >= size:
-            _style.annotate(ax, "\n".join(lines), (1, row), (12, 0), va="center", gid="end", linespacing=1.3
+            style.annotate(ax, "\n".join(lines), (1, row), (12, 0), va="center", gid="end", linespacing=1.3
                            ).set_in_layout(False)  # fmt: skip
 
 
 def _key(ax: Axes) -> list[Artist]:
     what = {"precision": "precision: share of alarms that are right", "recall": "recall: share found"}
-    return [Line2D([], [], color=_style.tint(ax, mark.color), marker=mark.marker, markersize=5, linewidth=1.8,
-                   label=name if _style.is_small(ax) else what[name]) for name, mark in _MARKS.items()]  # fmt: skip
+    return [Line2D([], [], color=style.tint(ax, mark.color), marker=mark.marker, markersize=5, linewidth=1.8,
+                   label=name if style.is_small(ax) else what[name]) for name, mark in _MARKS.items()]  # fmt: skip
 
 
 def _positives(rows: pd.DataFrame) -> str:
@@ -197,7 +197,7 @@ def _positives(rows: pd.DataFrame) -> str:
 def _title(rows: pd.DataFrame, names: list[str]) -> str:
     what = _positives(rows)
     if len(rows) == 1:
-        return _one(_records(rows)[0], shorten(names[0], _MAX_NAME), what)
+        return _one(_records(rows)[0], shorten(names[0], MAX_NAME), what)
     alarms = rows["alarms"].fillna(0)
     sounding = rows[alarms > 0]
     n = len(rows)
@@ -209,7 +209,7 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
     if len(clean):
         best = int(floats(clean["true_alarms"]).argmax())
         row = _records(clean.iloc[best : best + 1])[0]
-        name = shorten(names[int(clean.index[best])], _MAX_NAME)
+        name = shorten(names[int(clean.index[best])], MAX_NAME)
         found = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['n_positive']) or 0:,} {what}"
         if len(clean) == 1:
             return f"{name} raises no false alarm and finds {found}"
@@ -219,7 +219,7 @@ def _title(rows: pd.DataFrame, names: list[str]) -> str:
         return f"{len(sounding):,} of {n:,} rules raise alarms"
     best = int(np.nanargmax(ratio))
     row = _records(sounding.iloc[best : best + 1])[0]
-    name = shorten(names[int(sounding.index[best])], _MAX_NAME)
+    name = shorten(names[int(sounding.index[best])], MAX_NAME)
     right = f"{_whole(row['true_alarms']) or 0:,} of {_whole(row['alarms']) or 0:,}"
     return f"No rule is without false alarms; {name} is right most often, in {right}"
 

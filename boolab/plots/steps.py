@@ -12,7 +12,7 @@ from matplotlib.collections import PolyCollection
 
 from boolab.core.text import all_of, count, number, shorten
 from boolab.frames.tables import runs_df
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._bins import Bins, bins_of, label_bins
 from boolab.plots._frames import (
     Data,
@@ -27,9 +27,9 @@ from boolab.plots._frames import (
     table_of,
     unknown_reasons,
 )
-from boolab.plots._style import STOP_LOOKS
+from boolab.plots.style import STOP_LOOKS
 
-_FEW_RUNS = 40  # in a group: each is a dot
+MAX_DOTS = 40  # runs of a group that are a dot each
 
 
 def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
@@ -37,7 +37,7 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
 
     Without `by`, a histogram: a bar is as high as it has runs. Its bins hold whole numbers of steps and end at round
     ones, where caps are; where the longest run is more than ten times the lower quartile, bins widen to the right and
-    each says its range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a
+    each shows its range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a
     small histogram of the group's shares.
 
     Args:
@@ -62,7 +62,7 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
     runs = table_of(data, runs_df, ["n_steps", "stop_reason"], keys)
     known = runs[runs["n_steps"].notna()].reset_index(drop=True)
     if known.empty:
-        return _style.empty_axes(ax, "no runs" if runs.empty else "no runs with a known number of steps")
+        return style.empty_axes(ax, "no runs" if runs.empty else "no runs with a known number of steps")
     steps, reasons = known["n_steps"].astype("int64"), stop_reasons(known)
     censored = int(known["censored"].astype("boolean").sum()) if "censored" in known else 0
     notes = [
@@ -72,16 +72,16 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
         unknown_reasons(reasons),
     ]
     if by is None:
-        ax = _style.axes_for(ax)
-        bins = bins_of(steps, _style.room(ax))
+        ax = style.axes_for(ax)
+        bins = bins_of(steps, style.room(ax))
         _draw_histogram(ax, steps, reasons, bins)
         title, ylabel, dots = _title(steps), "runs", False
     else:
         groups, name = groups_of(known, keys), ", ".join(keys)
-        dots = max(groups.sizes) <= _FEW_RUNS
+        dots = max(groups.sizes) <= MAX_DOTS
         labels = [f"{label} ({size:,})" for label, size in zip(groups.labels, groups.sizes, strict=True)]
-        ax = _style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
-        bins = bins_of(steps, _style.room(ax))
+        ax = style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
+        bins = bins_of(steps, style.room(ax))
         draw = _draw_dots if dots else _draw_small_histograms
         draw(ax, steps, reasons, bins, groups)
         medians = steps.groupby(groups.rows).median()
@@ -91,9 +91,9 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
         notes += [groups.note]
     label_bins(ax, bins)
     hint = f" ({bins.hint})" if bins.hint and (bins.names or not dots) else ""
-    key = _style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
+    key = style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
     xlabel, ticks = f"steps per run{hint}", ax.yaxis if by is None else ax.xaxis
-    return _style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key, notes=notes)
+    return style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key, notes=notes)
 
 
 def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins) -> None:
@@ -101,9 +101,9 @@ def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bi
     counts = cross(bins.holding(steps), reasons, STOP_LOOKS)
     left, width = np.array(bins.places)[counts.index], np.diff(bins.places)[counts.index]
     for name, some, low, high in stacked(counts):
-        paint = _style.paint(ax, STOP_LOOKS[name])
+        paint = style.paint(ax, STOP_LOOKS[name])
         ax.bar(left[some], high - low, width[some], low, align="edge", label=name, **paint)
-    _style.count_ticks(ax, ax.yaxis)
+    style.count_ticks(ax, ax.yaxis)
 
 
 def _draw_small_histograms(
@@ -118,20 +118,20 @@ def _draw_small_histograms(
     for name, some, start, end in stacked(counts):
         low, high = (foot[some] - at / sizes[some] * scale for at in (start, end))
         corners: Any = np.array([[left[some], right[some], right[some], left[some]], [low, low, high, high]]).T
-        paint = _style.paint(ax, STOP_LOOKS[name], len(groups.labels))
+        paint = style.paint(ax, STOP_LOOKS[name], len(groups.labels))
         ax.add_collection(PolyCollection(corners, label=name, **paint), autolim=False)
     feet = np.arange(len(groups.labels)) + 0.42
-    ax.hlines(feet, 0, 1, colors=[_style.fade(ax, 0.3)], linewidth=0.6, transform=ax.get_yaxis_transform())
+    ax.hlines(feet, 0, 1, colors=[style.fade(ax, 0.3)], linewidth=0.6, transform=ax.get_yaxis_transform())
 
 
 def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins, groups: Groups) -> None:
-    """A dot for each run; runs of the same row and number of steps are piled up, by stop reason."""
+    """A dot for each run; runs of the same row and number of steps are stacked, by stop reason."""
     order = reasons.map({name: i for i, name in enumerate(STOP_LOOKS)})
     dots = pd.DataFrame({"row": groups.rows, "steps": steps, "reason": reasons, "order": order})
     dots = dots.dropna().sort_values("order", kind="stable")
     piles = dots.groupby(["row", "steps"])["order"]
     place, height = piles.cumcount(), piles.transform("size")
-    row = _style.row_height(ax, len(groups.labels))
+    row = style.row_height(ax, len(groups.labels))
     across = max(3.0, min(6.5, row * 0.45))
     gap = (0.8 / (height - 1).clip(lower=1)).clip(upper=across / row)
     dots["y"] = dots["row"] + (place - (height - 1) / 2) * gap
@@ -140,7 +140,7 @@ def _draw_dots(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: B
         some = dots[dots["reason"] == name]
         if len(some):
             ax.scatter(some["x"], some["y"], s=across**2, marker=look.marker, facecolors=look.fill,
-                       edgecolors=[_style.edge(ax, look)], linewidths=0.6, label=name, zorder=3)  # fmt: skip
+                       edgecolors=[style.edge(ax, look)], linewidths=0.6, label=name, zorder=3)  # fmt: skip
 
 
 def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
@@ -150,9 +150,9 @@ def _draw_medians(ax: Axes, medians: pd.Series[Any], bins: Bins) -> None:
         medians.index + 0.47,
         linestyle="",
         marker=6,  # CARETUP: its tip is at the point
-        markersize=max(2.0, min(5.0, _style.row_height(ax, len(medians)) * 0.25)),
+        markersize=max(2.0, min(5.0, style.row_height(ax, len(medians)) * 0.25)),
         markeredgewidth=0,
-        color=_style.fade(ax, 0.85),
+        color=style.fade(ax, 0.85),
         label="median",
         zorder=4,
         clip_on=False,

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 
 from boolab.core.text import all_of
 from boolab.frames.tables import runs_df
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._bars import draw_bars, label_ends, label_inside
 from boolab.plots._frames import Data, columns_of, cross, groups_of, sample, stop_reasons, table_of, unknown_reasons
-from boolab.plots._style import STOP_LOOKS, UNKNOWN
+from boolab.plots.style import STOP_LOOKS, UNKNOWN
 
 _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
     "finished": ("finishes", "finish", ""),
@@ -28,7 +28,7 @@ _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
     "error_streak": ("ends", "end", " in an error streak"),
     "stuck": ("gets", "get", " stuck"),
     "aborted": ("is", "are", " aborted"),
-    "error": ("breaks", "break", " with an error"),
+    "error": ("fails", "fail", " with an error"),
     UNKNOWN: ("ends", "end", " for an unknown reason"),
 }
 """The verb in a title for one run, or several, that ended that way."""
@@ -59,16 +59,16 @@ def plot_stop_reasons(data: Data, *, by: str | Sequence[str] | None = None, ax: 
     keys = columns_of("agent" if by is None else by)
     runs = table_of(data, runs_df, ["stop_reason"], keys)
     if runs.empty:
-        return _style.empty_axes(ax, "no runs")
+        return style.empty_axes(ax, "no runs")
     reasons = stop_reasons(runs)
     groups = groups_of(runs, keys)
     counts = cross(groups.rows, reasons, STOP_LOOKS)
-    ax = _style.rows_axes(ax, groups.labels, reasons)
+    ax = style.rows_axes(ax, groups.labels, reasons)
     label_inside(ax, draw_bars(ax, counts, STOP_LOOKS), STOP_LOOKS)
     label_ends(ax, counts, [f"{size:,}" for size in groups.sizes])
     notes = [sample(runs), unknown_reasons(reasons), groups.note]
-    key = _style.key_of(ax, reasons, STOP_LOOKS)
-    return _style.finish(
+    key = style.key_of(ax, reasons, STOP_LOOKS)
+    return style.finish(
         ax, title=_title(reasons), xlabel="runs", ylabel=", ".join(keys), grid=ax.xaxis, key=key, notes=notes
     )
 

@@ -1,4 +1,4 @@
-"""How long runs go on, and how they end."""
+"""How long runs take, and how they end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from boolab.core.text import all_of, count, shorten, whole_percent
 from boolab.errors import SettingError
 from boolab.frames.runs import Runs
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._frames import Data, floats, frame_of
 from boolab.plots._grid import UNITS, by_group
 from boolab.plots._labels import Line, label_lines, stairs
@@ -21,7 +21,7 @@ from boolab.stats.finding import Finding
 
 _NEEDED: Final = ("of", "time", "at_risk", "ended", "censored")
 _HALF: Final = 0.5
-_INCIDENCES: Final = {"success": _style.KEPT, "failure": _style.WRONG}
+_INCIDENCES: Final = {"success": style.KEPT, "failure": style.WRONG}
 
 
 class _Curve(NamedTuple):
@@ -41,7 +41,7 @@ def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | N
     """How many runs are still going after so many steps, tool calls or tokens.
 
     Lines are stairs with their pointwise intervals. A short upright stroke is where runs are censored (stopped by a
-    limit before they ended): they count as going on until then. Under the axis stands how many runs are still observed.
+    limit before they ended): they count as running until then. The numbers under the axis are the runs still observed.
     More than six groups have a panel each, in a figure of their own.
 
     Args:
@@ -72,19 +72,19 @@ def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | N
     frame = frame_of(found, lambda other: other, needed, "survival")
     what = "turn" if f" {getattr(found, 'title', '')} ".find(" turn ") >= 0 else "run"  # only a finding has it
     if frame.empty:
-        return _style.empty_axes(ax, f"no {what}s")
+        return style.empty_axes(ax, f"no {what}s")
     units = frame["of"].dropna().unique().tolist()
     if len(units) != 1 or units[0] not in UNITS:
         msg = f"of={', '.join(map(str, units)) or 'NA'}: expected one of {', '.join(list(UNITS)[:3])} in all rows"
         raise SettingError(msg)
     groups = [str(name) for name in frame.columns[: list(frame.columns).index("of")]]
-    most = len(_style.GROUP_LOOKS) if ax is not None else MAX_PANELS
+    most = len(style.GROUP_LOOKS) if ax is not None else MAX_PANELS
     parts = [(name, part.sort_values("time")) for name, part in by_group(frame, groups, most)]
     if incidence and frame["success"].isna().all():
-        return _style.empty_axes(ax, f"no labels: which {what}s succeeded is not known")
+        return style.empty_axes(ax, f"no labels: which {what}s succeeded is not known")
     one, several = UNITS[units[0]]
     title = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
-    if len(parts) > len(_style.GROUP_LOOKS):
+    if len(parts) > len(style.GROUP_LOOKS):
         named = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
         notes = _notes(frame, parts, what, incidence=incidence, small=True)
 
@@ -92,22 +92,22 @@ def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | N
             return plot_survival(part, incidence=incidence, ax=panel)
 
         return draw_panels(named, alone, title=title, notes=notes)
-    ax = _style.axes_for(ax, 4.2 + 0.17 * len(parts))
+    ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
     _frame_axes(ax, end, max(1.0 if not incidence else 0.0, *(_top(curve) for curve in curves)))
     lines = [line for curve in curves for line in _draw(ax, curve, end)]
     label_lines(ax, lines)
-    _style.finish(
+    style.finish(
         ax,
         title=title,
         xlabel=several,
         ylabel="share ended" if incidence else "share still running",
         grid=ax.yaxis,
         key=[],
-        notes=_notes(frame, parts, what, incidence=incidence, small=_style.is_small(ax)),
+        notes=_notes(frame, parts, what, incidence=incidence, small=style.is_small(ax)),
     )
-    if not _style.is_small(ax):
+    if not style.is_small(ax):
         _at_risk(ax, parts)
     return ax
 
@@ -119,7 +119,7 @@ def _computed(runs: Runs) -> Finding:
 
 
 def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
-    looks = zip(parts, _style.GROUP_LOOKS, strict=False)
+    looks = zip(parts, style.GROUP_LOOKS, strict=False)
     return [
         _Curve(name, part, "survival", ("low", "high"), 1.0, color, dash, f"{name} ({_size(part):,})" if name else "")
         for (name, part), (color, dash, _) in looks
@@ -129,7 +129,7 @@ def _survivals(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
 def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
     """Success and failure: in the colours of these where there is one group, else by group, failure thin and dotted."""
     curves: list[_Curve] = []
-    for (name, part), (color, dash, _) in zip(parts, _style.GROUP_LOOKS, strict=False):
+    for (name, part), (color, dash, _) in zip(parts, style.GROUP_LOOKS, strict=False):
         for kind, own in _INCIDENCES.items():
             line = dash if kind == "success" and len(parts) > 1 else "-" if kind == "success" else (0, (1, 1))
             look = color if len(parts) > 1 else own
@@ -140,7 +140,7 @@ def _incidences(parts: Sequence[tuple[str, pd.DataFrame]]) -> list[_Curve]:
 
 def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
     """The band, the line, and a stroke where runs are censored; the line, to be labelled."""
-    rows, color = curve.rows, _style.tint(ax, curve.color)
+    rows, color = curve.rows, style.tint(ax, curve.color)
     last = float(rows["time"].max())
     time = np.append(0.0, floats(rows["time"]))
     reach = last + (0.015 * end if last >= end else 0)
@@ -160,7 +160,7 @@ def _draw(ax: Axes, curve: _Curve, end: float) -> list[Line]:
     ax.plot(*value, color=color, linewidth=2, linestyle=curve.dash, label=curve.text or "all", zorder=3)
     censored = rows[(rows["censored"] > 0) & rows[curve.column].notna()]
     ax.plot(floats(censored["time"]), floats(censored[curve.column]), linestyle="", marker="|",
-            markersize=7 if not _style.is_small(ax) else 5, markeredgewidth=1.3, color=color, zorder=4,
+            markersize=7 if not style.is_small(ax) else 5, markeredgewidth=1.3, color=color, zorder=4,
             label=f"{curve.text or 'all'} censored")  # fmt: skip
     return [Line(*value, curve.text, color)]
 
@@ -172,8 +172,8 @@ def _top(curve: _Curve) -> float:
 def _frame_axes(ax: Axes, end: float, top: float) -> None:
     ax.set_ylim(0, max(0.25, float(np.ceil(top * 4 - 1e-9)) / 4) * 1.03)
     ax.set_xlim(0, 1.015 * end if end else 1)
-    _style.share_ticks(ax, ax.yaxis)
-    _style.count_ticks(ax, ax.xaxis)
+    style.share_ticks(ax, ax.yaxis)
+    style.count_ticks(ax, ax.xaxis)
 
 
 def _size(part: pd.DataFrame) -> int:
@@ -182,26 +182,26 @@ def _size(part: pd.DataFrame) -> int:
 
 def _at_risk(ax: Axes, parts: Sequence[tuple[str, pd.DataFrame]]) -> None:
     """A row for each group under the ticks: how many runs are still observed there."""
-    size = _style.sizes(ax).note
+    size = style.sizes(ax).note
     first, last = ax.get_xlim()
     ticks = [float(x) for x in ax.xaxis.get_major_locator()() if first <= x <= last]
-    widest = _style.text_width(f"{max(_size(part) for _, part in parts):,}", size) + 4
-    ticks = ticks[:: max(1, int(np.ceil(widest * len(ticks) / _style.room(ax))))]
+    widest = style.text_width(f"{max(_size(part) for _, part in parts):,}", size) + 4
+    ticks = ticks[:: max(1, int(np.ceil(widest * len(ticks) / style.room(ax))))]
     base = ("data", ax.transAxes)
-    for row, ((name, part), (color, _, _)) in enumerate(zip(parts, _style.GROUP_LOOKS, strict=False)):
-        down = -(_style.sizes(ax).text + 13 + row * size * 1.35)
-        ink = _style.tint(ax, color) if name else _style.fade(ax, 0.65)
+    for row, ((name, part), (color, _, _)) in enumerate(zip(parts, style.GROUP_LOOKS, strict=False)):
+        down = -(style.sizes(ax).text + 13 + row * size * 1.35)
+        ink = style.tint(ax, color) if name else style.fade(ax, 0.65)
         time, at_risk = part["time"].to_numpy(dtype=float), part["at_risk"].to_numpy(dtype=float)
         for x in ticks:
             place = int(np.searchsorted(time, x, side="left"))
             left = int(at_risk[place]) if place < len(time) else 0
-            _style.annotate(ax, f"{left:,}", (x, 0), (0, down), color=ink, xycoords=base, ha="center", va="center",
+            style.annotate(ax, f"{left:,}", (x, 0), (0, down), color=ink, xycoords=base, ha="center", va="center",
                            annotation_clip=False, gid="at risk").set_in_layout(False)  # fmt: skip
     ax.xaxis.labelpad = 3 + size * 1.35 * len(parts)
 
 
 def _median(part: pd.DataFrame) -> float | None:
-    """The first time at which no more than half go on."""
+    """The first time at which no more than half are still running."""
     below = part[part["survival"] <= _HALF + 1e-9]
     return float(below["time"].iloc[0]) if len(below) else None
 
@@ -217,7 +217,7 @@ def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str], wha
         if not part["ended"].sum():
             return f"{all_of(n, what)} are censored: how long they take is not known"
         if median is None:
-            return f"More than half of {count(n, what)} go beyond {count(int(part['time'].max()), *noun)}"
+            return f"More than half of {count(n, what)} take more than {count(int(part['time'].max()), *noun)}"
         return f"Half of {count(n, what)} end within {count(int(median), *noun)}"
     known = [(median, name) for median, name in medians if median is not None]
     if not known:
@@ -256,7 +256,7 @@ def _notes(
     yield f"{count(n, what)}{f' in {len(parts)} groups' if len(parts) > 1 else ''}."
     if censored:
         counts = "it counts" if censored == 1 else "they count"
-        yield f"{count(censored, what)} censored (strokes): {counts} as going on until then."
+        yield f"{count(censored, what)} censored (strokes): {counts} as running until then."
     levels = frame["confidence"].dropna().unique().tolist() if "confidence" in frame else []
     if len(levels) == 1:
         yield f"Bands: pointwise {100 * levels[0]:.4g}% intervals."

@@ -20,25 +20,20 @@ from boolab.core.types import MICRO, Run
 from boolab.errors import SettingError
 from boolab.frames.runs import as_runs
 from boolab.frames.tables import boundaries_df, calls_df, steps_df
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._frames import missing
-from boolab.plots._style import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
 from boolab.plots.stop_reasons import ends
+from boolab.plots.style import CALL_LOOKS, STOP_LOOKS, UNKNOWN, Ink
 from boolab.plots.tools import outcomes_of
 from boolab.rules.catalog import doom_loop
 from boolab.rules.counters import COUNTERS
 
 _TEXT, _REPEATS, _OTHERS = "model text", "same call", "other tools"
-_NAME: Final = 24
+MAX_NAME: Final = 24
 _FEW: Final = 10  # steps: each has a tick
 _DENSE: Final = 2.8  # points: smaller marks are strokes
-_MOST_LANES: Final = 14  # of tools; the others share one
-_MOST_TURNS: Final = 40  # with more, turns are not drawn apart
-_LIMITS: Final = {
-    "steps": "steps",
-    "tool_calls": "tool calls",
-    "tokens": "tokens",
-}
+MAX_LANES: Final = 14  # of tools; the others share one
+MAX_TURNS: Final = 40  # with more, turns are not separated
 
 
 class _StepAxis(NamedTuple):
@@ -54,12 +49,12 @@ class _StepAxis(NamedTuple):
 def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axes | None = None) -> Axes:
     """What a run did, step by step: a lane for each tool, a mark for each call, and where and why it stopped.
 
-    The lane "model text" has a dot for each step with text. The lane "same call" is as high as a call was
-    repeated in a row, at the boundary after the step, as the run's own detector counts.
+    The lane "model text" has a dot for each step with text. The height of the lane "same call" is the number
+    of repetitions in a row after the step, as the run's own detector counts them.
 
     Args:
         run: The run.
-        axis: "steps", or "time", in seconds from the start; where the record lacks times, steps stand for them.
+        axis: "steps", or "time", in seconds from the start; where the record lacks times, steps are used.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -86,21 +81,21 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     (run,) = listed
     steps, calls = steps_df(run), calls_df(run)
     if steps.empty:
-        return _style.empty_axes(ax, f"no steps: the run {ends(run.stop_reason, 1)}")
+        return style.empty_axes(ax, f"no steps: the run {ends(run.stop_reason, 1)}")
     outcomes = outcomes_of(calls)
     place = _axis(run, steps, calls, axis)
     streak = _streak(run, steps)
-    lanes, lane = _lanes(calls, _NAME // 2 if ax is not None and _style.is_small(ax) else _NAME)
+    lanes, lane = _lanes(calls, MAX_NAME // 2 if ax is not None and style.is_small(ax) else MAX_NAME)
     if streak.max() > 1:
         lanes.append(_REPEATS)
-    ax = _style.rows_axes(ax, lanes, outcomes, 0.36)
+    ax = style.rows_axes(ax, lanes, outcomes, 0.36)
     ax.set_ylim(len(lanes) - 0.5, -0.75)
-    _style.count_ticks(ax, ax.xaxis)
+    style.count_ticks(ax, ax.xaxis)
     if place.unit == "steps" and len(steps) <= _FEW:
         ax.set_xticks(range(1, len(steps) + 1))
     first, last = float(place.edges[0]), float(place.edges[-1])
     ax.set_xlim(first - 0.005 * (last - first), last + 0.02 * (last - first))
-    size = min(6.5, _style.room(ax) / len(steps) * 0.8, _style.row_height(ax, len(lanes)) * 0.45)
+    size = min(6.5, style.room(ax) / len(steps) * 0.8, style.row_height(ax, len(lanes)) * 0.45)
     _draw_text(ax, steps, place, size)
     _draw_calls(ax, outcomes, lane, place, size)
     if lanes[-1] == _REPEATS:
@@ -109,10 +104,10 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     _draw_limit(ax, run, place, turns)
     _draw_stop(ax, run, steps, place)
     xlabel = "seconds from the start" if place.unit == "time" else "step"
-    key = [*_style.key_of(ax, outcomes, CALL_LOOKS, markers=True), _stop_key(ax, run)]
-    title = _title(run, outcomes, short=_style.is_small(ax))
+    key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), _stop_key(ax, run)]
+    title = _title(run, outcomes, short=style.is_small(ax))
     notes = _notes(ax, run, calls, outcomes, place, streak, turns)
-    return _style.finish(ax, title=title, xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key, notes=notes)
+    return style.finish(ax, title=title, xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key, notes=notes)
 
 
 def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _StepAxis:
@@ -139,10 +134,10 @@ def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _Ste
 
 def _lanes(calls: pd.DataFrame, most: int) -> tuple[list[str], Any]:
     """The lanes from the top, and the lane of each call: tools stand as they first appear."""
-    names = calls["tool"].astype(object).fillna("").replace("", "no name")  # str takes no halves of letters
+    names = calls["tool"].astype(object).fillna("").replace("", "no name")  # a string column accepts no lone surrogates
     order = list(dict.fromkeys(names))
-    if len(order) > _MOST_LANES:
-        frequent = set(names.value_counts().index[: _MOST_LANES - 1])
+    if len(order) > MAX_LANES:
+        frequent = set(names.value_counts().index[: MAX_LANES - 1])
         order = [name for name in order if name in frequent] + [_OTHERS]
     places = {name: row for row, name in enumerate(order, 1)}
     return [_TEXT, *(shorten(name, most) for name in order)], names.map(
@@ -165,7 +160,7 @@ def _streak(run: Run, steps: pd.DataFrame) -> npt.NDArray[Any]:
 def _draw_text(ax: Axes, steps: pd.DataFrame, place: _StepAxis, size: float) -> None:
     """A dot for each step with text."""
     some = (steps["text_chars"] > 0).to_numpy(dtype=bool)
-    color = _style.fade(ax, 0.45)
+    color = style.fade(ax, 0.45)
     how = _mark(ax, "o", size * 0.7, color, color, 0.3)
     ax.plot(place.middles[some], np.zeros(int(some.sum())), linestyle="", label=_TEXT, zorder=3, **how)
 
@@ -175,7 +170,7 @@ def _mark(ax: Axes, marker: str, size: float, fill: Ink, edge: Ink, height: floa
     if size >= _DENSE:
         edges = {"markeredgecolor": edge, "markeredgewidth": min(0.6, size / 6)}
         return {"marker": marker, "markersize": size, "markerfacecolor": fill, **edges}
-    lane = _style.row_height(ax, 1) / (ax.get_ylim()[0] - ax.get_ylim()[1])
+    lane = style.row_height(ax, 1) / (ax.get_ylim()[0] - ax.get_ylim()[1])
     return {"marker": "|", "markersize": lane * height, "markeredgecolor": edge, "markeredgewidth": max(0.5, size)}
 
 
@@ -185,9 +180,9 @@ def _draw_calls(ax: Axes, outcomes: pd.Series[str], lane: npt.NDArray[Any], plac
         look = CALL_LOOKS[name]
         some = (outcomes == name).to_numpy(dtype=bool)
         if some.any():
-            fill = look.ink if name == UNKNOWN else _style.ground(ax) if look.fill == "none" else look.fill
+            fill = look.ink if name == UNKNOWN else style.ground(ax) if look.fill == "none" else look.fill
             dense = size < _DENSE
-            edge = look.fill if dense and look.fill != "none" else _style.edge(ax, look)
+            edge = look.fill if dense and look.fill != "none" else style.edge(ax, look)
             how = _mark(ax, look.marker, size, fill, edge, 0.75 if name == "failed" else 0.4)
             zorder = 5 if name == "failed" else 4
             ax.plot(place.calls[some], lane[some], linestyle="", label=name, zorder=zorder, **how)
@@ -195,12 +190,12 @@ def _draw_calls(ax: Axes, outcomes: pd.Series[str], lane: npt.NDArray[Any], plac
 
 def _is_dense(ax: Axes, steps: int) -> bool:
     """Whether there are so many steps that marks are strokes."""
-    return steps * _DENSE > _style.room(ax) * 0.8
+    return steps * _DENSE > style.room(ax) * 0.8
 
 
 def _draw_streak(ax: Axes, streak: npt.NDArray[Any], place: _StepAxis, row: int) -> None:
-    """How high a call was piled up on itself; the highest is labelled."""
-    color = _style.tint(ax, STOP_LOOKS["doom_loop"].fill)
+    """How often a call was repeated in a row; the longest streak is labelled."""
+    color = style.tint(ax, STOP_LOOKS["doom_loop"].fill)
     most = float(streak.max())
     height = np.where(streak > 1, streak / most * 0.8, 0)
     edges = np.repeat(place.edges, 2)[1:-1]
@@ -209,29 +204,29 @@ def _draw_streak(ax: Axes, streak: npt.NDArray[Any], place: _StepAxis, row: int)
     if _is_dense(ax, len(streak)):
         return  # the note has it
     at = int(streak.argmax())
-    halo = [withStroke(linewidth=2.5, foreground=_style.ground(ax))]
+    halo = [withStroke(linewidth=2.5, foreground=style.ground(ax))]
     side = {"ha": "right"} if at + 1 > 0.8 * len(streak) else {"ha": "left"}
     x, offset = (float(place.edges[at + 1]), 3) if side["ha"] == "left" else (float(place.edges[at]), -3)
     how: dict[str, Any] = {"va": "center", "gid": "streak", "zorder": 6, "path_effects": halo, **side}
-    _style.annotate(ax, f"{most:.0f} in a row", (x, row), (offset, 0), **how)
+    style.annotate(ax, f"{most:.0f} in a row", (x, row), (offset, 0), **how)
 
 
 def _draw_turns(ax: Axes, steps: pd.DataFrame, place: _StepAxis) -> int:
     """A thin line before each turn; how many turns there are."""
     turn = steps["turn"].to_numpy(dtype=int)
     starts = [i for i, (a, b) in enumerate(pairwise(turn), 1) if a != b]
-    if len(starts) + 1 > _MOST_TURNS:
+    if len(starts) + 1 > MAX_TURNS:
         return len(starts) + 1
     for i in starts:
-        ax.axvline(float(place.edges[i]), color=_style.fade(ax, 0.3), linewidth=0.8, zorder=1.5, label="turn")
-    if starts and _style.row_height(ax, len(ax.get_yticks())) > 1.6 * _style.sizes(ax).note:
-        gap = _style.text_width(f"turn {len(starts) + 1}", _style.sizes(ax).note) + 6
-        scale = _style.room(ax) / (float(place.edges[-1]) - float(place.edges[0]))
+        ax.axvline(float(place.edges[i]), color=style.fade(ax, 0.3), linewidth=0.8, zorder=1.5, label="turn")
+    if starts and style.row_height(ax, len(ax.get_yticks())) > 1.6 * style.sizes(ax).note:
+        gap = style.text_width(f"turn {len(starts) + 1}", style.sizes(ax).note) + 6
+        scale = style.room(ax) / (float(place.edges[-1]) - float(place.edges[0]))
         free = float("-inf")
         for i in [0, *starts]:
             x = float(place.edges[i])
             if (x - free) * scale >= 0 and (float(place.edges[-1]) - x) * scale >= gap:
-                _style.annotate(ax, f"turn {turn[i]}", (x, -0.72), (2, -1), 0.6, va="top", gid="turn")
+                style.annotate(ax, f"turn {turn[i]}", (x, -0.72), (2, -1), 0.6, va="top", gid="turn")
                 free = x + gap / scale
     return len(starts) + 1
 
@@ -243,8 +238,8 @@ def _draw_limit(ax: Axes, run: Run, place: _StepAxis, turns: int) -> None:
         return
     if cap + 0.5 <= ax.get_xlim()[1] * 1.35:
         ax.set_xlim(right=max(ax.get_xlim()[1], cap + 0.8))
-        ax.axvline(cap + 0.5, color=_style.fade(ax, 0.6), linewidth=1, linestyle=(0, (4, 3)), zorder=2, label="limit")
-        _style.annotate(ax, f"cap {cap:,}", (cap + 0.5, -0.72), (-3, -1), 0.7, va="top", ha="right", gid="limit")
+        ax.axvline(cap + 0.5, color=style.fade(ax, 0.6), linewidth=1, linestyle=(0, (4, 3)), zorder=2, label="limit")
+        style.annotate(ax, f"cap {cap:,}", (cap + 0.5, -0.72), (-3, -1), 0.7, va="top", ha="right", gid="limit")
 
 
 def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _StepAxis) -> None:
@@ -253,7 +248,7 @@ def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _StepAxis) -> Non
     last = int((steps["turn"] == steps["turn"].iloc[-1]).sum())
     boundary = len(steps) if not run.censored else len(steps) - last + min(run.stop_step, last)
     x = float(place.edges[boundary])
-    ax.axvline(x, color=_style.edge(ax, look), linewidth=3.2, zorder=2.2)
+    ax.axvline(x, color=style.edge(ax, look), linewidth=3.2, zorder=2.2)
     ax.axvline(x, color=look.fill if look.fill != "none" else look.ink, linewidth=2, zorder=2.3, label="stop")
     ax.plot(
         [x],
@@ -263,7 +258,7 @@ def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _StepAxis) -> Non
         markersize=8,
         clip_on=False,
         markerfacecolor=look.fill,
-        markeredgecolor=_style.edge(ax, look),
+        markeredgecolor=style.edge(ax, look),
         markeredgewidth=0.8,
         zorder=7,
     )
@@ -272,7 +267,7 @@ def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _StepAxis) -> Non
 def _stop_key(ax: Axes, run: Run) -> Artist:
     look = STOP_LOOKS[run.stop_reason]
     return Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.fill, markeredgewidth=0.6,
-                  markeredgecolor=_style.edge(ax, look), label=f"stop: {run.stop_reason}")  # fmt: skip
+                  markeredgecolor=style.edge(ax, look), label=f"stop: {run.stop_reason}")  # fmt: skip
 
 
 def _title(run: Run, outcomes: pd.Series[str], *, short: bool) -> str:
@@ -298,7 +293,7 @@ def _notes(
     turns: int,
 ) -> Iterable[str]:
     name = " by ".join(filter(None, [shorten(run.task, 40), shorten(run.agent, 20)]))
-    small = _style.is_small(ax)
+    small = style.is_small(ax)
     yield f"{name}." if name and not small else ""
     yield f"{count(run.n_steps, 'step')}, {count(len(calls), 'call')}{f', {turns:,} turns' if turns > 1 else ''}."
     limits = [_limit(name, value) for name, value in run.limits.items()]
@@ -309,7 +304,7 @@ def _notes(
         yield missing(int((outcomes == "dropped").sum()), "call", "dropped: paid for, never executed")
     if _is_dense(ax, len(run.steps)) and not small:
         yield "Long strokes: failed."
-        yield f"At most {max(streak):,.0f} times the same call in a row." if max(streak) > 1 else ""
+        yield f"The same call at most {max(streak):,.0f} times in a row." if max(streak) > 1 else ""
     if len(calls) > 1 and max(streak) <= 1:
         yield "No call twice in a row."
     yield place.note
@@ -321,4 +316,4 @@ def _limit(name: str, value: int) -> str:
         return f"${value / MICRO:,.2f}"
     if name == "elapsed":
         return f"{value / 1000:,.10g} s"
-    return f"{value:,} {_LIMITS.get(name, name.partition(':')[0].replace('_', ' '))}"
+    return f"{value:,} {name.partition(':')[0].replace('_', ' ')}"

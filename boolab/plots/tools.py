@@ -12,10 +12,10 @@ from boolab.core.text import all_of, count, shorten
 from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.tables import calls_df
-from boolab.plots import _style
+from boolab.plots import style
 from boolab.plots._bars import draw_bars, label_ends
 from boolab.plots._frames import Data, cross, missing, table_of
-from boolab.plots._style import CALL_LOOKS, UNKNOWN
+from boolab.plots.style import CALL_LOOKS, UNKNOWN
 
 
 def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
@@ -44,17 +44,17 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
         raise SettingError(msg)
     calls = table_of(data, calls_df, ["tool", "is_error", "dropped"])
     if calls.empty:
-        return _style.empty_axes(ax, "no tool calls")
+        return style.empty_axes(ax, "no tool calls")
     outcomes = outcomes_of(calls)
     tools = cross(calls["tool"].astype(TEXT).fillna("").replace("", "no name"), outcomes, CALL_LOOKS)
     tools = tools.loc[tools.sum(axis=1).sort_values(ascending=False, kind="stable").index]
     shown = tools.iloc[:top]
-    ax = _style.rows_axes(ax, [shorten(str(name)) for name in shown.index], outcomes)
+    ax = style.rows_axes(ax, [shorten(str(name)) for name in shown.index], outcomes)
     draw_bars(ax, shown, CALL_LOOKS)
     label_ends(ax, shown, [_failures(row) for row in shown.to_dict("records")])
-    key = _style.key_of(ax, outcomes, CALL_LOOKS)
+    key = style.key_of(ax, outcomes, CALL_LOOKS)
     notes = _notes(calls, tools, tools.iloc[top:])
-    return _style.finish(ax, title=_title(tools), xlabel="tool calls", ylabel="", grid=ax.xaxis, key=key, notes=notes)
+    return style.finish(ax, title=_title(tools), xlabel="tool calls", ylabel="", grid=ax.xaxis, key=key, notes=notes)
 
 
 def outcomes_of(calls: pd.DataFrame) -> pd.Series[str]:
@@ -65,7 +65,7 @@ def outcomes_of(calls: pd.DataFrame) -> pd.Series[str]:
 
 
 def _failures(row: Mapping[Any, int]) -> str:
-    """The results of the calls of a bar: failures with their base, and what the base leaves out."""
+    """The results of the calls of a bar: failures with their base, and the calls that are not in the base."""
     known = row["failed"] + row["ok"]
     parts = [f"{row['failed']:,} of {known:,} failed"] if known else []
     parts += [f"{row[name]:,} {name}" for name in (UNKNOWN, "dropped") if row[name]]

@@ -1,22 +1,22 @@
-"""The quality of the data: what was read and what was not, what the source lacks, what was cut."""
+"""The quality of the data: what was read and what was not, what the source lacks, what was censored."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from boolab.core.endings import finished_unexecuted
 from boolab.core.text import count, shorten
-from boolab.core.types import Run, Step, ToolResult
+from boolab.core.types import Step
 from boolab.frames.runs import turns_of
-from boolab.logs.load import FileRow, Reading
+from boolab.logs.load import FileRow
 from boolab.report.study import Study
 
-MAX_REASONS: Final = 5
-MAX_IDS: Final = 3
+MAX_REASONS: Final = 5  # for skipped files
+MAX_IDS: Final = 3  # of runs with calls that were never executed
 
 
 class Gap(NamedTuple):
@@ -35,20 +35,15 @@ class Quality:
 
     study: Study
 
-    @property
-    def reading(self) -> Reading:
-        """The account of the files."""
-        return self.study.reading
-
     @cached_property
     def skipped(self) -> list[FileRow]:
         """The files that were not read."""
-        return [row for row in self.reading.files if row.skipped is not None]
+        return [row for row in self.study.reading.files if row.skipped is not None]
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What was wrong with files that were read all the same."""
-        return [warning for row in self.reading.files if row.skipped is None for warning in row.warnings]
+        """The problems in files that were read."""
+        return [warning for row in self.study.reading.files if row.skipped is None for warning in row.warnings]
 
     @cached_property
     def reasons(self) -> list[tuple[str, int]]:
@@ -58,16 +53,16 @@ class Quality:
     @cached_property
     def formats(self) -> list[tuple[str, int]]:
         """The formats that were read, and how many files had each."""
-        return Counter(str(row.format) for row in self.reading.files if row.skipped is None).most_common()
+        return Counter(str(row.format) for row in self.study.reading.files if row.skipped is None).most_common()
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """How many there are of everything."""
+        """The counts of files, runs, steps, calls and labels."""
         runs = self.study.runs
         return {
-            "files": len(self.reading.files),
-            "files_read": len(self.reading.files) - len(self.skipped),
-            "bytes": sum(row.bytes for row in self.reading.files),
+            "files": len(self.study.reading.files),
+            "files_read": len(self.study.reading.files) - len(self.skipped),
+            "bytes": sum(row.bytes for row in self.study.reading.files),
             "runs": len(runs),
             "turns": sum(1 for run in runs for _ in turns_of(run)),
             "tasks": len({run.task for run in runs if run.task}),
@@ -79,7 +74,7 @@ class Quality:
 
     @cached_property
     def cut(self) -> list[int]:
-        """The units whose recording was cut."""
+        """The units that are censored."""
         return [place for place, unit in enumerate(self.study.units) if unit.run.censored]
 
     @cached_property
@@ -103,7 +98,7 @@ class Quality:
         if self.skipped:
             yield f"Skipped {count(len(self.skipped), 'file')}: {self.why_skipped()}."
         if self.warnings:
-            yield f"{count(len(self.warnings), 'place')} could not be read in files that were; the rest was."
+            yield f"{count(len(self.warnings), 'place')} in the files could not be read; the rest of these files was."
         if self.unexecuted:
             yield self.why_unexecuted()
         yield from self.study.found.notes
@@ -131,7 +126,7 @@ class Quality:
 
     @property
     def cached(self) -> tuple[int, int] | None:
-        """How many of the input tokens the providers' caches gave, out of how many, over the steps that have both."""
+        """The cached input tokens and all input tokens, over the steps that have both."""
         usages = [step.response.usage for run in self.study.runs for step in run.steps]
         known = [(u.cached_tokens, u.input_tokens) for u in usages if None not in (u.cached_tokens, u.input_tokens)]
         part, whole = sum(cached or 0 for cached, _ in known), sum(entered or 0 for _, entered in known)
@@ -149,48 +144,33 @@ class Quality:
                 yield f"{gap.lacking:,} of {count(gap.of, gap.noun)} lack {gap.field}{gap.so}."
 
 
-_Lacks = Callable[[Any], bool]
+_Lacks = Sequence[tuple[str, Callable[[Any], bool], str]]
+"""Of each field its name, whether a record lacks it, and what follows from that."""
 
 
 def _no_tokens(step: Step) -> bool:
     return step.response.usage.input_tokens is None or step.response.usage.output_tokens is None
 
 
-def _no_cost(step: Step) -> bool:
-    return step.response.usage.cost is None
-
-
-def _no_time(step: Step) -> bool:
-    return step.start_ms is None
-
-
-def _no_status(result: ToolResult) -> bool:
-    return result.is_error is None
-
-
-def _no_model(run: Run) -> bool:
-    return not run.model
-
-
-def _no_task(run: Run) -> bool:
-    return not run.task
-
-
-_OF_STEPS: Final[tuple[tuple[str, _Lacks, str], ...]] = (
+_OF_STEPS: Final[_Lacks] = (
     ("tokens", _no_tokens, ""),
-    ("cost", _no_cost, ""),
-    ("times", _no_time, ""),
+    ("cost", lambda step: step.response.usage.cost is None, ""),
+    ("times", lambda step: step.start_ms is None, ""),
 )
-_OF_RESULTS: Final[tuple[tuple[str, _Lacks, str], ...]] = (
-    ("whether the call failed", _no_status, " (so that streaks of errors are not known)"),
+_OF_RESULTS: Final[_Lacks] = (
+    ("whether the call failed", lambda result: result.is_error is None, " (so that error streaks are not known)"),
 )
-_OF_RUNS: Final[tuple[tuple[str, _Lacks, str], ...]] = (
-    ("the model", _no_model, ""),
-    ("the task", _no_task, " (so that runs of one task cannot be recognized, and bounds may be too tight)"),
+_OF_RUNS: Final[_Lacks] = (
+    ("the model", lambda run: not run.model, ""),
+    (
+        "the task",
+        lambda run: not run.task,
+        " (so that runs of one task cannot be recognized, and bounds may be too tight)",
+    ),
 )
 
 
-def _gaps(things: list[Any], lacks: tuple[tuple[str, _Lacks, str], ...], noun: str) -> Iterator[Gap]:
+def _gaps(things: list[Any], lacks: _Lacks, noun: str) -> Iterator[Gap]:
     for name, test, so in lacks:
         lacking = sum(map(test, things))
         if lacking:

@@ -1,4 +1,4 @@
-"""The template of the page, which escapes whatever is not markup already: text from logs is untrusted."""
+"""The template of the page, which escapes everything that is not markup: text from logs is untrusted."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Cell(NamedTuple):
     """A cell of a table.
 
     Attributes:
-        text: What it shows.
+        text: Its text.
         to: The name on the page that it links to; empty for none.
         code: Whether it is set as code.
-        small: What stands below it in small type; None for nothing.
+        small: A second line in small type; None for nothing.
     """
 
     text: str
@@ -48,12 +48,7 @@ class Table(NamedTuple):
 
 
 def rendered(template: str, **data: object) -> str:
-    """A template of the report, filled in.
-
-    Args:
-        template: Its file in `templates`.
-        data: What it reads. Text is cleaned of control characters and escaped; `Markup` is used as it is.
-    """
+    """A file in `templates`, filled in. Text is cleaned of control characters and escaped; `Markup` stays as it is."""
     return _ENVIRONMENT.get_template(template).render(data)
 
 
@@ -68,7 +63,7 @@ def text_of(value: object) -> object:
 
 
 def code(text: str) -> Markup:
-    r"""Lines as they are; what is not printable becomes a visible sign.
+    r"""Lines as they are; what is not printable becomes a visible character.
 
     Example:
         >>> code("a < b\n\x1b")

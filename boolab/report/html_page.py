@@ -1,6 +1,6 @@
-"""The report: one HTML page that stands by itself, for a reader who has never seen boolab.
+"""The report: one self-contained HTML page, for a reader who does not know boolab.
 
-`_Page` prepares what the page shows as plain data; `templates/page.html` says it.
+`_Page` prepares the data of the page; `templates/page.html` has its sentences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent, span
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
-from boolab.frames.dtypes import axis_value
+from boolab.frames.dtypes import axis_value, is_missing
 from boolab.plots import (
     plot_caps,
     plot_heatmap,
@@ -30,9 +30,9 @@ from boolab.plots import (
 from boolab.report.data_quality import Quality
 from boolab.report.figures import DARK, LIGHT, Figures
 from boolab.report.html import Cell, Table, rendered, text_of
-from boolab.report.run_excerpts import MOST_ROWS, MOST_RUNS, RunBook
+from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
-from boolab.report.study import Cut, Row, Study, is_na
+from boolab.report.study import Cut, Row, Study
 from boolab.report.text import MAKER_HEAD, UNITS, explained, kept_name, maker_rows, measures, saved, which_one
 from boolab.rules.catalog import doom_loop, error_streak
 from boolab.rules.stop import StopRule
@@ -42,10 +42,9 @@ from boolab.stats.survival import survival
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 """What the page may do: no script, nothing from elsewhere, no form."""
 
-MAX_CELLS: Final = 14
-"""Values of the heat map, on each side."""
+MAX_CELLS: Final = 14  # on each side of the heat map
 MAX_GROUPS: Final = 6
-_NEEDS: Final = 2  # settings, to be drawn against one another
+MIN_VALUES: Final = 2  # of an axis in a figure
 _MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
 
 
@@ -56,7 +55,7 @@ def page_of(
 
     Args:
         study: The data, the question and the results.
-        title: The title of the page; by default its answer.
+        title: The title of the page; by default its result.
         transcripts: Whether to show excerpts of the runs' messages and calls.
         sources: What was read, for the code on the page.
     """
@@ -148,7 +147,7 @@ class _Page:
             return []
         row = self.study.found.frame.iloc[0]
         return [f"{axis.label} {axis_value(column, row[column])}" for column, axis in AXES.items()
-                if column in row and not is_na(row[column])]  # fmt: skip
+                if column in row and not is_missing(row[column])]  # fmt: skip
 
     def _question(self) -> str:
         asked, makers = self.study.question, len(self.study.makers)
@@ -177,19 +176,16 @@ class _Page:
         yield f"{_kept_head(self.study)}, kept on record", span(int(row["kept_lower"]), int(row["kept_upper"])), base
         rests = f"effective sample size {row['effective']:.0f}" if row["tasks"] < row["successes"] else ""
         yield f"to be kept, at {level(row['confidence'])} confidence", f"at least {level(row['keep'])}", rests
-        if not is_na(row["saved_share"]):
+        if not is_missing(row["saved_share"]):
             yield f"{UNITS[self.study.measure]} saved", percent(row["saved_share"]), ""
-        if not is_na(row["heldout_kept"]) and row["heldout_saved_share"] != 0:  # 0: too few to choose anything
+        if not is_missing(row["heldout_kept"]) and row["heldout_saved_share"] != 0:  # 0: too few to choose anything
             base = f"of {int(row['heldout_successes']):,}"
             yield "kept in runs that had no part in the choice", f"{int(row['heldout_kept']):,}", base
 
     def _lacking(self, row: Mapping[Any, Any]) -> Iterator[tuple[str, str, str]]:
-        """How far the data are from carrying an answer."""
-        yield (
-            f"{_kept_head(self.study)} on record",
-            f"{int(row['successes']):,}",
-            f"in {count(int(row['tasks']), 'task')}",
-        )
+        """How many successes are missing for a recommendation."""
+        base = f"in {count(int(row['tasks']), 'task')}"
+        yield f"{_kept_head(self.study)} on record", f"{int(row['successes']):,}", base
         yield "more needed, without a loss", f"{int(row['more_needed']):,}", ""
 
     # --- The data -----------------------------------------------------------------------------------------------------
@@ -197,9 +193,8 @@ class _Page:
     def _data(self) -> dict[str, object]:
         censored = ""
         if self.quality.cut:
-            censored = (
-                f"{count(len(self.quality.cut), self.study.noun)} stopped by a limit of the recording, or broken off"
-            )
+            n = count(len(self.quality.cut), self.study.noun)
+            censored = f"{n} stopped by a limit of the recording, or failed"
             self.lists["cut-off"] = _Listed(censored, units=self.quality.cut)
         return {"sentences": list(self.quality.sentences()), "censored": censored, "files": self._files()}
 
@@ -207,8 +202,8 @@ class _Page:
         skipped, warnings = self.quality.skipped, self.quality.warnings
         if not skipped and not warnings:
             return None
-        rows = [[row.path, str(row.skipped)] for row in skipped[:MOST_ROWS]]
-        rows += [["", warning] for warning in warnings[:MOST_ROWS]]
+        rows = [[row.path, str(row.skipped)] for row in skipped[:MAX_ROWS]]
+        rows += [["", warning] for warning in warnings[:MAX_ROWS]]
         left = len(skipped) + len(warnings) - len(rows)
         note = f"{left:,} more not listed." if left else ""
         title = f"{count(len(skipped), 'skipped file')}, {count(len(warnings), 'warning')}"
@@ -231,7 +226,7 @@ class _Page:
 
     def _axis(self, axis: str) -> dict[str, object]:
         name = AXES[axis].label
-        drawn = sum(row.stopped > 0 for _, rows, _ in self.rows[axis] for row in rows) > _NEEDS
+        drawn = sum(row.stopped > 0 for _, rows, _ in self.rows[axis] for row in rows) > MIN_VALUES
         caption = f"What each {name} keeps and saves, the other limits off."
         left = len(list(self.study.groups(axis))) - len(self.rows[axis])
         return {
@@ -277,7 +272,7 @@ class _Page:
         return Table(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
 
     def _cut_list(self, axis: str, row: Row, cuts: list[Cut], group: int) -> str:
-        """Keep the list of what a value stops; return its name on the page, empty if there is none."""
+        """Keep the list of the runs that a value stops; return its name on the page, empty if there is none."""
         if not cuts or row.value is None:
             return ""
         to = f"cut-{axis}-{axis_value(axis, row.value).strip('$').replace(',', '')}" + (f"-{group}" if group else "")
@@ -294,22 +289,15 @@ class _Page:
         """A step cap and a tool budget against one another; None where there is too little to draw."""
         axes = [axis for axis in ("max_steps", "tool_budget") if axis in self.study.margins]
         grid = {axis: self._thinned(axis) for axis in axes}
-        if len(axes) < _NEEDS or not self.study.units or any(len(values) < _NEEDS for values in grid.values()):
+        if len(axes) < MIN_VALUES or not self.study.units or any(len(values) < MIN_VALUES for values in grid.values()):
             return None
         asked = self.study.question
-        table = counterfactual(
-            [unit.run for unit in self.study.units],
-            grid=grid,
-            scope=asked.scope,
-            policy=asked.policy,
-            identity=asked.identity,
-            aggregate=True,
-        )
+        table = counterfactual([unit.run for unit in self.study.units], grid=grid, aggregate=True, **asked.how)
         caption = "Kept for certain, by step cap and tool budget; the other limits off."
         return self._figure(lambda ax: plot_heatmap(table, keep=asked.keep, ax=ax), caption, height=4.6)
 
     def _thinned(self, axis: str) -> list[Any]:
-        values = [v for v in dict.fromkeys(self.study.margins[axis][axis].tolist()) if not is_na(v)]
+        values = [v for v in dict.fromkeys(self.study.margins[axis][axis].tolist()) if not is_missing(v)]
         idle = max((row.value for _, rows, _ in self.rows[axis] for row in rows if row.value is not None), default=None)
         values = [value for value in values if idle is None or value <= idle]
         step = -(-len(values) // MAX_CELLS)
@@ -379,7 +367,7 @@ class _Page:
         homes = sorted(set(self.study.homes))
         entries = list(self.book.entries())
         n, whole = len(entries), len(self.study.runs)
-        which = "all" if n == whole else f"{n:,} of {whole:,} (at most {MOST_RUNS}: those that a limit stops first)"
+        which = "all" if n == whole else f"{n:,} of {whole:,} (at most {MAX_RUNS}: those that a limit stops first)"
         what = "Excerpts" if self.transcripts else "Facts"
         return {
             "home": homes[0] if len(homes) == 1 else "",
@@ -392,7 +380,7 @@ class _Page:
         }
 
     def _choose(self) -> None:
-        """Which runs get an entry: what the loosest limits cut first, successes before others."""
+        """Choose the runs that get an entry: those that the loosest limits stop first, successes before others."""
         marked = sorted(self.stops, key=lambda item: (item[0].mark != "recommended", -(item[0].value or 0)))
         for _, cuts in marked:
             self.book.want(cut.unit for cut in cuts if cut.success)

@@ -13,8 +13,8 @@ from boolab.frames.runs import turns_of
 from boolab.report.html import Cell, Table
 from boolab.report.study import Cut, Study
 
-MOST_RUNS: Final = 50
-MOST_ROWS: Final = 40
+MAX_RUNS: Final = 50
+MAX_ROWS: Final = 40
 _LINES: Final = (14, 30)  # of an excerpt: from its beginning, from its end
 _WIDTH: Final = 110
 
@@ -39,9 +39,9 @@ class RunBook:
         self._wanted: dict[int, None] = {}
 
     def want(self, units: Iterable[int]) -> None:
-        """Give these units' runs an entry, as long as there is room."""
+        """Give these units' runs an entry, up to `MAX_RUNS`."""
         for unit in units:
-            if len(self._wanted) >= MOST_RUNS:
+            if len(self._wanted) >= MAX_RUNS:
                 return
             self._wanted.setdefault(self._study.units[unit].of)
 
@@ -60,7 +60,7 @@ class RunBook:
         """The units that a limit stops, as a table."""
         took = "that turn took" if self._study.question.scope == "turn" else "it took"
         head = ["run", self._what_head, "result", "stopped after", took, "needs"]
-        rows = [self._cut(cut, unit) for cut in cuts[:MOST_ROWS]]
+        rows = [self._cut(cut, unit) for cut in cuts[:MAX_ROWS]]
         return Table(head, rows, (3, 4, 5), "runs", note=self._rest(len(cuts) - len(rows)))
 
     @property
@@ -104,7 +104,7 @@ class RunBook:
     def units(self, units: Sequence[int]) -> Table:
         """Some units as a table."""
         rows: list[list[str | Cell]] = []
-        for unit in units[:MOST_ROWS]:
+        for unit in units[:MAX_ROWS]:
             run, turn = self._study.units[unit].run, self._study.units[unit].turn
             last = self._study.runs[self._study.units[unit].of].stop
             why = "interrupted" if turn and run.stop is not last and run.censored else run.stop_reason
@@ -139,15 +139,15 @@ def excerpt(run: Run) -> str:
 
 
 def _lines(run: Run) -> Iterator[str]:
-    asked: dict[int, list[Message]] = {1: [message for message in run.prompt if message.role == "user"]}
+    messages: dict[int, list[Message]] = {1: [message for message in run.prompt if message.role == "user"]}
     for before, message in run.inputs:
-        asked.setdefault(before, []).append(message)
+        messages.setdefault(before, []).append(message)
     many = len({step.turn for step in run.steps}) > 1
     for turn, steps in turns_of(run):
         if many:
             yield f"-- turn {turn}"
         for step in steps:
-            for message in asked.get(step.index, ()):
+            for message in messages.get(step.index, ()):
                 yield _short(f"      {message.role}: {message.text}")
             yield from _step(step)
     yield f"-- {run.stop_reason} {stop_place(run)}"

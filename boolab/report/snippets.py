@@ -1,4 +1,4 @@
-"""How to use an answer: as front matter, as Python, as a command. Each gives the report's numbers, or why not."""
+"""How to use a result: as front matter, as Python, as a command; each gives the report's numbers, or why it cannot."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 from boolab.agents.setting import Setting, as_front_matter, identity_arguments
 from boolab.core.axes import AXES, SETTINGS
 from boolab.counterfactuals.scopes import scopes_of
+from boolab.frames.dtypes import is_missing
 from boolab.logs.list_prices import needs_prices
 from boolab.models.remote.pricing import installed
-from boolab.report.study import Study, is_na
+from boolab.report.study import Study
 
 MAX_GROUPS: Final = 6
-MIN_RANGE: Final = 3
-"""Fewer values are written one by one."""
+MIN_RANGE: Final = 3  # fewer values are written one by one
 
 
 class Sources(NamedTuple):
@@ -60,7 +60,7 @@ def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], note
     asked = study.question
     agent = str(row["agent"]) if "agent" in asked.by and row.get("agent") else "your-agent"
     scope = asked.scope if asked.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
-    given = {axis: value for axis, value in values.items() if not is_na(value)}
+    given = {axis: value for axis, value in values.items() if not is_missing(value)}
     limits = {axis: int(given[axis]) if axis in given else None for axis in SETTINGS}
     same = asked.same or "canonical"
     more = [axis for axis in given if axis not in SETTINGS]
@@ -131,7 +131,7 @@ def _grid(grid: Mapping[str, Sequence[Any]]) -> str:
 
 
 def shell(study: Study, sources: Sources) -> str:
-    """The command that gives the same answer; with a comment where the command line cannot do the same."""
+    """The command that gives the same result; with a comment where the command line cannot express it."""
     asked = study.question
     words = ["boolab", "whatif", *sources.logs, "--scope", asked.scope, "--keep", repr(asked.keep)]
     words += ["--confidence", repr(asked.confidence), "--objective", asked.objective]
@@ -152,15 +152,15 @@ def shell(study: Study, sources: Sources) -> str:
     words += ["--identity", same.get("*") or "canonical"]
     words += [word for tool, one in same.items() if one is None for word in ("--exempt", tool)]
     others = any(one is not None for tool, one in same.items() if tool != "*")
-    said = "\n# The answer compares calls of single tools in other ways too, which the command line cannot."
-    return shlex.join(words) + (said if others else "")
+    note = "\n# The result compares calls of some tools in other ways too, which the command line cannot express."
+    return shlex.join(words) + (note if others else "")
 
 
 def _values(values: Sequence[Any]) -> str:
     """Values as the command line takes them, with ranges where they are one."""
     on = [value for value in values if value is not None]
-    said = [f"{on[0]}:{on[-1]}"] if _is_range(on) else [repr(value) for value in on]
-    return ",".join([*said, *(["none"] if None in values else [])])
+    written = [f"{on[0]}:{on[-1]}"] if _is_range(on) else [repr(value) for value in on]
+    return ",".join([*written, *(["none"] if None in values else [])])
 
 
 def _is_range(values: Sequence[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""A question about logs, and its answer as data; other modules write it as text."""
+"""A question about logs, and its result as data; other modules write it as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from boolab.counterfactuals.grid import settings_of
 from boolab.counterfactuals.scopes import scopes_of
 from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY
 from boolab.errors import ReadWarning, SettingError
-from boolab.frames.dtypes import well_formed_cell
+from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of
 from boolab.frames.recording import is_final
 from boolab.frames.runs import turns_of
@@ -35,14 +35,10 @@ from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, a
 
 MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
 
-MAX_USUAL: Final = 1000
-"""The largest cap or budget that is evaluated, unless values are given."""
-MIN_DOOM: Final = 10
-"""The doom-loop thresholds reach at least this value."""
-MAX_ROWS: Final = 12
-"""Rows of a table."""
-_FEW: Final = 5
-"""So many values are all shown, even if most change nothing."""
+MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
+MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
+MAX_ROWS: Final = 12  # of a table
+_FEW: Final = 5  # so few values are all shown, even if most change nothing
 _ROUND: Final = (*range(1, 7), 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 400, 500, 750)
 
 
@@ -80,11 +76,13 @@ class Question:
     @property
     def same(self) -> Identities | None:
         """What makes two calls the same; the policy's own where none is given."""
-        return (
-            self.identity
-            if self.identity is not None or self.policy is None
-            else get_policy(self.policy).detectors.identity
-        )
+        given = self.identity is not None or self.policy is None
+        return self.identity if given else get_policy(self.policy or "").detectors.identity
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How limits are counted: arguments of `counterfactual` and `recommend`."""
+        return {"scope": self.scope, "policy": self.policy, "identity": self.identity}
 
 
 class Unit(NamedTuple):
@@ -191,8 +189,8 @@ class Study:
 
     def table(self) -> pd.DataFrame:
         """All combinations of the settings, a row for each and each group."""
-        grid = {axis: [None if is_na(v) else v for v in self._values(axis)] for axis in self.margins}
-        table = _tally([unit.run for unit in self.units], grid, self.question)
+        grid = {axis: [None if is_missing(v) else v for v in self._values(axis)] for axis in self.margins}
+        table = _aggregate([unit.run for unit in self.units], grid, self.question)
         for name in self.question.by:  # neither CSV nor Parquet can hold a lone surrogate
             table[name] = table[name].map(well_formed_cell)
         return table
@@ -224,7 +222,7 @@ class Study:
         ordered = part.assign(_off=part[axis].isna()).sort_values(["_off", axis], kind="stable")
         rows = [_row(entry, axis) for entry in ordered.to_dict("records")]
         best = advice.get(axis) if advice.get("qualifies") is True else None
-        best = None if is_na(best) else best
+        best = None if is_missing(best) else best
         on = [row for row in rows if row.value is not None]
         tight = _tightest(on)
         chosen = _informative([row.value for row in on if row.value is not None], on, [best, tight])
@@ -236,22 +234,15 @@ class Study:
         given = sorted({value for value in values if value is not None})
         if not given or not self.units:
             return {}
-        asked = self.question
-        table = counterfactual(
-            [unit.run for unit in self.units],
-            grid={axis: given},
-            scope=asked.scope,
-            policy=asked.policy,
-            identity=asked.identity,
-        )
+        table = counterfactual([unit.run for unit in self.units], grid={axis: given}, **self.question.how)
         needed = self._needed(axis)
         out: dict[Any, list[Cut]] = {value: [] for value in given}
         table["_unit"] = np.repeat(np.arange(len(self.units)), len(given))
         for row in table[table["outcome"].isin(("truncated", "not_identified"))].to_dict("records"):
             unit = int(row["_unit"])
             turn = self.units[unit].turn or _known(row["stop_turn"])
-            success = None if is_na(row["success"]) else bool(row["success"])
-            maybe = not is_na(row["kept_upper"]) and bool(row["kept_upper"] == 1)
+            success = None if is_missing(row["success"]) else bool(row["success"])
+            maybe = not is_missing(row["kept_upper"]) and bool(row["kept_upper"] == 1)
             out[row[axis]].append(Cut(unit, turn, _known(row["stop_step"]), success, maybe, needed[unit]))
         for cuts in out.values():
             cuts.sort(key=lambda cut: (cut.success is not True, -(cut.needed or 0)))
@@ -285,11 +276,11 @@ def study_of(
     limit: int | None = None,
     progress: bool = False,
 ) -> Study:
-    """Read logs, and answer the question.
+    """Read logs, and compute the result.
 
     Args:
         logs: Files, folders, globs.
-        question: What is asked.
+        question: What to compute.
         format: The name of the logs' format, if it is not to be detected.
         since: Only files that were changed at this time or later.
         limit: At most so many logs, the newest first.
@@ -300,10 +291,10 @@ def study_of(
         SettingError: if there is no run, or the question has something that is not accepted.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
+        warnings.simplefilter("ignore", ReadWarning)  # the account of the files has them
         reading = read_logs(list(logs), format=format, since=since, limit=limit, progress=progress)
     if not reading.runs:
-        raise SettingError(_nothing(reading))
+        raise SettingError(_why_no_run(reading))
     runs = list(reading.runs)
     if question.labels is not None:
         key, labels = labels_of(question.labels)
@@ -326,7 +317,7 @@ def _with_prices(runs: list[Run]) -> tuple[list[Run], tuple[str, ...]]:
 
 
 def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Study:
-    """Answer the question for runs that were read."""
+    """The result for runs that were read."""
     check_tools(question.identity, tools_called(runs))
     homes = [row.path for row in reading.files for _ in range(row.runs)]
     scopes = scopes_of([run.source for run in runs], question.scope)
@@ -335,10 +326,8 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
     elif "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
     proxy = all(run.success is None for run in runs)
-    several = [
-        scope == "turn" and bool(run.steps) and run.steps[-1].turn > 1 for run, scope in zip(runs, scopes, strict=True)
-    ]
-    split = proxy and any(several)
+    pairs = zip(runs, scopes, strict=True)
+    split = proxy and any(scope == "turn" and bool(run.steps) and run.steps[-1].turn > 1 for run, scope in pairs)
     units = [
         unit
         for of, run in enumerate(runs)
@@ -348,7 +337,9 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
     found = _advice(runs, question)
     if not question.by and "agent" in found.frame:  # each agent of a family has a setting of its own
         question = replace(question, by=("agent",))
-    margins = {axis: _margin([unit.run for unit in units], axis, grid[axis], question) for axis in AXES if axis in grid}
+    each = [unit.run for unit in units]
+    on = {axis: [value for value in grid[axis] if value is not None] for axis in AXES if axis in grid}
+    margins = {axis: _aggregate(each, {axis: [*values, None]}, question) for axis, values in on.items()}
     return Study(question, reading, runs, homes, units, found, margins)
 
 
@@ -363,9 +354,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
             by=list(question.by) or None,
             success=question.success,
             grid=_searched(question),
-            scope=question.scope,
-            policy=question.policy,
-            identity=question.identity,
+            **question.how,
         )
     except SettingError as error:
         if question.policy is None:
@@ -373,7 +362,7 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
         return Recommendation("No recommendation", pd.DataFrame(), (f"No recommendation. {error}.",))
 
 
-def _nothing(reading: Reading) -> str:
+def _why_no_run(reading: Reading) -> str:
     if not reading.files:
         return "no log was found: docs/formats.md lists the formats that are read (is --since too recent?)"
     why = next((row.skipped for row in reading.files if row.skipped), "they are empty")
@@ -424,20 +413,8 @@ def _longest_repeat(runs: Sequence[Run], question: Question) -> int:
     return int(known.max(initial=0))
 
 
-def _margin(runs: list[Run], axis: str, values: Sequence[Any], question: Question) -> pd.DataFrame:
-    return _tally(runs, {axis: [*(value for value in values if value is not None), None]}, question)
-
-
-def _tally(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Question) -> pd.DataFrame:
-    table = counterfactual(
-        runs,
-        grid=grid,
-        scope=question.scope,
-        policy=question.policy,
-        identity=question.identity,
-        by=list(question.by) or None,
-        aggregate=True,
-    )
+def _aggregate(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Question) -> pd.DataFrame:
+    table = counterfactual(runs, grid=grid, by=list(question.by) or None, aggregate=True, **question.how)
     by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
     return table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))
 
@@ -466,23 +443,13 @@ def _end(steps: Sequence[Step]) -> Stop:
     return Stop("aborted", len(steps) - (not any(result is not None for result in last.results)))
 
 
-def is_na(value: object) -> bool:
-    """Whether a value of a frame is missing.
-
-    Example:
-        >>> is_na(pd.NA), is_na(None), is_na(0)
-        (True, True, False)
-    """
-    return value is None or value is pd.NA or value != value  # noqa: PLR0124 - NaN
-
-
 # --- Rows -------------------------------------------------------------------------------------------------------------
 
 
 def _row(entry: Mapping[Any, Any], column: str) -> Row:
     value = entry[column]
     return Row(
-        None if is_na(value) else value,
+        None if is_missing(value) else value,
         (int(entry["kept_lower"]), int(entry["kept_upper"])),
         int(entry["successes"]),
         int(entry["n_truncated"]) + int(entry["n_not_identified"]),
@@ -495,7 +462,7 @@ def _row(entry: Mapping[Any, Any], column: str) -> Row:
 
 def _saved(entry: Mapping[Any, Any], name: str) -> tuple[float, float] | None:
     saved, spent = entry[f"saved_{name}"], entry[name]
-    return None if is_na(saved) or is_na(spent) else (saved, saved + spent)
+    return None if is_missing(saved) or is_missing(spent) else (saved, saved + spent)
 
 
 def _tightest(rows: Sequence[Row]) -> float | None:
@@ -529,12 +496,12 @@ def _informative(values: Sequence[float], rows: Sequence[Row], always: Sequence[
 
 
 def _named(values: Sequence[Any]) -> str:
-    return ", ".join("none" if is_na(value) or value == "" else str(value) for value in values)
+    return ", ".join("none" if is_missing(value) or value == "" else str(value) for value in values)
 
 
 def _known(value: SupportsInt) -> int | None:
-    return None if is_na(value) else int(value)
+    return None if is_missing(value) else int(value)
 
 
 def _alike(one: object, two: object) -> bool:
-    return is_na(one) and is_na(two) if is_na(one) or is_na(two) else bool(one == two)
+    return is_missing(one) and is_missing(two) if is_missing(one) or is_missing(two) else bool(one == two)

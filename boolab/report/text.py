@@ -1,4 +1,4 @@
-"""The answers as text for a terminal, and as one JSON object for a program."""
+"""The results as text for a terminal, and as one JSON object for a program."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ import pandas as pd
 
 from boolab.core.axes import AXES
 from boolab.core.text import aligned, count, percent, shorten, span, wrapped
-from boolab.frames.dtypes import axis_value
+from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
-from boolab.report.study import MEASURES, Row, Study, is_na
+from boolab.report.study import Row, Study
 
 SCHEMA: Final = "boolab/whatif/1"
 UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
 
 _MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
-MAX_GROUPS: Final = 6
-"""Groups whose tables are shown."""
-MAX_MAKERS: Final = 20
-"""Agents that are listed."""
+MAX_GROUPS: Final = 6  # whose tables are shown
+MAX_MAKERS: Final = 20  # agents that are listed
 
 
 def text(study: Study) -> str:
     """What `boolab whatif` prints: the data's quality, a table for each axis, and what to do."""
     blocks = [_headed("Whose runs these are", _makers(study))] if len(study.makers) > 1 else []
     blocks.append(_headed("The data", "\n".join(wrapped(text, first="- ") for text in Quality(study).sentences())))
-    blocks.append(_headed("What each limit would have done, by itself", _explained(study)))
+    blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrapped, explained(study)))))
     for axis in study.margins:
         blocks += _axis(study, axis)
     blocks.append(_headed("What to do", "\n\n".join(wrapped(sentence) for sentence in study.found.sentences)))
@@ -50,13 +48,13 @@ def maker_rows(study: Study) -> list[list[str]]:
 
 
 def which_one(study: Study) -> str:
-    """The question that several agents in one recording raise."""
+    """That there are several agents, and how to keep them apart."""
     more = f" {len(study.makers) - MAX_MAKERS:,} more are not listed." if len(study.makers) > MAX_MAKERS else ""
     if study.question.by:
         return f"{len(study.makers):,} agents, kept apart by {', '.join(study.question.by)}.{more}"
     return (
-        f"{len(study.makers):,} agents.{more} A limit suits one agent: which one is meant? What follows is about all "
-        "of them together; give its logs alone, or keep them apart with --by agent."
+        f"{len(study.makers):,} agents.{more} A limit is for one agent, and what follows is about all of them "
+        "together: read the logs of one agent alone, or keep the agents apart with --by agent."
     )
 
 
@@ -72,19 +70,19 @@ def _headed(title: str, block: str) -> str:
 def explained(study: Study) -> Iterator[str]:
     """How the tables are to be read."""
     who = kept_name(study)
-    count_ = {
-        "turn": "Counters start anew at each user message.",
+    counters = {
+        "turn": "Counters start at zero with each user message.",
         "run": "Counters continue through the whole session.",
-        "auto": "Counters start anew at each user message, or continue, as the harness of each source counts.",
+        "auto": "Counters start at zero with each user message, or continue, as the harness of each source counts.",
     }[study.question.scope]
     yield (
-        f"{count_} Kept: {who} that the limit leaves as they were; a range where some were stopped with all their "
+        f"{counters} Kept: {who} that the limit leaves as they were; a range where some were stopped with all their "
         f"tool calls done, so that they may have been kept."
     )
-    if _unidentified(study):
+    if any((frame["n_not_identified"] > 0).any() for frame in study.margins.values()):
         yield (
-            "Each turn is limited by itself, and later turns stand as recorded. So what is saved of tokens and cost is "
-            "an estimate there: later requests on record still hold what would have been left out."
+            "Each turn is limited by itself, and later turns stand as recorded. There, saved tokens and cost are an "
+            "estimate, because later requests on record still contain what would have been left out."
         )
 
 
@@ -93,21 +91,13 @@ def kept_name(study: Study) -> str:
     return f"{study.noun}s that ended by themselves (the proxy for success)" if study.proxy else "successes"
 
 
-def _explained(study: Study) -> str:
-    return "\n".join(wrapped(sentence) for sentence in explained(study))
-
-
-def _unidentified(study: Study) -> bool:
-    return any(bool((frame["n_not_identified"] > 0).any()) for frame in study.margins.values())
-
-
 def _axis(study: Study, axis: str) -> Iterator[str]:
     name = AXES[axis].label
     groups = list(study.groups(axis))
     for group, part, advice in groups[:MAX_GROUPS]:
         who = f" for {shorten(group)}" if group else ""
         table = _table(study, axis, study.shown(axis, part, advice))
-        yield f"{_capital(name)}{who}: stops a run {AXES[axis].meaning}\n{table}"
+        yield f"{name.capitalize()}{who}: stops a run {AXES[axis].meaning}\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 
@@ -159,10 +149,6 @@ def saved(name: str, amount: tuple[float, float] | None) -> str:
     part, whole = amount
     share = f" ({percent(part / whole)})" if whole else ""
     return f"${part:,.2f} of ${whole:,.2f}{share}" if name == "cost_usd" else f"{part:,.0f} of {whole:,.0f}{share}"
-
-
-def _capital(words: str) -> str:
-    return words[0].upper() + words[1:]
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
@@ -230,11 +216,8 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _plain(value: object) -> object:
     """A value of any column as JSON has it."""
-    if is_na(value):
+    if is_missing(value):
         return None
     if isinstance(value, np.generic):
         return value.item()
     return value if isinstance(value, str | int | float | bool) else str(value)
-
-
-__all__ = ["MEASURES", "as_data", "as_json", "kept", "saved", "text"]

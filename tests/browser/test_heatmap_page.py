@@ -22,7 +22,7 @@ def cell(page: Page, x: str, y: str) -> str:
 def test_a_click_on_a_cell_and_one_on_a_run_end_in_replay_at_its_step(page_of: PageOf) -> None:
     page = page_of(Heatmap(TALLY, RUNS))
     page.click(cell(page, "4", "off"))
-    row = page.locator(".run-row", has_text="success, cut").first
+    row = page.locator(".run-row", has_text="success, lost").first
     step = row.get_attribute("data-step")
     assert step == "4"
     row.locator("button.open").click()

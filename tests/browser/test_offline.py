@@ -87,7 +87,7 @@ def test_an_agents_file_is_read_with_the_limits_that_follow(page_of: PageOf) -> 
     expect(form.locator(".limits li")).to_have_text(editor.effective)
     for name, control in editor.fields.items():
         said = form.locator(f"[data-field={name}]").first
-        expect(said).to_contain_text(control.value.splitlines()[0] if control.value else "not said")
+        expect(said).to_contain_text(control.value.splitlines()[0] if control.value else "not set")
 
 
 def test_a_sweep_that_ended_stays_as_it_ended(page_of: PageOf) -> None:

@@ -53,7 +53,7 @@ def test_a_run_that_plays_ends_when_another_one_is_opened(page_of: PageOf) -> No
     shown.wait_for_function("() => pending.size === 0")
     open_run("constructor")
     expect(shown.locator(".opened")).to_have_text(
-        "This file does not hold the steps of constructor: open it where the runs are."
+        "This file does not contain the steps of constructor: open it where the runs are."
     )
     assert replay.count() == 0
 

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from boolab.cli.demo.layout import WIDTH
-from boolab.cli.demo.recordings import REAL, Recording, Told, recordings, tell
+from boolab.cli.demo.recordings import REAL, Findings, Recording, findings_of, recordings
 from boolab.core.types import Run
 from boolab.frames.tables import calls_df, runs_df
 from boolab.io.resources import data_path
@@ -31,8 +31,8 @@ def simulated() -> Recording:
 
 
 @pytest.fixture(scope="module")
-def told(simulated: Recording) -> Told:
-    return tell([simulated])
+def told(simulated: Recording) -> Findings:
+    return findings_of([simulated])
 
 
 def longest_streak(run: Run, tool: str) -> int:
@@ -101,14 +101,14 @@ def test_sessions_of_two_turns_are_among_the_runs(runs: list[Run]) -> None:
 # What the demo says.
 
 
-def test_it_scores_every_limit_on_every_run(told: Told, simulated: Recording) -> None:
+def test_it_scores_every_limit_on_every_run(told: Findings, simulated: Recording) -> None:
     one = told.rows[told.rows["max_steps"] == 50]
     assert len(one) == len(simulated.runs)
     assert max(map(len, told.text.splitlines())) <= WIDTH
     assert "step cap 50" in told.text
 
 
-def test_its_table_counts_what_its_rows_say(told: Told) -> None:
+def test_its_table_counts_what_its_rows_say(told: Findings) -> None:
     (line,) = [line for line in told.text.splitlines() if line.startswith("step cap 30 ")]
     rows = told.rows[told.rows["max_steps"] == 30]
     stopped = int((~rows["outcome"].isin(["unchanged", "censored"])).sum())
@@ -116,13 +116,13 @@ def test_its_table_counts_what_its_rows_say(told: Told) -> None:
     assert line.split()[-2] == f"{int(rows['saved_steps'].sum()):,}"
 
 
-def test_it_recommends_by_a_recording_that_carries_it(told: Told, simulated: Recording) -> None:
+def test_it_recommends_by_a_recording_that_carries_it(told: Findings, simulated: Recording) -> None:
     setting = simulated.recommend().setting
     assert f"Ship a step cap of {setting['max_steps']}" in told.text
     assert "synthetic" in told.text
 
 
-def test_its_figures_can_be_drawn(told: Told) -> None:
+def test_its_figures_can_be_drawn(told: Findings) -> None:
     assert list(told.figures) == ["caps.png", "heatmap.png", "survival.png"]
     for draw in told.figures.values():
         ax = Figure(figsize=(9, 5), layout="constrained").add_subplot()
@@ -132,7 +132,7 @@ def test_its_figures_can_be_drawn(told: Told) -> None:
 
 @pytest.mark.skipif(not (ROOT.parent / REAL).is_file(), reason=f"{REAL} is not beside the checkout")
 def test_on_real_logs_it_prints_the_numbers_of_the_reference() -> None:
-    text = tell(recordings(ROOT.parent)[:1]).text
+    text = findings_of(recordings(ROOT.parent)[:1]).text
     for limit, kept, steps in (
         ("step cap 5", "3-10 of 21", "392"),
         ("step cap 15", "17-18 of 21", "81"),

@@ -120,7 +120,7 @@ def test_a_run_is_told_in_a_pipe_without_a_single_escape(folder: Path) -> None:
     assert "\n━━ finished after 2 steps ━" in done.stdout
     run = the_record()
     assert (run.stop_reason, run.agent, run.text) == ("finished", "explorer", "It is in a.py.")
-    assert f"   to look at it: boolab report runs/{next(Path('runs').iterdir()).name}\n" in done.stdout
+    assert f"   to view it: boolab report runs/{next(Path('runs').iterdir()).name}\n" in done.stdout
 
 
 def test_a_run_is_told_on_a_terminal_with_a_status_line_that_is_gone_at_the_end(folder: Path) -> None:
@@ -386,7 +386,7 @@ def test_an_agent_is_looked_up_here_then_below_then_among_those_that_come_with_b
         prompt("explorr")
     with pytest.raises(bl.SettingError, match="holds 2 agents"):
         prompt("agents/AGENTS.md")
-    with pytest.raises(bl.SettingError, match="'mine' is an agent: what is its task?"):
+    with pytest.raises(bl.SettingError, match="'mine' is an agent, and has no task"):
         agent_of(given(task="mine"))
     assert agent_of(given(agent="-", task="mine")) is None
     with pytest.raises(bl.errors.AgentFileError, match="nowhere"):

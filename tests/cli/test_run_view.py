@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
-from boolab.cli.run_view import Guarded, Lines, Opening, Story, view_of
+from boolab.cli.run_view import Guarded, Lines, Opening, Transcript, view_of
 from boolab.cli.terminal import Sheet, clipped, is_terminal
 from boolab.core.events import run_events
 from boolab.core.text import columns_of
@@ -142,7 +142,7 @@ def told(view: Any, model: Any, task: str = "go", **options: Any) -> Run:
 def story_of(model: Any, *, terminal: bool = False, **options: Any) -> str:
     """What is told of a run in the end."""
     sheet = Sheet(io.StringIO(), terminal=terminal, columns=lambda: 80)
-    told(Story(sheet, now=lambda: 0.0), model, **options)
+    told(Transcript(sheet, now=lambda: 0.0), model, **options)
     stream: Any = sheet.stream
     return shown(stream.getvalue(), 80)
 
@@ -182,7 +182,7 @@ def test_a_run_is_told_step_by_step(terminal: bool) -> None:
         "━━ finished after 2 steps ".ljust(79, "━"),
         "   2 steps   2 calls   1 error   tokens 2,700 in, 90 out, $0.0065   0 ms",
         "   record record.jsonl",
-        "   to look at it: boolab report record.jsonl",
+        "   to view it: boolab report record.jsonl",
     ]
 
 
@@ -298,7 +298,7 @@ def test_a_retry_is_told_while_it_is_waited_for_and_at_the_same_place_of_the_rec
 
 def test_a_story_tells_a_retry_before_the_answer_that_it_led_to_and_a_nudge_after_the_step() -> None:
     sheet = Sheet(io.StringIO(), terminal=False)
-    story = Story(sheet, now=lambda: 0.0)
+    story = Transcript(sheet, now=lambda: 0.0)
     story.event(Event(0, "step_start", {"step_number": 1, "started_at": 0}))
     story.event(Event(0, "nudge", {"after_step": 1, "what": "Enough."}))
     story.event(Event(0, "retry", {"attempt": 1, "wait_ms": 500, "what": f"HTTP 503 {'busy ' * 30}"}))

@@ -25,7 +25,7 @@ from boolab.frames.tables import calls_df, runs_df
 from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
 from boolab.plots._bars import _Inside
 from boolab.plots._bins import bins_of
-from boolab.plots._style import CALL_LOOKS, KEPT, STOP_LOOKS, TOOL_COLOURS, UNKNOWN
+from boolab.plots.style import CALL_LOOKS, KEPT, STOP_LOOKS, TOOL_COLOURS, UNKNOWN
 from tests.support.helpers import call, distinct, play, steps
 
 REASONS: tuple[str, ...] = get_args(StopReason)
@@ -501,7 +501,7 @@ def test_numbers_ascend_names_stay_in_order_and_none_comes_last(values: Any, exp
     [
         (["finished"], "The one run finishes"),
         (["aborted"], "The one run is aborted"),
-        (["error"] * 2, "Both runs break with an error"),
+        (["error"] * 2, "Both runs fail with an error"),
         (["paused"] * 1200, "All 1,200 runs wait for an answer"),
         ([None] * 3, "All 3 runs end for an unknown reason"),
         (["step_cap"] * 24 + ["finished"] * 20 + ["stuck"] * 4, "Half of 48 runs end at the step cap, 20 finish"),

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from boolab.core.types import Response, Step, Stop, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.plots import plot_scorecard, plot_survival, plot_timeline
-from boolab.plots._style import CALL_LOOKS, STOP_LOOKS
+from boolab.plots.style import CALL_LOOKS, STOP_LOOKS
 from tests.plots.test_plots import RUNS, UGLY, draw, ends, note, rows, title
 from tests.support.cases import first
 from tests.support.helpers import call, distinct, play, steps
@@ -80,7 +80,7 @@ def test_survival_is_drawn_as_stairs_from_one(ax: Axes) -> None:
     assert drawn(ax, "all censored") == ([5, 9], [0.6, 0.24])
     assert title(ax) == "Half of 10 runs end within 8 steps"
     assert note(ax) == (
-        "10 runs. 3 runs censored (strokes): they count as going on until then. Bands: pointwise 95% intervals. "
+        "10 runs. 3 runs censored (strokes): they count as running until then. Bands: pointwise 95% intervals. "
         "Under the ticks: runs still observed."
     )
 
@@ -97,7 +97,7 @@ def test_under_each_tick_stands_how_many_runs_are_still_observed(ax: Axes) -> No
     ("data", "expected"),
     [
         (curve(of="tokens", survival=[0.5, 0.5, 0.4, 0.4]), "Half of 10 runs end within 3 tokens"),
-        (curve(of="tool_calls", survival=0.6), "More than half of 10 runs go beyond 9 tool calls"),
+        (curve(of="tool_calls", survival=0.6), "More than half of 10 runs take more than 9 tool calls"),
         (
             curve(ended=0, censored=[1, 1, 0, 0], survival=1.0),
             "Both runs are censored: how long they take is not known",

@@ -22,9 +22,9 @@ from boolab.io.resources import data_path
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter, python, shell
 from boolab.report.study import Question, Study, _turns, study_of
-from boolab.widgets._base.compress import unpacked
 from tests.support.caplab_cases import Told, runs_of
 from tests.support.cases import first
+from tests.support.packed import unpacked
 from tests.support.project import ROOT
 
 DATASET = str(data_path("datasets") / "runs")

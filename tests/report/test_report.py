@@ -130,7 +130,7 @@ def test_the_answer_and_the_data_come_first(tmp_path: Path) -> None:
             "Ship a step cap of 4",
             "The data, and what",
             "Each limit",
-            "How sure this is",
+            "How certain this is",
         )
     ]
     assert places[0] < places[1] < places[2] < places[4]
@@ -208,10 +208,10 @@ def test_a_recording_of_several_agents_says_whose_runs_it_holds_before_all_else(
     assert shown.startswith("Whose runs these are")
     assert re.search(r"^ +boolab +a +3 +3 +3 of 3$", shown, re.MULTILINE)
     assert re.search(r"^ +boolab +b +2 +2 +0 of 2$", shown, re.MULTILINE)
-    assert "which one is meant?" in shown
+    assert "A limit is for one agent" in shown
     assert main(["report", str(logs), "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
-    assert page.index("which one is meant?") < page.index("The question")
+    assert page.index("A limit is for one agent") < page.index("The question")
     assert "% of the 2 agents" in page
     bl.save_runs(runs[:3], logs)
     capsys.readouterr()

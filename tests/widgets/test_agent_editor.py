@@ -63,7 +63,7 @@ def test_a_file_that_somebody_else_changed_is_not_overwritten(path: Path) -> Non
 def test_unknown_keys_are_shown_and_kept(path: Path) -> None:
     editor = AgentEditor(path)
     assert editor.extra == {"mode": "primary"}
-    assert editor._follows()["extra"] == [{"name": "mode", "value": "'primary'"}]
+    assert editor._results()["extra"] == [{"name": "mode", "value": "'primary'"}]
 
 
 def test_all_agents_of_a_file_can_be_chosen_and_edited(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_hostile_text_in_a_file_is_no_markup(path: Path) -> None:
     path.write_bytes(b"---\nname: a\n<img src=x onerror=alert(1)>: <script>\n---\n")
     editor = AgentEditor(path)
     editor.fields["max_steps"].value = "<img src=x onerror=alert(1)>"
-    shown = editor.status.value + "".join(one.value for one in editor._says.values())
+    shown = editor.status.value + "".join(one.value for one in editor._message_of.values())
     assert "is not accepted" in shown
     assert "<img" not in shown
     assert "<script" not in shown

@@ -248,7 +248,7 @@ def test_without_runs_there_is_an_answer_too() -> None:
 def test_what_a_source_does_not_tell_is_said_and_counted_in_steps() -> None:
     table = CapTables(runs_of(Told(("A A -",), cost=None)), Question()).at(Setting())
     assert table.measure == "steps"
-    assert any("does not tell cost" in note for note in table.base["notes"])
+    assert any("does not record cost" in note for note in table.base["notes"])
 
 
 def test_a_store_is_read_like_the_runs_in_it(tmp_path: Path) -> None:
@@ -341,7 +341,8 @@ def test_a_page_has_the_same_answers_as_a_notebook() -> None:
 
 @pytest.mark.parametrize("policy", ["claude_code", "gemini_cli"])
 def test_a_policy_of_which_sums_cannot_tell_is_refused_by_name(policy: str) -> None:
-    with pytest.raises(SettingError, match=f"policy {policy}: .*expected a policy whose limits are asked at"):
+    expected = "expected a policy that evaluates limits only after steps"
+    with pytest.raises(SettingError, match=f"policy {policy}: .*{expected}"):
         Question(policy)
 
 

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.image import imread
 
 import boolab as bl
-from boolab.widgets._base.compress import unpacked
 from boolab.widgets.replay.drilldown import replay_parts
 from tests.support.caplab_cases import Told, runs_of
+from tests.support.packed import unpacked
 
 
 def some_runs() -> list[bl.Run]:

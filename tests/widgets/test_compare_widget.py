@@ -15,11 +15,11 @@ from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
 from boolab.models.scripted import ScriptedModel
 from boolab.sweeps.divergence import first_divergence
-from boolab.widgets._base.compress import unpacked
 from boolab.widgets.compare.alignment import align
 from boolab.widgets.compare.widget import Compare
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps
+from tests.support.packed import unpacked
 
 STUCK = [{"tool_calls": [{"name": "grep"}], "repeat": "forever"}]
 LETTERS = st.lists(st.sampled_from("ABC"), max_size=12)

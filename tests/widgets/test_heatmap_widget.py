@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 import boolab as bl
 from boolab.counterfactuals.tables import summed
 from boolab.plots import plot_heatmap
-from boolab.widgets._base.compress import unpacked
 from boolab.widgets.heatmap.data import ink_on, luminance_of
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps
+from tests.support.packed import unpacked
 
 GRID = {"max_steps": [2, 4, 6, None], "tool_budget": [3, 8, None]}
 
@@ -84,7 +84,7 @@ def test_a_cell_lists_all_its_runs_cut_successes_first_each_at_the_step_after_wh
         assert sorted(run for run, _, _ in rows) == sorted(run.run_id for run in RUNS)
         by_id = {run.run_id: run for run in RUNS}
         order = [
-            0 if why == "success, cut" else 1 if "stopped" in why and "not" not in why else 2 for _, _, why in rows
+            0 if why == "success, lost" else 1 if "stopped" in why and "not" not in why else 2 for _, _, why in rows
         ]
         kinds = [kind for kind in order if kind != 1]
         assert kinds == sorted(kinds)
@@ -92,7 +92,7 @@ def test_a_cell_lists_all_its_runs_cut_successes_first_each_at_the_step_after_wh
             run = by_id[run_id]
             stopped = run.n_steps > cap  # the last step is a text, after which there is no boundary
             assert step == (cap if stopped else run.n_steps), run_id
-            assert (why == "success, cut") == (stopped and bool(run.success) and _calls_after(run, cap))
+            assert (why == "success, lost") == (stopped and bool(run.success) and _calls_after(run, cap))
 
 
 def _calls_after(run: bl.Run, step: int) -> bool:

@@ -19,19 +19,20 @@ from boolab.core.types import (
     Text,
     ToolResult,
 )
-from boolab.plots._style import TOOL_COLOURS
+from boolab.plots.style import TOOL_COLOURS
 from boolab.rules.counters import COUNTERS
-from boolab.widgets._base.call_labels import label_of, parsed
-from boolab.widgets._base.compress import packed, unpacked
+from boolab.widgets._base.call_labels import _parsed, label_of
+from boolab.widgets._base.compress import packed
 from boolab.widgets._base.tool_icons import KINDS, kind_of
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.subagents import children_of
-from boolab.widgets.replay.what_if_marks import DEFAULT_POLICIES, marks_of, stop_boundary
+from boolab.widgets.replay.what_if_marks import DEFAULT_POLICIES, marks_of_each, stop_boundary
 from tests.counterfactuals.test_presets import scripts
 from tests.logs.readers.given import samples
 from tests.logs.test_save import runs as any_runs
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, call, distinct, play, steps
+from tests.support.packed import unpacked
 
 
 def gauge(data: dict[str, Any], key: str) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def test_marks_are_what_counterfactual_says(items: list[Any]) -> None:
     run = play(items, policy="opencode_3631")
     rules = [bl.max_steps(2), bl.doom_loop(2) | bl.error_streak(2)]
     names = ["boocode", "claude_code", "openhands", "roo", "openai_agents"]
-    own, *marks = marks_of(run, names, rules)
+    own, *marks = marks_of_each([run], names, rules)[0]
     assert own["own"]
     assert (own["step"], own["reason"]) == (stop_boundary(run), run.stop_reason)
     tables = [bl.counterfactual(run, policy=name) for name in names] + [bl.counterfactual(run, rules=rules)]
@@ -104,7 +105,7 @@ def test_marks_are_what_counterfactual_says(items: list[Any]) -> None:
 @pytest.mark.parametrize("pattern", ["a " * 60, "a b c " * 20])
 def test_the_own_policys_counterfactual_is_the_real_stop(name: str, pattern: str) -> None:
     run = bl.run_sync(None, "go", model=bl.ScriptedModel(steps(pattern)), tools=TOOLS, policy=name)
-    real, asked = marks_of(run, [name])
+    real, asked = marks_of_each([run], [name])[0]
     assert run.stop.rule is not None
     assert (asked["step"], asked["reason"]) == (real["step"], real["reason"])
 
@@ -112,7 +113,7 @@ def test_the_own_policys_counterfactual_is_the_real_stop(name: str, pattern: str
 def test_in_a_later_turn_a_mark_stands_at_the_step_of_the_whole_run() -> None:
     look = [("look", '{"what": "x"}')]
     run = made(look, "One.", look, look, look, look, "Two.", turns=[1, 1, 2, 2, 2, 2, 2])
-    (mark,) = [one for one in marks_of(run, ["boocode"]) if not one["own"]]
+    (mark,) = [one for one in marks_of_each([run], ["boocode"])[0] if not one["own"]]
     assert mark["label"] == "boocode: doom 3"
     assert mark["step"] == 5
 
@@ -128,7 +129,7 @@ def test_a_stop_in_a_later_turn_stands_at_the_step_of_the_whole_run() -> None:
 def test_by_default_every_policy_has_a_mark_and_those_without_their_compaction_are_told() -> None:
     data = replay_data(play(distinct(2), policy="opencode_3631"))
     assert [mark["policy"] for mark in data["marks"]] == ["opencode_3631", *DEFAULT_POLICIES]
-    assert "Asked as if they never compacted the history: opencode_v1, opencode_v2." in data["notes"]
+    assert "Evaluated without compaction of the history: opencode_v1, opencode_v2." in data["notes"]
     with pytest.raises(bl.SettingError, match="presets: "):
         replay_data(play(["x"]), policies=["nowhere"])
 
@@ -278,7 +279,7 @@ def test_runs_without_steps_and_broken_runs_are_drawn() -> None:
     broken = replay_data(play([*distinct(1, end=None), {"error": {"status": 400}}]))
     assert broken["steps"][-1]["error"]
     assert "error" in broken["steps"][-1]["flags"]
-    assert broken["outline"][0]["items"][-1]["label"] == "broke off"
+    assert broken["outline"][0]["items"][-1]["label"] == "failed"
 
 
 def aborted() -> bl.Abort:
@@ -294,7 +295,7 @@ def test_what_a_record_lacks_is_said() -> None:
         "Times are not on record.",
         "Tokens of 2 steps are not on record.",
         "Costs of 2 steps are not on record.",
-        "The log keeps back the arguments of 1 call.",
+        "The log leaves out the arguments of 1 call.",
     ]
 
 
@@ -401,7 +402,7 @@ def test_an_editor_that_is_asked_to_view_reads() -> None:
     ],
 )
 def test_a_call_is_one_short_line_about_what_it_is_about(tool: str, arguments: str, label: str | None) -> None:
-    value = parsed(arguments)
+    value = _parsed(arguments)
     made_ = label_of(tool, kind_of(tool, value), arguments, value)
     assert len(made_) <= 60
     assert label is None or made_ == label

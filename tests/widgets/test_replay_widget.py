@@ -13,7 +13,6 @@ import boolab as bl
 from boolab.core.types import Response, Run, Step, ToolCall, ToolResult
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.fallback import replay_text
-from boolab.widgets.replay.widget import clamped
 from tests.support.helpers import call, distinct, play, steps
 
 
@@ -49,12 +48,6 @@ def test_it_takes_one_run_in_a_list_or_a_store_and_refuses_several(run: Run, tmp
             bl.Replay(several)
     with pytest.raises(TypeError, match="expected a Run"):
         bl.Replay([run.steps[0]])  # type: ignore[list-item]
-
-
-def test_a_boundary_becomes_the_nearest_step(run: Run) -> None:
-    assert [clamped(run, step) for step in (-1, 0, 3, 5, 99)] == [1, 1, 3, 5, 5]
-    assert clamped(replace(run, steps=()), 0) == 1
-    assert bl.Replay(run, step=clamped(run, run.stop_step)).step == 4
 
 
 def test_what_is_set_of_it_is_checked(run: Run) -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.stats.estimates import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
-from boolab.widgets._base.compress import packed, unpacked
+from boolab.widgets._base.compress import packed
 from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board
 from tests.support.cases import first
+from tests.support.packed import unpacked
 from tests.support.sweeping import EVERYTHING, LEAD, SOLO, swept
 
 REASONS = ("finished", "step_cap", "doom_loop", "error")
@@ -89,7 +90,7 @@ def table_of(told: dict[str, Any], runs: pd.DataFrame) -> None:
 @settings(max_examples=25, deadline=None)
 @given(results())
 def test_the_table_is_what_grouping_the_runs_gives(some: list[CellResult]) -> None:
-    told = board_of(some).told("running", 0.0)
+    told = board_of(some).snapshot("running", 0.0)
     if not some:
         assert told["rows"] == []
         return
@@ -102,7 +103,7 @@ def test_the_table_is_what_grouping_the_runs_gives(some: list[CellResult]) -> No
 @given(results(), st.randoms())
 def test_the_order_in_which_cells_are_done_changes_no_number(some: list[CellResult], random: Any) -> None:
     mixed = random.sample(some, len(some))
-    one, other = (board_of(each).told("done", 0.0) for each in (some, mixed))
+    one, other = (board_of(each).snapshot("done", 0.0) for each in (some, mixed))
     for told in (one, other):
         for row in told["rows"]:
             row["cost"] = None if row["cost"] is None else pytest.approx(row["cost"], nan_ok=False)
@@ -157,7 +158,8 @@ def test_settings_stand_in_the_order_of_the_plan_whatever_is_done_first() -> Non
     some = [result_of(run) for run in swept(SOLO, "go", LOOPING, grid=GRID)]
     about = {"grid": {"max_steps": [3, 6, None], "doom_loop": [2, None]}, "tasks": ["go"], "repeats": 1}
     orders = [
-        [row["values"] for row in board_of(order, **about).told("done", 0.0)["rows"]] for order in (some, some[::-1])
+        [row["values"] for row in board_of(order, **about).snapshot("done", 0.0)["rows"]]
+        for order in (some, some[::-1])
     ]
     assert orders[0] == orders[1] == [[s, d] for s, d in itertools.product(["3", "6", "none"], ["2", "none"])]
 
@@ -212,7 +214,7 @@ def test_failures_are_named_once_with_how_many_and_the_first_of_them() -> None:
     some = [
         CellResult(f"r{n}", "a", "m", "p", f"task {n}", {}, "error", 1, None, None, end) for n, end in enumerate(ends)
     ]
-    told = board_of([*some, some[7]]).told("done", 0.0)
+    told = board_of([*some, some[7]]).snapshot("done", 0.0)
     assert (told["failed"], told["n_failures"], len(told["failures"])) == (61, 30, FAILURES)
     assert told["failures"][0] == {"error": ends[7], "runs": 3, "run_id": "r7", "task": "task 7", "where": []}
 
@@ -230,7 +232,7 @@ def test_it_draws_a_few_times_a_second_however_many_cells_are_done() -> None:
 def test_what_is_sent_stays_small_with_thousands_of_settings() -> None:
     one = CellResult("r", "a", "m", "p", "t", {}, "finished", 3, 0.1, True, None)
     board = board_of([one._replace(settings={"max_steps": n}) for n in range(5000)])
-    told = board.told("running", 0.0)
+    told = board.snapshot("running", 0.0)
     assert (len(told["rows"]), told["n_rows"]) == (ROWS, 5000)
     assert len(packed(told)) < 20_000
     assert any("first 200 of 5,000" in note for note in told["notes"])
@@ -241,16 +243,16 @@ def test_rate_and_time_left_are_those_of_the_last_while() -> None:
     one = CellResult("r", "a", "m", "p", "t", {}, "finished", 3, None, None, None)
     board.add(one)
     board.begin(100.0)
-    assert board.told("running", 100.0)["rate"] is None
+    assert board.snapshot("running", 100.0)["rate"] is None
     for second in range(1, 100):
         board.add(one)
-        told = board.told("running", 100.0 + second)
+        told = board.snapshot("running", 100.0 + second)
     assert told["rate"] == pytest.approx(1.0)
     assert told["left_ms"] == 100_000
     assert told["elapsed_ms"] == 99_000
     for _ in range(20):
         board.add(one)
-    assert board.told("running", 200.0)["rate"] > 1.5
+    assert board.snapshot("running", 200.0)["rate"] > 1.5
 
 
 def test_a_store_is_looked_at_again_when_somebody_asks(tmp_path: Path) -> None:
@@ -344,6 +346,6 @@ def test_a_share_of_successes_follows_each_result_and_a_mean_cost_is_of_the_runs
     board = board_of([])
     for n, (cost, success) in enumerate([(2.0, True), (None, False), (4.0, True)], 1):
         board.add(CellResult(f"r{n}", "a", "m", "boocode", f"t{n}", {}, "finished", 3, cost, success, None))
-        (row,) = board.told("running", 1.0)["rows"]
+        (row,) = board.snapshot("running", 1.0)["rows"]
         assert row["share"] == row["successes"] / n
     assert (row["cost"], row["priced"], row["runs"]) == (3.0, 2, 3)

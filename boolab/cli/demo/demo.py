@@ -1,6 +1,6 @@
-"""The demo: every agent on every script, under a grid of limits, and what came of it in words, tables and figures.
+"""The demo: every agent on every script, under a grid of limits, and the results in words, tables and figures.
 
-Nothing in it is known beforehand: each number is counted from the runs that it makes, or from recorded ones. The models
+Nothing in it is known in advance: each number is counted from the runs that it makes, or from recorded ones. The models
 are scripted, so that no network is needed and time is virtual; the tools really read the folder.
 
 `measure` makes the runs, `report` turns them into text and files, `demo` does both.
@@ -22,9 +22,9 @@ import pandas as pd
 
 from boolab.agents.agent import Agent, load_agents
 from boolab.cli.demo.layout import align, paragraphs, wrap
-from boolab.cli.demo.recordings import Told, recordings, tell
+from boolab.cli.demo.recordings import Findings, findings_of, recordings
 from boolab.core.axes import SETTINGS
-from boolab.core.types import MICRO, Run, StopReason
+from boolab.core.types import MICRO, Run, Stop, StopReason
 from boolab.engine.runner import run_sync
 from boolab.errors import SettingError
 from boolab.frames.tables import runs_df, steps_df
@@ -94,7 +94,7 @@ class Measured(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What the demo found: all runs in one frame, the text for the terminal, and the files that were written."""
+    """The results of the demo: all runs in one frame, the text for the terminal, and the files that were written."""
 
     runs: pd.DataFrame
     text: str
@@ -105,7 +105,7 @@ class Report(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """A part of the report: what it says, and the runs that it is about."""
+    """A part of the report: its text, and the runs that it is about."""
 
     title: str
     body: str
@@ -116,8 +116,8 @@ def demo(out: str | Path = "out/demo", *, grid: Grid = GRID, progress: bool = Tr
     """Make all runs and the report on them. Inside a running event loop, await `measure` and call `report` instead.
 
     Args:
-        out: The folder for figures and tables; it is made if need be.
-        grid: The limits to combine. Each axis holds a None, the absence of the limit, to compare the others with.
+        out: The folder for figures and tables; it is made if it is missing.
+        grid: The limits to combine. Each axis has a None, no limit, to compare the others with.
         progress: Whether to show progress bars.
 
     Raises:
@@ -130,11 +130,7 @@ def demo(out: str | Path = "out/demo", *, grid: Grid = GRID, progress: bool = Tr
 def load_material(root: str | Path | None = None) -> Material:
     """The agents and scripts that come with boolab, and tools that read `root` (the checkout by default).
 
-    The folder does not change while the demo runs, so each distinct look at it is made once.
-
-    Example:
-        >>> sorted(load_material().agents)[:3]
-        ['answerer', 'architect', 'auditor']
+    The folder does not change while the demo runs, so each distinct call is made once.
     """
     scripts = map(ScriptedModel.load, sorted((data_path("datasets") / "scripts").glob("*.yaml")))
     tools = workspace_tools(checkout() if root is None else root).values()
@@ -148,12 +144,8 @@ def load_material(root: str | Path | None = None) -> Material:
 async def measure(material: Material | None = None, *, grid: Grid = GRID, progress: bool = True) -> Measured:
     """Run every agent on every script: under its own limits, under the grid, and under other policies.
 
-    An agent whose file says `steps: 0` calls no tools under any limit; it runs under its own limits only.
-
-    Args:
-        material: What runs; by default what comes with boolab.
-        grid: As for `demo`.
-        progress: Whether to show progress bars.
+    An agent whose file has `max_steps: 0` calls no tools under any limit; it runs under its own limits only. Arguments
+    are those of `demo`; `material` is what runs, by default what comes with boolab.
 
     Raises:
         SettingError: if the grid has another axis than the three limits, or an axis without None.
@@ -194,8 +186,8 @@ def report(measured: Measured, out: str | Path = "out/demo") -> Report:
         if section.runs:
             parts[section.title.lower()] = list(section.runs)
     runs = pd.concat([_frame(listed).assign(part=name) for name, listed in parts.items()], ignore_index=True)
-    recorded = tell(recordings())
-    sections.append(_Section("What a recording says about every setting", recorded.text))
+    recorded = findings_of(recordings())
+    sections.append(_Section("What a recording shows about every setting", recorded.text))
     files = (*_write_tables(runs, recorded, folder), *_write_figures(measured, recorded, folder))
     material = measured.material
     head = (
@@ -208,22 +200,12 @@ def report(measured: Measured, out: str | Path = "out/demo") -> Report:
 
 
 def stop_reasons(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """How often each stop reason came, and what the runs used, for each combination of the columns `by`.
-
-    Args:
-        runs: A frame made by `boolab.runs_df`.
-        by: Its columns to group by.
+    """How often each stop reason came, and what the runs used, for each combination of the columns `by` of `runs_df`.
 
     Returns:
         A row for each group in the order of their appearance: `n_runs`, a column `n_REASON` for each stop reason that
         occurs, `n_dropped` (calls), `n_steps`, `tokens` (input and output), `cost_usd`, and `n_unknown`: the runs that
-        these two leave out because their provider did not say what they used.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = load_material().play("clean_finish")
-        >>> stop_reasons(bl.runs_df([run]), ["agent"])[["agent", "n_runs", "n_finished", "n_steps"]].values.tolist()
-        [['explorer', 1, 1, 4]]
+        these two leave out, because their provider did not report what they used.
     """
     tokens = runs["input_tokens"] + runs["output_tokens"]
     ended = {f"n_{name}": runs["stop_reason"] == name for name in get_args(StopReason)}
@@ -293,20 +275,13 @@ def _cut_short(runs: Sequence[Run]) -> str:
 def _other_rules(material: Material) -> _Section:
     runs = [material.play(script, stop=rule) for rule, script in RULES]
     rows = [
-        (
-            str(rule),
-            script,
-            run.stop_reason,
-            f"{run.stop_step}",
-            _value(run.stop.value, run),
-            _value(run.stop.overshoot, run),
-        )
-        for (rule, script), run in zip(RULES, runs, strict=True)
+        (str(rule), script, stop.reason, f"{stop.step}", _value(stop.value, stop), _value(stop.overshoot, stop))
+        for (rule, script), stop in zip(RULES, [run.stop for run in runs], strict=True)
     ]
     note = (
-        "stop=... replaces the policy's limits. Rules are asked between steps only: the step that crosses a limit is "
-        "completed, and by how much it went over is on record. A rule that needs a number which the provider does not "
-        "give ends the run with an error rather than a guess."
+        "stop=... replaces the policy's limits. Rules are evaluated only between steps: the step that crosses a limit "
+        "is completed, and the excess is on record. A rule that needs a number which the provider does not report ends "
+        "the run with an error instead of a guess."
     )
     headers = ("stop=", "script", "stop reason", "steps", "value", "over by")
     return _Section("Rules of your own", f"{wrap(note)}\n\n{align(headers, rows, left=3)}", runs)
@@ -317,10 +292,10 @@ def _early_exit(material: Material) -> _Section:
     last = naive.steps[-1]
     dropped = ", ".join(call.name for call in last.dropped)
     text = f"""
-        Response {last.index} of the script early_exit says {last.response.finish_reason!r} while
+        Response {last.index} of the script early_exit has the finish reason {last.response.finish_reason!r} while
         {len(last.response.tool_calls)} tool calls are in it.
 
-        naive believes the reason. It dropped {len(last.dropped)} calls ({dropped}), executed {naive.n_tool_calls}, and
+        naive relies on the reason. It dropped {len(last.dropped)} calls ({dropped}), executed {naive.n_tool_calls}, and
         reports {naive.stop_reason!r}. Its last word: "{naive.text}"
 
         boocode looks for tool calls instead. It dropped {sum(len(step.dropped) for step in boocode.steps)}, executed
@@ -348,7 +323,7 @@ def _stuck(material: Material) -> _Section:
         The script stuck makes the same call for ever. Without a guard, {unguarded.stop.rule} ended it after
         {unguarded.n_steps:,} steps; a doom-loop threshold of {guarded.stop.threshold} stopped it after
         {guarded.n_steps}. Between them lie {unguarded.n_steps - guarded.n_steps:,} steps and
-        {tokens[0] - tokens[-1]:,} tokens. (boocode asks for a summary when a limit ends a run; it is counted here.)
+        {tokens[0] - tokens[-1]:,} tokens. (boocode requests a summary when a limit ends a run; it is counted here.)
     """
     body = f"{paragraphs(text)}\n\n{align(headers, rows, left=3)}"
     return _Section("A way to fail: a stuck model without a doom-loop guard", body, tuple(runs.values()))
@@ -361,7 +336,7 @@ def _retry(material: Material) -> _Section:
     left = cap - broken.stop_step
     surviving = material.play("after_the_outage", max_steps=left)
     text = f"""
-        The first attempt (script outage, a cap of {cap}) broke in response {broken.n_steps}: {broken.error}.
+        The first attempt (script outage, a cap of {cap}) failed in response {broken.n_steps}: {broken.error}.
         {broken.stop_step} tool steps were complete, and they are on record.
 
         The retry by the same agent (script after_the_outage) begins with {steps_df(retried)["steps_left"].iloc[0]}
@@ -374,7 +349,7 @@ def _retry(material: Material) -> _Section:
     return _Section("A way to fail: a step counter that survives a retry", paragraphs(text), runs)
 
 
-def _write_tables(runs: pd.DataFrame, recorded: Told, folder: Path) -> Iterator[Path]:
+def _write_tables(runs: pd.DataFrame, recorded: Findings, folder: Path) -> Iterator[Path]:
     tables = {
         "runs.csv": runs,
         "stop_reasons_by_setting.csv": stop_reasons(
@@ -388,7 +363,7 @@ def _write_tables(runs: pd.DataFrame, recorded: Told, folder: Path) -> Iterator[
         yield folder / name
 
 
-def _write_figures(measured: Measured, recorded: Told, folder: Path) -> Iterator[Path]:
+def _write_figures(measured: Measured, recorded: Findings, folder: Path) -> Iterator[Path]:
     from matplotlib.figure import Figure
 
     from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
@@ -410,7 +385,7 @@ def _write_figures(measured: Measured, recorded: Told, folder: Path) -> Iterator
 
 
 def _frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """The runs as a frame, with a column for each limit of the grid and one that says them in words."""
+    """The runs as a frame, with a column for each limit of the grid, and one for all of them in words."""
     listed = list(runs)
     frame = runs_df(listed)
     for name in SETTINGS:
@@ -446,8 +421,8 @@ def _table(table: pd.DataFrame, first: Sequence[str], last: Sequence[str]) -> st
     ]
     text = align((*first, *(name.removeprefix("n_") for name in reasons), *last), rows, left=1)
     unknown, total = table["n_unknown"].sum(), table["n_runs"].sum()
-    told = f"Tokens and cost leave out {unknown:,} of {total:,} runs, whose provider did not say what they used."
-    return f"{text}\n\n{wrap(told)}" if unknown else text
+    note = f"Tokens and cost leave out {unknown:,} of {total:,} runs, whose provider did not report what they used."
+    return f"{text}\n\n{wrap(note)}" if unknown else text
 
 
 _USED: Final[Mapping[str, Callable[[Mapping[Any, Any]], str]]] = {
@@ -459,11 +434,11 @@ _USED: Final[Mapping[str, Callable[[Mapping[Any, Any]], str]]] = {
 """What the runs of a row lost and used, as text."""
 
 
-def _value(value: int | None, run: Run) -> str:
+def _value(value: int | None, stop: Stop) -> str:
     """A counter's value, in the units of the rule that read it."""
-    if value is not None and run.stop_reason == "cost_budget":
+    if value is not None and stop.reason == "cost_budget":
         return f"${value / MICRO:.2f}"
-    if value is not None and run.stop_reason == "time_budget":
+    if value is not None and stop.reason == "time_budget":
         return f"{value / 1000:.1f} s"
     return _or_dash(value)
 
@@ -488,7 +463,7 @@ def _folder(path: str | Path) -> Path:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the loop's warnings out of the terminal: the report says what they would."""
+    """Keep the loop's warnings out of the terminal: the report has the same facts."""
     log, handler = logging.getLogger("boolab.loop"), logging.NullHandler()
     log.addHandler(handler)
     try:

@@ -1,4 +1,4 @@
-"""The demo's part on recordings: what one recording says about every setting, and what it recommends.
+"""The demo's part on recordings: what one recording shows about every setting, and what it recommends.
 
 The recording is tau-bench's, 50 runs of gpt-4o, where it lies beside the checkout; and the simulated one that comes
 with boolab. Every number is counted from the runs.
@@ -37,12 +37,12 @@ VALUES: Final[Mapping[str, Sequence[int]]] = {
 
 
 class Recording(NamedTuple):
-    """Recorded runs, and how to look at them.
+    """Recorded runs, and how to evaluate them.
 
     Attributes:
-        name: What they are.
+        name: The name of the recording.
         runs: The runs.
-        scope: Whether limits count through a run, or anew in each turn.
+        scope: Whether limits count through a run, or from zero in each turn.
         keep: The share of successes to keep.
         identity: What makes two calls the same.
     """
@@ -54,12 +54,12 @@ class Recording(NamedTuple):
     identity: Identities | None = None
 
     def recommend(self) -> Recommendation:
-        """What to ship."""
+        """The recommended setting."""
         return recommend(self.runs, self.keep, scope=self.scope, identity=self.identity)
 
 
-class Told(NamedTuple):
-    """What the recordings say.
+class Findings(NamedTuple):
+    """The results for the recordings.
 
     Attributes:
         text: In words and a table.
@@ -73,15 +73,7 @@ class Told(NamedTuple):
 
 
 def recordings(beside: Path | None = None) -> list[Recording]:
-    """The recordings that are there, real ones first.
-
-    Args:
-        beside: The folder that may hold real logs; by default the one in which the checkout lies.
-
-    Example:
-        >>> [recording.name.split(",")[0] for recording in recordings(Path("nowhere"))]
-        ['datasets/runs']
-    """
+    """The recordings that are there, real ones first; real logs are in `beside`, by default the checkout's folder."""
     real = (checkout().parent if beside is None else beside) / REAL
     polls: Identities = {"wait_for_build": None}
     simulated = Recording(
@@ -96,19 +88,12 @@ def recordings(beside: Path | None = None) -> list[Recording]:
     return [Recording("tau-bench airline, gpt-4o, trial 0 (real runs)", load_runs(real), "run"), simulated]
 
 
-def tell(found: Sequence[Recording]) -> Told:
-    """What these recordings say: all about the first, and of each what it recommends.
-
-    Args:
-        found: At least one recording.
-
-    Returns:
-        Text, rows and figures.
-    """
-    first = found[0]
+def findings_of(listed: Sequence[Recording]) -> Findings:
+    """The results for at least one recording: everything for the first, and of each its recommendation."""
+    first = listed[0]
     frame = runs_df(first.runs)
     size = f"{len(frame):,} runs, {frame['n_steps'].sum():,} steps, {frame['n_tool_calls'].sum():,} tool calls"
-    scope = "through each run" if first.scope == "run" else "anew in each turn"
+    scope = "through each run" if first.scope == "run" else "from zero in each turn"
     head = (
         f"Recorded once, and scored under every setting without running anything again. The recording: {first.name} "
         f"({size}). Each limit by itself, all others off; limits count {scope}."
@@ -119,11 +104,10 @@ def tell(found: Sequence[Recording]) -> Told:
         for axis, values in grids.items()
     }
     rows = pd.concat(parts.values(), ignore_index=True)
-    advice = [(recording, recording.recommend()) for recording in found]
+    advice = [(recording, recording.recommend()) for recording in listed]
     text = [wrap(head), _table(first, grids), _bounds(first)]
-    for recording, said in advice:
-        text += [_recommended(recording, said)]
-    return Told("\n\n".join(text), rows, _figures(first, advice[0][1]))
+    text += [_recommended(recording, found) for recording, found in advice]
+    return Findings("\n\n".join(text), rows, _figures(first, advice[0][1]))
 
 
 def _table(recording: Recording, grids: Mapping[str, Sequence[int]]) -> str:
@@ -147,28 +131,27 @@ def _table(recording: Recording, grids: Mapping[str, Sequence[int]]) -> str:
 
 
 def _bounds(recording: Recording) -> str:
-    exempt = [tool for tool, same in recording.identity.items() if same is None] if isinstance(
-        recording.identity, Mapping) else []  # fmt: skip
-    polls = f" {', '.join(exempt)} polls, and is exempt from the doom loop." if exempt else ""
+    identity = recording.identity if isinstance(recording.identity, Mapping) else {}
+    exempt = [tool for tool, same in identity.items() if same is None]
+    polls = f" {', '.join(exempt)} polls, and is exempt from the doom-loop threshold." if exempt else ""
     return wrap(
-        "Where a limit stops a run, what was spent until then is exact. What the agent would have made of it is not on "
-        "record, so successes kept lie between two bounds: those that the limit leaves alone, and besides them those "
-        f"whose last tool call was done by then.{polls}"
+        "Where a limit stops a run, what was spent until then is exact. What the agent would have answered then is not "
+        "on record, so the number of successes kept has two bounds: those that the limit does not stop, and besides "
+        f"them those whose last tool call was done by then.{polls}"
     )
 
 
-def _recommended(recording: Recording, said: Recommendation) -> str:
-    return "\n".join(
-        [wrap(f"{said.title}, by {recording.name}:"), *(wrap(sentence, "  ", "  ") for sentence in said.sentences)]
-    )
+def _recommended(recording: Recording, found: Recommendation) -> str:
+    sentences = (wrap(sentence, "  ", "  ") for sentence in found.sentences)
+    return "\n".join([wrap(f"{found.title}, by {recording.name}:"), *sentences])
 
 
-def _figures(recording: Recording, said: Recommendation) -> dict[str, Callable[[Axes], object]]:
+def _figures(recording: Recording, found: Recommendation) -> dict[str, Callable[[Axes], object]]:
     from boolab.plots import plot_caps, plot_heatmap, plot_survival
 
     how: dict[str, Any] = {"scope": recording.scope, "identity": recording.identity}
     frame = runs_df(recording.runs)
-    chosen = said.setting if said["qualifies"].all() else {}
+    chosen = found.setting if found["qualifies"].all() else {}
     steps, calls = (
         max(int(frame[column].quantile(0.97)), chosen.get(axis) or 1)
         for axis, column in (("max_steps", "n_steps"), ("tool_budget", "n_tool_calls"))

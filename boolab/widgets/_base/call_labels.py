@@ -9,13 +9,13 @@ from boolab.core.text import clean, clip, shorten
 from boolab.core.types import REDACTED, ToolCall
 from boolab.widgets._base.tool_icons import Kind, kind_of
 
-_MOST: Final = 60
+MAX_CHARS: Final = 60
 _PEEK: Final = 400  # characters of a text that its label can come from
 
 _COMMANDS: Final = ("command", "cmd", "commands", "script", "code", "input")
 _SOUGHT: Final = ("pattern", "query", "regex", "search_term", "search", "q", "glob")
 _PLACES: Final = ("file_path", "path", "filename", "file_name", "file", "target_file", "paths", "files", "url")
-_ASSIGNED: Final = ("description", "prompt", "task", "agent", "subagent_type")
+_ASSIGNMENTS: Final = ("description", "prompt", "task", "agent", "subagent_type")
 
 
 class Labelled(NamedTuple):
@@ -34,12 +34,12 @@ def labelled(call: ToolCall) -> Labelled:
         >>> labelled(bl.models.ToolCall("1", "grep", '{"pattern": "old_name"}')).label
         'grep "old_name"'
     """
-    value = parsed(call.arguments)
+    value = _parsed(call.arguments)
     kind = kind_of(call.name, value)
     return Labelled(kind, label_of(call.name, kind, call.arguments, value), value)
 
 
-def parsed(arguments: str) -> object:
+def _parsed(arguments: str) -> object:
     """The arguments of a call; None where they are not JSON, or redacted."""
     if arguments == REDACTED:
         return None
@@ -51,16 +51,9 @@ def parsed(arguments: str) -> object:
 
 
 def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
-    """A call in one line.
+    """A call in one line of at most 60 characters, none of them a control character.
 
-    Args:
-        tool: The tool's name.
-        kind: What it does.
-        arguments: The raw arguments.
-        value: The same, parsed; None where they cannot be.
-
-    Returns:
-        At most 60 characters, without control characters.
+    `value` is the parsed form of the arguments; None where they cannot be parsed.
 
     Example:
         >>> label_of("grep", "search", "", {"pattern": "old_name", "path": "src"})
@@ -73,23 +66,23 @@ def label_of(tool: str, kind: Kind, arguments: str, value: object) -> str:
     if not about:
         return name
     if kind == "execute" and isinstance(value, dict) and any(key in value for key in _COMMANDS):
-        return clip(about, _MOST)
+        return clip(about, MAX_CHARS)
     if about.split(" ", 1)[0] == name:  # a command line, which begins with the tool
-        return clip(about, _MOST)
-    return clip(f"{name}: {about}" if kind == "subagent" else f"{name} {about}", _MOST)
+        return clip(about, MAX_CHARS)
+    return clip(f"{name}: {about}" if kind == "subagent" else f"{name} {about}", MAX_CHARS)
 
 
 def _about(kind: Kind, arguments: str, value: object) -> str:
     if value is None:
         return "" if arguments == REDACTED else clean(arguments[:_PEEK])
     if not isinstance(value, dict):
-        return _said(value)
+        return _in_words(value)
     for keys in _order(kind):
         for key in keys:
-            said = _said(value.get(key))
-            if said:
-                return _place(said) if keys is _PLACES else f'"{said}"' if keys is _SOUGHT else said
-    return next(filter(None, map(_said, value.values())), "")
+            found = _in_words(value.get(key))
+            if found:
+                return _place(found) if keys is _PLACES else f'"{found}"' if keys is _SOUGHT else found
+    return next(filter(None, map(_in_words, value.values())), "")
 
 
 def _order(kind: Kind) -> tuple[tuple[str, ...], ...]:
@@ -99,12 +92,12 @@ def _order(kind: Kind) -> tuple[tuple[str, ...], ...]:
     if kind == "search":
         return _SOUGHT, _PLACES
     if kind == "subagent":
-        return (_ASSIGNED,)
-    return _PLACES, _SOUGHT, _COMMANDS, _ASSIGNED
+        return (_ASSIGNMENTS,)
+    return _PLACES, _SOUGHT, _COMMANDS, _ASSIGNMENTS
 
 
-def _said(value: object) -> str:
-    """A value in a few words: of several, the first and how many more there are."""
+def _in_words(value: object) -> str:
+    """A value in a few words; of several values, the first and how many more there are."""
     if isinstance(value, str):
         return clean(value[:_PEEK])
     if isinstance(value, bool) or value is None:
@@ -112,14 +105,14 @@ def _said(value: object) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list) and value:
-        first = _said(value[0])
+        first = _in_words(value[0])
         return f"{first} and {len(value) - 1} more" if first and len(value) > 1 else first
     if isinstance(value, dict):
-        return next(filter(None, map(_said, value.values())), "")
+        return next(filter(None, map(_in_words, value.values())), "")
     return ""
 
 
 def _place(path: str) -> str:
-    """The end of a path, which tells more than its beginning."""
+    """The end of a long path, which identifies a file better than its beginning."""
     parts = path.rstrip("/").split("/")
-    return path if len(path) <= _MOST // 2 else "/".join(parts[-2:])
+    return path if len(path) <= MAX_CHARS // 2 else "/".join(parts[-2:])

@@ -33,7 +33,7 @@ for (const model of models) {
     if (!chosen) return;
     const kept = runs.get(chosen.run);
     if (kept) ({ end } = mount({ ...kept, traits: { ...kept.traits, step: chosen.step } }, opened));
-    else opened.textContent = `This file does not hold the steps of ${chosen.run}: open it where the runs are.`;
+    else opened.textContent = `This file does not contain the steps of ${chosen.run}: open it where the runs are.`;
     opened.scrollIntoView({ block: "nearest" });
   });
 }

@@ -118,7 +118,7 @@ function inParts(makers, size, noun, button, place) {
   return draw;
 }
 
-// Draw once per frame, however often it is asked for.
+// Draw once per frame, however often it is requested.
 function eachFrame(draw) {
   let asked = 0;
   const ask = () => {
@@ -141,7 +141,7 @@ function ownKeys(el) {
   requestAnimationFrame(mark); // by then it stands in the page
 }
 
-// The data of a model, unpacked now and whenever they change; an error is said in place. Returns what stops it.
+// The data of a model, unpacked now and whenever they change; an error is shown in place. Returns a function that ends it.
 function withData(model, el, draw) {
   ownKeys(el);
   let latest = 0;

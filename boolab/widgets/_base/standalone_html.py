@@ -22,10 +22,7 @@ _PIECES: Final = {"replay": ("_base/traits", "replay/replay_timeline", "replay/r
 
 @dataclass(frozen=True)
 class Part:
-    """A view to draw: the JavaScript file that does it, the data that it gets, and its synced traits.
-
-    Bytes are data that are packed already.
-    """
+    """A view to draw: its JavaScript module, its data (bytes are packed already), and its synced traits."""
 
     module: str
     data: object
@@ -33,28 +30,15 @@ class Part:
 
 
 def text_of(name: str) -> str:
-    """A file of this package.
-
-    Args:
-        name: The file, as in "_base/shared.js".
-
-    Returns:
-        Its text.
-    """
+    """A file of this package, such as "_base/shared.js"."""
     return (_HERE / name).read_text("utf-8")
 
 
 def module_of(name: str) -> str:
-    """A widget's module, after what all of them share.
-
-    Args:
-        name: The widget's file without its ending, as in "replay".
-
-    Returns:
-        The source of an ES module.
+    """The ES module of a widget, such as "replay", after the code that all widgets share.
 
     Raises:
-        ValueError: It does not end with the one export that anywidget asks for.
+        ValueError: if it does not end with the export that anywidget requires.
     """
     source = "\n".join(text_of(f"{piece}.js") for piece in ("_base/shared", *_PIECES.get(name, ()), f"{name}/{name}"))
     if not source.rstrip().endswith(_END):
@@ -64,14 +48,7 @@ def module_of(name: str) -> str:
 
 
 def styles_of(*names: str) -> str:
-    """The styles of widgets: the colours, what all share, and their own.
-
-    Args:
-        names: As for `module_of`.
-
-    Returns:
-        A stylesheet.
-    """
+    """The styles of widgets: the colours, the shared rules, and their own."""
     return "\n".join([stylesheet(), text_of("_base/shared.css"), *(text_of(f"{name}/{name}.css") for name in names)])
 
 
@@ -80,36 +57,28 @@ def page(
 ) -> str:
     """One self-contained HTML page.
 
-    Its own policy lets it run the one script that is in it, by digest, and load nothing: a text of a log that got into
-    the markup, against all else that is done about it, could still do nothing.
+    Its content security policy allows the one script in it, by digest, and loads nothing: should a text of a log get
+    into the markup in spite of the escaping, it could not run.
 
     Args:
-        title: Of the page.
+        title: The page's title.
         shown: The views, from top to bottom.
         runs: By run_id, views that open when a run is chosen in one of the others.
-        text: What stands there where no JavaScript runs.
-        picture: A PNG that stands there with it.
-
-    Returns:
-        The page.
-
-    Example:
-        >>> "<!doctype html>" in page("Nothing yet", [])
-        True
+        text: What the page shows without JavaScript.
+        picture: A PNG that it shows beside that text.
     """
     runs = runs or {}
     modules = sorted({part.module for part in (*shown, *runs.values())})
-    views = {"shown": [_told(part) for part in shown], "runs": [[name, _told(part)] for name, part in runs.items()]}
-    script = "\n".join(
-        [
-            '"use strict";',
-            "const modules = {};",
-            *(f"modules[{json.dumps(name)}] = (() => {{\n{_returning(name)}\n}})();" for name in modules),
-            f"const views = {_as_script(views)};",
-            text_of("_base/traits.js"),
-            text_of("_base/page.js"),
-        ]
-    )
+    views = {"shown": [_view(part) for part in shown], "runs": [[name, _view(part)] for name, part in runs.items()]}
+    bodies = {name: module_of(name).rstrip().removesuffix(_END) + "return { render };" for name in modules}
+    script = "\n".join([
+        '"use strict";',
+        "const modules = {};",
+        *(f"modules[{json.dumps(name)}] = (() => {{\n{body}\n}})();" for name, body in bodies.items()),
+        f"const views = {_as_script(views)};",
+        text_of("_base/traits.js"),
+        text_of("_base/page.js"),
+    ])  # fmt: skip
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
@@ -137,28 +106,17 @@ def page(
 
 
 def writable(text: str) -> str:
-    r"""A text without halves of surrogate pairs, which neither a file nor a message to a notebook can hold.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The text.
-
-    Example:
-        >>> writable("half: \ud800")
-        'half: \ufffd'
-    """
+    """A text without lone surrogates, which neither a file nor a message to a notebook can contain."""
     return "".join("\ufffd" if "\ud800" <= one <= "\udfff" else one for one in text)
 
 
-def _told(part: Part) -> dict[str, Any]:
+def _view(part: Part) -> dict[str, Any]:
     ready = part.data if isinstance(part.data, bytes) else packed(part.data)
     data = base64.b64encode(ready).decode()
     return {"module": part.module, "traits": dict(part.traits), "data": data}
 
 
-def _returning(name: str) -> str:
+def _function_body(name: str) -> str:
     return module_of(name).rstrip().removesuffix(_END) + "return { render };"
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from boolab.plots._style import KEPT, SAVED, STOP_LOOKS, TOOL_COLOURS
+from boolab.plots.style import KEPT, SAVED, STOP_LOOKS, TOOL_COLOURS
 
 _HATCHED = "repeating-linear-gradient({angle}deg, {ink} 0 1px, {fill} 1px 4px)"
 _ANGLES = {"/": 135, "\\": 45, "-": 0, "x": 45, ".": 90}
 
 
 def stylesheet() -> str:
-    """The variables that `shared.css` and the widgets' own styles use: `--tool-read`, `--stop-step_cap`, `--kept`.
+    """The variables that all stylesheets use, as one rule for `.boolab`: `--tool-read`, `--stop-step_cap`, `--kept`.
 
-    A stop reason has three: its fill (hatched like in the plots, a CSS background), its plain colour (`--fill-...`)
+    A stop reason has three: its background with the hatch of the plots (`--stop-...`), its plain colour (`--fill-...`)
     and the colour of its edge (`--ink-...`).
-
-    Returns:
-        One rule for `.boolab`.
     """
     lines = [f"--kept: {KEPT};", f"--saved: {SAVED};"]
     lines += [f"--tool-{kind}: {colour};" for kind, colour in TOOL_COLOURS.items()]

@@ -1,8 +1,8 @@
-"""What a tool does, from its name: reads, searches, writes, executes, or lets another agent work.
+"""The kind of a tool, from its name: it reads, searches, writes, executes, or starts a subagent.
 
-Logs name tools as their harness does, and few say what the tools are for. The names here are those of the harnesses
-whose logs boolab reads (Claude Code, Codex, Gemini CLI, opencode, OpenHands, SWE-agent, Cline, pi, Copilot, Cursor,
-Inspect), then words that names of other tools are made of. Where neither tells, a tool is "other".
+Logs name tools as their harness does, and few describe them. The names here are those of the harnesses whose logs
+boolab reads (Claude Code, Codex, Gemini CLI, opencode, OpenHands, SWE-agent, Cline, pi, Copilot, Cursor, Inspect). Then
+come words that often occur in other names. A tool that matches nothing is "other".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS: Final[Mapping[Kind, str]] = {
     "subagent": "subagents",
     "other": "other tools",
 }
-"""Each kind, and what several calls of it are called, in the order in which they are shown."""
+"""The label of each kind, in the order in which they are shown."""
 
 _NAMES: Final[Mapping[Kind, str]] = {
     "read": "cat head tail ls dir tree open goto goto_url scroll_up scroll_down notebook_read web_fetch fetch browse "
@@ -47,23 +47,19 @@ _WORDS: Final[Mapping[Kind, str]] = {
     "book cancel modify send post generate exchange return",
     "read": "read view open get list show fetch load describe cat browse check status inspect",
 }
-_SPOKEN: Final = {kind: frozenset(words.split()) for kind, words in _WORDS.items()}
-"""By the words that a name holds; where it holds several, the first of these lines."""
+_BY_WORD: Final = {kind: frozenset(words.split()) for kind, words in _WORDS.items()}
+"""By the words that a name contains; the first line with one of them decides."""
 
-_READING_COMMANDS: Final = frozenset({"view", "view_range"})
 _MCP: Final = re.compile(r"^mcp__.+?__")
 _BREAKS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 def kind_of(tool: str, arguments: object = None) -> Kind:
-    """What a tool does.
+    """What a tool does: one of `KINDS`.
 
     Args:
-        tool: Its name, as the log has it; the prefix of an MCP server (`mcp__server__`) is left out.
-        arguments: Those of the call, parsed. Editors that also read say which in their `command`.
-
-    Returns:
-        One of `KINDS`.
+        tool: Its name in the log; the prefix of an MCP server (`mcp__server__`) is ignored.
+        arguments: The parsed arguments of the call: the `command` of some editors shows that they only read.
 
     Example:
         >>> [kind_of(name) for name in ("Read", "mcp__git__search_code", "run_shell_command", "Task", "hum")]
@@ -72,13 +68,8 @@ def kind_of(tool: str, arguments: object = None) -> Kind:
         'read'
     """
     kind = _kind_of_name(tool)
-    if kind == "write" and isinstance(arguments, dict) and _says_view(arguments.get("command")):
-        return "read"
-    return kind
-
-
-def _says_view(command: object) -> bool:
-    return isinstance(command, str) and command in _READING_COMMANDS
+    command = arguments.get("command") if isinstance(arguments, dict) else None
+    return "read" if kind == "write" and command in ("view", "view_range") else kind
 
 
 @lru_cache(1024)
@@ -87,4 +78,4 @@ def _kind_of_name(tool: str) -> Kind:
     named = _NAMED.get("_".join(words))
     if named is not None:
         return named
-    return next((kind for kind, known in _SPOKEN.items() if not known.isdisjoint(words)), "other")
+    return next((kind for kind, known in _BY_WORD.items() if not known.isdisjoint(words)), "other")

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_INLINE: Final = 2_000_000
-"""Bytes of page that a notebook keeps with a widget's output, for exports. Larger pages are for `to_html`."""
+"""The largest page, in bytes, that a notebook keeps with a widget's output, for exports."""
 
 
 class Shown:
     """What every widget can do besides drawing itself: a page, a text, a picture, a short repr.
 
-    A widget says `_title`, `_text`, `_parts`, and, if it has one, `_picture`.
+    A widget defines `_title`, `_text`, `_parts`, and, if it has one, `_picture`.
     """
 
     def _title(self) -> str:
         raise NotImplementedError
 
     def _text(self) -> str:
-        """What stands where no JavaScript runs."""
+        """What is shown where no JavaScript runs."""
         raise NotImplementedError
 
     def _parts(self) -> list[Part]:
@@ -66,14 +66,14 @@ class Shown:
         return text
 
     def _page(self) -> str:
-        """The page from what is known by now: what every display carries."""
+        """The page from what is computed so far: every display contains it."""
         return page(self._title(), self._parts(), runs=self._runs(), text=self._text(), picture=self._picture())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({clean(self._title())})"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        """The live widget; for exported notebooks a page in a frame; for all else a text."""
+        """The live widget; a page in a frame for exported notebooks; a text for everything else."""
         lines = [repr(self), *map(clean, self._text().splitlines())]
         bundle: dict[str, Any] = {"text/plain": "\n".join(lines)}
         framed = self._page()
@@ -88,25 +88,15 @@ class Shown:
             bundle["text/plain"] += f"\nToo large to keep in a notebook ({len(framed):,} bytes): see to_html(path)."
         model_id = getattr(self, "model_id", None)
         if model_id is not None:
-            bundle["application/vnd.jupyter.widget-view+json"] = {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": model_id,
-            }
+            view = {"version_major": 2, "version_minor": 0, "model_id": model_id}
+            bundle["application/vnd.jupyter.widget-view+json"] = view
         return bundle
 
 
 def png_of(
     draw: Callable[[Figure], object], size: tuple[float, float], *, dpi: float = 100, layout: str | None = "constrained"
 ) -> bytes:
-    """A figure as a PNG. Pyplot, and with it the notebook's own figures, is left alone.
-
-    Args:
-        draw: Draws on the figure.
-        size: Width and height in inches.
-        dpi: Pixels of an inch.
-        layout: How Matplotlib arranges what is drawn; None for not at all.
-    """
+    """A figure as a PNG of such a size in inches; Pyplot, and with it the notebook's own figures, is left alone."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout=layout)  # type: ignore[arg-type] # one of several literals
@@ -135,21 +125,12 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
         super().__init_subclass__(**kwargs)
 
     def __init__(self, data: object, **traits: Any) -> None:  # noqa: ANN401 - the subclass's own
-        """Pack the data and show them.
-
-        Args:
-            data: Plain data for the JavaScript file.
-            traits: Values of synced traits.
-        """
+        """Pack the plain data for the JavaScript file; `traits` are values of synced traits."""
         self._plain = data
         super().__init__(_data=packed(data), **traits)
 
     def show(self, data: object) -> None:
-        """Draw other data.
-
-        Args:
-            data: Plain data for the JavaScript file.
-        """
+        """Draw other data."""
         self._plain = data
         self._data = packed(data)
 
@@ -158,14 +139,7 @@ class View(Shown, anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no
 
     @classmethod
     def part_of(cls, data: object) -> Part:
-        """The view of some data, as it is at first: for a page, without a widget that a notebook would be told of.
-
-        Args:
-            data: Plain data for the JavaScript file.
-
-        Returns:
-            The view.
-        """
+        """The view of some data in its initial state: for a page, without making a widget in the notebook."""
         return Part(cls._module, data, {name: trait.default() for name, trait in cls._own_traits().items()})
 
     @classmethod

@@ -1,5 +1,5 @@
-// An agent's file as a form to read: where there is no kernel, nothing can be checked or saved. In a notebook the fields
-// are controls of ipywidgets, and only what follows from them is drawn here.
+// An agent's file as a form to read: without a kernel, nothing can be checked or saved. In a notebook the fields
+// are controls of ipywidgets, and only the results are drawn here.
 function render({ model, el }) {
   const root = h("div", { class: "boolab boolab-agent_editor", role: "group", "aria-label": "An agent's file" });
   put(el, root);
@@ -9,11 +9,11 @@ function render({ model, el }) {
       h("dl", {}, data.fields.map((field) => [
         h("dt", {}, field.label, field.help ? h("span", { class: "quiet" }, field.help) : null),
         h("dd", { "data-field": field.name },
-          field.value ? h("div", { class: "said" }, visible(field.value)) : h("div", { class: "quiet" }, "not said"),
+          field.value ? h("div", { class: "said" }, visible(field.value)) : h("div", { class: "quiet" }, "not set"),
           field.message ? h("p", { class: "wrong", role: "alert" }, visible(field.message)) : null),
       ])),
       list("Under this policy", data.limits, "limits"),
-      list("Kept as it is, unknown to boolab", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"));
+      list("Unknown to boolab, kept as it is", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"));
   });
 }
 

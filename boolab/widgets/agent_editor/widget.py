@@ -1,4 +1,4 @@
-"""An agent's file as a form."""
+"""An agent file as a form."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
 
 HELP: Final[Mapping[str, str]] = {
-    "name": "What records call the agent.",
+    "name": "The agent's name in records.",
     "description": "What it is for, in a line.",
     "tools": "Names, separated by commas. Empty: all tools given to run.",
-    "model": "The name of a model, for whoever calls run.",
+    "model": "The name of a model, for the caller of run.",
     "max_steps": "The cap on steps: a number, none, or empty for the policy's default.",
     "tool_budget": "How many tool calls it may make: a number, none, or empty for the default.",
     "doom_loop": "How many identical calls in a row stop it: a number from 2, none, or empty for the default.",
-    "identity": "What identical calls agree in: raw, ordered, canonical, ...; empty for the policy's word.",
+    "identity": "How calls are compared: raw, ordered, canonical, ...; empty for the policy's default.",
     "exempt": "Tools whose repeats are no loop, such as one that polls: names, separated by commas.",
-    "policy": "The harness whose rules hold; boocode if nothing is said.",
+    "policy": "The harness whose rules hold; boocode if empty.",
     "temperature": "Passed to the model; empty for its own.",
 }
 _WIDE: Final = {"description_width": "110px"}
 
 
 class _Form(View, module="agent_editor"):
-    """The part of the form that is only read; it brings the styles of all of it."""
+    """The part of the form that cannot be edited; it brings the styles of the whole form."""
 
 
 class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
-    """An agent's file as a form: a control for each key, messages beside them, and the limits that follow.
+    """An agent file as a form: a control for each key, messages beside them, and the limits that result.
 
-    What is edited is one field's lines in the file's text: comments, the order of keys, quotes, line ends, other agents
-    and keys that boolab does not know stay as they are, byte for byte.
+    An edit changes only the lines of its field in the file's text. Comments, the order of keys, quotes, line ends,
+    other agents and unknown keys stay as they are, byte for byte.
 
     Args:
         path: A Markdown file with one agent or several (see `boolab.agents.agent`).
 
     Attributes:
-        text: The file's text as it would be saved.
+        text: The text that saving would write.
         place: Which of the file's agents the form shows, from 0.
         fields: The controls, by key, and "prompt".
 
     Raises:
-        AgentFileError: The file cannot be read, or holds no agent.
+        AgentFileError: if the file cannot be read, or contains no agent.
 
     Example:
         >>> import boolab as bl
@@ -76,7 +76,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.place = 0
         self._filling = False
         self._problems: dict[str, str] = {}
-        self._says: dict[str, ipywidgets.HTML] = {}
+        self._message_of: dict[str, ipywidgets.HTML] = {}
         self.fields: dict[str, Any] = {name: self._control(name) for name in (*FIELDS, "prompt")}
         self.agent_choice = ipywidgets.Dropdown(description="agent", style=_WIDE)
         self.agent_choice.observe(self._choose, "value")
@@ -88,7 +88,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.reload_button.on_click(lambda _: self.reload())
         for name, one in (("save", self.save_button), ("reload", self.reload_button), ("agent", self.agent_choice)):
             one.add_class(f"boolab-{name}")
-        rows = [ipywidgets.VBox([self.fields[name], self._says[name]]) for name in self.fields]
+        rows = [ipywidgets.VBox([self.fields[name], self._message_of[name]]) for name in self.fields]
         buttons = ipywidgets.HBox([self.save_button, self.reload_button, self.status])
         super().__init__([self.agent_choice, *rows, self._under, buttons])
         self.add_class("boolab-agent_editor").add_class("boolab-whole")
@@ -103,18 +103,18 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     @property
     def messages(self) -> dict[str, str]:
-        """What is wrong, by the key where it stands; "" for what is wrong with the file."""
+        """What is wrong, by key; "" is the key of what is wrong with the file."""
         return {**self._faults(), **self._problems}
 
     @property
     def effective(self) -> list[str]:
-        """What the limits mean under the agent's policy, one sentence each; empty if the agent cannot be read."""
+        """What the limits mean under the agent's policy, a sentence each; empty if the agent cannot be read."""
         agent = self._agent()
         return [] if agent is None else list(limits_of(agent))
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The keys that boolab does not know, which stay as they are."""
+        """The unknown keys, which stay as they are."""
         agent = self._agent()
         return {} if agent is None else dict(agent.extra)
 
@@ -122,8 +122,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         """Write the file, whole or not at all.
 
         Raises:
-            AgentFileError: What would be written cannot be read as agents, a field holds what it cannot, or the file
-                has changed since it was read.
+            AgentFileError: if the new text cannot be read as agents, a field has a value that it cannot have, or the
+                file has changed since it was read.
         """
         for field, message in self.messages.items():
             raise AgentFileError(f"{field}: {message}" if field else message, path=self.path)
@@ -141,13 +141,13 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         except OSError as error:
             raise AgentFileError(f"cannot be written: {error.strerror}", path=self.path) from error
         self._on_disk = raw
-        self._tell()
+        self._refresh()
 
     def reload(self) -> None:
         """Read the file again, and drop what was not saved.
 
         Raises:
-            AgentFileError: It cannot be read.
+            AgentFileError: if it cannot be read.
         """
         raw = self._read()
         self.text = self._decoded(raw)
@@ -184,9 +184,9 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             control = ipywidgets.Text(description=label, style=_WIDE, continuous_update=False)
         control.layout.width = "min(100%, 720px)"
         control.add_class(f"boolab-field-{name}")
-        control.tooltip = control.placeholder = HELP.get(name, "What the agent is told.")
+        control.tooltip = control.placeholder = HELP.get(name, "The system prompt of the agent.")
         control.observe(lambda change: self._edit(name, change["new"]), "value")
-        self._says[name] = ipywidgets.HTML()
+        self._message_of[name] = ipywidgets.HTML()
         return control
 
     def _choose(self, change: Mapping[str, Any]) -> None:
@@ -195,7 +195,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             self._fill()
 
     def _fill(self) -> None:
-        """Show what the text says."""
+        """Show the values of the text."""
         agents = agents_in(self.text)
         agent = agents[self.place]
         self._filling = True
@@ -208,26 +208,26 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
                 control.value = agent.prompt if name == "prompt" else shown_value(agent, name)
         finally:
             self._filling = False
-        self._tell()
+        self._refresh()
 
-    def _edit(self, name: str, said: str) -> None:
-        """Take a control's value into the text, if it can be."""
+    def _edit(self, name: str, typed: str) -> None:
+        """Put the value of a control into the text, if it is accepted."""
         if self._filling:
             return
         self._problems.pop(name, None)
         try:
             if name == "prompt":
-                self.text = with_prompt(self.text, self.place, said)
-            elif not said.strip() and name != "name":
+                self.text = with_prompt(self.text, self.place, typed)
+            elif not typed.strip() and name != "name":
                 self.text = without_field(self.text, self.place, name)
             else:
-                self.text = with_field(self.text, self.place, name, meant(name, said))
+                self.text = with_field(self.text, self.place, name, typed_value(name, typed))
         except (AgentFileError, SettingError) as error:
             self._problems[name] = error.message if isinstance(error, AgentFileError) else str(error)
-        self._tell()
+        self._refresh()
 
     def _faults(self) -> dict[str, str]:
-        """What loading the text complains of, at the key on whose line it stands."""
+        """The error of loading the text, by the key on whose line it is."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AgentFileWarning)
@@ -235,7 +235,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         except AgentFileError as error:
             return {self._field_at(error.line): error.message}
         twice = next((name for name in names if names.count(name) > 1), None)
-        return {"name": f"agent {twice!r} stands a second time"} if twice is not None else {}
+        return {"name": f"two agents have the name {twice!r}"} if twice is not None else {}
 
     def _field_at(self, line: int | None) -> str:
         agent = agents_in(self.text)[self.place]
@@ -251,26 +251,25 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     # --- How it is shown ----------------------------------------------------------------------------------------------
 
-    def _tell(self) -> None:
-        """Bring messages, limits and buttons up to what is edited."""
+    def _refresh(self) -> None:
+        """Update messages, limits and buttons after an edit."""
         messages = self.messages
-        for name, said in self._says.items():
-            said.value = (
-                f'<span role="alert" class="boolab-message">{html.escape(clean(messages.get(name, "")))}</span>'
-            )
-        self._under.show({"title": "", "fields": [], **self._follows()})
+        for name, shown in self._message_of.items():
+            text = html.escape(clean(messages.get(name, "")))
+            shown.value = f'<span role="alert" class="boolab-message">{text}</span>'
+        self._under.show({"title": "", "fields": [], **self._results()})
         self.save_button.disabled = bool(messages) or not self.changed
-        self._said("not saved yet" if self.changed else "saved" if not messages else "", messages.get("", ""))
+        self._set_status("not saved yet" if self.changed else "saved" if not messages else "", messages.get("", ""))
 
-    def _said(self, *texts: str) -> None:
-        said = html.escape(clean(" ".join(filter(None, texts))))
-        self.status.value = f'<span role="status">{said}</span>'
+    def _set_status(self, *texts: str) -> None:
+        text = html.escape(clean(" ".join(filter(None, texts))))
+        self.status.value = f'<span role="status">{text}</span>'
 
     def _try_saving(self) -> None:
         try:
             self.save()
         except AgentFileError as error:
-            self._said(str(error))
+            self._set_status(str(error))
 
     def _title(self) -> str:
         return f"{self.path.name}{', changed' if self.changed else ''}"
@@ -296,67 +295,55 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         ]
 
     def _parts(self) -> list[Part]:
-        return [Part("agent_editor", {"title": self._title(), "fields": self._form(), **self._follows()})]
+        return [Part("agent_editor", {"title": self._title(), "fields": self._form(), **self._results()})]
 
-    def _follows(self) -> dict[str, Any]:
-        """What the fields come to: the limits, and what is kept beside them."""
+    def _results(self) -> dict[str, Any]:
+        """What results from the fields: the limits, and the unknown keys."""
         extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
         return {"limits": self.effective, "extra": extra}
 
 
 def shown_value(agent: AgentText, field: str) -> str:
-    """What a field's control shows; empty if the file does not say it.
-
-    Args:
-        agent: The agent.
-        field: One of `FIELDS`.
-    """
+    """The text that a field's control shows; empty if the file does not have the field."""
     value = agent.data.get(agent.key_of(field))
     if value is None:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def meant(field: str, said: str) -> Value:
-    """The value that somebody typed.
-
-    Args:
-        field: One of `FIELDS`.
-        said: What was typed.
+def typed_value(field: str, typed: str) -> Value:
+    """The value that was typed into a field.
 
     Raises:
-        SettingError: It is none that the field can have.
+        SettingError: if the field cannot have it.
 
     Example:
-        >>> meant("max_steps", " 7 "), meant("max_steps", "None"), meant("tools", "ls, grep")
+        >>> typed_value("max_steps", " 7 "), typed_value("max_steps", "None"), typed_value("tools", "ls, grep")
         (7, 'none', ['ls', 'grep'])
     """
-    said = said.strip()
+    typed = typed.strip()
     if field in SETTINGS:
-        if said.lower() == "none":
+        if typed.lower() == "none":
             return "none"
         try:
-            return int(said)
+            return int(typed)
         except ValueError:
             least = f"an integer >= {AXES[field].min_value}"
-            msg = f"{said!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
+            msg = f"{typed!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
             raise SettingError(msg) from None
     if field in ("tools", "exempt"):
-        return [one.strip() for one in said.split(",") if one.strip()]
+        return [one.strip() for one in typed.split(",") if one.strip()]
     if field == "temperature":
         try:
-            return float(said)
+            return float(typed)
         except ValueError:
-            msg = f"{said!r} is not accepted; expected a number"
+            msg = f"{typed!r} is not accepted; expected a number"
             raise SettingError(msg) from None
-    return said
+    return typed
 
 
 def limits_of(agent: Agent) -> list[str]:
     """What an agent's limits mean under its policy, one sentence each.
-
-    Args:
-        agent: The agent.
 
     Example:
         >>> import boolab as bl
@@ -367,21 +354,21 @@ def limits_of(agent: Agent) -> list[str]:
     words = {axis.field: axis.of(policy) for axis in axes()}
     reading = bool(agent.tools) and all(tool in BUILT_IN for tool in agent.tools)
     settings = policy.effective(agent.settings, read_only=reading)
-    told = []
+    sentences = []
     for name in SETTINGS:
         value, label = settings.get(name), AXES[name].label
         if name not in policy.order:
-            told.append(f"{label}: {policy} has no such setting; the file's value changes nothing")
+            sentences.append(f"{label}: {policy} has no such setting; the file's value changes nothing")
         elif name == "max_steps" and agent.max_steps == 0:
-            told.append(f"{label}: {words['cap.zero']}")
+            sentences.append(f"{label}: {words['cap.zero']}")
         elif value is None:
             most = f", but at most {policy.cap.ceiling:,} steps" if name == "max_steps" and policy.cap.ceiling else ""
-            told.append(f"{label}: no limit{most}")
+            sentences.append(f"{label}: no limit{most}")
         else:
             default = ", the policy's default" if agent.settings[name] is not value else ""
             alike = f" ({words['detectors.identity']})" if agent.identity or agent.exempt else ""
-            said = f"stops at {value} identical calls in a row{alike}" if name == "doom_loop" else f"at most {value:,}"
-            told.append(f"{label}: {said}{default}")
+            most = f"stops at {value} identical calls in a row{alike}" if name == "doom_loop" else f"at most {value:,}"
+            sentences.append(f"{label}: {most}{default}")
     if policy.last_step.action != "tools" and settings.get("max_steps"):
-        told.append(f"last step under the cap: {words['last_step.action']}")
-    return told
+        sentences.append(f"last step under the cap: {words['last_step.action']}")
+    return sentences

@@ -1,4 +1,4 @@
-// What a cap, a budget and a threshold would have kept, saved and cut. In a notebook Python answers each move of its
+// What a cap, a budget and a threshold would have kept, saved and stopped. In a notebook Python answers each move of its
 // sliders with new data; a page without a kernel holds the answers to some hundred settings, and has sliders here.
 
 const OFF = "no limit";
@@ -113,7 +113,7 @@ function figure(data, width, act) {
   const saved = caps.map((_, n) => answer.curve.saved[n] ?? null);
   const foot = SIZE.top + SIZE.curve + SIZE.gap;
   const height = foot + SIZE.bars + SIZE.bottom;
-  const svg = h("svg", { class: "figure", role: "img", viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": told(data) });
+  const svg = h("svg", { class: "figure", role: "img", viewBox: `0 0 ${width} ${height}`, width, height, "aria-label": summary(data) });
 
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     put(svg, h("line", { class: "rule", x1: SIZE.left, x2: width - SIZE.right, y1: y(share), y2: y(share) }),
@@ -187,7 +187,7 @@ function bars({ base, answer }, x, foot) {
 }
 
 // The figure in words, for those who do not see it.
-function told({ base, answer, recommended }) {
+function summary({ base, answer, recommended }) {
   const { kept, cut, setting } = answer;
   const saved = answer.saved[0];
   const parts = [
@@ -213,7 +213,7 @@ function ends({ base, answer }) {
       reason === "censored" ? "censored: stopped by its own limit" : reason, " ", h("b", {}, count(n))));
   }
   const open = answer.open.not_identified
-    ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, "run")} stopped in a turn that others follow: what would have come of the rest is open.`)
+    ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, "run")} stopped in a turn that others follow: the rest is unknown.`)
     : null;
   return h("section", {}, h("h4", {}, `How the ${plural(base.runs, "run")} end`), bar, key, open);
 }
@@ -225,7 +225,7 @@ function table(data, act) {
   const several = new Set(answer.rows.map((row) => row.agent)).size > 1;
   if (Object.values(answer.setting).every((value) => value === null || typeof value === "string")) {
     return h("section", { class: "hint" }, h("h4", {}, "No limit is set: nothing is stopped, and nothing saved"),
-      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or use the recommended setting: the runs that it would have stopped are listed here, each to be replayed."));
+      h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or use the recommended setting: the runs that it stops are listed here, and each can be replayed."));
   }
   if (!answer.cut.n) return h("section", {}, h("h4", {}, "This setting stops no run"));
   const head = ["run", "task", several ? "agent" : null, base.proxy ? null : "the run", "stopped by"].filter(Boolean);
@@ -239,7 +239,7 @@ function table(data, act) {
     h("td", { class: "number" }, count(row.at)),
     h("td", { class: "number" }, row.ended ? count(row.needed) : `over ${count(row.needed)}`),
     h("td", {}, data.held && !data.held.includes(row.run)
-      ? h("span", { class: "quiet", title: "this file does not hold its steps" }, "not here")
+      ? h("span", { class: "quiet", title: "this file does not contain its steps" }, "not here")
       : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "replay"))));
   const more = answer.cut.n - rows.length;
   return h("section", { class: "cut" },
@@ -262,7 +262,7 @@ function fate(row) {
 // --- What is recommended, and how to write a setting down ---------------------------------------------------------------
 
 function advice({ base, recommended, searching }) {
-  const text = recommended ? [...recommended.sentences] : searching ? ["Looking for the recommended setting\u2026"] : [];
+  const text = recommended ? [...recommended.sentences] : searching ? ["Computing the recommended setting\u2026"] : [];
   if (!text.length) return null;
   const limits = recommended?.setting
     ? base.axes.map(({ key, label }) => h("li", {}, `${label} `, h("b", {}, limitText(recommended.setting[key]))))
@@ -274,7 +274,7 @@ function advice({ base, recommended, searching }) {
     h("h4", {}, searching && !recommended ? text[0] : recommended?.setting ? "Recommended" : "Nothing can be recommended"),
     limits ? h("ul", { class: "limits" }, limits) : null,
     sure ? h("p", {}, sure) : null,
-    recommended ? h("details", {}, h("summary", {}, "what this rests on"), [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line)))) : null);
+    recommended ? h("details", {}, h("summary", {}, "evidence"), [...text, ...recommended.notes].map((line) => h("p", { class: "quiet" }, visible(line)))) : null);
 }
 
 function writing(state, draw) {
@@ -325,7 +325,7 @@ function panel(data, act) {
     });
     return { key, input, output, shown, node: h("label", { class: `slider ${names[key]}` }, h("span", {}, label), output, input) };
   });
-  const fixed = `${visible(data.base.counted_by)}. This file holds some settings; a notebook has all.`;
+  const fixed = `${visible(data.base.counted_by)}. This file contains some settings; a notebook has all.`;
   const { setting: wanted, reason } = data.recommended ?? {};
   const why = reason ? `Nothing can be recommended: ${visible(reason)}` : null;
   const use = data.recommended
@@ -390,7 +390,7 @@ function render({ model, el }) {
     const opened = place.querySelector(".advice details")?.open;
     const scrolled = place.querySelector(".scroll")?.scrollTop ?? 0;
     if (!data.base.runs) {
-      fill(place, h("p", {}, "No runs: there is nothing to try a limit on."));
+      fill(place, h("p", {}, "There are no runs to try a limit on."));
       return;
     }
     fill(place, numbers(data), figure(data, width, act), ends(data), advice(data), writing(state, draw), table(data, act),
@@ -403,7 +403,7 @@ function render({ model, el }) {
       same?.focus({ preventScroll: true });
     }
     clearTimeout(saying);
-    saying = setTimeout(() => fill(live, told(data)), 400);
+    saying = setTimeout(() => fill(live, summary(data)), 400);
   };
   const draw = eachFrame(paint);
 

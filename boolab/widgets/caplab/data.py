@@ -1,4 +1,4 @@
-"""Runs, and what settings of three limits make of them: counted when it is asked for, and kept."""
+"""Runs, and what settings of three limits would have done to them: counted when it is needed, and kept."""
 
 from __future__ import annotations
 
@@ -27,19 +27,15 @@ from boolab.widgets.caplab.table import CapTable, Question, values_of
 _Value = TypeVar("_Value")
 
 _SAMPLED: Final = {"max_steps": 12, "tool_budget": 7, "doom_loop": 4}  # values in a page without a kernel
-_KEPT_LEDGERS: Final = 4
-_KEPT_TABLES: Final = 3
+MAX_LEDGERS: Final = 4
+MAX_TABLES: Final = 3
 
 
 class CapTables:
-    """Runs, and what settings make of them, counted when it is asked for.
-
-    Args:
-        runs: A run, runs, or the path of a store.
-        question: What is asked.
+    """Runs, and what settings would have done to them, counted when it is needed.
 
     Raises:
-        SettingError: Labels are asked for and there are none.
+        SettingError: if labels are required and there are none.
 
     Example:
         >>> import boolab as bl
@@ -68,16 +64,10 @@ class CapTables:
         self._found: dict[Hashable, dict[str, Any]] = {}
 
     def at(self, setting: Setting) -> CapTable:
-        """The table for a setting's identity, scope and agent.
-
-        Args:
-            setting: Its limits do not matter.
-
-        Returns:
-            The table, counted now if it has not been.
+        """The table for a setting's identity, scope and agent; its limits do not matter.
 
         Raises:
-            SettingError: There is no such agent, scope or identity.
+            SettingError: if there is no such agent, scope or identity.
         """
         if setting.agent != ALL and setting.agent not in self.agents:
             msg = f"agent={setting.agent!r}: no run is of this agent: {', '.join(map(repr, [ALL, *self.agents]))}"
@@ -87,7 +77,7 @@ class CapTables:
             msg = f"agent={ALL!r}: subagents have limits of their own, so that one agent has to be chosen: {names}"
             raise SettingError(msg)
         check_scope(setting.scope)
-        return _kept(self._tables, _where(setting), _KEPT_TABLES, lambda: self._counted(setting))
+        return _kept(self._tables, _where(setting), MAX_TABLES, lambda: self._counted(setting))
 
     def _counted(self, setting: Setting) -> CapTable:
         of_all = self.ledger(setting)
@@ -104,25 +94,22 @@ class CapTables:
         """All runs as columns, under a setting's identity and scope."""
         watched = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).detectors()
         key = (identity_words(setting.identity), setting.scope)
-        return _kept(self._ledgers, key, _KEPT_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope).kept())
+        return _kept(self._ledgers, key, MAX_LEDGERS, lambda: ledger_of(self.runs, watched, setting.scope).kept())
 
     def _counters(self, setting: Setting) -> dict[str, str]:
         axes = settings_of({name: [2] for name in SETTINGS}, self.question.policy, setting.identity).axes
         return {name: next(axis.counter for axis in axes if axis.name == name) for name in SETTINGS}
 
     def found(self, setting: Setting) -> dict[str, Any] | None:
-        """What has been recommended for a setting's identity, scope and agent; None if nobody has asked yet."""
+        """The recommendation for a setting's identity, scope and agent; None if it has not been computed."""
         return self._found.get(_where(setting))
 
     def recommended(self, setting: Setting) -> dict[str, Any]:
-        """The setting to ship, as `recommend` finds it, and how sure that is. It takes a while the first time.
-
-        Args:
-            setting: Its limits do not matter.
+        """The result of `recommend` for a setting's identity, scope and agent; the first time takes a while.
 
         Returns:
-            `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words; None if there
-            is one), `sentences`, `notes`, `tasks`, `keep`, `confidence` and `more_needed`.
+            `setting` (by axis; None if nothing qualifies), `reason` (why there is none, in a few words), `sentences`,
+            `notes`, `tasks`, `keep`, `confidence` and `more_needed`.
         """
         key = _where(setting)
         if key not in self._found:
@@ -135,50 +122,39 @@ class CapTables:
         return self._found[key]
 
     def _recommendation(self, setting: Setting) -> dict[str, Any]:
-        """What `recommend` says of the same runs and arguments: what a slider has makes no difference to it."""
+        """The result of `recommend` for these runs; the positions of the sliders make no difference."""
         asked = self.question
         runs = [run for run in self._as_given if self.roots or setting.agent in (ALL, run.agent)]
-        said: dict[str, Any] = {
+        none: dict[str, Any] = {
             "keep": asked.keep, "confidence": asked.confidence, "setting": None, "tasks": 0, "notes": [],
         }  # fmt: skip
         if self.ledger(setting).success_by == LABEL and all(run.success is None for run in runs):
-            return {
-                **said,
-                "reason": "no run of this agent has a label",
-                "sentences": ["No run of this agent has a label: nothing is recommended."],
-            }
+            why = "no run of this agent has a label"
+            return none | {"reason": why, "sentences": [f"N{why[1:]}: nothing is recommended."]}
         try:
             found = recommend(
                 runs, asked.keep, asked.confidence, asked.objective, success=asked.success, scope=setting.scope,
                 policy=asked.policy, identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
             )  # fmt: skip
-        except SettingError as refused:
+        except SettingError as error:
             if asked.policy is None:
                 raise
-            return {**said, "reason": "not under this policy", "sentences": [f"No recommendation. {refused}."]}
+            return {**none, "reason": "not under this policy", "sentences": [f"No recommendation. {error}."]}
         row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]
         chosen = {name: row.get(name, pd.NA) for name in SETTINGS}
-        return {
-            **said,
-            "setting": {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
-            if row["qualifies"]
-            else None,
+        limits = {name: None if value is pd.NA else int(value) for name, value in chosen.items()}
+        return none | {
+            "setting": limits if row["qualifies"] else None,
             "reason": None if row["qualifies"] else _why_none(row),
             "tasks": int(row["tasks"]),
             "more_needed": int(row["more_needed"]),
-            "sentences": [clean(said) for said in found.sentences if not self.roots or _is_about(said, setting)],
+            "sentences": [clean(one) for one in found.sentences if not self.roots or _is_about(one, setting)],
             "notes": [*map(clean, found.notes)],
         }
 
 
 def grid_of_answers(table: CapTable, setting: Setting, also: Limits | None, rows: int) -> dict[str, Any]:
-    """The answers to some hundred settings, for a page that cannot ask.
-
-    Args:
-        table: The table of the setting's identity, scope and agent.
-        setting: The setting that must be among them.
-        also: Limits that must be among them too, if there are any.
-        rows: How many of the runs that a setting cuts to list.
+    """The answers to some hundred settings, for a page without a kernel; `setting` and `also` are among them.
 
     Returns:
         `values` by axis, `answers` (the cap varies fastest, then the budget), and their `curves`, one for all caps.
@@ -200,15 +176,7 @@ def grid_of_answers(table: CapTable, setting: Setting, also: Limits | None, rows
 
 
 def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] = ()) -> list[int | None]:
-    """Some of the values of an axis: its ends, as many as asked for in between, and some that must be there.
-
-    Args:
-        values: Ascending, None last.
-        most: How many at most, without those that must be there.
-        also: What must be there, if it is a value.
-
-    Returns:
-        Values, in their order.
+    """Some of the ascending values of an axis: its ends, `most` at most in between, and those of `also`.
 
     Example:
         >>> sampled([1, 2, 3, 4, 5, 6, None], 3, also=[5])
@@ -223,7 +191,7 @@ def sampled(values: Sequence[int | None], most: int, also: Iterable[int | None] 
 
 
 def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: Callable[[], _Value]) -> _Value:
-    """What is kept under a key, made if it is not there; of those kept, what was not used longest goes."""
+    """The value of a key, made if it is missing; the value that was not used for the longest time is dropped."""
     if key not in kept:
         kept[key] = make()
         if len(kept) > most:
@@ -233,7 +201,7 @@ def _kept(kept: OrderedDict[Hashable, _Value], key: Hashable, most: int, make: C
 
 
 def _agents_of_roots(runs: Sequence[Run]) -> list[str]:
-    """The agents of the runs that families began with, if any run was started by another one of these."""
+    """The agents of the runs that families began with, if any of these runs is a subagent of another one."""
     ids = {run.run_id for run in runs}
     if not any(run.parent_run_id in ids for run in runs):
         return []
@@ -256,7 +224,7 @@ def _why_none(row: pd.Series[Any]) -> str:
 
 
 def _known_to(runs: Iterable[Run], identity: Identities) -> Identities:
-    """An identity without the tools that these runs do not call: another agent does."""
+    """An identity without the tools that these runs do not call, because only another agent does."""
     if isinstance(identity, str):
         return identity
     called = tools_called(runs)

@@ -1,7 +1,7 @@
-"""What every setting would have made of some runs, counted once: a setting is then a place in arrays.
+"""What every setting would have done to some runs, counted once: a setting is then a place in arrays.
 
-They are the sums that `counterfactual(..., aggregate=True)` gives, for all settings of a grid, and the first fires of
-each threshold in each run.
+They are the sums that `counterfactual(..., aggregate=True)` gives, for all settings of a grid, and the first step at
+which each threshold is reached in each run.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.recommend import OBJECTIVES, Objective
 
 ROWS: Final = 40
-"""How many of the runs that are cut are listed at first."""
+"""How many of the runs that a setting stops are listed at first."""
 
 _MAX_VALUES: Final = {"max_steps": 120, "tool_budget": 120, "doom_loop": 16}
 """How many values an axis has at most: with all three, 250,000 settings, 50 MB."""
 _MEASURES: Final = {"cost": "cost", "tokens": "tokens", "tool_calls": "tool calls", "steps": "steps"}
-_BARS: Final = 60  # of the distribution
-_LOG: Final = 0.2  # an axis is logarithmic if the lower half of its values takes less of it than this
+MAX_BARS: Final = 60  # of the distribution
+_LOG: Final = 0.2  # an axis is logarithmic if the lower half of its values takes a smaller share of it
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the runs, beside the setting.
+    """The options of the study, besides the setting.
 
     Args:
         policy: Whose order of precedence and further limits hold; None for none.
         keep: The share of successes that a recommended setting keeps.
-        confidence: That it does.
+        confidence: The confidence that it does.
         objective: What to save.
         success: What a success is: "label", "ended", or None for labels where there are any.
 
     Raises:
-        SettingError: One of them is not accepted.
+        SettingError: if one of them is not accepted.
     """
 
     policy: str | Policy | None = None
@@ -73,19 +73,19 @@ class Question:
         settings = settings_of({name: [2, None] for name in SETTINGS}, self.policy)
         if not settings.plain:
             msg = (
-                f"policy {get_policy(self.policy or '').name}: it tells the model things, or asks limits at the "
-                "response: no sums say what it does then; expected a policy whose limits are asked at boundaries "
-                "alone, or None. bl.counterfactual(runs, policy=...) gives a row for each run"
+                f"policy {get_policy(self.policy or '').name}: it sends messages to the model, or evaluates limits at "
+                "the response, so that sums are not enough: expected a policy that evaluates limits only after steps, "
+                "or None. bl.counterfactual(runs, policy=...) gives a row for each run"
             )
             raise SettingError(msg)
 
 
 class CapTable:
-    """What settings make of runs, for one identity, scope and agent.
+    """What settings would have done to runs, for one identity, scope and agent.
 
     Attributes:
         ledger: The runs.
-        options: By axis, what it can be set to, from tight to loose; None, which is off, comes last.
+        options: By axis, the values of its slider, from tight to loose; None, which is off, comes last.
         whole: By axis, whether these are all whole numbers up to the largest that makes a difference.
     """
 
@@ -111,32 +111,20 @@ class CapTable:
     # --- One setting --------------------------------------------------------------------------------------------------
 
     def sums(self, limits: Limits) -> dict[str, int]:
-        """The sums of one setting, as `counterfactual(..., aggregate=True)` names them; cost in micro-dollars.
-
-        Args:
-            limits: The limits.
-
-        Returns:
-            The sums by name.
+        """The sums of a setting, as `counterfactual(..., aggregate=True)` names them; cost in micro-dollars.
 
         Raises:
-            SettingError: A limit is not one of the values.
+            SettingError: if a limit is not one of the values.
         """
         place = tuple(self._at(name, limits[name]) for name in SETTINGS)
         return {name: int(values[place]) for name, values in self._sums.items()}
 
     def answer(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
-        """All that is shown of one setting, as plain data.
+        """All that is shown of one setting, as plain data: what it keeps, saves and stops, its curve, its code.
 
         Args:
             setting: The setting; of this table's identity, scope and agent.
-            rows: How many of the runs that it cuts to list.
-
-        Returns:
-            What it keeps and saves, how runs end, which it cuts, its curve over the cap, and how to write it down.
-
-        Raises:
-            SettingError: A limit is not one of the values.
+            rows: How many of the runs that it stops to list.
         """
         sums = self.sums(setting.limits)
         stops = self._stops(setting.limits)
@@ -193,7 +181,7 @@ class CapTable:
         return _Stops(stopped, at, rank, lost, {axis.name: limits.get(axis.name) for axis in self._settings.axes})
 
     def _row(self, run: int, stops: _Stops) -> dict[str, Any]:
-        """A run that is cut."""
+        """A run that the setting stops."""
         names, success = self._names, int(self.ledger.success[run])
         undecided = stops.rank[run] == UNDECIDED
         axis = None if undecided else self._settings.axes[stops.rank[run]]
@@ -224,7 +212,7 @@ class CapTable:
         }
 
     def _ends(self, sums: Mapping[str, int]) -> list[dict[str, Any]]:
-        """How many runs end for each reason; those that were cut in their own record, and undecided ones, apart."""
+        """How many runs end for each reason; those that the recording stopped, and undecided ones, apart."""
         reasons = {name.removeprefix("n_"): sums[name] for name in sums if name.startswith("n_")}
         for name in ("runs", "unchanged", "truncated", "not_identified", "unknown_tokens", "unknown_cost"):
             reasons.pop(name)
@@ -245,14 +233,7 @@ class CapTable:
         }
 
     def over_caps(self, limits: Limits) -> pd.DataFrame:
-        """An aggregate of all caps, the other limits as they are, for `plot_caps`.
-
-        Args:
-            limits: The limits.
-
-        Returns:
-            A row for each cap, with columns named like those of `counterfactual(..., aggregate=True)`.
-        """
+        """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""
         budget, doom = (self._at(name, limits[name]) for name in SETTINGS[1:])
         frame = pd.DataFrame({name: values[:, budget, doom] for name, values in self._sums.items()})
         for name in ("cost", "saved_cost"):
@@ -303,20 +284,20 @@ class CapTable:
             return
         if ledger.success_by != LABEL:
             yield (
-                "No label says what succeeded: a proxy stands in for success, that the run ended by itself. Whether "
-                "the work was any good, the proxy does not know."
+                "No run has a label. A proxy stands in for success: the run ended by itself. The proxy does not show "
+                "whether the work was good."
             )
         elif unlabelled := int((ledger.success < 0).sum()):
             yield f"{count(unlabelled, 'run')} without a label: counted in what is saved, not in what is kept."
         if cut := int((~ledger.terminated).sum()):
             were = "was" if cut == 1 else "were"
             yield (
-                f"{count(cut, 'run')} {were} stopped by a limit of the recording, or broke off: these limits stay in "
+                f"{count(cut, 'run')} {were} stopped by a limit of the recording, or failed: these limits stay in "
                 "force, and a looser one changes nothing here."
             )
         if self.measure != self._question.objective:
             wanted = _MEASURES[self._question.objective]
-            yield f"The source does not tell {wanted}: what is saved is counted in {_MEASURES[self.measure]}."
+            yield f"The source does not record {wanted}: what is saved is counted in {_MEASURES[self.measure]}."
         elif left := sums.get(f"n_unknown_{self.measure}", 0):
             yield f"{count(left, 'run')} of unknown {_MEASURES[self.measure]} left out of what is saved."
         if self._turns():
@@ -330,15 +311,15 @@ class CapTable:
             if not self.whole[name]
         ]
         if some:
-            yield f"Sliders have not every value of a long range: {', '.join(some)}."
+            yield f"The sliders skip values of a long range: {', '.join(some)}."
         own = [axis for axis in self._settings.axes if axis.name not in SETTINGS]
         if own:
             yield f"Further limits of the policy hold too: {', '.join(str(axis.rules[0]) for axis in own)}."
-        yield "Valid for limits that the model cannot see."
+        yield "These numbers hold for limits that the model cannot see."
 
 
 def _is_log(caps: Sequence[int]) -> bool:
-    """Whether the axis of the caps is logarithmic: half of them lie close to its beginning."""
+    """Whether the axis of the caps is logarithmic: half of them are close to its beginning."""
     lowest, highest = caps[0], caps[-1]
     return highest > lowest + 1 and bool((np.median(caps) - lowest) / (highest - lowest) < _LOG)
 
@@ -368,13 +349,7 @@ def _by_axes(sums: Sums, settings: Settings) -> Sums:
 
 
 def values_of(name: str, peak: int, also: int | None = None) -> Values:
-    """The values of an axis up to the largest count: all whole numbers, or, where those are many, ever fewer.
-
-    Args:
-        name: The axis.
-        peak: The largest count.
-        also: A value that must be among them.
-    """
+    """The values of an axis up to the largest count: all whole numbers, or, of a long range, ever fewer; and `also`."""
     least, most = AXES[name].min_useful, _MAX_VALUES[name]
     top = max(peak, least)
     if top - least < most:
@@ -386,7 +361,7 @@ def values_of(name: str, peak: int, also: int | None = None) -> Values:
 
 
 def _extent(ledger: Ledger, places: Places) -> Ints:
-    """R: how many steps a run took in the longest of its scopes: what a cap is held against."""
+    """How many steps each run took in the longest of its scopes, which is what a cap limits."""
     extent = np.zeros(ledger.n_runs, dtype=np.int64)
     np.maximum.at(extent, places.run, ledger.counters["steps"])
     return extent
@@ -394,12 +369,12 @@ def _extent(ledger: Ledger, places: Places) -> Ints:
 
 def _edges(longest: int) -> Ints:
     """The edges of the bars of a distribution of lengths: whole numbers."""
-    width = -(-max(longest, 1) // _BARS)
+    width = -(-max(longest, 1) // MAX_BARS)
     return np.arange(0, longest + width + 1, width, dtype=np.int64)
 
 
 def _measure(ledger: Ledger, objective: Objective) -> str:
-    """What is saved is counted in: the objective, where the source tells it; else as `recommend` does."""
+    """What savings are counted in: the objective, where the source records it; else the same as `recommend`."""
     return next(
         name
         for name in (objective, "tokens", "steps")

@@ -1,4 +1,4 @@
-"""Limits, tried on recorded runs as one drags."""
+"""Limits, tried on recorded runs with sliders."""
 
 from __future__ import annotations
 
@@ -31,32 +31,33 @@ from boolab.widgets.caplab.table import ROWS, Question
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
 _USE: Final = "use the recommended setting"
-_IN_PAGE: Final = 20
-"""How many of the runs that are cut a page holds to be replayed, and lists."""
+MAX_IN_PAGE: Final = 20
+"""How many of the runs that a setting stops a page lists, and can replay."""
 _OFF: Final = ("no limit", "off")
-"""What a slider has for a limit that is None, which ipywidgets takes for no choice at all."""
+"""The option for a limit that is None, which ipywidgets would read as no choice at all."""
 _COLUMNS: Final[Mapping[str, Literal["steps", "tool_calls", "tokens", "cost_usd"]]] = {
     "steps": "steps", "tool_calls": "tool_calls", "tokens": "tokens", "cost": "cost_usd",
 }  # fmt: skip
+_LABEL: Final = {"description_width": "initial"}  # as wide as it is
 _CLASSES: Final = {"max_steps": "boolab-cap", "tool_budget": "boolab-budget", "doom_loop": "boolab-doom"}
 
 
 class _Figure(OpeningView, module="caplab"):
-    """What follows as one drags."""
+    """The figure and the lists, which follow the sliders."""
 
     rows = traitlets.Int(ROWS).tag(sync=True)
     wanted = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
 
 
 class CapLab(OpensRuns):
-    """A cap, a budget and a doom-loop threshold, tried on recorded runs as one drags.
+    """A cap, a budget and a doom-loop threshold, tried on recorded runs with sliders.
 
-    What is kept, saved and cut follows at once: it is counted from the recording, exactly, and nothing is simulated.
-    Successes of runs that a setting cuts may or may not be kept, so they are given as two bounds. All of this holds for
-    limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`, the recommended
-    setting is that of `recommend`.
+    What is kept, saved and stopped follows at once. It is counted from the recording, exactly; nothing is simulated. A
+    success that a setting stops may or may not be kept, so the number of kept successes is given as two bounds. All of
+    this holds for limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`, the
+    recommended setting is that of `recommend`.
 
-    Where there are runs of subagents, the limits are those of one agent at a time, at first of the one that families
+    Where there are runs of subagents, the limits are those of one agent at a time, at first of the agent that families
     begin with. What is kept is what `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its
     runs. What is saved is the part that is cut off these runs, as if each of them were begun.
 
@@ -64,12 +65,12 @@ class CapLab(OpensRuns):
         runs: A run, runs, or the path of a store.
         policy: Whose order of precedence, identity and further limits hold; None for the canonical identity and none.
         keep: The share of successes that the recommended setting keeps, between 0 and 1.
-        confidence: That it does, between 0 and 1.
-        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not tell it, tokens,
+        confidence: The confidence that it does, between 0 and 1.
+        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not record it, tokens,
             or else steps.
         success: What a success is: "label", "ended" (the proxy: the run ended by itself), or None for labels where
             there are any.
-        scope: Whether limits count anew in each turn ("turn") or go on ("run").
+        scope: Whether counters start at zero in each turn ("turn") or continue ("run").
         identity: What makes two calls the same; by default the policy's.
         exempt: The tools whose repeats are no loop, such as one that polls.
 
@@ -77,7 +78,7 @@ class CapLab(OpensRuns):
         opened: The run that is open in Replay below, as `{"run": run_id, "step": n}`; None for none. Settable.
 
     Raises:
-        SettingError: An argument is not accepted, or sums cannot tell what the policy does.
+        SettingError: if an argument is not accepted, or sums are not enough to evaluate the policy.
 
     Example:
         >>> import boolab as bl
@@ -128,7 +129,7 @@ class CapLab(OpensRuns):
 
     @property
     def setting(self) -> dict[str, Any]:
-        """What the controls say: steps, tool_budget, doom_loop (None is off), identity, scope, agent.
+        """The values of the controls: max_steps, tool_budget, doom_loop (None is off), identity, scope, agent.
 
         Setting it moves them: what is left out stays as it is.
         """
@@ -143,7 +144,7 @@ class CapLab(OpensRuns):
         new = self._setting._replace(**wanted)
         places = [name for name in SETTINGS if name not in wanted]
         new = self._fitting(new, places)
-        self._tables.at(new).sums(new.limits)  # refuses what is not on a slider before anything moves
+        self._tables.at(new).sums(new.limits)  # an error for what is not on a slider, before anything moves
         self._move(new)
 
     @property
@@ -153,10 +154,10 @@ class CapLab(OpensRuns):
 
     @property
     def recommended(self) -> dict[str, Any]:
-        """The setting to ship for the present identity, scope and agent, and how sure that is.
+        """The recommended setting for the present identity, scope and agent, and its evidence.
 
-        It takes seconds for thousands of runs the first time. `setting` is None where nothing qualifies; `sentences`
-        say why.
+        The first time takes seconds for thousands of runs. `setting` is None where nothing qualifies; `sentences`
+        explain it.
         """
         return self._tables.recommended(self._setting)
 
@@ -176,7 +177,7 @@ class CapLab(OpensRuns):
         wide = {"width": "auto"}
         self._sliders = {
             name: ipywidgets.SelectionSlider(
-                options=[_OFF], description=AXES[name].label, continuous_update=True, layout=wide
+                options=[_OFF], description=AXES[name].label, continuous_update=True, layout=wide, style=_LABEL
             )
             for name in SETTINGS
         }
@@ -213,7 +214,7 @@ class CapLab(OpensRuns):
             control.observe(self._on_control, "value")
 
     def _fill_sliders(self, setting: Setting) -> None:
-        """Give the sliders the values of a setting's identity and scope, and put them where it says."""
+        """Give the sliders the values of a setting's identity and scope, and move them to its limits."""
         values = self._tables.at(setting).options
         for name, slider in self._sliders.items():
             options = tuple(_OFF if value is None else (f"{value:,}", value) for value in values[name])
@@ -223,7 +224,7 @@ class CapLab(OpensRuns):
 
     @contextmanager
     def _holding(self) -> Iterator[None]:
-        """Controls that are moved by the program do not each ask for an answer."""
+        """While the program moves the controls, none of them starts a computation."""
         self._held = True
         try:
             yield
@@ -255,7 +256,7 @@ class CapLab(OpensRuns):
 
     def _on_wanted(self, change: Mapping[str, Any]) -> None:
         if change["new"]:
-            self._view.wanted = None  # so that the same can be wanted again
+            self._view.wanted = None  # so that the same setting can be chosen again
             self._move(self._fitting(self._setting._replace(**change["new"]), list(SETTINGS)))
 
     def _data_of(self, setting: Setting, rows: int = ROWS) -> dict[str, Any]:
@@ -272,20 +273,20 @@ class CapLab(OpensRuns):
     # --- The recommended setting --------------------------------------------------------------------------------------
 
     def _begin_search(self) -> None:
-        """Look for the recommended setting beside all else, if there is an event loop to do it beside."""
+        """Compute the recommended setting in the background, if there is an event loop."""
         found = self._tables.found(self._setting)
-        self._say_why(found)
+        self._show_why(found)
         if found is not None or self._search is not None:
             return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # a script: it is looked for when somebody asks
+            return  # a script: it is computed when it is read
         self._search = loop.create_task(self._find(self._setting))
         self._refresh()
 
-    def _say_why(self, found: Mapping[str, Any] | None) -> None:
-        """Whether there is a recommended setting to use, and, where there is none, why."""
+    def _show_why(self, found: Mapping[str, Any] | None) -> None:
+        """Enable the button for the recommended setting; where there is none, show why."""
         reason = None if found is None else found["reason"]
         self._button.disabled = reason is not None
         self._button.tooltip = "" if reason is None else f"Nothing can be recommended: {reason}"
@@ -297,13 +298,13 @@ class CapLab(OpensRuns):
         finally:
             self._search = None
             with self._holding():
-                self._fill_sliders(self._setting)  # which may have got the recommended values
+                self._fill_sliders(self._setting)  # which may have new values, the recommended ones
             self._refresh()
-        self._begin_search()  # the user may be elsewhere by now
+        self._begin_search()  # the user may have moved on to another setting
 
     def _take_recommended(self) -> None:
         found = self.recommended
-        self._say_why(found)
+        self._show_why(found)
         if found["setting"] is None:
             self._refresh()
         else:
@@ -314,7 +315,7 @@ class CapLab(OpensRuns):
     def to_html(self, path: str | Path | None = None) -> str:
         """The widget as one page that works without a kernel and without a network.
 
-        Its sliders have some hundred settings to choose from. The recommended one is looked for first.
+        Its sliders have some hundred settings to choose from. The recommended setting is computed first.
 
         Args:
             path: A file to write it to as well.
@@ -323,7 +324,7 @@ class CapLab(OpensRuns):
             The page.
 
         Raises:
-            OSError: The file cannot be written.
+            OSError: if the file cannot be written.
         """
         self._tables.recommended(self._setting)
         return super().to_html(path)
@@ -349,19 +350,19 @@ class CapLab(OpensRuns):
     def _parts(self) -> list[Part]:
         table = self._tables.at(self._setting)
         found = self._tables.found(self._setting)
-        grid = grid_of_answers(table, self._setting, None if found is None else found["setting"], _IN_PAGE)
+        grid = grid_of_answers(table, self._setting, None if found is None else found["setting"], MAX_IN_PAGE)
         data = {
-            **self._data_of(self._setting, _IN_PAGE),
+            **self._data_of(self._setting, MAX_IN_PAGE),
             "searching": False,
             "grid": grid,
             "held": list(self._runs()),
         }
-        return [Part("caplab", data, {"opened": None, "rows": _IN_PAGE, "wanted": None})]
+        return [Part("caplab", data, {"opened": None, "rows": MAX_IN_PAGE, "wanted": None})]
 
     def _runs(self) -> dict[str, Part]:
-        rows = self._tables.at(self._setting).answer(self._setting, _IN_PAGE)["rows"]
+        rows = self._tables.at(self._setting).answer(self._setting, MAX_IN_PAGE)["rows"]
         listed = tuple(row["run"] for row in rows)
-        if self._replays is None or self._replays[0] != listed:  # a page asks twice, and it is most of its time
+        if self._replays is None or self._replays[0] != listed:  # a page needs them twice
             self._replays = listed, replay_parts(self._by_id[run_id] for run_id in listed)
         return self._replays[1]
 

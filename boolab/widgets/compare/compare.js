@@ -90,7 +90,7 @@ function tableOf(data) {
 
 // --- Rows -------------------------------------------------------------------------------------------------------------
 
-// What draws each row, in order: a long comparison is drawn as far as somebody reads.
+// What draws each row, in order: a long comparison is drawn as far as it is scrolled.
 function makersOf(data, open) {
   const out = [];
   const at = data.divergence ? data.divergence.step - 1 : null;
@@ -168,7 +168,7 @@ function stepOf(data, side, place, step, open) {
     "div",
     { class: "step" },
     number,
-    h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, visible(step.text)), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.error && h("span", { class: "quiet" }, "says nothing")),
+    h("div", { class: "what" }, calls, step.text && h("div", { class: "text said" }, visible(step.text)), step.error && h("div", { class: "wrong said" }, visible(step.error)), !calls.length && !step.text && !step.error && h("span", { class: "quiet" }, "no text")),
   );
 }
 

@@ -10,13 +10,11 @@ from boolab.core.text import aligned, clean, clip
 from boolab.core.transcript import stop_place
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.rules.call_identity import arguments_hash
-from boolab.sweeps.divergence import Divergence
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.compare.alignment import Stretch, align
 
-MAX_NAMED: Final = 3
-"""Calls of a step that are named in a sentence."""
+MAX_NAMED: Final = 3  # calls of a step in a sentence
 _TEXT: Final = 160
 _QUOTE: Final = 90
 _MINUS: Final = "\N{MINUS SIGN}"
@@ -33,10 +31,10 @@ class DivergentStep(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the two.
+    """One of the two runs.
 
     Attributes:
-        name: What it is called.
+        name: Its name on the page.
         run: The run.
         stop: How it ends, in words.
         reason: The stop reason, or None where a recording does not show it.
@@ -51,40 +49,22 @@ class Side(NamedTuple):
 
 
 def side_of(run: Run, name: str) -> Side:
-    """A run as it is on record.
-
-    Args:
-        run: The run.
-        name: What it is called here.
-    """
+    """A recorded run."""
     rule = f", by {run.stop.rule}" if run.stop.rule else ""
     return Side(name, run, f"{run.stop_reason} {stop_place(run)}{rule}", run.stop_reason, run.run_id)
 
 
-def divergent_step(divergence: Divergence) -> DivergentStep:
-    """Where two policies diverge on one script."""
-    return DivergentStep(divergence.step, divergence.what, divergence.a, divergence.b)
-
-
 def first_divergent_step(a: Run, b: Run, names: Sequence[str]) -> DivergentStep | None:
-    """The first step at which two recorded runs are not the same.
+    """The first step at which two recorded runs are not the same; None if they never diverge.
 
-    What counts: the messages before the step, the model's text and calls, and the results of the calls; then, whether
+    It compares the messages before the step, the model's text and calls, and the results of the calls; then, whether
     the step was made, and how the runs end.
-
-    Args:
-        a: A run.
-        b: Another one.
-        names: What they are called.
-
-    Returns:
-        Where they diverge; None if they never do.
     """
     before = [_messages_before(run) for run in (a, b)]
     for step, (one, other) in enumerate(zip(a.steps, b.steps, strict=False), 1):
         if before[0].get(step) != before[1].get(step):
-            said = [_quoted(mine.get(step)) for mine in before]
-            return DivergentStep(step, "the model gets another message before it.", *said)
+            quotes = [_quoted(mine.get(step)) for mine in before]
+            return DivergentStep(step, "the model gets another message before it.", *quotes)
         if _key(one) != _key(other):
             return DivergentStep(step, "the model gives another answer.", _step_in_words(one), _step_in_words(other))
         if _results_of(one) != _results_of(other):
@@ -102,17 +82,10 @@ def first_divergent_step(a: Run, b: Run, names: Sequence[str]) -> DivergentStep 
 
 
 def compare_data(a: Side, b: Side, divergence: DivergentStep | None, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """What compare.js draws.
+    """What compare.js draws, as plain data.
 
-    Args:
-        a: The one.
-        b: The other.
-        divergence: Where they diverge.
-        notes: What else must be known to read it.
-
-    Returns:
-        Plain data. `stretches` hold the steps in order; `steps` what is drawn of each, by side, None on the right
-        where it is the same as on the left; `table` amounts and their difference.
+    `stretches` hold the steps in order; `steps` what is drawn of each, by side, None on the right where it is the same
+    as on the left; `table` amounts and their difference.
     """
     keys = [[_key(step) for step in side.run.steps] for side in (a, b)]
     stretches = list(_cut(align(*keys), a.run, b.run, divergence))
@@ -144,14 +117,7 @@ def title_of(a: str, b: str, divergence: DivergentStep | None) -> str:
 
 
 def compare_text(data: Mapping[str, Any]) -> str:
-    """The comparison as plain text.
-
-    Args:
-        data: What `compare_data` returned.
-
-    Returns:
-        The finding, what each does there, how they end, and amounts.
-    """
+    """The comparison as plain text: the finding, what each run does there, how they end, and amounts."""
     names = [side["name"] for side in data["sides"]]
     lines = [data["title"]]
     if data["divergence"] is not None:
@@ -168,7 +134,7 @@ def compare_text(data: Mapping[str, Any]) -> str:
 
 
 def _key(step: Step) -> tuple[object, ...]:
-    """What the model said and called; the ids of calls are chance."""
+    """What the model wrote and called; the ids of calls are random."""
     calls = tuple((call.name, _arguments(call)) for call in step.response.tool_calls)
     return (step.response.text, calls, bool(step.error))
 
@@ -182,7 +148,7 @@ def _results_of(step: Step) -> tuple[object, ...]:
 
 
 def _messages_before(run: Run) -> dict[int, list[tuple[str, str]]]:
-    """What came in before each step, the prompt before the first."""
+    """The messages before each step, the prompt before the first."""
     out: dict[int, list[tuple[str, str]]] = {}
     for before, message in [*((1, message) for message in run.prompt), *run.inputs]:
         out.setdefault(before, []).append((message.role, message.text))
@@ -224,11 +190,11 @@ def _quoted(messages: Sequence[tuple[str, str]] | None) -> str:
 def _step_in_words(step: Step) -> str:
     labels = [labelled(call).label for call in step.response.tool_calls]
     if step.error:
-        return f"breaks: {_line(step.error, _QUOTE)}"
+        return f"fails: {_line(step.error, _QUOTE)}"
     if labels:
         more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
         return f"calls {', '.join(labels[:MAX_NAMED])}{more}"
-    return f'says "{_line(step.response.text, _QUOTE)}"' if step.response.text else "says nothing"
+    return f'writes "{_line(step.response.text, _QUOTE)}"' if step.response.text else "writes nothing"
 
 
 def _result_in_words(mine: Step, other: Step) -> str:
@@ -280,12 +246,6 @@ def _compact(step: Step) -> dict[str, Any]:
     return {"calls": calls, "text": _line(step.response.text, _TEXT), "error": _line(step.error, _TEXT)}
 
 
-class _Amount(NamedTuple):
-    name: str
-    of: Callable[[Run], float | None]
-    form: Callable[[float], str]
-
-
 def _number(value: float) -> str:
     return f"{value:,.0f}"
 
@@ -303,29 +263,29 @@ def _results(run: Run) -> list[ToolResult | None]:
     return [result for step in run.steps for result in step.results]
 
 
-_AMOUNTS: Final = (
-    _Amount("steps", lambda run: len(run.steps), _number),
-    _Amount("tool calls executed", lambda run: run.n_tool_calls, _number),
-    _Amount("calls dropped", lambda run: sum(result is None for result in _results(run)), _number),
-    _Amount("calls failed", lambda run: sum(r is not None and r.is_error is True for r in _results(run)), _number),
-    _Amount("tokens", tokens_of, _number),
-    _Amount("cost", dollars_of, _dollars),
-    _Amount("time", lambda run: run.duration_ms, _seconds),
+_AMOUNTS: Final[tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str]], ...]] = (
+    ("steps", lambda run: len(run.steps), _number),
+    ("tool calls executed", lambda run: run.n_tool_calls, _number),
+    ("calls dropped", lambda run: sum(result is None for result in _results(run)), _number),
+    ("calls failed", lambda run: sum(r is not None and r.is_error is True for r in _results(run)), _number),
+    ("tokens", tokens_of, _number),
+    ("cost", dollars_of, _dollars),
+    ("time", lambda run: run.duration_ms, _seconds),
 )
 
 
 def _table(a: Run, b: Run) -> Iterator[dict[str, Any]]:
-    """Amounts of both, and how much more the second has; what is unknown in both is left out."""
-    for amount in _AMOUNTS:
-        one, other = amount.of(a), amount.of(b)
+    """Amounts of both, and how much more the second has; what is unknown or zero in both is left out."""
+    for name, amount, form in _AMOUNTS:
+        one, other = amount(a), amount(b)
         if (one is None and other is None) or (one == other == 0):
             continue
         less = one is not None and other is not None and other < one
-        size = None if one is None or other is None else amount.form(abs(other - one))
+        size = None if one is None or other is None else form(abs(other - one))
         yield {
-            "name": amount.name,
-            "a": None if one is None else amount.form(one),
-            "b": None if other is None else amount.form(other),
+            "name": name,
+            "a": None if one is None else form(one),
+            "b": None if other is None else form(other),
             "difference": size and ("same" if one == other else f"{_MINUS if less else '+'}{size}"),
         }
 

@@ -23,7 +23,6 @@ from boolab.widgets.compare.data import (
     Side,
     compare_data,
     compare_text,
-    divergent_step,
     first_divergent_step,
     side_of,
 )
@@ -40,16 +39,16 @@ class _Columns(OpeningView, module="compare"):
 
 
 class Compare(OpensRuns):
-    """Two runs side by side: equal steps folded, the first difference marked and described.
+    """Two runs side by side: equal steps are folded, the first difference is marked and described.
 
-    Two runs are compared as they are on record. Two policies each run the same script. A run and a policy show what
-    the recording says about that policy: the same steps, up to where it would have stopped.
+    Two runs are compared as they are on record. Two policies each run the same script. A run and a policy show what the
+    recording shows about that policy: the same steps, up to where it would have stopped.
 
     Args:
         a: A run; or a policy, or the name of a preset.
         b: The other one.
         script: What two policies run: see `first_divergence`.
-        agent: Who runs it; None for a bare model.
+        agent: The agent that runs it; None for a bare model.
         tools: The tools of both runs.
         task: The user's message.
 
@@ -149,36 +148,35 @@ def _of_policies(
     if script is None:
         msg = f"Compare({_shown(a)}, {_shown(b)}): two policies need script="
         raise SettingError(msg)
-    one, other, divergence = both_runs(script, a, b, agent=agent, tools=tools, task=task)
+    one, other, found = both_runs(script, a, b, agent=agent, tools=tools, task=task)
     names = distinct_names([one.policy, other.policy])
     sides = (side_of(one, names[0]), side_of(other, names[1]))
-    return sides, None if divergence is None else divergent_step(divergence)
+    return sides, None if found is None else DivergentStep(found.step, found.what, found.a, found.b)
 
 
 def _of_recording(
     run: Run, policy: str | Policy, *, first: bool
 ) -> tuple[tuple[Side, Side], DivergentStep | None, tuple[str, ...]]:
     """A recorded run, and what it shows about a policy; `first` puts the run on the left."""
-    asked = get_policy(policy)
-    row = counterfactual(run, policy=asked).iloc[0]
+    chosen = get_policy(policy)
+    row = counterfactual(run, policy=chosen).iloc[0]
     stopped = row["outcome"] in ("truncated", "not_identified", "unknown")
     n = int(row["steps"])
     recorded = side_of(run, "the recording")
-    name = asked.name
+    name = chosen.name
     if not stopped:
-        said = f"never stops it: {run.stop_reason} after {len(run.steps):,} steps, as recorded"
-        would, divergence = Side(name, run, said, None, run.run_id), None
+        end = f"never stops it: {recorded.stop}, as recorded"
+        would, divergence = Side(name, run, end, None, run.run_id), None
         notes = () if row["outcome"] == "unchanged" else ("The recording ends first: what follows is unknown.",)
     else:
         reason = "error" if row["outcome"] == "unknown" else row["stop_reason"]
         known = isinstance(reason, str)
-        said = f"would stop after step {n:,}: {reason}" if known else f"would send the model a message after step {n:,}"
+        end = f"would stop after step {n:,}: {reason}" if known else f"would send the model a message after step {n:,}"
         cut = replace(run, steps=run.steps[:n], policy=name, inputs=tuple(i for i in run.inputs if i.before <= n + 1))
-        would = Side(name, cut, said, reason if known else None, run.run_id)
+        would = Side(name, cut, end, reason if known else None, run.run_id)
         what = f"only the recording continues; {name} would not." if n < len(run.steps) else "both end before it."
         continues = f"makes step {n + 1:,}" if n < len(run.steps) else recorded.stop
-        told = (continues, said) if first else (said, continues)
-        divergence = DivergentStep(n + 1, what, *told)
+        divergence = DivergentStep(n + 1, what, *((continues, end) if first else (end, continues)))
         unknown = f"What it would have achieved with {n:,} steps is unknown."
         notes = (f"{name} is not run: its side is what the recording shows about it. {unknown}",)
     sides = (recorded, would) if first else (would, recorded)

@@ -21,34 +21,34 @@ from boolab.plots._grid_cells import Square, cell_text
 from boolab.plots.heatmap import COLOURS
 from boolab.widgets.heatmap.sources import CUT, MAY_BE_KEPT, NOT_STOPPED, SHARE, STOPPED
 
-MOST_LISTED: Final = 100
+MAX_LISTED: Final = 100
 """Runs of one cell that are listed."""
-_MOST_ROWS: Final = 60_000
-_FEWEST_LISTED: Final = 10
+MAX_ROWS: Final = 60_000
+MIN_LISTED: Final = 10
 _STOPS_OF_SCALE: Final = 24
 _NAME: Final = 70
 _SRGB_LINEAR: Final = 0.04045
 """The values of sRGB up to this are linear in light."""
 _LISTED: Final = ("run_id", "steps", "rank", "outcome", "stop_reason", "success")
 _OF_THE_PLOT: Final = ("White line", "Orange")
-"""Notes that the legend says here."""
+"""Notes of the plot that the legend of the widget contains."""
 
 
 def heatmap_data(
     square: Square, x: str, y: str, rows: Iterable[pd.DataFrame] | None, runs: Mapping[str, Run] | None
 ) -> dict[str, Any]:
-    """What heatmap.js draws.
+    """What heatmap.js draws, as plain data.
 
     Args:
         square: The cells.
         x: The axis to the right.
         y: The axis upwards.
-        rows: A row for each run of each cell: see `boolab.widgets.heatmap.sources`. None where nobody knows them.
+        rows: A row for each run of each cell: see `boolab.widgets.heatmap.sources`. None where the runs are not known.
         runs: Those that can be opened, by run_id.
 
     Returns:
-        Plain data. `rows` are the grid's from the top, `runs` those that any cell lists; a cell's `listed` holds
-        places in `runs`, the steps at which to open them, and places in `whys`.
+        `rows` are the grid's from the top, `runs` those that any cell lists; a cell's `listed` holds places in `runs`,
+        the steps at which to open them, and places in `whys`.
     """
     base: dict[str, Any] = {
         "title": square.title or f"Nothing to draw: {square.empty}.",
@@ -63,14 +63,14 @@ def heatmap_data(
     }
     if square.empty:
         return base
-    most = max(_FEWEST_LISTED, min(MOST_LISTED, _MOST_ROWS // square.cells.size))
+    most = max(MIN_LISTED, min(MAX_LISTED, MAX_ROWS // square.cells.size))
     listed = _listed(rows, most) if rows is not None else {}
     ids = list(dict.fromkeys(run_id for some in listed.values() for run_id in some["run_id"]))
     number = {run_id: place for place, run_id in enumerate(ids)}
     whys: dict[tuple[Any, ...], int] = {}
-    facts = dict(zip(_cells_of(square, x, y), square.rows.to_dict("records"), strict=True))
+    facts = {_at(square, x, y, row): row for row in square.rows.to_dict("records")}
     colours, (low, high) = mpl.colormaps[COLOURS], square.limits
-    marked = None if square.marked is None else tuple(_at(square, x, y, square.marked))
+    marked = None if square.marked is None else _at(square, x, y, square.marked)
     for up in reversed(range(len(square.up))):
         line = []
         for across in range(len(square.across)):
@@ -90,12 +90,12 @@ def heatmap_data(
             }
             line.append(cell)
         base["rows"].append(line)
-    told = runs or {}
+    known = runs or {}
     return base | {
         "measure": square.measure.name,
         "scale": _scale(square),
         "keep": _keep_words(square),
-        "runs": [_run(run_id, told.get(run_id)) for run_id in ids],
+        "runs": [_run(run_id, known.get(run_id)) for run_id in ids],
         "whys": [_why(*why) for why in whys],
     }
 
@@ -126,14 +126,7 @@ def luminance_of(colour: str) -> float:
 
 
 def heatmap_text(data: Mapping[str, Any]) -> str:
-    """The cells as plain text.
-
-    Args:
-        data: What `heatmap_data` returned.
-
-    Returns:
-        The title, a line for each row of cells, the notes.
-    """
+    """The cells as plain text: the title, a line for each row of cells, the notes."""
     lines = [data["title"], ""]
     if data["rows"]:
         lines.append(f"{data['measure']}; {data['x']['name']} ({data['x']['unit']}) to the right")
@@ -160,11 +153,6 @@ def _side(name: str, values: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _cells_of(square: Square, x: str, y: str) -> Iterator[tuple[int, int]]:
-    for row in square.rows.to_dict("records"):
-        yield _at(square, x, y, row)
-
-
 def _at(square: Square, x: str, y: str, row: Mapping[Any, Any]) -> tuple[int, int]:
     up, across = (
         len(values) - 1 if pd.isna(row[name]) else values.index(row[name])
@@ -183,7 +171,7 @@ def _edges(good: np.ndarray[Any, Any] | None, up: int, across: int) -> str:
 
 
 def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
-    """What a cell's numbers are of."""
+    """The counts behind the numbers of a cell."""
     known = {name: value for name, value in row.items() if not pd.isna(value)}
     if "kept_lower" in known and known.get("successes"):
         lower = int(known["kept_lower"])
@@ -210,8 +198,7 @@ def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
 def _scale(square: Square) -> dict[str, Any]:
     low, high = square.limits
     colours = mpl.colormaps[COLOURS]
-    middle = (low + high) / 2
-    ticks = [(0.0, low), (0.5, middle), (1.0, high)]
+    ticks = [(0.0, low), (0.5, (low + high) / 2), (1.0, high)]
     return {
         "colours": [to_hex(colours(place)) for place in np.linspace(0, 1, _STOPS_OF_SCALE)],
         "ticks": [{"at": at, "text": cell_text(value, square.measure) or "0"} for at, value in ticks],
@@ -227,7 +214,7 @@ def _keep_words(square: Square) -> str:
 
 
 def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], dict[str, Any]]:
-    """The first runs of each cell: cut successes, then by rank and step; and how many of each rank there are."""
+    """The first runs of each cell: lost successes, then by rank and step; and how many of each rank there are."""
     kept: list[pd.DataFrame] = []
     counts: Counter[tuple[int, int, int]] = Counter()
     for frame in frames:
@@ -280,9 +267,9 @@ def _as_lists(
 
 
 def _why(rank: int, outcome: str, reason: str | None, success: bool | None) -> dict[str, Any]:
-    """How a run fares under a setting."""
+    """What a setting does to a run."""
     label = {True: "success", False: "failure", None: "no label"}[success]
-    said = {
+    words = {
         "unchanged": f"{label}, not stopped",
         "censored": f"{label}, its recording ends first",
         "not_identified": f"{label}, what follows is not identified",
@@ -290,8 +277,8 @@ def _why(rank: int, outcome: str, reason: str | None, success: bool | None) -> d
         "made": label,
     }.get(outcome, f"{label}, stopped")
     if outcome == "truncated" and rank in (CUT, MAY_BE_KEPT):
-        said = "success, cut" if rank == CUT else "success, may be kept: no call follows"
-    return {"text": said, "reason": reason, "cut": rank == CUT, "stopped": rank <= STOPPED}
+        words = "success, lost" if rank == CUT else "success, may be kept: no call follows"
+    return {"text": words, "reason": reason, "cut": rank == CUT, "stopped": rank <= STOPPED}
 
 
 def _run(run_id: str, run: Run | None) -> dict[str, Any]:

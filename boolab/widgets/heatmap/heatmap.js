@@ -200,12 +200,12 @@ function drawRuns(model, list, data, cell, close) {
   const { listed } = cell;
   const head = h("div", { class: "runs-head" }, h("h4", {}, upper(cell.name)), h("button", { class: "close", "aria-label": "Close the list", onclick: close }, "×"));
   if (!data.can_list) {
-    fill(list, head, h("p", { class: "quiet" }, "An aggregate does not say which runs it counts: give them, as in Heatmap(tally, runs)."));
+    fill(list, head, h("p", { class: "quiet" }, "An aggregate does not name its runs: pass them, as in Heatmap(table, runs)."));
     return;
   }
   const parts = [`${plural(listed.all, "run")}`];
   if (listed.stopped || listed.cut) parts.push(`${count(listed.stopped)} stopped`);
-  if (listed.cut) parts.push(`${count(listed.cut)} of them successes that it cuts`);
+  if (listed.cut) parts.push(`${count(listed.cut)} of them successes that it loses`);
   const body = h("tbody");
   const more = h("button", { class: "more" });
   const makers = listed.run.map((_, place) => () => rowOf(model, data, listed, place));

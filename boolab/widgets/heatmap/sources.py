@@ -1,12 +1,12 @@
 """What a heat map can be made of: an aggregate, a table with a row for each run and setting, or the runs of a sweep.
 
-Each becomes an aggregate, whose cells are drawn, and, where runs are known, a row for each run of each cell. Both say
-the same, or it is an error.
+Each becomes an aggregate, whose cells are drawn, and, where runs are known, a row for each run of each cell. If the two
+do not agree, it is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,18 +14,19 @@ import pandas as pd
 
 from boolab.core.axes import AXES
 from boolab.core.endings import proxy_success
-from boolab.core.types import MICRO, Identities, Run, Scope, Usage
+from boolab.core.types import MICRO, Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.counterfactuals.step_table import LABEL, PROXY
 from boolab.counterfactuals.tables import summed
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, axis_dtype, is_missing
+from boolab.frames.runs import known_sum
 from boolab.harness.policy import Policy
 from boolab.plots._grid import setting
 from boolab.plots._grid_cells import Square
 
 CUT, MAY_BE_KEPT, STOPPED, NOT_STOPPED = range(4)
-"""The ranks in which the runs of a cell are listed: what a setting costs comes first."""
+"""The ranks of the runs of a cell, in which they are listed: lost successes come first."""
 
 _STOPPED: Final = ("truncated", "not_identified", "unknown")
 _COMPARED: Final = ("n_runs", "n_truncated", "kept_lower", "kept_upper", "steps")
@@ -33,8 +34,8 @@ SHARE: Final = "success_share"
 """What is shown of a sweep by default."""
 
 
-class Asked(NamedTuple):
-    """How an aggregate was made: what `counterfactual` was asked besides its grid."""
+class Origin(NamedTuple):
+    """How an aggregate was made: the arguments of `counterfactual` besides its grid."""
 
     scope: Scope
     policy: str | Policy | None
@@ -42,7 +43,7 @@ class Asked(NamedTuple):
 
 
 class Source(NamedTuple):
-    """An aggregate, and what gives the rows of its runs for the cells that are drawn; None where nobody knows them.
+    """An aggregate, and what gives the rows of its runs for the drawn cells; None where the runs are not known.
 
     Each row has the columns x, y (places of the cell), run_id, steps (until the stop), rank, outcome, stop_reason and
     success.
@@ -52,13 +53,8 @@ class Source(NamedTuple):
     rows: Callable[[Square, str, str], Iterator[pd.DataFrame]] | None
 
 
-def source_of(table: object, runs: Sequence[Run] | None, asked: Asked) -> Source:
-    """A table and its runs, whatever of them there is.
-
-    Args:
-        table: An aggregate, or a table with a row for each run and setting.
-        runs: The runs that it was made of.
-        asked: How it was made.
+def source_of(table: object, runs: Sequence[Run] | None, origin: Origin) -> Source:
+    """An aggregate, or a table with a row for each run and setting, with the runs that it was made of.
 
     Raises:
         SettingError: if it is no such table.
@@ -76,7 +72,7 @@ def source_of(table: object, runs: Sequence[Run] | None, asked: Asked) -> Source
         return Source(summed(table), lambda square, x, y: _of_table(table, square, x, y))
     if runs is None:
         return Source(table, None)
-    return Source(table, lambda square, x, y: _asked_again(runs, asked, square, x, y))
+    return Source(table, lambda square, x, y: _evaluated(runs, origin, square, x, y))
 
 
 # --- A table, or an aggregate -----------------------------------------------------------------------------------------
@@ -92,10 +88,10 @@ def _of_table(table: pd.DataFrame, square: Square, x: str, y: str) -> Iterator[p
     yield _reduced(rows, square, x, y)
 
 
-def _asked_again(
-    runs: Sequence[Run], asked: Asked, square: Square, x: str, y: str
+def _evaluated(
+    runs: Sequence[Run], origin: Origin, square: Square, x: str, y: str
 ) -> Iterator[pd.DataFrame]:  # fmt: skip
-    """The rows that an aggregate is the sum of, asked for the cells that are drawn."""
+    """The rows that an aggregate is the sum of, evaluated for the cells that are drawn."""
     first = square.rows.iloc[0]
     axes = [name for name in AXES if name in square.rows]
     names = [str(name) for name in square.rows.columns]
@@ -103,7 +99,7 @@ def _asked_again(
     values = {x: square.across, y: square.up}
     grid = {name: values.get(name, [None if is_missing(first[name]) else first[name]]) for name in axes}
     frames = counterfactual(
-        runs, grid=grid, scope=asked.scope, policy=asked.policy, identity=asked.identity, by=groups, batches=True
+        runs, grid=grid, scope=origin.scope, policy=origin.policy, identity=origin.identity, by=groups, batches=True
     )
     seen = []
     for frame in frames:
@@ -161,10 +157,7 @@ def _places(rows: pd.DataFrame, square: Square, x: str, y: str) -> tuple[Any, An
 
 
 def source_of_sweep(runs: Sequence[Run]) -> Source:
-    """The runs of a sweep by setting: how many succeed, how they end, and what they spend at the mean.
-
-    Args:
-        runs: With the settings that the sweep set.
+    """The runs of a sweep by setting: how many succeed, how they end, and their mean use.
 
     Raises:
         SettingError: if there are none, if no two settings vary, or if they are of several policies.
@@ -217,32 +210,21 @@ def _means(runs: Sequence[Run], *, labelled: bool) -> dict[str, Any]:
         SHARE: sum(known) / len(known) if known else None,
         "mean_steps": sum(run.n_steps for run in runs) / len(runs),
         "mean_tool_calls": sum(run.n_tool_calls for run in runs) / len(runs),
-        "mean_tokens": _mean(_used(run, _tokens) for run in runs),
-        "mean_cost_usd": _mean(_used(run, _dollars) for run in runs),
+        "mean_tokens": _mean([_used(run, "input_tokens", "output_tokens") for run in runs]),
+        "mean_cost_usd": _mean([_used(run, "cost") for run in runs], MICRO),
         **reasons,
     }
 
 
-def _tokens(usage: Usage) -> float | None:
-    both = (usage.input_tokens, usage.output_tokens)
-    return None if both[0] is None or both[1] is None else both[0] + both[1]
+def _used(run: Run, *amounts: str) -> int | None:
+    """What all requests of a run used; None if it is unknown for one of them."""
+    usages = (*(step.response.usage for step in run.steps), *run.outside)
+    return known_sum(getattr(usage, amount) for usage in usages for amount in amounts)
 
 
-def _dollars(usage: Usage) -> float | None:
-    return None if usage.cost is None else usage.cost / MICRO
-
-
-def _used(run: Run, amount: Callable[[Usage], float | None]) -> float | None:
-    """What a run used, all requests together; unknown, where one does not say."""
-    amounts = [amount(usage) for usage in (*(step.response.usage for step in run.steps), *run.outside)]
-    known = [one for one in amounts if one is not None]
-    return sum(known) if len(known) == len(amounts) else None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) / len(known) if listed and len(known) == len(listed) else None
+def _mean(values: Sequence[int | None], scale: int = 1) -> float | None:
+    total = known_sum(values)
+    return None if total is None else total / scale / len(values)
 
 
 def _of_sweep(

@@ -20,7 +20,7 @@ from boolab.plots.heatmap import plot_heatmap
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.heatmap.data import heatmap_data, heatmap_text
-from boolab.widgets.heatmap.sources import SHARE, Asked, source_of, source_of_sweep
+from boolab.widgets.heatmap.sources import SHARE, Origin, source_of, source_of_sweep
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
 _USUAL: Final = ("max_steps", "tool_budget")
@@ -45,7 +45,7 @@ class _Cells(OpeningView, module="heatmap"):
 class Heatmap(OpensRuns):
     """Two settings against a measure: each cell has its number, what that is of, and its runs.
 
-    A cell is chosen by a click, or by the arrow keys and Enter; its runs are listed, successes that the setting cuts
+    A click, or the arrow keys and Enter, choose a cell. Its runs are listed, successes that the setting loses
     first. A run opens in `Replay` below, at the step after which that setting stops it.
 
     Args:
@@ -60,7 +60,7 @@ class Heatmap(OpensRuns):
             `mean_cost_usd`, or `n_step_cap` and the like. By default what is kept for certain, of a sweep the share of
             runs that succeed.
         keep: The share of successes, kept for certain, around which a line is drawn; None for no line. A sweep has
-            none: what it keeps is not counted against a recording.
+            no such line: there is no recording to compare with.
         at: Values of the other axes, as for `plot_heatmap`.
         recommended: Values by axis to mark, or what `recommend` returns.
         scope: The scope that an aggregate was made with: see `counterfactual`.
@@ -108,7 +108,7 @@ class Heatmap(OpensRuns):
         identity = identity_under(policy, identity, exempt)
         if isinstance(table, pd.DataFrame):
             listed = None if runs is None else as_runs(runs)
-            source = source_of(table, listed, Asked(scope, policy, identity))
+            source = source_of(table, listed, Origin(scope, policy, identity))
             value = value or "kept_lower"
         else:
             listed = as_runs(table)
@@ -116,13 +116,8 @@ class Heatmap(OpensRuns):
             value, keep = value or SHARE, None
         x, y = _axes(source.tally, x, y)
         self._drawn: dict[str, Any] = {
-            "x": x,
-            "y": y,
-            "value": value,
-            "keep": keep,
-            "at": at,
-            "recommended": recommended,
-        }
+            "x": x, "y": y, "value": value, "keep": keep, "at": at, "recommended": recommended,
+        }  # fmt: skip
         self._tally = source.tally
         self._kept_parts: dict[str, Part] | None = None
         square = square_of(source.tally, **self._drawn)
@@ -159,7 +154,7 @@ class Heatmap(OpensRuns):
         )
 
     def _runs(self) -> dict[str, Part]:
-        """Of the runs that are listed, those that most cells cut, then those that most cells stop."""
+        """Of the runs that are listed, those that most cells lose, then those that most cells stop."""
         if self._kept_parts is None:
             self._kept_parts = replay_parts(self._by_id[run_id] for run_id in self._wanted() if run_id in self._by_id)
         return self._kept_parts
@@ -180,15 +175,15 @@ def _plain(value: float | None) -> float | None:
 
 
 def _axes(tally: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
-    """The two axes that are drawn: what was asked, then cap and budget, then whatever varies."""
-    asked = [x, y]
+    """The two axes that are drawn: those that were given, then cap and budget, then whatever varies."""
+    chosen = [x, y]
     known = [name for name in AXES if name in tally]
-    free = [name for name in known if name not in asked and len(tally[name].unique()) > 1]
+    free = [name for name in known if name not in chosen and len(tally[name].unique()) > 1]
     free.sort(key=lambda name: name not in _USUAL)
-    for place, name in enumerate(asked):
+    for place, name in enumerate(chosen):
         if name is None:
             if not free:
                 msg = f"the table varies {len(known)} axes of {', '.join(AXES)}: expected two; plot_caps draws one"
                 raise SettingError(msg)
-            asked[place] = free.pop(0)
-    return str(asked[0]), str(asked[1])
+            chosen[place] = free.pop(0)
+    return str(chosen[0]), str(chosen[1])

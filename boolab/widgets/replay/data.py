@@ -1,7 +1,7 @@
-"""A run as the plain data that replay.js draws: all that it shows is prepared here.
+"""A run as the plain data that replay.js draws: everything that it shows is prepared here.
 
-Texts are raw: the browser makes what cannot be seen in them visible. Money is in dollars, times are milliseconds from
-the run's start, None is unknown. Steps count from 1, boundaries from 0.
+Texts are raw: the browser makes control characters visible. Money is in dollars, times are milliseconds from the run's
+start, None is unknown. Steps count from 1, boundaries from 0.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from boolab.widgets.replay.what_if_marks import acting, marks_of_each, stop_boun
 _BY_LIMIT: Final = frozenset(
     {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel"}
 )
-"""Events that a limit, or a guard, is behind."""
-_REPEATED: Final = 3
+"""Events that a limit or a guard causes."""
+MIN_STREAK: Final = 3
 
 
 def replay_data(
@@ -41,20 +41,13 @@ def replay_data(
     rules: Sequence[StopRule] = (),
     runs: Sequence[Run] = (),
 ) -> dict[str, Any]:
-    """A run as plain data.
+    """A run as plain data. A child whose call is not known has None as its `step` and `call`.
 
     Args:
         run: The run.
-        policies: Whose stops are marked: see `boolab.widgets.replay.what_if_marks.marks_of`.
+        policies: Policies whose stops are marked: see `boolab.widgets.replay.what_if_marks.marks_of_each`.
         rules: Rules whose stops are marked.
         runs: Runs among which there are subagents of it, linked by their `parent_run_id`.
-
-    Returns:
-        Dictionaries, lists, texts, numbers, flags and None. A child whose call is not known has None as its `step`
-        and `call`.
-
-    Raises:
-        SettingError: if there is no such policy, or recordings say nothing about it.
 
     Example:
         >>> import boolab as bl
@@ -71,24 +64,7 @@ def replays_data(
     rules: Sequence[StopRule] = (),
     runs: Sequence[Run] = (),
 ) -> list[dict[str, Any]]:
-    """Several runs as plain data: what other policies would have done is asked once for all of them.
-
-    Args:
-        wanted: The runs.
-        policies: As for `replay_data`.
-        rules: Likewise.
-        runs: Likewise.
-
-    Returns:
-        For each run what `replay_data` gives.
-
-    Raises:
-        SettingError: as `replay_data`.
-
-    Example:
-        >>> replays_data([])
-        []
-    """
+    """The same for several runs: other policies are evaluated once for all of them."""
     families = [_family(run, runs, frozenset({run.run_id})) for run in wanted]
     marks = iter(marks_of_each([run for family in families for run in _members(family)], policies, rules))
     return [_data(family, marks) for family in families]
@@ -170,11 +146,11 @@ def _openings(run: Run) -> dict[int, Message]:
     opening = {}
     for number, (_, steps) in enumerate(_segments(run)):
         first = steps[0].index if steps else 1
-        said = list(run.prompt) if number == 0 else []
-        said += [message for before, message in run.inputs if before == first]
-        asked = [message for message in said if message.role == "user" and message.text]
-        if asked:
-            opening[first] = asked[-1]
+        given = list(run.prompt) if number == 0 else []
+        given += [message for before, message in run.inputs if before == first]
+        tasks = [message for message in given if message.role == "user" and message.text]
+        if tasks:
+            opening[first] = tasks[-1]
     return opening
 
 
@@ -272,7 +248,7 @@ def _call(call: ToolCall, result: ToolResult | None, start: int | None) -> dict[
 
 
 def _call_times(step: Step) -> list[int | None]:
-    """When each call started. Calls of one step that fit one after another into its time are taken to have been so."""
+    """When each call started. Calls of a step that fit into its time one after another are assumed to be sequential."""
     n = len(step.results)
     if step.start_ms is None or step.model_ms is None:
         return [None] * n
@@ -289,7 +265,7 @@ def _call_times(step: Step) -> list[int | None]:
 
 
 def _flag(steps: Sequence[dict[str, Any]], marks: Sequence[dict[str, Any]]) -> None:
-    """What one can jump to: errors, repeats, and where limits stopped, would have stopped, or spoke."""
+    """What one can jump to: errors, repeats, and where limits stopped, would have stopped, or intervened."""
     stops = {
         max(mark["step"], 1)
         for mark in marks
@@ -337,7 +313,7 @@ def _stop(run: Run) -> dict[str, Any]:
 
 def _finding(streaks: Sequence[list[int]], marks: Sequence[dict[str, Any]]) -> str | None:
     longest = max((streak for counts in streaks for streak in counts), default=0)
-    repeated = f"{longest:,} identical calls in a row" if longest >= _REPEATED else None
+    repeated = f"{longest:,} identical calls in a row" if longest >= MIN_STREAK else None
     return "; ".join(filter(None, (repeated, acting(marks)))) or None
 
 
@@ -357,7 +333,7 @@ def _notes(run: Run) -> Iterator[str]:
         yield f"Whether {count(unknown, 'call')} failed is not on record."
     hidden = sum(call.arguments == REDACTED for call in calls)
     if hidden:
-        yield f"The log keeps back the arguments of {count(hidden, 'call')}."
+        yield f"The log leaves out the arguments of {count(hidden, 'call')}."
     if not run.limits:
         yield "No limits are on record."
     elif len({step.turn for step in run.steps}) > 1:
@@ -367,10 +343,10 @@ def _notes(run: Run) -> Iterator[str]:
 def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:
     names = [mark["policy"] for mark in marks if mark["compacts"]]
     if names:
-        yield f"Asked as if they never compacted the history: {', '.join(names)}."
-    told = [mark["policy"] for mark in marks if mark["acts"] == "steps in"]
-    if told:
-        yield f"Would have told the model something, and what would have followed is not known: {', '.join(told)}."
+        yield f"Evaluated without compaction of the history: {', '.join(names)}."
+    names = [mark["policy"] for mark in marks if mark["acts"] == "steps in"]
+    if names:
+        yield f"Would have sent the model a message, and what would have followed is unknown: {', '.join(names)}."
 
 
 def _children_notes(children: Sequence[Child]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A view with a place below it, where a run that is chosen opens in Replay."""
+"""A view, and below it a run that is chosen in the view, in Replay."""
 
 from __future__ import annotations
 
@@ -16,29 +16,18 @@ from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.replay.data import replays_data
 from boolab.widgets.replay.widget import Replay
 
-_MOST_RUNS: Final = 12
-_MOST_STEPS: Final = 12_000
+MAX_RUNS: Final = 12
+MAX_STEPS: Final = 12_000
 """Of all runs in a page together: about a megabyte."""
 
 
 def replay_parts(runs: Iterable[Run]) -> dict[str, Part]:
-    """What a page without a kernel opens when one of these runs is chosen.
-
-    Args:
-        runs: The most wanted first. After some, or after a long one, there is no more room in a page.
-
-    Returns:
-        A view for each run that fits, by run_id.
-
-    Example:
-        >>> replay_parts([])
-        {}
-    """
+    """By run_id, the views that a page without a kernel can open: of these runs, most wanted first, those that fit."""
     chosen: dict[str, Run] = {}
     steps = 0
     for run in runs:
         steps += len(run.steps)
-        if len(chosen) == _MOST_RUNS or (chosen and steps > _MOST_STEPS):
+        if len(chosen) == MAX_RUNS or (chosen and steps > MAX_STEPS):
             break
         chosen[run.run_id] = run
     return dict(zip(chosen, map(Replay.part_of, replays_data([*chosen.values()])), strict=True))
@@ -58,20 +47,13 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
     """A view, and below it the run that was chosen in it.
 
     Attributes:
-        opened: `{"run": run_id, "step": n}`, what is open below and where it stands; None for nothing. Setting it opens
-            a run.
+        opened: `{"run": run_id, "step": n}`, what is open below and its step; None for nothing. Setting it opens a run.
     """
 
     opened = traitlets.Dict(allow_none=True, default_value=None)
 
     def __init__(self, view: OpeningView, runs: Mapping[str, Run], names: Iterable[str] = ("opened",)) -> None:
-        """Put the view on top.
-
-        Args:
-            view: The view.
-            runs: Those that can be opened, by run_id.
-            names: Traits that the view and this widget have in common.
-        """
+        """Put the view on top. `runs` are those that can be opened, `names` the traits that both have in common."""
         self._view = view
         self._by_id = dict(runs)
         self._replay: Replay | None = None
@@ -107,7 +89,7 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
             self._replay.observe(self._moved, "step")
         self._below.children = () if self._replay is None else (self._replay,)
         if before is not None:
-            before.close()  # else the kernel and the page would keep every run that was ever opened
+            before.close()  # otherwise the kernel and the page would keep every run that was ever opened
 
     def _moved(self, _: object) -> None:
         if self._replay is not None:

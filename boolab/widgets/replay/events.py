@@ -11,22 +11,21 @@ from boolab.core.types import Event, Message, Run
 _IN_WORDS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})
 """Events whose messages stand among the run's inputs."""
 _ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop"})
-"""Events that the end of the record tells anyway."""
+"""Events that the end of the record shows."""
 _WITHIN: Final = frozenset({"subagent", "retry", "throttled"})
 """Events of the step in which they happened; all others come after it."""
 _PLACES: Final = frozenset({"after_step", "call_id", "step_number", "what", "text", "wait_ms"})
 
 
 def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] = ()) -> list[list[dict[str, Any]]]:
-    """What came before or at each step of a run, in order; after the last step, with it.
+    """What came before or at each step of a run, in order: for each step its events with `kind`, `t_ms` and `text`.
+
+    What came after the last step is with it.
 
     Args:
         run: The run.
-        opening: By step, the messages that open turns: they are shown as such.
-        shown: The ids of subagents that are shown themselves: of those nothing is told.
-
-    Returns:
-        For each step its events: `kind`, `t_ms` (None: unknown) and `text`.
+        opening: By step, the messages that open turns, which are shown there.
+        shown: The ids of subagents that have views of their own: their events are left out.
     """
     n = len(run.steps)
     found: list[list[dict[str, Any]]] = [[] for _ in run.steps]
@@ -47,7 +46,7 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] 
         if event.kind in _IN_WORDS | _ELSEWHERE or str(event.payload.get("run_id")) in shown:
             continue
         step = after if event.kind in _WITHIN and after else after + 1
-        found[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _told(event)})
+        found[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _text_of(event)})
     for one, events in zip(run.steps, found, strict=True):
         events.extend({"kind": "shadow", "t_ms": None, "text": rule} for rule in one.shadow_stops)
     if run.sentinel is not None:
@@ -56,25 +55,25 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] 
 
 
 def _after(event: Event, last: int) -> int:
-    """The step after which an event came; the last, if whoever wrote it says nothing of use."""
+    """The step after which an event came; the last one if the event does not have a number."""
     after = event.payload.get("after_step")
     return after if isinstance(after, int) else last
 
 
-def _told(event: Event) -> str:
-    """An event's payload as a person reads it: what is in words, then its facts."""
+def _text_of(event: Event) -> str:
+    """An event's payload as text: its sentence, then its other facts."""
     payload = event.payload
     if event.kind == "subagent":
         return _of_subagent(payload)
-    said = next((str(payload[name]) for name in ("what", "text") if payload.get(name)), "")
+    sentence = next((str(payload[name]) for name in ("what", "text") if payload.get(name)), "")
     facts = [f"{name} {value}" for name, value in payload.items() if name not in _PLACES and value is not None]
     if isinstance(payload.get("wait_ms"), int):
         facts.append(f"again after {duration(payload['wait_ms'])}")
-    return ", ".join(filter(None, [said, *facts]))
+    return ", ".join(filter(None, [sentence, *facts]))
 
 
 def _of_subagent(payload: Mapping[str, Any]) -> str:
-    """That a subagent begins, or how it ended; who wrote the event may have left out any of it."""
+    """That a subagent begins, or how it ended; any fact of the event may be missing."""
     who = payload.get("agent") or "a subagent"
     if payload.get("reason") is None:
         return f"{who} begins"

@@ -9,36 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 from boolab.core.text import clean, clip
 from boolab.core.transcript import WIDTH
 from boolab.core.types import Response, Run, Step
+from boolab.frames.dtypes import well_formed
 from boolab.widgets._base.widget import png_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_LAID_OUT: Final = 1_000
-"""Steps: with more, laying out a picture takes as long as drawing it."""
-MAX_LINES: Final = 48
-"""Steps of a run that are shown as text."""
-MAX_LAST: Final = 12
-"""How many of these are the last ones of a long run."""
+MAX_LAID_OUT: Final = 1_000  # steps: with more, the layout of a picture takes as long as drawing it
+MAX_LINES: Final = 48  # steps of a run that are shown as text
+MAX_LAST: Final = 12  # how many of these are the last ones of a long run
 
 
 # --- The picture ------------------------------------------------------------------------------------------------------
 
 
 def picture_of(run: Run) -> bytes:
-    """The timeline of a run: see `boolab.plots.timeline.plot_timeline`. Pyplot is left alone.
-
-    Args:
-        run: The run; no text in it can keep it from being drawn.
-
-    Returns:
-        A PNG.
-
-    Example:
-        >>> import boolab as bl
-        >>> picture_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))[1:4]
-        b'PNG'
-    """
+    """The timeline of a run as a PNG: no text in the run can prevent the drawing."""
     from boolab.plots.timeline import plot_timeline
 
     long = run.n_steps > MAX_LAID_OUT
@@ -52,7 +38,7 @@ def picture_of(run: Run) -> bytes:
 
 
 def _drawable(run: Run) -> Run:
-    """The run with texts that fonts and tables take: no control characters, no lone surrogates."""
+    """The run with texts that fonts and tables accept: no control characters, no lone surrogates."""
     steps = tuple(_drawable_step(step) for step in run.steps)
     limits = {clean(name): value for name, value in run.limits.items()}
     return replace(run, run_id="run", agent=clean(run.agent), task=clean(run.task[:200]), limits=limits, steps=steps)
@@ -61,29 +47,18 @@ def _drawable(run: Run) -> Run:
 def _drawable_step(step: Step) -> Step:
     given = step.response
     calls = tuple(
-        call._replace(name=clean(call.name[:80]), arguments=_encodable(call.arguments)) for call in given.tool_calls
+        call._replace(name=clean(call.name[:80]), arguments=well_formed(call.arguments)) for call in given.tool_calls
     )
-    results = tuple(result and result._replace(content=_encodable(result.content)) for result in step.results)
+    results = tuple(result and result._replace(content=well_formed(result.content)) for result in step.results)
     response = Response("text" if given.text else "", calls, usage=given.usage)
     return step._replace(response=response, results=results, error="", shadow_stops=())
-
-
-def _encodable(text: str) -> str:
-    """The text without lone surrogates; equal texts stay equal."""
-    return text.encode("utf-8", "replace").decode()
 
 
 # --- The text ---------------------------------------------------------------------------------------------------------
 
 
 def replay_text(data: Mapping[str, Any]) -> str:
-    """The steps of a run, a line each, in turns, with its stop and where other policies would have stopped it.
-
-    Args:
-        data: What `replay_data` gives.
-
-    Returns:
-        About 60 lines at most; it says how many steps it leaves out.
+    """The steps of `replay_data` as text, about 60 lines at most, with the stop and those of other policies.
 
     Example:
         >>> import boolab as bl
@@ -135,7 +110,7 @@ def _step_line(step: Mapping[str, Any]) -> str:
     if not parts and step["text"]:
         parts = [f'"{_line(step["text"])}"']
     if step["error"]:
-        parts.append(f"broke off: {_line(step['error'])}")
+        parts.append(f"failed: {_line(step['error'])}")
     return ", ".join(parts) or "nothing"
 
 

@@ -4,48 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from boolab.core.types import MICRO, Run
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.step_table import Ledger
 from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
 
-
-class _Gauge(NamedTuple):
-    key: str
-    label: str
-    unit: str
-
-
-_GAUGES: Final = (
-    _Gauge("steps", "steps", "count"),
-    _Gauge("tool_calls", "tool calls", "count"),
-    _Gauge("repeat_streak", "repeat streak", "count"),
-    _Gauge("error_streak", "error streak", "count"),
-    _Gauge("tokens", "tokens", "tokens"),
-    _Gauge("cost", "cost", "usd"),
-    _Gauge("elapsed", "time", "ms"),
+_GAUGES: Final = (  # key, label, unit
+    ("steps", "steps", "count"),
+    ("tool_calls", "tool calls", "count"),
+    ("repeat_streak", "repeat streak", "count"),
+    ("error_streak", "error streak", "count"),
+    ("tokens", "tokens", "tokens"),
+    ("cost", "cost", "usd"),
+    ("elapsed", "time", "ms"),
 )
 _ALWAYS: Final = frozenset({"steps", "tool_calls", "repeat_streak", "tokens", "cost"})
 
 
 def nameless(run: Run) -> Run:
-    """The run without what it is called: no column of text takes halves of letters, and no counter reads a name."""
+    """The run without its names, which no counter needs: no text column accepts the lone surrogates in some."""
     nothing: dict[str, Any] = dict.fromkeys(("agent", "model", "policy", "task", "source"), "")
     return replace(run, run_id="run", settings={}, **nothing)
 
 
 def gauges_of(run: Run) -> list[dict[str, Any]]:
-    """The counters of a run after each of its steps, as its rules read them: they start anew at each turn.
-
-    Args:
-        run: The run.
+    """The counters of a run after each of its steps, as its rules read them: they start at zero in each turn.
 
     Returns:
         For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it) and
-        `values`: before the first step, then after each. None is unknown. Those of errors and time are left out where
-        nothing limits them and they never move.
+        `values`: before the first step, then after each. None is unknown. The counters of errors and time are left out
+        where nothing limits them and they stay zero.
 
     Example:
         >>> import boolab as bl

@@ -1,4 +1,4 @@
-"""The outline of a run: its turns, and in each what was done, neighbours that do the same in one line."""
+"""The outline of a run: its turns, and in each what was done; neighbours that do the same share a line."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from typing import Any, Final
 from boolab.core.text import clean, shorten
 
 _ANSWER: Final = "final answer"
-_NOTHING: Final = "nothing said"
+_NOTHING: Final = "no text"
 _PEEK: Final = 200
 _WORDS: Final = 48
-_SPEAKS: Final = "text"
+_TEXT: Final = "text"
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 
 def outline_of(turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The outline of a run.
-
-    Args:
-        turns: As in `replay_data`.
-        steps: Likewise.
+    """The outline of a run, from the turns and steps of `replay_data`.
 
     Returns:
         For each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is
@@ -49,7 +45,7 @@ def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int) -> list[di
         items.append(
             {
                 "label": _label(inside, calls, closes=members[-1][0] == last),
-                "kind": calls[0]["kind"] if calls else _SPEAKS,
+                "kind": calls[0]["kind"] if calls else _TEXT,
                 "first": members[0][0],
                 "last": members[-1][0],
                 "errors": sum(call["error"] is True for call in calls) + sum(bool(step["error"]) for step in inside),
@@ -59,10 +55,10 @@ def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int) -> list[di
 
 
 def _sameness(step: Mapping[str, Any]) -> tuple[str, ...]:
-    """What makes neighbours one item: the same calls, or reads and searches by the same tool, about whatever."""
+    """What makes neighbours one item: the same calls, or reads by the same tool, whatever they read."""
     calls = step["calls"]
     if not calls:
-        return (_SPEAKS, step["text"], step["error"])
+        return (_TEXT, step["text"], step["error"])
     tools = {(call["tool"], call["kind"]) for call in calls}
     if len(tools) == 1 and calls[0]["kind"] == "read":
         return ("read", calls[0]["tool"])
@@ -72,9 +68,9 @@ def _sameness(step: Mapping[str, Any]) -> tuple[str, ...]:
 def _label(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], *, closes: bool) -> str:
     if not calls:
         if steps[-1]["error"]:
-            return "broke off"
-        said = clean(steps[0]["text"][:_PEEK])
-        label = _ANSWER if closes and said else f'"{shorten(said, _WORDS)}"' if said else _NOTHING
+            return "failed"
+        text = clean(steps[0]["text"][:_PEEK])
+        label = _ANSWER if closes and text else f'"{shorten(text, _WORDS)}"' if text else _NOTHING
         return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
     labels = list(dict.fromkeys(call["label"] for call in calls))
     if len(labels) == 1:

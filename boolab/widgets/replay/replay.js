@@ -1,4 +1,4 @@
-// Replay: a run, played. The play head lives here; what Python is told of it follows at the end of each movement.
+// Replay: a run, played. The play head moves here; Python gets its place at the end of each movement.
 
 const SPEEDS = [1, 2, 4, 8, 16];
 const STEP_MS = 600;
@@ -90,9 +90,9 @@ function outlineOf(data, { onItem, onTurn }) {
     rows = [];
     for (const [n, turn] of data.outline.entries()) {
       const items = turn.items.filter((item) => item.last >= first && item.first <= last && (!kind || item.kind === kind));
-      const told = data.turns?.[n] ?? turn;
-      if ((told.first ?? items[0]?.first ?? 0) > last || (told.last ?? Infinity) < first) continue;
-      rows.push({ turn: { title: turn.title ?? told.title }, n }, ...items.map((item) => ({ item })));
+      const full = data.turns?.[n] ?? turn;
+      if ((full.first ?? items[0]?.first ?? 0) > last || (full.last ?? Infinity) < first) continue;
+      rows.push({ turn: { title: turn.title ?? full.title }, n }, ...items.map((item) => ({ item })));
     }
     items = rows.flatMap((row, at) => (row.item ? [at] : []));
     firsts = items.map((at) => rows[at].item.first);
@@ -133,7 +133,7 @@ function outlineOf(data, { onItem, onTurn }) {
 function gaugesOf(data) {
   const units = { tokens: short, usd: money, ms: duration, count };
   const gauges = (data.gauges ?? []).map((gauge) => {
-    const told = units[gauge.unit] ?? count;
+    const shown = units[gauge.unit] ?? count;
     const limited = gauge.limit !== null && gauge.limit !== undefined;
     const whole = limited ? gauge.limit : Math.max(...gauge.values.filter((value) => value !== null), 0);
     const value = h("b");
@@ -141,23 +141,23 @@ function gaugesOf(data) {
     const element = h(
       "div",
       { class: `gauge${limited ? "" : " unlimited"}`, "data-key": gauge.key, role: "meter", "aria-label": gauge.label, "aria-valuemin": "0", "aria-valuemax": String(whole || 1) },
-      h("div", { class: "told" }, h("span", {}, gauge.label), h("span", {}, value, limited ? ` of ${told(gauge.limit)}` : " no limit")),
+      h("div", { class: "told" }, h("span", {}, gauge.label), h("span", {}, value, limited ? ` of ${shown(gauge.limit)}` : " no limit")),
       h("div", { class: "bar" }, fillBar),
     );
     const show = (n) => {
       const at = gauge.values[n] ?? null;
-      fill(value, told(at));
+      fill(value, shown(at));
       fillBar.style.width = `${whole && at !== null ? clamp((at / whole) * 100, 0, 100) : 0}%`;
       element.classList.toggle("reached", limited && at !== null && at >= gauge.limit);
       element.setAttribute("aria-valuenow", String(at === null ? 0 : Math.min(at, whole || 1)));
-      element.setAttribute("aria-valuetext", at === null ? "unknown" : `${told(at)}${limited ? ` of ${told(gauge.limit)}` : ", no limit"}`);
+      element.setAttribute("aria-valuetext", at === null ? "unknown" : `${shown(at)}${limited ? ` of ${shown(gauge.limit)}` : ", no limit"}`);
     };
     return { element, show };
   });
   return { element: h("div", { class: "gauges" }, gauges.map((one) => one.element)), show: (n) => gauges.forEach((one) => one.show(n)) };
 }
 
-// Where each rule would have stopped this record, or stepped in, from the first to those that never would. Only a stop is
+// Where each rule would have stopped this record, or intervened, from the first to those that never would. Only a stop is
 // ticked once it is passed, so that the ticks are as many as the heading counts.
 function wouldOf(data, onStep) {
   const marks = [...(data.marks ?? [])].sort((a, b) => (a.step ?? Infinity) - (b.step ?? Infinity));
@@ -214,7 +214,7 @@ function playerOf(el, data, traits) {
   const save = () => {
     clearTimeout(saveTimer);
     saveTimer = 0;
-    moving = true; // told only now: a step that was set and not sent would be set back by the echo of the one before
+    moving = true; // sent only now: a step that was set and not sent would be set back by the echo of the one before
     traits.set("step", step);
     moving = false;
     traits.save_changes();
@@ -600,7 +600,7 @@ function render({ model, el }) {
   };
 }
 
-// A run that somebody opened from a list above it: go there, or it may stand unseen below the window's edge.
+// A run that was opened from a list above it: scroll there, or it may be below the window's edge.
 function arrive(el) {
   const whole = el.closest(".boolab-whole, #views");
   if (!whole?.contains(document.activeElement) || el.contains(document.activeElement)) return;

@@ -1,4 +1,4 @@
-// What Replay shows of one step: what was said and thought, the calls with their results, and what they cost.
+// What Replay shows of one step: texts and reasoning, the calls with their results, and what they cost.
 
 const FOLD_LINES = 12;
 const FOLD_CHARS = 2000;
@@ -44,7 +44,7 @@ function linesIn(text) {
   return lines;
 }
 
-// A text that may be long: folded, with a button that tells how much more there is and shows it.
+// A text that may be long: folded, with a button that shows how much more there is.
 function foldable(text, { name, pattern, words = false, lines = FOLD_LINES }) {
   const end = foldAt(text, lines);
   const body = h(words ? "div" : "pre", { class: `said ${name}` });
@@ -70,7 +70,7 @@ function oneLine(call) {
   return line.length <= SHORT_ARGUMENTS ? line : null;
 }
 
-// What one step says of itself in a line, for the timeline and for who cannot see it.
+// One step in a line, for the timeline and for screen readers.
 function inWords(data, n) {
   const step = data.steps[n - 1];
   if (!step) return "no steps";
@@ -128,7 +128,7 @@ function stepPanel(data, { openRun, isOpen }) {
       turn >= 0 && data.turns[turn].text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), fold(data.turns[turn].text, { name: "asked-text", words: true, lines: 6 })),
       (step.events ?? []).map((event) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), fold(event.text ?? "", { name: "event-text", words: true, lines: 4 }))),
       step.reasoning && reasoningOf(step, fold),
-      step.text ? fold(step.text, { name: "said-text", words: true, lines: 40 }) : !step.calls.length && h("p", { class: "quiet" }, "The model said nothing."),
+      step.text ? fold(step.text, { name: "said-text", words: true, lines: 40 }) : !step.calls.length && h("p", { class: "quiet" }, "The model wrote no text."),
       step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), fold(step.error, { name: "event-text", words: true })),
       step.calls.map((call, k) => callOf(call, n, k, fold, pattern)),
       n === data.steps.length && answer(pattern),

@@ -58,9 +58,9 @@ function placedMarks(marks, xOf, left, right, widthOf) {
     else place.labels.push(mark.label);
     place.own ||= mark.own;
   }
-  const told = [...places.values()].sort((a, b) => b.own - a.own || a.x - b.x);
+  const sorted = [...places.values()].sort((a, b) => b.own - a.own || a.x - b.x);
   const taken = [];
-  for (const place of told) {
+  for (const place of sorted) {
     const width = widthOf(place) + 8;
     for (let row = 0; row < 3 && place.row === undefined; row += 1) {
       for (const from of [place.x + 4, place.x - 4 - width]) {
@@ -76,7 +76,7 @@ function placedMarks(marks, xOf, left, right, widthOf) {
     const host = taken.reduce((best, one) => (distance(one) < distance(best) ? one : best)).place;
     host.labels.push(...place.labels);
   }
-  return told;
+  return sorted;
 }
 
 // Numbers for a ruler, about `most` of them: 1, 2 or 5 times a power of ten apart.
@@ -126,7 +126,7 @@ function subagentLanes(data, axis, spans) {
   });
 }
 
-// The timeline. `onStep(n)` is told where the reader points. What is returned: `element`, `look` (what to draw:
+// The timeline. `onStep(n)` gets the step that the reader points at. What is returned: `element`, `look` (what to draw:
 // `axis`, `first` and `last` step, `kind` that stands out, `hits`), `show(n)` moves the play head, `zoom(factor)`, `end`.
 function timelineOf(data, onStep, describe) {
   const { steps } = data;
@@ -254,8 +254,8 @@ function timelineOf(data, onStep, describe) {
     }
     const numbers = ruled(lo + 1, hi, Math.min(most, hi - lo)).filter((n) => Number.isInteger(n) && n > 0 && n <= hi);
     const apart = numbers.length > 1 ? numbers[1] - numbers[0] : 1;
-    const told = lo === 0 ? [1, ...numbers.filter((n) => n - 1 > apart / 2)] : numbers;
-    for (const n of new Set(told)) pen.fillText(count(n), Math.min(xOf(n - 0.5), right + 12 - pen.measureText(count(n)).width / 2), y);
+    const shown = lo === 0 ? [1, ...numbers.filter((n) => n - 1 > apart / 2)] : numbers;
+    for (const n of new Set(shown)) pen.fillText(count(n), Math.min(xOf(n - 0.5), right + 12 - pen.measureText(count(n)).width / 2), y);
   }
 
   // One bar for each call: parallel ones on each other, failed ones with an outline and a cross.

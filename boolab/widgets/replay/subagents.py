@@ -13,7 +13,7 @@ class Child(NamedTuple):
     """A run that another one started.
 
     `step` is the number of the step that did, `call` the place of the call in it, from 0; `start_ms` is counted from
-    the parent's start. None where nothing tells.
+    the parent's start. None where it is not known.
     """
 
     run: Run
@@ -25,18 +25,13 @@ class Child(NamedTuple):
 def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
     """The subagents of a run with the calls that started them, in the order in which they were started.
 
-    A live run tells by its events which call started which run. Of logs, in which runs only name their parents, a call
-    that gives work to an agent and holds the child's task is taken for the one; where as many such calls as children
-    are left, they are taken in their order; else the call is not known.
+    The events of a live run show which call started which run. In logs, runs only name their parents. There, the call
+    is one of a subagent tool whose arguments contain the child's task; where as many such calls as children are left,
+    they are paired in order; otherwise the call is not known.
 
     Args:
         run: The run.
         others: Runs among which there may be children of it too, by their `parent_run_id`.
-
-    Example:
-        >>> import boolab as bl
-        >>> children_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
-        []
     """
     found = {child.run_id: child for child in run.subagents}
     for other in others:
@@ -62,7 +57,7 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
         if event is not None:
             place = places.get((str(event.payload.get("after_step")), str(event.payload.get("call_id"))))
         if place is None:
-            place = next((at for at, call in assigned.items() if _asks(call.arguments, child)), None)
+            place = next((at for at, call in assigned.items() if _has_task(call.arguments, child)), None)
         if place is not None:
             known[child.run_id] = place
             assigned.pop(place, None)
@@ -79,7 +74,7 @@ def children_of(run: Run, others: Iterable[Run] = ()) -> list[Child]:
 
 
 def _assigning(run: Run) -> list[tuple[int, int]]:
-    """The places of all calls that give work to an agent."""
+    """The places of all calls that start a subagent."""
     return [
         (step.index, place)
         for step in run.steps
@@ -89,15 +84,15 @@ def _assigning(run: Run) -> list[tuple[int, int]]:
 
 
 def _since(run: Run, child: Run) -> int | None:
-    """How long after its parent a run began, where both say when."""
+    """How long after its parent a run began, if both have a time."""
     if run.started_at is None or child.started_at is None:
         return None
     if (run.started_at.tzinfo is None) != (child.started_at.tzinfo is None):
-        return None  # one of them says a time of day and not where
+        return None  # one of them is a time without a time zone
     return max(0, round((child.started_at - run.started_at).total_seconds() * 1000))
 
 
-def _asks(arguments: str, child: Run) -> bool:
-    """Whether a call's arguments hold the task of a run, as JSON has it."""
+def _has_task(arguments: str, child: Run) -> bool:
+    """Whether the JSON arguments of a call contain the task of a run."""
     words = child.task.strip()[:60]
     return bool(words) and words in arguments.replace("\\n", "\n").replace('\\"', '"')

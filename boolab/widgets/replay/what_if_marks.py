@@ -18,7 +18,7 @@ from boolab.rules.stop import StopRule, Threshold
 from boolab.widgets.replay.gauges import nameless
 
 DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code", "gemini_cli", "openhands")
-"""Whose stops are shown where nobody asks for others: harnesses that are in wide use, each different."""
+"""The policies whose stops are shown by default: widely used harnesses, each different."""
 
 _SHORT: Final = {
     "step_cap": "cap",
@@ -29,60 +29,37 @@ _SHORT: Final = {
 }
 
 
-def marks_of(
-    run: Run, policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
-) -> list[dict[str, Any]]:
-    """Where each policy, and each rule, would have stopped a run; the real stop is the first.
+def marks_of_each(
+    runs: Sequence[Run], policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
+) -> list[list[dict[str, Any]]]:
+    """Where each policy, and each rule, would have stopped each of these runs; the real stop is the first mark.
 
     Args:
-        run: The run.
+        runs: The runs.
         policies: Policies, or names of presets; by default `DEFAULT_POLICIES` without the run's own. One that compacts
-            is asked as if it did not, because no recording tells what the model does with a summary.
+            is evaluated as if it did not, because no recording shows what the model does with a summary.
         rules: Stop rules.
 
     Returns:
-        For each its `label`, `policy`, `rule`, `reason`, `outcome` (see `counterfactual`), `step` (how many steps of
-        the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where the model
-        is told something and the rest is open, or "unknown", where a counter is not on record; None: nothing), `own`,
-        and `compacts` (it was asked without its compaction).
+        For each run its marks: `label`, `policy`, `rule`, `reason`, `outcome` (see `counterfactual`), `step` (how many
+        steps of the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where
+        the model gets a message and the rest is open, or "unknown", where a counter is not on record; None: nothing),
+        `own`, and `compacts` (it was evaluated without its compaction).
 
     Raises:
-        SettingError: if there is no such policy, or recordings say nothing about it.
+        SettingError: if there is no such policy, or it cannot be evaluated on recordings.
 
     Example:
         >>> import boolab as bl
         >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 4}, "Done."], tools={"ls": "a.py"})
         >>> run = bl.run_sync(None, "Look", model=script, policy="opencode_3631")
-        >>> [(mark["label"], mark["step"]) for mark in marks_of(run, ["boocode"])]
+        >>> [(mark["label"], mark["step"]) for mark in marks_of_each([run], ["boocode"])[0]]
         [('finished', 5), ('boocode: doom 3', 3)]
-    """
-    return marks_of_each([run], policies, rules)[0]
-
-
-def marks_of_each(
-    runs: Sequence[Run], policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
-) -> list[list[dict[str, Any]]]:
-    """The marks of each of several runs: what a policy would have done is asked once for all of them.
-
-    Args:
-        runs: The runs.
-        policies: As for `marks_of`.
-        rules: Likewise.
-
-    Returns:
-        For each run what `marks_of` gives.
-
-    Raises:
-        SettingError: as `marks_of`.
-
-    Example:
-        >>> marks_of_each([])
-        []
     """
     marks = [[real_stop(run)] for run in runs]
     for one in DEFAULT_POLICIES if policies is None else policies:
-        asked = [place for place, run in enumerate(runs) if policies is not None or run.policy != one]
-        for place, mark in zip(asked, _of_policy([runs[place] for place in asked], get_policy(one)), strict=True):
+        others = [place for place, run in enumerate(runs) if policies is not None or run.policy != one]
+        for place, mark in zip(others, _of_policy([runs[place] for place in others], get_policy(one)), strict=True):
             marks[place].append(mark)
     for mine, found in zip(marks, _of_rules(runs, rules), strict=True):
         mine.extend(found)
@@ -116,7 +93,7 @@ def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
     plain = policy.vary(compaction=None)
     rules = [rule for axis in settings_of_policy(plain).axes for rule in (*axis.rules, *axis.responses)]
     marks = []
-    for run, (row,) in zip(runs, _asked(runs, policy=plain), strict=True):
+    for run, (row,) in zip(runs, _rows(runs, policy=plain), strict=True):
         place = _place(run, row)
         fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
         label = f"{policy.name}: {_in_words(place, fired)}"
@@ -127,14 +104,14 @@ def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
 
 
 def _of_rules(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[str, Any]]]:
-    rows = _asked(runs, rules=rules) if rules else [[] for _ in runs]
+    rows = _rows(runs, rules=rules) if rules else [[] for _ in runs]
     return [
         [{"label": row["rule"], "policy": None, "rule": row["rule"], **_place(run, row)} for row in each]
         for run, each in zip(runs, rows, strict=True)
     ]
 
 
-def _asked(runs: Sequence[Run], **what: Any) -> list[list[dict[Any, Any]]]:  # noqa: ANN401 - as counterfactual takes it
+def _rows(runs: Sequence[Run], **what: Any) -> list[list[dict[Any, Any]]]:  # noqa: ANN401 - as counterfactual takes it
     """For each run its rows of a counterfactual."""
     rows: dict[str, list[dict[Any, Any]]] = {str(number): [] for number in range(len(runs))}
     named = [replace(nameless(run), run_id=name) for name, run in zip(rows, runs, strict=True)]
@@ -145,24 +122,20 @@ def _asked(runs: Sequence[Run], **what: Any) -> list[list[dict[Any, Any]]]:  # n
 
 
 def _place(run: Run, row: Mapping[Any, Any]) -> dict[str, Any]:
-    """What a counterfactual's row says, with the boundary counted through the whole run."""
+    """The result of a counterfactual's row, with the boundary counted through the whole run."""
     stops = row["outcome"] in ("truncated", "not_identified", "unknown")
+    mark = {"outcome": row["outcome"], "own": False, "compacts": False}
     if not stops:
-        return {"reason": None, "outcome": row["outcome"], "step": None, "acts": None, "own": False, "compacts": False}
+        return mark | {"reason": None, "step": None, "acts": None}
     before = {turn: steps[0].index - 1 for turn, steps in turns_of(run) if steps}
     reason = row["stop_reason"] if isinstance(row["stop_reason"], str) else None
     step = before.get(row["stop_turn"], 0) + int(row["stop_step"])
     acts = "unknown" if row["outcome"] == "unknown" else "steps in" if reason is None else "stops"
-    return {
-        "reason": reason, "outcome": row["outcome"], "step": step, "acts": acts, "own": False, "compacts": False,
-    }  # fmt: skip
+    return mark | {"reason": reason, "step": step, "acts": acts}
 
 
 def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
     """How many of the others would have acted before the run ended, and how; None if none would.
-
-    Args:
-        marks: What `marks_of` gives.
 
     Example:
         >>> mine = {"own": True, "acts": "stops", "policy": "boocode", "step": 9}
@@ -173,23 +146,23 @@ def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
     others = [mark for mark in marks if not mark["own"]]
     ends = next((mark["step"] for mark in marks if mark["own"]), 0)
     n = Counter(mark["acts"] for mark in others if mark["acts"] and mark["step"] < ends)
-    asked = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
+    kinds = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
     parts = [
         f"{n[acts]:,} {words}"
         for acts, words in (
             ("stops", "would have stopped it earlier"),
             ("steps in", "would have stepped in"),
-            ("unknown", "cannot be told, for lack of what they count"),
+            ("unknown", "cannot be evaluated, because a counter is not on record"),
         )
         if n[acts]
     ]
     first, *rest = parts or [""]
     number, _, words = first.partition(" ")
-    return ", ".join([f"{number} of {len(others):,} {asked} {words}", *rest]) if parts else None
+    return ", ".join([f"{number} of {len(others):,} {kinds} {words}", *rest]) if parts else None
 
 
 def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
-    """A stop in two words, such as "doom 3"; where several rules give its reason, in one."""
+    """A stop in two words, such as "doom 3"; in one word where several rules give its reason."""
     if place["step"] is None:
         return "never"
     if place["acts"] != "stops":

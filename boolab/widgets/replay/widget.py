@@ -25,10 +25,10 @@ SPEEDS: Final = (1, 2, 4, 8, 16)
 
 
 class Replay(View, module="replay"):
-    """A run, to be played, scrubbed and searched, step by step: what was said and called, what each limit had counted.
+    """A run to play, scrub and search, step by step: texts, calls, results, and the counter of each limit.
 
-    The play head lives in the browser; `step` follows it, and moves it. All else stays as it is: to see other
-    policies, make another one.
+    The browser moves the play head; `step` follows it, and moves it. Everything else is fixed: to see other policies,
+    make another widget.
 
     Args:
         run: The run, or a list with one, or the path of a store that holds one.
@@ -47,9 +47,9 @@ class Replay(View, module="replay"):
         query: The text that is searched for.
 
     Raises:
-        SettingError: if there is more or less than one run, it has no such step, or a policy is not known or says
-            nothing of recordings.
-        TypeError: if it is no run.
+        SettingError: if there is more or less than one run, it has no such step, or a policy is not known or
+            cannot be evaluated on recordings.
+        TypeError: if it is not a run.
 
     Example:
         >>> import boolab as bl
@@ -100,7 +100,7 @@ class Replay(View, module="replay"):
 
     def _parts(self) -> list[Part]:
         (part,) = super()._parts()
-        return [replace(part, traits={**part.traits, "playing": False})]  # no page moves by itself when it is opened
+        return [replace(part, traits={**part.traits, "playing": False})]  # a page never plays by itself
 
     def _picture(self) -> bytes:
         return self._png
@@ -108,21 +108,6 @@ class Replay(View, module="replay"):
     @cached_property
     def _png(self) -> bytes:
         return picture_of(self._run)
-
-
-def clamped(run: Run, step: int) -> int:
-    """The step of a run that is nearest to a number, such as a boundary: 0 stands before the first step.
-
-    Args:
-        run: The run.
-        step: The number.
-
-    Example:
-        >>> import boolab as bl
-        >>> clamped(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])), 7)
-        1
-    """
-    return max(1, min(step, run.n_steps))
 
 
 def _one(run: Runs) -> Run:

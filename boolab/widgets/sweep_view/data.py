@@ -1,4 +1,4 @@
-"""A sweep as it stands: counted cell by cell, and told as plain data whenever somebody looks."""
+"""A sweep as it stands: counted cell by cell, and returned as plain data for the widget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from boolab.errors import describe
-from boolab.plots._style import STOP_LOOKS
+from boolab.plots.style import STOP_LOOKS
 from boolab.sweeps.progress import CellResult
 
 State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed", "snapshot"]
@@ -19,15 +19,13 @@ ROWS: Final = 200
 FAILURES: Final = 20
 """How many kinds of failure are named at most."""
 _RATE_S: Final = 20.0
-_PAIR: Final = 2
-"""The fewest moments that give a rate."""
-_ERROR_CHARS: Final = 300
+MAX_ERROR_CHARS: Final = 300
 _WHO: Final = ("agent", "model", "policy")
 
 
 @dataclass(slots=True)
 class _Row:
-    """What is counted of one setting."""
+    """The counts of one setting."""
 
     runs: int = 0
     steps: int = 0
@@ -48,7 +46,7 @@ class _Row:
             counts = self.tasks.setdefault(result.task, [0, 0])
             counts[0] += result.success
             counts[1] += 1
-            self.share = None  # computed again when somebody looks
+            self.share = None  # computed again when it is read
 
     def success(self) -> tuple[float | None, ...]:
         """The share of successes and both ends of its interval: tasks are what repeats."""
@@ -62,7 +60,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Failure:
-    """Runs that broke in the same way."""
+    """Runs that failed with the same error."""
 
     first: CellResult
     runs: int = 0
@@ -72,15 +70,15 @@ class Board:
     """Counts a sweep's cells as they are done. Each costs the same, however many there were.
 
     Args:
-        total: How many cells the sweep has; None if nobody knows.
+        total: How many cells the sweep has; None if it is not known.
         about: What it is made of: `agents`, `tasks`, `models`, `grid` and `repeats`, as far as known.
         store: Where its runs are kept.
 
     Example:
         >>> board = Board(2, {"grid": {"max_steps": [5]}})
         >>> board.add(CellResult("r", "a", "m", "boocode", "t", {"max_steps": 5}, "finished", 3, None, True, None))
-        >>> told = board.told("running", now=1.0)
-        >>> told["done"], told["rows"][0]["successes"], told["rows"][0]["cost"]
+        >>> data = board.snapshot("running", now=1.0)
+        >>> data["done"], data["rows"][0]["successes"], data["rows"][0]["cost"]
         (1, 1, None)
     """
 
@@ -103,21 +101,13 @@ class Board:
         return self._done
 
     def begin(self, now: float) -> None:
-        """The sweep begins; what was added so far was done before.
-
-        Args:
-            now: Seconds, by any clock.
-        """
+        """The sweep begins at this time in seconds, by any clock; what was added so far was done before."""
         self._begun = now
         self._before = self._done
         self._pace.append((now, self._done))
 
     def add(self, result: CellResult) -> None:
-        """Count a cell.
-
-        Args:
-            result: What became of it.
-        """
+        """Count a cell."""
         self._done += 1
         self._reasons[result.reason] += 1
         key = (result.agent, result.model, result.policy, *map(repr, result.settings.items()))
@@ -128,19 +118,14 @@ class Board:
             self._names[key] = who | dict(result.settings)
         row.add(result)
         if result.reason == "error":
-            told = (result.error or "no error was recorded")[:_ERROR_CHARS]
-            self._failures.setdefault(told, _Failure(result)).runs += 1
+            error = (result.error or "no error was recorded")[:MAX_ERROR_CHARS]
+            self._failures.setdefault(error, _Failure(result)).runs += 1
 
-    def told(self, state: State, now: float, error: BaseException | None = None) -> dict[str, Any]:
-        """All that there is to see, as plain data.
+    def snapshot(self, state: State, now: float, error: BaseException | None = None) -> dict[str, Any]:
+        """All that is shown, as plain data; None is unknown.
 
-        Args:
-            state: How far the sweep is.
-            now: Seconds, by the clock of `begin`.
-            error: What ended it early.
-
-        Returns:
-            Numbers and texts; None is unknown. `rows` are at most `ROWS` settings, in the order of the plan.
+        `rows` are at most `ROWS` settings, in the order of the plan. `now` is by the clock of `begin`; `error` is what
+        ended the sweep early.
         """
         elapsed = None if self._begun is None else now - self._begun
         rate = self._rate(now)
@@ -148,6 +133,7 @@ class Board:
         columns, fixed = self._columns()
         ordered = sorted(self._rows, key=self._place(columns))
         planned = self._planned()
+        worst = sorted(self._failures, key=lambda text: -self._failures[text].runs)
         return {
             "state": state,
             "done": self._done,
@@ -160,29 +146,29 @@ class Board:
             "store": self.store,
             "reasons": [{"reason": name, "n": self._reasons[name]} for name in STOP_LOOKS if self._reasons[name]],
             "columns": columns,
-            "fixed": [{"name": name, "value": _said(value)} for name, value in fixed.items()],
+            "fixed": [{"name": name, "value": _text_of(value)} for name, value in fixed.items()],
             "rows": [self._row(key, columns, planned) for key in ordered[:ROWS]],
             "n_rows": len(ordered),
             "planned_rows": None if not planned or self.total is None else self.total // planned,
-            "failures": [self._failure(text, columns) for text in self._worst()[:FAILURES]],
+            "failures": [self._failure(text, columns) for text in worst[:FAILURES]],
             "n_failures": len(self._failures),
             "failed": self._reasons["error"],
             "notes": list(self._notes(len(ordered))),
         }
 
     def _rate(self, now: float) -> float | None:
-        """Cells a second, over the last while."""
+        """Cells a second, over the last 20 seconds."""
         if self._begun is None:
             return None
         if self._pace and now > self._pace[-1][0]:
             self._pace.append((now, self._done))
-        while len(self._pace) > _PAIR and now - self._pace[1][0] >= _RATE_S:
+        while len(self._pace) > 2 and now - self._pace[1][0] >= _RATE_S:  # noqa: PLR2004 - two moments give a rate
             self._pace.popleft()
         since, done = self._pace[0]
         return (self._done - done) / (now - since) if now > since and self._done > done else None
 
     def _columns(self) -> tuple[list[str], dict[str, Any]]:
-        """What tells settings apart, and what is the same in all of them."""
+        """What distinguishes the settings, and what is the same in all of them."""
         values: dict[str, dict[str, Any]] = {name: {} for name in _WHO}
         for names in self._names.values():
             for name, value in names.items():
@@ -194,7 +180,7 @@ class Board:
         return [name for name in values if name in varying], fixed
 
     def _place(self, columns: list[str]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        """Where a setting stands in the plan; what is not of the plan comes last."""
+        """Where a setting stands in the plan; settings that are not in the plan come last."""
         grid = self._about.get("grid", {})
         named = {"agent": self._about.get("agents", ()), "model": self._about.get("models", ())}
         orders = {
@@ -210,14 +196,14 @@ class Board:
         return place
 
     def _planned(self) -> int:
-        """How many cells each setting has; 0 if nobody knows."""
+        """How many cells each setting has; 0 if it is not known."""
         return len(self._about.get("tasks", ())) * int(self._about.get("repeats", 0))
 
     def _row(self, key: tuple[Any, ...], columns: list[str], planned: int) -> dict[str, Any]:
         row, names = self._rows[key], self._names[key]
         share, low, high = row.success()
         return {
-            "values": [_said(names.get(name)) for name in columns],
+            "values": [_text_of(names.get(name)) for name in columns],
             "runs": row.runs,
             "planned": planned or None,
             "labelled": sum(whole for _, whole in row.tasks.values()),
@@ -232,50 +218,42 @@ class Board:
             "reasons": [{"reason": name, "n": row.reasons[name]} for name in STOP_LOOKS if row.reasons[name]],
         }
 
-    def _worst(self) -> list[str]:
-        """The errors, the most frequent first."""
-        return sorted(self._failures, key=lambda text: -self._failures[text].runs)
-
     def _failure(self, text: str, columns: list[str]) -> dict[str, Any]:
         found = self._failures[text]
         first = found.first
         names = {"agent": first.agent, "model": first.model, "policy": first.policy} | dict(first.settings)
-        where = [f"{name} {_said(names.get(name))}" for name in columns]
+        where = [f"{name} {_text_of(names.get(name))}" for name in columns]
         return {"error": text, "runs": found.runs, "run_id": first.run_id, "task": first.task, "where": where}
 
     def _notes(self, n_rows: int) -> Iterator[str]:
-        """What limits the numbers."""
+        """What is missing in the numbers."""
         rows = self._rows.values()
         labelled = sum(whole for row in rows for _, whole in row.tasks.values())
         if not self._done:
             return
         if not labelled:
-            yield "No run says whether it was a success."
+            yield "No run has a label for success."
         else:
             yield "Successes with their 95% interval, for which runs of one task count as a cluster."
             if labelled < self._done:
                 yield f"{self._done - labelled:,} runs without a label are left out there."
         priced = sum(row.priced for row in rows)
         if not priced:
-            yield "No run says what it cost."
+            yield "The cost of no run is known."
         elif priced < self._done:
-            yield f"Costs are those of the {priced:,} runs that tell them."
+            yield f"Costs are means over the {priced:,} runs whose cost is known."
         if n_rows > ROWS:
             yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
 
 
-def settings_of(told: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """The rows of a table, each with its setting in words.
-
-    Args:
-        told: What `Board.told` gave.
-    """
-    for row in told["rows"]:
-        named = zip(told["columns"], row["values"], strict=True)
+def settings_of(data: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """The rows of a snapshot, each with its setting in words."""
+    for row in data["rows"]:
+        named = zip(data["columns"], row["values"], strict=True)
         yield ", ".join(f"{name} {value}" for name, value in named) or "all", row
 
 
-def _said(value: object) -> str:
+def _text_of(value: object) -> str:
     if value is None:
         return "none"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

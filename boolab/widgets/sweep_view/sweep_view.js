@@ -1,11 +1,11 @@
 // A sweep: how far it is, how runs end, what each setting came to, and what failed.
-const SAID = {
+const STATES = {
   waiting: "not begun",
   running: "running",
   done: "done",
   interrupted: "interrupted",
-  failed: "ended with an error",
-  snapshot: "as the store has it",
+  failed: "failed",
+  snapshot: "read from the store",
 };
 
 function render({ model, el }) {
@@ -17,11 +17,11 @@ function render({ model, el }) {
   const bar = h("div", { class: "bar", role: "progressbar", "aria-label": "runs done", "aria-valuemin": 0 });
   const ended = h("p", { class: "ended wrong", role: "alert" });
   const reasons = h("section", { class: "reasons", "aria-label": "Why runs stopped" });
-  const table = h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "What each setting came to" });
+  const table = h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Results by setting" });
   const failures = h("section", { class: "failures", "aria-label": "What failed" });
   const notes = h("footer", { class: "quiet" });
   const state = h("span", { class: "only-read", "aria-live": "polite" });
-  const refresh = h("button", { class: "refresh", type: "button", onclick: ask }, "look again");
+  const refresh = h("button", { class: "refresh", type: "button", onclick: ask }, "refresh");
   const root = h(
     "div",
     { class: "boolab boolab-sweep_view", role: "group", "aria-label": "A sweep" },
@@ -39,11 +39,11 @@ function render({ model, el }) {
     const went = data.state === "running" && !data.still ? performance.now() - drawnAt : 0;
     const left = data.left_ms === null ? null : Math.max(0, data.left_ms - went);
     fill(clock, [
-      SAID[data.state],
+      STATES[data.state],
       data.elapsed_ms === null ? null : duration(data.elapsed_ms + went),
       data.rate === null ? null : pace(data.rate),
       left === null ? null : `about ${duration(left)} left`,
-      data.before ? `${count(data.before)} were there before` : null,
+      data.before ? `${count(data.before)} were done before` : null,
       data.store ? visible(data.store) : null,
     ].filter(Boolean).map((text, place) => h("span", place ? {} : { class: "state" }, text)));
   }
@@ -59,7 +59,7 @@ function render({ model, el }) {
     bar.hidden = total === null;
     bar.setAttribute("aria-valuemax", total ?? done);
     bar.setAttribute("aria-valuenow", done);
-    bar.setAttribute("aria-valuetext", `${count(done)} of ${count(total)} runs, ${SAID[data.state]}`);
+    bar.setAttribute("aria-valuetext", `${count(done)} of ${count(total)} runs, ${STATES[data.state]}`);
     fill(bar, h("i", { style: { width: `${100 * share}%` } }));
     ended.hidden = !data.ended;
     fill(ended, h("span", { class: "said" }, visible(data.ended)));
@@ -69,7 +69,7 @@ function render({ model, el }) {
     drawTable();
     drawFailures();
     fill(notes, data.notes.map((note) => h("span", {}, note)));
-    const news = data.state === "running" ? `${Math.floor(share * 10) * 10}% done` : SAID[data.state];
+    const news = data.state === "running" ? `${Math.floor(share * 10) * 10}% done` : STATES[data.state];
     if (news !== announced) fill(state, (announced = news));
   }
 
@@ -131,7 +131,7 @@ function render({ model, el }) {
   function drawFailures() {
     const { failures: some, n_failures: kinds, failed } = data;
     fill(failures, !some.length ? null : [
-      h("h4", {}, stopSwatch("error"), `${plural(failed, "run")} failed`, kinds > some.length ? h("span", { class: "quiet" }, `, in ${count(kinds)} ways; the most frequent:`) : null),
+      h("h4", {}, stopSwatch("error"), `${plural(failed, "run")} failed`, kinds > some.length ? h("span", { class: "quiet" }, `, with ${count(kinds)} different errors; the most frequent:`) : null),
       h("ul", {}, some.map((one) => h("li", {},
         h("b", {}, `${count(one.runs)} ×`),
         h("div", {},

@@ -26,16 +26,16 @@ _BARS: Final = 24
 class SweepView(View, module="sweep_view"):
     """A sweep under way: how far it is, how runs end, a table by setting that fills, and what failed.
 
-    Given to `sweep(..., progress=view)` it is drawn while the sweep runs, at most four times a second, and keeps the
-    end. Given a store it shows what is there, and again whenever it is asked to.
+    Given to `sweep(..., progress=view)`, it is drawn while the sweep runs, at most four times a second, and keeps the
+    end. Given a store, it shows what is in the store, and again at each refresh.
 
     Args:
-        store: A store to look into, also while somebody else's sweep writes there; None to be given to `sweep`.
+        store: A store to read, also while another process writes a sweep there; None for a view that `sweep` gets.
         sweep: The number of one of its sweeps; the latest by default.
 
     Raises:
-        StoreError: If there is no such store, or it cannot be read.
-        SettingError: If the store has no such sweep.
+        StoreError: if there is no such store, or it cannot be read.
+        SettingError: if the store has no such sweep.
 
     Example:
         >>> import boolab as bl
@@ -47,7 +47,7 @@ class SweepView(View, module="sweep_view"):
     """
 
     refreshed = traitlets.Int(0).tag(sync=True)
-    """How often somebody has asked for the store to be looked at again."""
+    """How often a refresh was requested in the browser."""
 
     def __init__(self, store: str | Path | None = None, *, sweep: int | None = None) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class SweepView(View, module="sweep_view"):
         self._outputs: list[Any] = []
         if store is not None:
             self._board, self._state = _board_of(store, sweep), "snapshot"
-        super().__init__(self._told())
+        super().__init__(self._snapshot())
         self.observe(lambda _change: self.refresh(), "refreshed")
 
     @property
@@ -68,12 +68,12 @@ class SweepView(View, module="sweep_view"):
         return cast("Mapping[str, Any]", self._plain)
 
     def refresh(self) -> None:
-        """Look into the store again. A view of a sweep under way looks by itself, and has nothing to do."""
+        """Read the store again. A view of a sweep under way follows it, and needs no refresh."""
         if self._store is not None:
             self._board = _board_of(self._store, self._sweep)
             self._draw()
 
-    # --- What a sweep tells it ----------------------------------------------------------------------------------------
+    # --- What a sweep calls ------------------------------------------------------------------------------------------
 
     def begin(self, begun: Begun) -> None:
         """A sweep begins.
@@ -82,7 +82,7 @@ class SweepView(View, module="sweep_view"):
             begun: The sweep.
 
         Raises:
-            SettingError: This is the view of a store, or of another sweep under way.
+            SettingError: if this is the view of a store, or of another sweep under way.
         """
         if self._state in ("snapshot", "running"):
             msg = f"progress={self!r} shows something else: expected a new SweepView()"
@@ -95,14 +95,14 @@ class SweepView(View, module="sweep_view"):
         self._draw()
 
     def add(self, result: CellResult) -> None:
-        """A cell is done: it is counted now, and seen soon.
+        """A cell is done: it is counted now, and drawn soon.
 
         Args:
-            result: What became of it.
+            result: The result of the cell.
         """
         self._board.add(result)
         if self._timer is None:
-            # One timer for whatever comes until then. A table that takes long to draw is drawn less often.
+            # One timer for all cells until then. A table that takes long to draw is drawn less often.
             pause = max(_EVERY_S, self._drew_s / _SHARE)
             self._timer = asyncio.get_running_loop().call_later(pause, self._draw)
 
@@ -122,43 +122,43 @@ class SweepView(View, module="sweep_view"):
     # --- How it is shown ----------------------------------------------------------------------------------------------
 
     def _ipython_display_(self, **_: object) -> None:
-        """Show it such that `end` can replace what a notebook keeps of it: else that were a sweep that never began."""
+        """Display it such that `end` can replace the output that a notebook keeps, which would show no progress."""
         from IPython.display import display
 
         output = display(  # type: ignore[no-untyped-call]
             self._repr_mimebundle_(), raw=True, display_id=True
         )
-        if output is not None:  # None where there is no IPython: what it shows then is not kept
+        if output is not None:  # None where there is no IPython
             self._outputs.append(output)
 
-    def _told(self, error: BaseException | None = None) -> dict[str, Any]:
-        return self._board.told(self._state, time.monotonic(), error) | {"refresh": self._store is not None}
+    def _snapshot(self, error: BaseException | None = None) -> dict[str, Any]:
+        return self._board.snapshot(self._state, time.monotonic(), error) | {"refresh": self._store is not None}
 
     def _draw(self, error: BaseException | None = None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         began = time.perf_counter()
-        self.show(self._told(error))
+        self.show(self._snapshot(error))
         self._drew_s = time.perf_counter() - began
 
     def _title(self) -> str:
-        told = self.data
-        of = "" if told["total"] is None else f" of {told['total']:,}"
-        where = f" in {Path(told['store']).name}" if told["store"] else ""
-        return f"sweep: {told['done']:,}{of} runs{where}, {told['state']}"
+        data = self.data
+        of = "" if data["total"] is None else f" of {data['total']:,}"
+        where = f" in {Path(data['store']).name}" if data["store"] else ""
+        return f"sweep: {data['done']:,}{of} runs{where}, {data['state']}"
 
     def _text(self) -> str:
-        told = self.data
-        lines = [", ".join(f"{one['n']:,} {one['reason']}" for one in told["reasons"])]
-        for name, row in settings_of(told):
+        data = self.data
+        lines = [", ".join(f"{one['n']:,} {one['reason']}" for one in data["reasons"])]
+        for name, row in settings_of(data):
             share = f", {row['successes']:,} of {row['labelled']:,} successes" if row["labelled"] else ""
             lines.append(f"{name}: {count(row['runs'], 'run')}{share}, {row['steps']:.1f} steps on average")
-        lines += [f"{one['runs']:,} failed: {one['error']}" for one in told["failures"]]
-        return "\n".join(filter(None, [*lines, *told["notes"]]))
+        lines += [f"{one['runs']:,} failed: {one['error']}" for one in data["failures"]]
+        return "\n".join(filter(None, [*lines, *data["notes"]]))
 
     def _parts(self) -> list[Part]:
-        # A page has nobody to ask, and no clock that runs.
+        # A page has no kernel, and no clock that runs.
         return [Part(self._module, {**self.data, "refresh": False, "still": True})]
 
     def _picture(self) -> bytes:

@@ -1,8 +1,7 @@
-"""The style that every plot shares: what things look like, the frame around the data, and the texts.
+"""The style that all plots share, for figures of your own: colours, sizes, the frame around the data, and texts.
 
-`STOP_LOOKS` is the look of each stop reason, `CALL_LOOKS` that of each result of a call. A plot asks `axes_for` or
-`rows_axes` for its Axes, draws, and ends with `finish`. Sizes depend on the Axes that were given: small ones get small
-texts.
+`STOP_LOOKS` is the look of each stop reason, `CALL_LOOKS` that of each result of a call. A plot gets its Axes from
+`axes_for` or `rows_axes`, draws, and ends with `finish`. Sizes depend on the Axes: small ones get small texts.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ TOOL_COLOURS: Final = {
     "read": "#56b4e9",
     "subagent": "#cc79a7",
 }
-"""What a tool does, by colour. Stop reasons use none of these hues, so that one figure can show both."""
+"""The colours of the kinds of tools. Stop reasons use none of these hues, so that one figure can show both."""
 
 
 class Look(NamedTuple):
-    """How one meaning looks: the colour that fills it, that of its edge and hatch, its hatch, its marker.
+    """How one meaning looks: the colours of its area and of its edge and hatch, its hatch, its marker.
 
-    What is "none" is filled with the background.
+    An area of colour "none" is filled with the background.
     """
 
     fill: str
@@ -60,7 +59,7 @@ class Look(NamedTuple):
 
 
 UNKNOWN: Final = "unknown"
-"""What is shown where a source has no value: never left out, never counted as something else."""
+"""Shown where a source has no value: it is never left out, and never counted as something else."""
 
 _UNKNOWN_LOOK = Look("none", "#8b95a3", "///", "$?$")
 
@@ -80,7 +79,7 @@ STOP_LOOKS: Final[Mapping[str, Look]] = {
     "error": Look(WRONG, "#6d150f", "xx", ">"),
     UNKNOWN: _UNKNOWN_LOOK,
 }
-"""By stop reason, in their one order. Blue got done, yellow met a budget, violet repeated itself, red broke."""
+"""By stop reason, in their fixed order. Blue: done; yellow: a budget; violet: repetition; red: an error."""
 
 CALL_LOOKS: Final[Mapping[str, Look]] = {
     "failed": Look(WRONG, "#7a1a14", "", "X"),
@@ -127,12 +126,12 @@ def is_dark(color: Color) -> bool:
 
 
 def tint(ax: Axes, color: str) -> Color:
-    """A colour for lines and letters: on a dark background lighter, to be read."""
+    """A colour for lines and letters: lighter on a dark background, to be readable."""
     return _mix(to_rgb(color), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) else to_rgb(color)
 
 
 def edge(ax: Axes, look: Look) -> Ink:
-    """The colour of edges; on a dark background, plain areas get a light one to stand out."""
+    """The colour of edges; on a dark background, plain areas get a light one."""
     return _mix(to_rgb(look.fill), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) and not look.hatch else look.ink
 
 
@@ -170,22 +169,22 @@ def is_small(ax: Axes) -> bool:
 
 
 def room(ax: Axes) -> float:
-    """About how wide the Axes will be: less what its left margin cannot hold of its row labels."""
+    """The approximate width of the Axes: less what its left margin cannot hold of its row labels."""
     size, margin = sizes(ax).text, 25.0 if is_small(ax) else 40.0
     longest = max((text_width(label.get_text(), size) for label in ax.get_yticklabels()), default=0.0)
     figure = ax.figure.figure  # that of a subfigure
     fills_it = figure is not None and figure.get_layout_engine() is not None and figure.axes == [ax]
-    gain = 1.12 if fills_it else 1.0  # a layout takes of the margins what it can
+    gain = 1.12 if fills_it else 1.0  # a layout reduces the margins
     return max(40.0, gain * ax.get_window_extent().width / ax.figure.dpi * 72 - max(0.0, longest - margin))
 
 
 def row_height(ax: Axes, rows: int) -> float:
-    """About how high one of so many rows is."""
+    """The approximate height of one of these rows."""
     return ax.get_window_extent().height / ax.figure.dpi * 72 / rows
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide a text is."""
+    """The approximate width of a text."""
     return max(map(len, text.splitlines()), default=0) * size * 0.58
 
 
@@ -205,7 +204,7 @@ def axes_for(ax: Axes | None, height: float = 4.2) -> Axes:
 def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], each: float = 0.34) -> Axes:
     """Axes with a row for each label, the first on top: `each` inches high, where the figure is a new one.
 
-    Where rows are too low for a label each, only some have theirs. `key` holds the values that the key will show.
+    Where rows are too low for a label each, only some are labelled. `key` holds the values that the key will show.
     """
     ax = axes_for(ax, max(2.2, min(24.0, 1.4 + 0.04 * key.nunique() + each * len(labels))))
     height = row_height(ax, len(labels))
@@ -219,7 +218,7 @@ def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], each:
 
 
 def empty_axes(ax: Axes | None, text: str) -> Axes:
-    """Axes that say why they are empty."""
+    """Axes with a text that explains why they are empty."""
     ax = axes_for(ax, 2.2)
     ax.set_axis_off()
     size = sizes(ax).text
@@ -252,7 +251,7 @@ def finish(
     key: Sequence[Artist],
     notes: Iterable[str],
 ) -> Axes:
-    """What every plot has: the finding as its title, a key, axes with units, a light grid, the sample under it."""
+    """The parts of every plot: the finding as its title, a key, axes with units, a light grid, the sample under it."""
     size = sizes(ax)
     for axis, label in ((ax.xaxis, xlabel), (ax.yaxis, ylabel)):
         axis.set_label_text(label, size=size.text, color=fade(ax, 0.65), **PLAIN)

@@ -1,0 +1,12 @@
+"""What a widget sends to the browser, read again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+
+def unpacked(data: bytes) -> object:
+    """The data that `boolab.widgets._base.compress.packed` was given."""
+    value: object = json.loads(gzip.decompress(data))
+    return value
