@@ -110,7 +110,7 @@ def test_another_script_makes_another_report() -> None:
     pending = {"tool_calls": [call("search_text", pattern=str(n)) for n in range(5)], "finish_reason": "stop"}
     scripts = {**material.scripts, "early_exit": ScriptedModel([pending, "Late."])}
     body = _early_exit(material._replace(scripts=scripts)).body
-    assert "Response 1 of the script early_exit says 'stop' while 5 tool calls are in it." in body
+    assert "Response 1 of the script early_exit has the finish reason 'stop' while 5 tool calls are in it." in body
     assert "It dropped 5 calls" in body
 
 
