@@ -15,7 +15,7 @@ from boolab.models.remote.anthropic_request import Messages
 from boolab.models.remote.model import RemoteModel
 from boolab.models.remote.openai_request import ChatCompletions
 from boolab.models.remote.protocol import Fault, Wire
-from boolab.models.remote.transport import _listen
+from boolab.models.remote.transport import _read_events
 from tests.fuzz.contract import BrokenError
 from tests.fuzz.mutation import events, http_answer
 from tests.fuzz.target import Act, Target
@@ -76,7 +76,7 @@ async def _decoded(wire: Wire, head: bytes, body: bytes) -> None:
 
     said: list[tuple[str, str]] = []
     stream = wire.decoder(lambda of, delta: said.append((of, delta)))
-    await _listen(b"", pieces(), stream.feed)
+    await _read_events(b"", pieces(), stream.feed)
     _check(wire, stream.close(), stream.partial())
     whole = wire.decoder()
     whole.feed_whole(body)

@@ -1,16 +1,16 @@
-"""Anthropic's messages API: how a conversation becomes the body of a request.
+"""Requests of Anthropic's messages API.
 
-Rules of the API that shape it (https://docs.anthropic.com/en/api/messages, and its error messages where it refuses):
+Rules of the API (https://docs.anthropic.com/en/api/messages, and its error messages):
 
-- The roles are user and assistant; messages of one role in a row become one. Results are blocks of a user message, the
-  first in it, and there is one for each call of the message before. A call that got none has one that says so; a result
-  of no call is sent as text.
-- The system prompt stands beside the messages. System messages that come later are sent as the user's text.
-- Ids of calls have letters, digits, `_` and `-` and are unique; those that other providers or logs gave are mapped.
-- The input of a call is an object. Arguments that are none are wrapped as the documentation of fine-grained tool
-  streaming proposes, `{"INVALID_JSON": "<the text>"}`: the model sees what it wrote, beside the error that it got.
-- A text is not blank; a last message of the assistant does not end in white space, and none ends in reasoning.
-- Reasoning goes back as it came, signed, or not at all. It comes first in its message.
+- The roles are user and assistant; consecutive messages of one role are merged. Results are the first blocks of a user
+  message, one for each call of the message before. A call without a result gets one that says so; a result without a
+  call is sent as text.
+- The system prompt is not among the messages. Later system messages are sent as text of the user.
+- Ids of calls have only letters, digits, `_` and `-`, and are unique; other ids are mapped.
+- The input of a call is an object. Other arguments are wrapped as the documentation of fine-grained tool streaming
+  proposes, `{"INVALID_JSON": "<the text>"}`: the model sees its own text and the error that it got.
+- A text is not blank; a last message of the assistant does not end with white space, and none ends with reasoning.
+- Reasoning is sent unchanged and signed, or not at all, before the rest of its message.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from boolab.models.remote.json_codec import checked_parameters, dumped, parsed_o
 from boolab.tools.tool import ToolSpec
 
 MAX_TOKENS: Final = 8192
-"""How long a response may be unless a parameter says: the API has no default, and its oldest models allow no more."""
+"""The default limit of a response: the API has none, and its oldest models allow no more."""
 
 _SET_HERE: Final = ("messages", "model", "stream", "system", "tools")
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME: Final = 128
+_MAX_NAME_CHARS: Final = 128
 _NO_RESULT: Final = "This call has no result."
 _NO_CHOICE: Final = b',"tool_choice":{"type":"none"}'
 _THINKING: Final = ("thinking", "redacted_thinking")
@@ -47,16 +47,16 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 
 @dataclass(frozen=True)
 class Messages:
-    """The wire format of the messages API: see `boolab.models.remote.protocol.Wire`.
+    """The `Wire` of the messages API.
 
     Args:
         model: The provider's name for the model.
-        parameters: What else goes into the body, by name: `max_tokens` (8192), `thinking`, `top_p`, `metadata`, ...
-            None takes a default away. `tool_choice` is an object as the API has it, or one word: `auto`, `any` (or
-            `required`), `none`, or the name of a tool.
+        parameters: Further members of the body: `max_tokens` (8192), `thinking`, `top_p`, `metadata`, ... None removes
+            a default. `tool_choice` is an object of the API, or one word: `auto`, `any` (or `required`), `none`, or the
+            name of a tool.
 
     Raises:
-        SettingError: if a parameter is one that boolab sets, or no JSON.
+        SettingError: if a parameter is no JSON, or is set by boolab.
 
     Example:
         >>> import boolab as bl
@@ -75,16 +75,15 @@ class Messages:
 
     def __post_init__(self) -> None:
         checked_parameters(self.parameters, _SET_HERE)
-        told = {"max_tokens": MAX_TOKENS, **self.parameters}
-        choice = _choice(told.pop("tool_choice", None))
-        fixed = {"model": self.model} | {name: value for name, value in told.items() if value is not None}
+        given = {"max_tokens": MAX_TOKENS, **self.parameters}
+        choice = _choice(given.pop("tool_choice", None))
+        fixed = {"model": self.model} | {name: value for name, value in given.items() if value is not None}
         fixed.pop("temperature", None)
         object.__setattr__(self, "_fixed", dumped(fixed)[:-1] + b',"stream":true')
         object.__setattr__(self, "_choice", b"" if choice is None else b',"tool_choice":' + dumped(choice))
         object.__setattr__(self, "_conversations", Growing(_Conversation, _Conversation.add))
 
     def body(self, request: Request) -> bytes:
-        """The JSON body of a request for a stream."""
         conversation, tail = self._conversations(request.messages)
         last = conversation.fork()
         for message in tail:
@@ -102,27 +101,20 @@ class Messages:
         return b"".join(parts)
 
     def decoder(self, emit: Emit | None = None, prefix: str = "call") -> MessageDecoder:
-        """What takes in the response to one request."""
         return MessageDecoder(emit, prefix)
 
     def error_text(self, body: bytes) -> str:
-        """The API's own words in the body of an error; "" if there are none.
-
-        Example:
-            >>> Messages("claude", {}).error_text(b'{"error": {"type": "not_found_error", "message": "model: claude"}}')
-            'not_found_error: model: claude'
-        """
         return error_words(parsed_object(body) or {})
 
 
 class _Conversation:
-    """The messages of a conversation as the API wants them, moved on by one message after another.
+    """A conversation in the API's form, built message by message.
 
-    The last one is open: what comes next may have to be merged into it.
+    The last message is open, because the next one may have to be merged into it.
 
     Attributes:
         system: The system prompt, escaped for a JSON text.
-        closed: The messages before the open one, each with a comma behind it.
+        closed: The messages before the open one, each followed by a comma.
     """
 
     __slots__ = ("_blocks", "_ids", "_last_text", "_offered", "_results", "_role", "_waiting", "closed", "system")
@@ -139,7 +131,7 @@ class _Conversation:
         self._offered: tuple[tuple[ToolSpec, ...], bytes] = ((), b"[]")
 
     def fork(self) -> _Conversation:
-        """The same conversation, to go on for one request only. What is closed is not in it."""
+        """The same conversation for one request only, without its closed messages."""
         fork = _Conversation()
         fork.system = self.system.copy()
         fork._role = self._role
@@ -151,13 +143,13 @@ class _Conversation:
         return fork
 
     def offer(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        """The tools of a request. They are mostly those of the request before, and are then not serialised again."""
+        """The tools of a request; those of the request before are not serialised again."""
         if self._offered[0] is not tools:
             self._offered = (tools, dumped([_offered(spec) for spec in tools]))
         return self._offered[1]
 
     def add(self, message: Message) -> None:
-        """Move on by one message."""
+        """Add one message."""
         if message.role == "assistant":
             self._add_response(message)
         elif message.role == "system" and not self._role:
@@ -168,7 +160,7 @@ class _Conversation:
             self._add_input(message)
 
     def end(self) -> bytes:
-        """The open message, as the last one of a request."""
+        """The open message as the last one of a request."""
         if self._role == "assistant" and self._waiting:
             self._turn_to("user")
             return self.end()
@@ -194,18 +186,16 @@ class _Conversation:
         return b'{"role":"%s","content":[%s]}' % (self._role.encode(), content)
 
     def _add_response(self, message: Message) -> None:
-        if not any(
-            isinstance(part, ToolCall) or (isinstance(part, Text) and part.text.strip()) for part in message.parts
-        ):
+        if not any(isinstance(part, ToolCall) or _is_text(part) for part in message.parts):
             return
         if self._waiting:
             self._turn_to("user")
         self._turn_to("assistant")
-        thinking: list[bytes] = []  # it never comes last
+        thinking: list[bytes] = []  # never the last block
         for part in message.parts:
             if isinstance(part, Reasoning):
                 thinking += _thinking_blocks(part.opaque)
-            elif isinstance(part, Text) and _is_said(part):
+            elif isinstance(part, Text) and _is_text(part):
                 self._blocks += (*thinking, _text_block(part.text))
                 thinking, self._last_text = [], part.text
             elif isinstance(part, ToolCall):
@@ -235,7 +225,7 @@ class _Conversation:
     def _call_block(self, call: ToolCall) -> bytes:
         sent = self._unused(_sendable_id(call.id))
         self._waiting.setdefault(call.id, []).append(sent)
-        name = _NOT_IN_NAMES.sub("_", call.name)[:_LONGEST_NAME] or "_"
+        name = _NOT_IN_NAMES.sub("_", call.name)[:_MAX_NAME_CHARS] or "_"
         return b'{"type":"tool_use","id":"%s","name":"%s","input":%s}' % (
             sent.encode(),
             name.encode(),
@@ -243,7 +233,7 @@ class _Conversation:
         )
 
     def _unused(self, wanted: str) -> str:
-        """The id itself the first time, then with a number behind it."""
+        """The id itself the first time, later with a number."""
         number = self._ids.get(wanted, 0)
         found = wanted
         while found in self._ids:
@@ -255,7 +245,7 @@ class _Conversation:
 
 
 def _choice(choice: object) -> Mapping[str, Any] | None:
-    """The parameter `tool_choice` as the API wants it."""
+    """The parameter `tool_choice` in the API's form."""
     if choice is None or isinstance(choice, Mapping):
         return choice
     if not isinstance(choice, str):
@@ -267,13 +257,13 @@ def _choice(choice: object) -> Mapping[str, Any] | None:
 
 
 def _offered(spec: ToolSpec) -> dict[str, Any]:
-    told = {"description": spec.description} if spec.description else {}
-    return {"name": spec.name, **told, "input_schema": dict(spec.parameters)}
+    described = {"description": spec.description} if spec.description else {}
+    return {"name": spec.name, **described, "input_schema": dict(spec.parameters)}
 
 
-def _is_said(part: Part) -> bool:
+def _is_text(part: Part) -> bool:
     """Whether a part is a text that is not blank."""
-    return isinstance(part, Text) and not part.text.isspace() and part.text != ""
+    return isinstance(part, Text) and part.text.strip() != ""
 
 
 def _text_block(text: str) -> bytes:
@@ -281,18 +271,18 @@ def _text_block(text: str) -> bytes:
 
 
 def _result_block(call_id: str, content: str, *, is_error: bool | None) -> bytes:
-    """A result. Empty content is left out, and replaced where an error must have some."""
+    """A result. Blank content is left out; an error must have content."""
     blank = not content.strip()
-    told = b"" if blank and not is_error else b',"content":%s' % dumped("The call failed." if blank else content)
+    inner = b"" if blank and not is_error else b',"content":%s' % dumped("The call failed." if blank else content)
     return b'{"type":"tool_result","tool_use_id":"%s"%s%s}' % (
         call_id.encode(),
-        told,
+        inner,
         b',"is_error":true' if is_error else b"",
     )
 
 
 def _thinking_blocks(opaque: str) -> list[bytes]:
-    """The signed reasoning that this provider sent. What another provider wants to see again is not for this one."""
+    """The signed reasoning of this provider; opaque content of other providers is left out."""
     blocks = (parsed_object(opaque) or {}).get("messages") if opaque else None
     if not isinstance(blocks, list):
         return []
@@ -300,7 +290,7 @@ def _thinking_blocks(opaque: str) -> list[bytes]:
 
 
 def _input(arguments: str) -> bytes:
-    """The input of a call: its arguments as the model wrote them, if they are an object."""
+    """The input of a call: its arguments unchanged, if they are an object."""
     if not arguments.strip():
         return b"{}"
     try:
@@ -312,7 +302,7 @@ def _input(arguments: str) -> bytes:
 
 
 def _sendable_id(call_id: str) -> str:
-    """The id itself if the API takes it; else one that stands for it, the same each time."""
+    """The id itself if the API accepts it, else a hash of it."""
     if _ID.fullmatch(call_id):
         return call_id
     return "id_" + hashlib.sha256(call_id.encode(errors="surrogatepass")).hexdigest()[:32]

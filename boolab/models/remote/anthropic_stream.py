@@ -1,8 +1,8 @@
-"""What Anthropic's messages API sends, becoming a response: its server-sent events, one after another.
+"""Decodes responses of Anthropic's messages API: server-sent events, or a whole message.
 
-The order is `message_start`, then for each block of content a start, deltas and a stop, then `message_delta` with the
-stop reason and the usage, then `message_stop`. Blocks are told apart by their index. Events, blocks and deltas of
-other types are passed over, as the API asks of its clients: it adds some from time to time.
+The order of events is `message_start`; for each block of content a start, deltas and a stop; `message_delta` with the
+stop reason and the usage; `message_stop`. Blocks have an index. Unknown types of events, blocks and deltas are ignored,
+as the API requests of its clients, because it adds new ones.
 
 Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming and the types of the package `anthropic`.
 """
@@ -16,7 +16,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import Response, ToolCall, Usage
 from boolab.models.base import RETRYABLE, Emit
 from boolab.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object, with_ids
-from boolab.models.remote.protocol import Fault
+from boolab.models.remote.protocol import Decoder, Fault
 
 _HTTP_ERRORS: Final = range(400, 600)
 _STATUS: Final = {
@@ -31,44 +31,41 @@ _STATUS: Final = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status of each type of error (https://docs.anthropic.com/en/api/errors); within a stream it is not told."""
+"""The HTTP status of each type of error (https://docs.anthropic.com/en/api/errors), which a stream does not name."""
 _INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-_SHOWN: Final = {"text": "text", "thinking": "reasoning"}
-_GROWS: Final = {
+_KINDS: Final = {"text": "text", "thinking": "reasoning"}
+_DELTAS: Final = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
     "input_json_delta": ("tool_use", "partial_json"),
 }
-"""For each type of delta: the type of the blocks that it belongs to, and the name of its text."""
-_QUOTED = 80  # how many characters of something that cannot be read a fault shows
+"""For each type of delta: the type of its block, and the name of its text."""
+_EXCERPT_CHARS: Final = 80
 
 
 class _Block:
-    """One block of content: a text, reasoning, a call, or something of no use here."""
+    """One block of content: text, reasoning, a call, or something else."""
 
-    __slots__ = ("done", "given", "kind", "pieces", "raw", "signature")
+    __slots__ = ("done", "given", "kind", "name", "pieces", "raw", "signature")
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.kind = _word(raw.get("type"))
         self.raw = raw
         self.pieces = Pieces()
         self.signature = _word(raw.get("signature"))
-        self.given = _given(raw.get("input")) if self.kind == "tool_use" else ""
+        is_call = self.kind == "tool_use"
+        self.name = _word(raw.get("name")) if is_call else ""
+        self.given = _given(raw.get("input")) if is_call else ""
         self.done = False
 
-    @property
-    def name(self) -> str:
-        """The name of the tool, if this is a call whose name is known."""
-        return _word(self.raw.get("name")) if self.kind == "tool_use" else ""
-
     def call(self) -> ToolCall:
-        """The call. A model that gives no arguments means none; before it is done, they are as they stand."""
+        """The call; without arguments they are `{}`, once the block is done."""
         arguments = self.pieces.text() or self.given or ("{}" if self.done else "")
         return ToolCall(_word(self.raw.get("id")), self.name, arguments)
 
     @property
     def opaque(self) -> Mapping[str, Any] | None:
-        """What the provider wants to see again: reasoning that it signed, or that it encrypted."""
+        """Signed or encrypted reasoning, which the provider needs in the next request."""
         if self.kind == "redacted_thinking":
             return self.raw
         if self.kind == "thinking" and self.signature:
@@ -76,18 +73,11 @@ class _Block:
         return None
 
 
-class MessageDecoder:
-    r"""A response of the messages API in the making: see `boolab.models.remote.protocol.Decoder`.
+class MessageDecoder(Decoder):
+    r"""Decodes a response of the messages API.
 
-    Reasoning that the provider signed is kept in `Response.opaque`, as `{"messages": [blocks]}`. The calls of tools
-    that run on the provider's side are none of ours: their blocks are passed over.
-
-    Args:
-        emit: Receives text and reasoning as they come, and each call once it is complete.
-        prefix: How the ids begin of calls that come without one, as they may from servers that imitate the API.
-
-    Attributes:
-        cache_write_tokens: How many of the input tokens were written to the provider's cache: they cost more.
+    Signed reasoning is kept in `Response.opaque`, as `{"messages": [blocks]}`. Calls of tools that run on the
+    provider's side are ignored.
 
     Example:
         >>> decoder = MessageDecoder()
@@ -98,12 +88,8 @@ class MessageDecoder:
     """
 
     def __init__(self, emit: Emit | None = None, prefix: str = "call") -> None:
-        self.fault: Fault | None = None
-        self.begun = False
-        self.ended = False
-        self._emit = emit
-        self._prefix = prefix
-        self._heard = False
+        super().__init__(emit, prefix)
+        self._arrived = False
         self._blocks: list[tuple[int, _Block]] = []
         self._open: dict[int, _Block] = {}
         self._native: str | None = None
@@ -112,32 +98,28 @@ class MessageDecoder:
         self._reasoning: int | None = None
         self._cost: int | None = None
 
-    @property
-    def cache_write_tokens(self) -> int | None:
-        """How many of the input tokens were written to the provider's cache."""
-        return self._input.get("cache_creation_input_tokens", 0)
-
     def feed(self, event: str, data: str) -> None:
-        """Take in one server-sent event."""
         if self.ended:
             return
         payload = parsed_object(data)
-        if payload is None:
-            self._take_no_object(data)
-            return
-        self._account(payload)
-        self._take(_word(payload.get("type")) or event, payload)
+        if payload is not None:
+            self._account(payload)
+            self._take(_word(payload.get("type")) or event, payload)
+        elif (data := data.strip()) == "[DONE]":  # some proxies end this protocol with the end of the other one
+            self.ended = True
+        elif data:
+            self._arrived = True
+            self._fail(Fault(f"an event is no JSON object: {_quoted(data)}"))
 
     def feed_whole(self, body: bytes) -> None:
-        """Take in a JSON body that came in place of a stream: a message, or an error."""
         payload = parsed_object(body)
         content = None if payload is None else payload.get("content")
         if payload is None or (not isinstance(content, list) and "error" not in payload):
-            self._heard = self._heard or bool(body.strip())
-            if self._heard:
+            self._arrived = self._arrived or bool(body.strip())
+            if self._arrived:
                 self._fail(Fault(f"expected a stream or a message, got {_quoted(body.decode(errors='replace'))}"))
             return
-        self._heard = True
+        self._arrived = True
         self._account({"usage": payload.get("usage")})
         if not isinstance(content, list):
             self._fail(fault_of(payload))
@@ -150,23 +132,21 @@ class MessageDecoder:
         self.ended = True
 
     def close(self) -> Response | Fault:
-        """The response, now that nothing more comes; or why it is none."""
         if self.fault is not None:
             return self.fault
-        if not self._heard:
+        if not self._arrived:
             return Fault("the stream was empty", retryable=True)
         if self._native is None and not (self.ended and self._blocks):
             return Fault("the stream was cut before a stop reason came", retryable=True)
         if any(block.kind == "tool_use" and not block.name for _, block in self._blocks):
-            return Fault("a call came without the name of its tool")
-        # Some servers leave the stops of blocks out. A call that the limit on tokens cut is not complete all the same.
+            return Fault("a call has no name of a tool")
+        # Some servers omit the stops of blocks. But a call that the token limit cut off stays incomplete.
         if finish_reason(self._native) != "length":
             for index in list(self._open):
                 self._stop(index)
         return self.partial()
 
     def partial(self) -> Response:
-        """All that has come so far, with its usage."""
         blocks = [block for _, block in sorted(self._blocks, key=lambda entry: entry[0])]
         calls = [block for block in blocks if block.name]
         opaque = [block.opaque for block in blocks if block.opaque is not None]
@@ -182,7 +162,7 @@ class MessageDecoder:
         )
 
     def _take(self, kind: str, payload: dict[str, Any]) -> None:
-        """Take in one event, whose usage is accounted for."""
+        """Read one event, except its usage."""
         if kind == "content_block_delta":
             self._grow(payload)
         elif kind == "content_block_start":
@@ -198,32 +178,24 @@ class MessageDecoder:
             self.ended = True
         elif kind == "error" or (kind != "message_start" and isinstance(payload.get("error"), dict | str)):
             self._fail(fault_of(payload))
-        self._heard = self._heard or kind != "ping"
-
-    def _take_no_object(self, data: str) -> None:
-        data = data.strip()
-        if data == "[DONE]":  # some proxies close this protocol with the other one's last word
-            self.ended = True
-        elif data:
-            self._heard = True
-            self._fail(Fault(f"an event is no JSON object: {_quoted(data)}"))
+        self._arrived = self._arrived or kind != "ping"
 
     def _index(self, payload: dict[str, Any]) -> int:
-        """The index of the block that an event is about; that of the latest where it does not say."""
+        """The index of an event's block; by default that of the latest block."""
         index = payload.get("index")
         if type(index) is int:
             return index
         return self._blocks[-1][0] if self._blocks else 0
 
     def _start(self, index: int, raw: dict[str, Any]) -> None:
-        self._stop(index)  # an index that comes again opens another block
+        self._stop(index)  # a repeated index begins another block
         block = _Block(raw)
         self._blocks.append((index, block))
         self._open[index] = block
         if block.name or block.kind == "redacted_thinking":
             self.begun = True
-        if block.kind in _SHOWN:
-            self._add(block, raw.get(block.kind))
+        if block.kind in _KINDS:
+            self._grow_block(block, raw.get(block.kind))
 
     def _grow(self, payload: dict[str, Any]) -> None:
         delta = payload.get("delta")
@@ -234,42 +206,33 @@ class MessageDecoder:
             if index in self._open:
                 self._open[index].signature += _word(delta.get("signature"))
             return
-        belongs, name = _GROWS.get(kind, ("", ""))
-        if belongs in _SHOWN and index not in self._open:
+        belongs, name = _DELTAS.get(kind, ("", ""))
+        if belongs in _KINDS and index not in self._open:
             self._start(index, {"type": belongs})
         block = self._open.get(index)
         if block is not None and block.kind == belongs:
-            self._add(block, delta.get(name))
+            self._grow_block(block, delta.get(name))
 
-    def _add(self, block: _Block, piece: object) -> None:
-        if not isinstance(piece, str) or not piece:
+    def _grow_block(self, block: _Block, piece: object) -> None:
+        if not isinstance(piece, str):
             return
-        shown = block.pieces.add(piece)
-        if block.kind in _SHOWN:
-            self.begun = True
-            if self._emit is not None and shown:
-                self._emit(_SHOWN[block.kind], shown)
+        if block.kind in _KINDS:
+            self._add(_KINDS[block.kind], block.pieces, piece)
+        else:
+            block.pieces.add(piece)
 
     def _stop(self, index: int) -> None:
         block = self._open.pop(index, None)
-        if block is None:
-            return
-        block.done = True
-        if self._emit is not None and block.name:
-            call = block.call()
-            self._emit("tool_call", f"{call.name} {call.arguments}")
+        if block is not None:
+            block.done = True
+            if block.name:
+                self._emit_call(block.call())
 
-    def _take_stop_reason(self, told: Mapping[str, Any]) -> None:
-        self._native = _word(told.get("stop_reason")) or self._native
-
-    def _fail(self, fault: Fault) -> None:
-        self.fault = self.fault or fault
+    def _take_stop_reason(self, source: Mapping[str, Any]) -> None:
+        self._native = _word(source.get("stop_reason")) or self._native
 
     def _account(self, payload: Mapping[str, Any]) -> None:
-        """Take the figures of usage from an event.
-
-        Those of `message_start` are preliminary for the output, and stand for the input until something later tells.
-        """
+        """Read the usage in an event. That of `message_start` is preliminary: its output is ignored."""
         message, usage = payload.get("message"), payload.get("usage")
         if isinstance(message, dict) and isinstance(message.get("usage"), dict):
             self._account_for_input(message["usage"])
@@ -286,6 +249,7 @@ class MessageDecoder:
         for name in _INPUT:
             if usage.get(name) is not None:
                 self._input[name] = _latest(usage[name], self._input.get(name))
+        self.cache_write_tokens = self._input.get("cache_creation_input_tokens", 0)
 
     def _usage(self) -> Usage:
         known = [self._input.get("input_tokens"), *self._input.values()]
@@ -294,22 +258,22 @@ class MessageDecoder:
 
 
 def fault_of(payload: Mapping[str, Any]) -> Fault:
-    """The fault that an error of the API is, whether it came as an event or as a body.
+    """The fault in an error of the API, an event or a body.
 
     Example:
         >>> fault_of({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
         Fault(message='overloaded_error: Overloaded', retryable=True, status=529)
     """
     error = payload.get("error")
-    told = error if isinstance(error, dict) else {}
-    status, code = _STATUS.get(_word(told.get("type"))), told.get("code")
+    facts = error if isinstance(error, dict) else {}
+    status, code = _STATUS.get(_word(facts.get("type"))), facts.get("code")
     if status is None and type(code) is int and code in _HTTP_ERRORS:
         status = code
-    return Fault(error_words(payload) or "an error that says nothing", status in RETRYABLE, status)
+    return Fault(error_words(payload) or "an error without a message", status in RETRYABLE, status)
 
 
 def error_words(payload: Mapping[str, Any]) -> str:
-    """The words of an error in any of the forms that servers of this API use; "" if there are none.
+    """The message of an error in any of the forms that servers use; "" if there is none.
 
     Example:
         >>> error_words({"error": {"type": "api_error", "message": "Oops"}}), error_words({"error": "Oops"})
@@ -326,13 +290,13 @@ def _word(value: object) -> str:
 
 
 def _latest(value: object, before: int | None) -> int | None:
-    """A cumulative figure: the latest that is one."""
+    """The latest valid value of a cumulative count."""
     number = figure(value)
     return before if number is None else number
 
 
 def _given(value: object) -> str:
-    """The arguments that came with the start of a call, as text."""
+    """The arguments in the start of a call, as text."""
     if isinstance(value, str) or not value:
         return _word(value)
     try:
@@ -342,4 +306,4 @@ def _given(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    return repr(text[:_QUOTED] + ("…" if len(text) > _QUOTED else ""))
+    return repr(text[:_EXCERPT_CHARS] + ("…" if len(text) > _EXCERPT_CHARS else ""))

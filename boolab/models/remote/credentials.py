@@ -1,8 +1,7 @@
-"""Keys: where they come from, which host they are for, and what hides them.
+"""API keys: their sources, their hosts, and their removal from what servers send.
 
-A key is a pydantic `SecretStr` from the moment it is known; the one place that reads it is the authentication of a
-request (`boolab.models.remote.transport`). A key from the environment is sent to the host that its variable stands for
-and to no other, so that pointing a model at another server never hands that server a key of somebody else's.
+A key is a pydantic `SecretStr`; only the authentication of a request reads it (`transport`). A key from the environment
+is sent to the host of its variable and to no other, so another server never receives a provider's key.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ VARIABLES: Final = {
     "api.x.ai": "XAI_API_KEY",
     "generativelanguage.googleapis.com": "GEMINI_API_KEY",
 }
-"""The environment variable that holds the key for a host: the name that the provider's own documentation gives it."""
+"""The environment variable of each host's key, as in the provider's documentation."""
 
-_SHORTEST: Final = 8
-"""Shorter keys are the placeholders of local servers ("none", "ollama"): words that may stand anywhere."""
+MIN_SECRET_CHARS: Final = 8
+"""Shorter keys are placeholders of local servers ("none", "ollama"), which may occur in any text."""
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _LINE: Final = re.compile(r"[\x20-\x7e]*")
@@ -42,18 +41,18 @@ _T = TypeVar("_T", str, bytes, Response)
 
 
 def key_for(host: str, api_key: str | SecretStr | None, *, encrypted: bool = True) -> SecretStr | None:
-    """The key to send to a host: the one given, else that of the environment, if the host is one that has a variable.
+    """The key for a host: the given one, else that of the host's environment variable.
 
     Args:
         host: The host.
-        api_key: The key, if one was given.
-        encrypted: Whether it would travel over https. A key of the environment travels in no other way.
+        api_key: The given key.
+        encrypted: Whether the connection is https; a key of the environment is sent only over https.
 
     Returns:
-        The key; None for a host of one's own without a key.
+        The key; None for an unknown host without a given key.
 
     Raises:
-        SettingError: if a provider's key is missing, or a key could not be sent. The message does not hold it.
+        SettingError: if a provider's key is missing or not valid. The message does not contain it.
 
     Example:
         >>> key_for("127.0.0.1", None), key_for("127.0.0.1", "a-key-of-mine")
@@ -65,7 +64,7 @@ def key_for(host: str, api_key: str | SecretStr | None, *, encrypted: bool = Tru
     if variable is None:
         return None
     if not encrypted:
-        msg = f"{host} is asked over https: with http, anybody on the way could read the key of {variable}"
+        msg = f"{host} needs https: with http, others on the network could read the key of {variable}"
         raise SettingError(msg)
     value = os.environ.get(variable, "").strip()
     if not value:
@@ -75,28 +74,20 @@ def key_for(host: str, api_key: str | SecretStr | None, *, encrypted: bool = Tru
 
 
 def secret(value: str | SecretStr, where: str) -> SecretStr:
-    """A value to be sent in a header, hidden.
-
-    Args:
-        value: The value.
-        where: Where it comes from, for the message if it cannot be sent.
-
-    Raises:
-        SettingError: if it cannot. The message does not hold it.
-    """
+    """A value for a header, hidden; a `SettingError` without the value, but with its source (`where`), if not valid."""
     plain: object = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(plain, str) or not _SENDABLE.fullmatch(plain.strip()):
-        what = "is empty" if plain == "" else "holds a space, or a character that no key has"
-        msg = f"{where}: expected a key; what was given {what if isinstance(plain, str) else 'is no text'}"
+        what = "is empty" if plain == "" else "contains a space, or a character that no key has"
+        msg = f"{where}: expected a key; the given value {what if isinstance(plain, str) else 'is no text'}"
         raise SettingError(msg)
     return SecretStr(plain.strip())
 
 
 def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str, SecretStr]]:
-    """The user's own headers: those that anybody may see, and those whose names say that they hold a secret.
+    """The user's headers: plain ones, and those whose names indicate a secret.
 
     Raises:
-        SettingError: if one cannot be sent. The message does not hold its value.
+        SettingError: if a header is not valid. The message does not contain its value.
 
     Example:
         >>> split_headers({"X-Title": "my study", "api-key": "a-key-of-mine"})
@@ -107,7 +98,7 @@ def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
     for name, value in headers.items():
         given: object = value
         if not (isinstance(name, str) and _NAME.fullmatch(name) and isinstance(given, str) and _LINE.fullmatch(given)):
-            msg = f"headers: {name!r}: expected the name of a header, and a text of one line in ASCII"
+            msg = f"headers: {name!r}: expected the name of a header, and one line of ASCII text"
             raise SettingError(msg)
         if _SECRET.search(name):
             hidden[name] = SecretStr(value.strip())
@@ -117,11 +108,11 @@ def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 
 
 class Redactor:
-    """Takes secrets out of what a server sent: some send them back, in the text of an error or in an answer.
+    """Removes secrets from what a server sent, since some servers repeat them in an error or in an answer.
 
     Args:
-        secrets: The secrets; each word of them is one, as it is and as it stands in JSON or in a URL. Words shorter
-            than 8 characters are left alone: they are placeholders, or what stands before a key in a header ("Bearer").
+        secrets: The secrets. Each word of them is removed, also in its form in JSON or in a URL. Words of fewer than 8
+            characters are kept: they are placeholders, or a word before the key in a header ("Bearer").
 
     Example:
         >>> Redactor([SecretStr("sk-canary-1234")])("Incorrect API key provided: sk-canary-1234.")
@@ -130,12 +121,11 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[SecretStr | None]) -> None:
         words = (word for one in secrets if one is not None for word in one.get_secret_value().split())
-        forms = {form for word in words if len(word) >= _SHORTEST for form in _forms(word)}
-        # The longest first: what is left of a secret that begins with another one would still be most of it.
+        forms = {form for word in words if len(word) >= MIN_SECRET_CHARS for form in _forms(word)}
+        # The longest first: a secret may begin with another one.
         self._secrets = tuple(SecretStr(form) for form in sorted(forms, key=len, reverse=True))
 
     def __call__(self, given: _T) -> _T:
-        """The text, the bytes or the response, without the secrets."""
         if isinstance(given, str):
             for one in self._secrets:
                 given = given.replace(one.get_secret_value(), "<key>")
@@ -155,6 +145,6 @@ class Redactor:
 
 
 def _forms(word: str) -> tuple[str, ...]:
-    """A word as it is, in JSON (some servers escape the slash there), and in a URL."""
+    """A word itself, in JSON (some servers escape the slash), and in a URL."""
     in_json = json.dumps(word)[1:-1]
     return word, in_json, in_json.replace("/", r"\/"), quote(word, safe="")

@@ -1,29 +1,25 @@
-r"""What both wire formats do at the border: JSON out, JSON in, figures of usage, and text that comes in pieces.
+r"""What both protocols share: JSON in both directions, numbers of usage, call ids, and texts that arrive in pieces.
 
-Servers cut text into deltas wherever they like, half surrogates (`\ud83d` and its other half) included. Halves that
-belong together are joined here; a half alone becomes U+FFFD, as it cannot be written in UTF-8 and providers refuse it.
+Servers may split a text anywhere, even between two surrogates (`\ud83d` and its second half). Pairs are joined here; a
+lone surrogate becomes U+FFFD, because UTF-8 has no form for it and providers refuse it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from boolab.core.surrogates import whole_text
 from boolab.core.types import JSON, MICRO, ToolCall
 from boolab.errors import SettingError
-
-_MOST: Final = 2**63 - 1  # what a column of integers holds
+from boolab.io.checks import MAX_COUNT
 
 
 def dumped(value: JSON) -> bytes:
-    r"""The JSON of a value in UTF-8, whatever its texts hold.
-
-    Raises:
-        ValueError: if it is no JSON value.
+    r"""The JSON of a value in UTF-8; a `ValueError` for what is no JSON value.
 
     Example:
         >>> dumped({"text": "\u00e9\ud83d"}) == '{"text":"\u00e9\ufffd"}'.encode()
@@ -31,7 +27,7 @@ def dumped(value: JSON) -> bytes:
     """
     try:
         return to_json(value, inf_nan_mode="null")
-    except ValueError:  # a half surrogate, or no JSON value at all
+    except ValueError:  # a lone surrogate, or no JSON value
         return whole_text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_refuse)).encode()
 
 
@@ -41,7 +37,7 @@ def _refuse(value: object) -> object:
 
 
 def parsed_object(text: str | bytes) -> dict[str, Any] | None:
-    r"""The JSON object that a text is; None if it is none. Half surrogates in it stay as they are.
+    r"""The JSON object in a text, or None; lone surrogates are kept.
 
     Example:
         >>> parsed_object('{"a": 1}'), parsed_object("[1]"), parsed_object("{"), parsed_object('{"a": "\\ud83d"}')
@@ -49,7 +45,7 @@ def parsed_object(text: str | bytes) -> dict[str, Any] | None:
     """
     try:
         value = from_json(text)
-    except (ValueError, TypeError):  # also where half a surrogate is in it, which Python's own parser takes
+    except (ValueError, TypeError):  # perhaps a lone surrogate, which Python's own parser accepts
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -58,17 +54,17 @@ def parsed_object(text: str | bytes) -> dict[str, Any] | None:
 
 
 def figure(value: object) -> int | None:
-    """A figure of usage: an integer from 0 on that a table can hold; anything else is not known.
+    """A number of usage: an integer >= 0 that a table can hold; None for anything else.
 
     Example:
         >>> [figure(value) for value in (3, -1, True, 3.0, "3", None, 2**63)]
         [3, None, None, None, None, None, None]
     """
-    return value if type(value) is int and 0 <= value <= _MOST else None
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
 def micro_dollars(value: object) -> int | None:
-    """A cost that a provider gives in dollars, as integer micro-dollars; None if it is no amount of money.
+    """A cost in dollars as integer micro-dollars; None if it is no valid cost.
 
     Example:
         >>> micro_dollars(0.00012), micro_dollars("0.1"), micro_dollars(-1), micro_dollars(float("nan"))
@@ -76,25 +72,14 @@ def micro_dollars(value: object) -> int | None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return round(value * MICRO) if 0 <= value <= _MOST // MICRO else None
+    return round(value * MICRO) if 0 <= value <= MAX_COUNT // MICRO else None
 
 
 def checked_parameters(parameters: Mapping[str, Any], refused: Collection[str]) -> None:
-    """Refuse request parameters that the wire format sets by itself, and those that are no JSON.
-
-    Args:
-        parameters: The parameters by name, as they go into the body of a request.
-        refused: The names that the wire format sets.
-
-    Raises:
-        SettingError: naming the parameter.
-
-    Example:
-        >>> checked_parameters({"top_p": 0.9}, ("stream",))
-    """
+    """Raise `SettingError` for a parameter that boolab sets itself (`refused`), or that is no JSON."""
     for name, value in parameters.items():
         if name in refused:
-            msg = f"parameter {name!r}: it is set by boolab for each request, so it cannot be one of the parameters"
+            msg = f"parameter {name!r}: boolab sets it for each request, so it cannot be one of the parameters"
             raise SettingError(msg)
         try:
             json.dumps(value, allow_nan=False).encode()
@@ -104,11 +89,11 @@ def checked_parameters(parameters: Mapping[str, Any], refused: Collection[str]) 
 
 
 def with_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
-    """Calls whose ids are all there, and no two alike: results name their call by it.
+    """The calls of one response with unique ids, which results need to name their call.
 
     Args:
-        calls: The calls of one response, in their order; "" is the id of one that came without.
-        prefix: How the ids begin of those.
+        calls: The calls; "" is the id of one that came without an id.
+        prefix: The beginning of the ids of these.
 
     Example:
         >>> import boolab as bl
@@ -127,7 +112,7 @@ def with_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
 
 
 class Pieces:
-    r"""A text that comes in pieces, joined once at its end.
+    r"""A text that arrives in pieces.
 
     Example:
         >>> pieces = Pieces()
@@ -142,11 +127,7 @@ class Pieces:
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """Take in one piece.
-
-        Returns:
-            What can be shown of it now: the first half of a pair waits for the second.
-        """
+        """Add one piece; return what can be shown now, without a first surrogate that waits for its second."""
         if not piece.isascii() or self._half:
             piece, self._half = self._half + piece, ""
             if "\ud800" <= piece[-1:] <= "\udbff":
@@ -157,7 +138,7 @@ class Pieces:
         return piece
 
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return "".join(self._pieces) + whole_text(self._half)

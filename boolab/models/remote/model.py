@@ -1,11 +1,11 @@
-"""`RemoteModel`: a model behind HTTP. What the two protocols share: attempts, patience, cost and silence about keys.
+"""`RemoteModel`: a model behind HTTP. It has what both protocols share: retries, timeouts, cost, hidden keys.
 
-A failure before any output is tried again, as far as `Retry` allows; each failed attempt is an event of the run. A
-stream that broke after output is not: the text was seen and paid for, so the response is raised as a `ModelError` with
-all that came as its `partial`, and the policy decides (`Execution.broken_retries`).
+A request that failed before any output is retried as `Retry` allows; each failed attempt is an event of the run. A
+stream that broke after output is not retried, because its text was emitted and paid for: it is a `ModelError` with the
+`partial` response, and the policy decides (`Execution.broken_retries`).
 
-A model can be pickled, to work in another process, but never with a key: one that took its key from the environment
-takes it from the environment again, where it is unpickled; one that was given a key refuses.
+A model can be pickled for another process, but never with a key. A key from the environment is read there again; a
+model with a given key cannot be pickled.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from boolab.models.remote.transport import Answer, Endpoint, checked_base_url
 _RETRY: Final = Retry()
 _TIMEOUTS: Final = Timeouts()
 _LOG_THRESHOLD_MS: Final = 10
-"""Shorter waits for a rate_limit are not worth an event."""
+"""Shorter waits for the rate limit have no event."""
 _SUCCESSES: Final = range(200, 300)
-_OPENING: Final = 200
-_LONGEST: Final = 1000
-"""How many characters of a server's words an error repeats."""
+_EXCERPT_CHARS: Final = 200
+MAX_MESSAGE_CHARS: Final = 1000
+"""The most characters of a server's message in an error."""
 
 
 class _Outcome(NamedTuple):
-    """What one attempt gave: a response, or a fault and what came before it."""
+    """The result of one attempt: a response, or a partial response and a fault."""
 
     response: Response
     fault: Fault | None = None
     begun: bool = False
-    told: float | None = None
+    retry_after: float | None = None
 
 
 class Protocol(NamedTuple):
-    """What is particular to one protocol: where it is at home, how it is written, and how it carries a key."""
+    """One protocol: its provider's base URL, its `Wire`, the headers of a key, and further headers."""
 
     home: str
     wire: Callable[[str, Mapping[str, Any]], Wire]
@@ -59,30 +59,27 @@ class Protocol(NamedTuple):
 
 
 class RemoteModel:
-    """A model behind HTTP: what `OpenAIModel` and `AnthropicModel` are made of, with their arguments.
+    """A model behind HTTP: the base of `OpenAIModel` and `AnthropicModel`.
 
     Args:
-        model: What the server calls the model.
+        model: The server's name for the model.
         base_url: The address of the API, without the last part of the path (`/chat/completions`, `/messages`); by
-            default that of the provider whose protocol it is.
-        api_key: The key. By default it is that of the environment, if the host is one that has a variable
-            (`OPENAI_API_KEY` for api.openai.com, `ANTHROPIC_API_KEY` for api.anthropic.com, `OPENROUTER_API_KEY` for
-            openrouter.ai, ...), and none for any other host. It is sent to that host only, and is in no record, repr,
-            log or exception.
-        headers: Further headers. The values of those whose names speak of a key, a token or the like are kept as the
-            key is.
-        retry: How a request is tried again that failed before any output.
-        timeouts: How long to wait for a connection, for the first output, between outputs, and for all.
-        rate_limit: A limit on requests at once and per minute. All runs share it, and all models that hold the same.
-        prices: Whether a cost that the server does not tell is looked up in the package genai-prices: True, False, or
-            None for "if it is installed". A price is known only for providers that the package knows by `base_url`.
-        context_window: How many tokens fit into a request, so that policies can compact; None if it is not known.
-        name: What records call the model; by default what the server calls it.
-        **parameters: Whatever else goes into the body of each request, as it is; None takes away what is sent by
-            default.
+            default that of the protocol's provider.
+        api_key: The key. By default that of the host's environment variable (`OPENAI_API_KEY` for api.openai.com,
+            `ANTHROPIC_API_KEY` for api.anthropic.com, `OPENROUTER_API_KEY` for openrouter.ai, ...), and none for other
+            hosts. It is sent to that host only, and is in no record, repr, log or exception.
+        headers: Further headers. Those whose names contain "key", "token" or the like are kept as secret as the key.
+        retry: How a request is retried that failed before any output.
+        timeouts: The longest waits: for a connection, the first output, further output, and the whole response.
+        rate_limit: A limit on concurrent requests and on requests per minute, shared by all models that have it.
+        prices: Whether to look up a cost that the server does not report in the package genai-prices: True, False, or
+            None for "if it is installed". The package identifies the provider by `base_url`.
+        context_window: The number of tokens that fit into a request, for compaction; None if it is not known.
+        name: The name in records; by default the server's name.
+        **parameters: Further members of each request's body; None removes a default.
 
     Raises:
-        SettingError: if a value is not one that makes sense, or the key of a known provider is missing.
+        SettingError: if a value is not valid, or the key of a known provider is missing.
     """
 
     protocol: ClassVar[Protocol]
@@ -144,28 +141,28 @@ class RemoteModel:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """What is asked of whom, without any key: see `boolab.sweeps.fingerprints`."""
-        waiting = ("retry", "timeouts", "rate_limit", "prices")
-        asked = {name: value for name, value in self._settings.items() if name not in waiting}
-        return (self.model, self.base_url, asked)
+        """The model, its address and its settings, without keys and without options that change no response."""
+        without = ("retry", "timeouts", "rate_limit", "prices")
+        settings = {name: value for name, value in self._settings.items() if name not in without}
+        return (self.model, self.base_url, settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._given:
             variable = VARIABLES.get(self._endpoint.url.host)
             msg = (
-                f"{self!r} was given a secret ({', '.join(self._given)}), which is not sent to other processes: "
-                f"{f'leave it out and set {variable} where the workers run, or ' if variable else ''}"
-                "pass model= as a function of a cell, which makes the model on the worker"
+                f"{self!r} has a secret ({', '.join(self._given)}), which is not sent to other processes: "
+                f"{f'leave it out and set {variable} for the workers, or ' if variable else ''}"
+                "pass model= as a function of a cell, which makes the model in the worker"
             )
             raise SettingError(msg)
         return functools.partial(type(self), **self._settings), (self.model,)
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop; they are closed with the loop anyway."""
+        """Close the connections of the running event loop now; otherwise they are closed with the loop."""
         await self._endpoint.aclose()
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """Ask the model: see `boolab.models.base.Model`."""
+        """The model's response."""
         body = self._wire.body(request)
         begin, attempt = request.clock.now(), 1
         while True:
@@ -180,13 +177,8 @@ class RemoteModel:
                 raise self._error(fault, attempt, told, response)
             if request.note is not None:
                 facts = {"attempt": attempt, "status": fault.status, "wait_ms": round(wait * 1000)}
-                usage = response.usage
-                spent_on_it = {
-                    "input_tokens": usage.input_tokens,
-                    "output_tokens": usage.output_tokens,
-                    "cost": usage.cost,
-                }
-                known = {name: value for name, value in spent_on_it.items() if value is not None}
+                usage = {name: getattr(response.usage, name) for name in ("input_tokens", "output_tokens", "cost")}
+                known = {name: value for name, value in usage.items() if value is not None}
                 request.note("retry", what=fault.message, **facts, **known)
             await request.clock.sleep(wait)
             attempt += 1
@@ -194,7 +186,7 @@ class RemoteModel:
     def _error(self, fault: Fault, attempt: int, told: float | None, partial: Response) -> ModelError:
         tries = f" (attempt {attempt} of {self._retry.attempts})" if attempt > 1 else ""
         if fault.retryable and told is not None and attempt < self._retry.attempts:
-            tries = f" (the server asks to wait {told:,.10g} s, beyond the {self._retry.seconds:,.10g} s for retries)"
+            tries = f" (the server requests a wait of {told:,.10g} s; the limit is {self._retry.seconds:,.10g} s)"
         return ModelError(f"{fault.message}{tries}", status=fault.status, retryable=fault.retryable, partial=partial)
 
     async def _attempt(self, body: bytes, request: Request, emit: Emit | None) -> _Outcome:
@@ -203,77 +195,77 @@ class RemoteModel:
             async with self._rate_limit.request() as waited:
                 if waited >= _LOG_THRESHOLD_MS and request.note is not None:
                     request.note("throttled", wait_ms=waited)
-                return await self._listen(body, request, decoder)
+                return await self._send(body, request, decoder)
         except asyncio.CancelledError as interruption:
-            interruption.partial = self._paid(decoder.partial(), decoder)  # type: ignore[attr-defined] # for the record
+            interruption.partial = self._priced(decoder.partial(), decoder)  # type: ignore[attr-defined] # for the record
             raise
 
-    async def _listen(self, body: bytes, request: Request, decoder: Decoder) -> _Outcome:
+    async def _send(self, body: bytes, request: Request, decoder: Decoder) -> _Outcome:
         sent, first = request.clock.now(), None
         answer = Answer()
-        with Deadline(self._timeouts) as patience:
+        with Deadline(self._timeouts) as deadline:
 
-            def hear(event: str, data: str) -> None:
+            def receive(event: str, data: str) -> None:
                 nonlocal first
                 if decoder.ended:
                     return
                 decoder.feed(event, self._erase(data))
-                patience.heard(output=decoder.begun and event != "ping", ended=decoder.ended)
+                deadline.arrived(output=decoder.begun and event != "ping", ended=decoder.ended)
                 if first is None and decoder.begun:
                     first = request.clock.now() - sent
 
-            answer = await self._endpoint.post(body, hear, patience.over)
-            # Before anything is cut short: half a key can no longer be told from other text.
+            answer = await self._endpoint.post(body, receive, deadline.over)
+            # Before any text is shortened, since a part of a key cannot be recognised.
             answer = answer._replace(body=self._erase(answer.body))
-        fault = self._fault(answer, patience, decoder)
+        fault = self._fault(answer, deadline, decoder)
         if fault is None:
             if not answer.streamed and not decoder.ended:
                 decoder.feed_whole(answer.body)
             closed = decoder.close()
             if isinstance(closed, Response):
-                return _Outcome(self._paid(closed, decoder)._replace(ttft_ms=first))
+                return _Outcome(self._priced(closed, decoder)._replace(ttft_ms=first))
             fault = closed
-        partial = self._paid(decoder.partial(), decoder)._replace(ttft_ms=first)
-        return _Outcome(partial, self._without_keys(fault), decoder.begun, retry_after(answer.headers))
+        partial = self._priced(decoder.partial(), decoder)._replace(ttft_ms=first)
+        return _Outcome(partial, self._redacted(fault), decoder.begun, retry_after(answer.headers))
 
-    def _fault(self, answer: Answer, patience: Deadline, decoder: Decoder) -> Fault | None:
-        """What kept the response from coming whole, as far as HTTP can tell."""
+    def _fault(self, answer: Answer, deadline: Deadline, decoder: Decoder) -> Fault | None:
+        """Why the response is incomplete, as far as the decoder and HTTP show."""
         if decoder.fault is not None:
             return decoder.fault
-        # With the reason for its end a response is whole, whatever then happens to the connection. A last word alone is
-        # not enough: llama.cpp, told to stop, says [DONE] without a reason and breaks the connection.
+        # With a finish reason a response is complete, whatever happens to the connection. [DONE] alone is not enough:
+        # when llama.cpp is stopped, it sends [DONE] without a reason and breaks the connection.
         if decoder.partial().native_finish_reason is not None or (decoder.ended and not answer.broken):
             return None
-        if patience.ran_out:
-            return Fault(patience.ran_out, retryable=True)
+        if deadline.ran_out:
+            return Fault(deadline.ran_out, retryable=True)
         if answer.broken:
-            return Fault(answer.broken, answer.worth_retrying, answer.status if not answer.streamed else None)
+            return Fault(answer.broken, answer.retryable, answer.status if not answer.streamed else None)
         if answer.status is None or answer.status in _SUCCESSES:
             return None if answer.streamed else self._no_json(answer)
         return self._refused(answer)
 
     def _no_json(self, answer: Answer) -> Fault | None:
-        """What is wrong with a body in place of a stream, if it cannot be a response."""
+        """The fault of a body that is neither a stream nor JSON."""
         if answer.body.lstrip()[:1] in (b"{", b"["):
             return None
         kind = answer.headers.get("content-type", "no content type")
-        what = f"{self._endpoint.url} answered with {kind} in place of a stream of events"
-        return Fault(f"{what}: {_opening(answer.body)}; is base_url right?", status=answer.status)
+        what = f"{self._endpoint.url} answered with {kind} instead of a stream of events"
+        return Fault(f"{what}: {_excerpt(answer.body)}; is base_url correct?", status=answer.status)
 
     def _refused(self, answer: Answer) -> Fault:
         status = answer.status or 0
         if "location" in answer.headers:
             msg = f"HTTP {status}: redirected to {answer.headers['location']}; redirects are not followed: set base_url"
             return Fault(msg, status=status)
-        said = self._wire.error_text(answer.body) or _opening(answer.body)
+        message = self._wire.error_text(answer.body) or _excerpt(answer.body)
         if status in (404, 405):
-            said = f"{said or 'not found'} (asked at {self._endpoint.url}: is base_url right?)"
-        spent = b"insufficient_quota" in answer.body  # a 429 that no waiting ends
+            message = f"{message or 'not found'} (at {self._endpoint.url}: is base_url correct?)"
+        spent = b"insufficient_quota" in answer.body  # a 429 for which waiting does not help
         retryable = status in RETRYABLE and not spent and answer.headers.get("x-should-retry") != "false"
-        return Fault(f"HTTP {status}: {said}" if said else f"HTTP {status}", retryable, status)
+        return Fault(f"HTTP {status}: {message}" if message else f"HTTP {status}", retryable, status)
 
-    def _paid(self, response: Response, decoder: Decoder) -> Response:
-        """The response without keys, and with its cost, if that can be known."""
+    def _priced(self, response: Response, decoder: Decoder) -> Response:
+        """The response without keys, with its cost if that is known."""
         usage = response.usage
         if usage.cost is None and self._use_prices:
             written = decoder.cache_write_tokens
@@ -281,21 +273,22 @@ class RemoteModel:
             usage = usage._replace(cost=cost)
         return self._erase(response._replace(usage=usage))
 
-    def _without_keys(self, fault: Fault) -> Fault:
+    def _redacted(self, fault: Fault) -> Fault:
         message = self._erase(fault.message)
-        return fault._replace(message=message if len(message) <= _LONGEST else f"{message[:_LONGEST]}…")
+        short = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:MAX_MESSAGE_CHARS]}…"
+        return fault._replace(message=short)
 
     def _erasing(self, emit: Emit) -> Emit:
         return lambda of, delta: emit(of, self._erase(delta))
 
 
-def _opening(body: bytes) -> str:
-    """The first words of a body."""
-    return " ".join(body[: 4 * _OPENING].decode("utf-8", "replace").split())[:_OPENING]
+def _excerpt(body: bytes) -> str:
+    """The beginning of a body, in one line."""
+    return " ".join(body[: 4 * _EXCERPT_CHARS].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]
 
 
 def _check_names(parameters: Mapping[str, Any]) -> None:
-    """Refuse parameters that are likely meant for boolab: a server might pass over them without a word."""
+    """Refuse parameters that look like misspelt options of boolab: a server may ignore them silently."""
     own = [name for name in inspect.signature(RemoteModel).parameters if name not in ("model", "name", "parameters")]
     for name in parameters:
         meant = "api_key" if name == "key" else nearest(name.replace("apikey", "api_key"), own, cutoff=0.65)
@@ -305,7 +298,7 @@ def _check_names(parameters: Mapping[str, Any]) -> None:
 
 
 def _check(model: object, retry: object, timeouts: object, rate_limit: object, context_window: object) -> None:
-    """Raise `SettingError` for an option that is not one, naming it, what was given and what is expected."""
+    """Raise `SettingError` for an option that is not valid."""
     limit_is_known = context_window is None or (type(context_window) is int and context_window >= 1)
     for name, value, is_accepted, expected in (
         ("model", model, isinstance(model, str) and model != "", "the name by which the server knows the model"),

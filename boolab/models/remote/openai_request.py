@@ -1,6 +1,6 @@
-"""Chat completions, the protocol of OpenAI that most servers of models speak.
+"""Requests of chat completions, OpenAI's protocol, which most model servers support.
 
-See platform.openai.com/docs/api-reference/chat. `boolab.models.remote.openai_stream` reads the responses.
+Source: platform.openai.com/docs/api-reference/chat. `openai_stream` decodes the responses.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ _LARGEST_SEED: Final = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class ChatCompletions:
-    """The wire format of chat completions: see `boolab.models.remote.protocol.Wire`.
+    """The `Wire` of chat completions.
 
     Args:
-        model: What the server calls the model.
-        parameters: What goes into the body of each request as it is; None takes a default away (`stream_options=None`).
-            The request's temperature comes before that of the parameters, the seed of the parameters before the
-            request's; `tool_choice` and `parallel_tool_calls` are sent with tools only, and not where the model must
-            answer in text.
+        model: The server's name for the model.
+        parameters: Further members of each request's body; None removes a default (`stream_options=None`). The
+            request's temperature overrides that of the parameters; the parameters' seed overrides the request's.
+            `tool_choice` and `parallel_tool_calls` are sent only with tools, and not if the model must answer in text.
 
     Raises:
-        SettingError: if a parameter is one that is set for each request, or no JSON.
+        SettingError: if a parameter is no JSON, or is set by boolab for each request.
 
     Example:
         >>> import boolab as bl
@@ -60,7 +59,6 @@ class ChatCompletions:
         sent.add(message, self.model)
 
     def body(self, request: Request) -> bytes:
-        """The JSON body of a request for a stream. What an earlier request of the run held is not serialised again."""
         sent, tail = self._sent(request.messages)
         last = _Sent()
         for message in tail:
@@ -84,22 +82,14 @@ class ChatCompletions:
         return values
 
     def decoder(self, emit: Emit | None = None, prefix: str = "call") -> ChatStream:
-        """What takes in the response to one request.
-
-        Args:
-            emit: Told of the response as it grows.
-            prefix: How the ids begin of calls that the server sends without one; one for each request of a run, since
-                two calls of one id would be one call to the server.
-        """
         return ChatStream(self.model, emit, prefix)
 
     def error_text(self, body: bytes) -> str:
-        """The provider's own words in the body of an error; "" if there are none."""
         return error_text(body)
 
 
 class _Sent:
-    """What the requests of a run have in common, serialised."""
+    """The common part of a run's requests, serialised."""
 
     __slots__ = ("_tools", "_tools_json", "messages")
 
@@ -122,7 +112,7 @@ class _Sent:
 
 
 def _members(values: Mapping[str, Any]) -> bytes:
-    """Values as members of a JSON object that others stand before; None is not sent."""
+    """Values as further members of a JSON object, without None."""
     given = {name: value for name, value in values.items() if value is not None}
     return b"," + dumped(given)[1:-1] if given else b""
 
@@ -133,15 +123,14 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def wire_messages(message: Message, model: str) -> list[dict[str, Any]]:
-    """A message as the protocol has it: one for each tool result, none where there is nothing to send.
+    """The protocol's messages for a message: one for each tool result, or none.
 
-    An assistant's message with neither text nor calls is left out, and so is a system message without text: servers
-    refuse the first, and the second says nothing. A user's empty text is sent as it is, since a conversation without
-    any message of the user is refused too. Sentinels are for people.
+    Servers refuse an assistant's message without text and calls, so it is left out, as are an empty system message and
+    sentinels. An empty text of the user is sent, since servers refuse a conversation without a message of the user.
 
     Args:
         message: The message.
-        model: Who is asked. What a provider wants to see again is sent to the model that it came from alone.
+        model: The model of the request. Opaque content is sent only to the model that it came from.
 
     Example:
         >>> wire_messages(Message("tool", (ToolResult("a", "1"), ToolResult("b", "2"))), "m")[1]
@@ -162,34 +151,34 @@ def _assistant(message: Message, text: str, model: str) -> list[dict[str, Any]]:
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
     if not text and not calls:
         return []
-    # Calls without text go with "". The protocol has null, or nothing, in its place, but servers of local models refuse
-    # null (llama-cpp-python 0.3.36, lmstudio-ai/lmstudio-bug-tracker#261, mistralai/mistral-common#324), and a message
-    # without content fails in a template of llama-cpp-python. Known to refuse "": Bedrock behind some gateways
+    # Calls without text have the content "". The protocol has null, or no content, but local servers refuse null
+    # (llama-cpp-python 0.3.36, lmstudio-ai/lmstudio-bug-tracker#261, mistralai/mistral-common#324), and a template of
+    # llama-cpp-python fails without content. Known to refuse "": Bedrock behind some gateways
     # (anomalyco/opencode#17395).
-    told: dict[str, Any] = {"role": "assistant", "content": text}
+    sent: dict[str, Any] = {"role": "assistant", "content": text}
     extras: Mapping[str, Any] = {}
     for part in message.parts:
         if isinstance(part, Reasoning):
             own = _own(part.opaque, model)
             extras = _object(own.get("calls"))
-            told |= {name: own[name] for name in ("reasoning_details", "extra_content") if name in own}
+            sent |= {name: own[name] for name in ("reasoning_details", "extra_content") if name in own}
             if own.get("reasoning_field") in REASONING_FIELDS:
-                told[own["reasoning_field"]] = part.text
+                sent[own["reasoning_field"]] = part.text
     if calls:
-        told["tool_calls"] = [_call(call, extras.get(call.id)) for call in calls]
-    return [told]
+        sent["tool_calls"] = [_call(call, extras.get(call.id)) for call in calls]
+    return [sent]
 
 
 def _call(call: ToolCall, extra: object) -> dict[str, Any]:
-    # Arguments that are no JSON, such as those that a limit cut, go back as they came: they are what the model said.
-    # OpenAI takes them; Ollama answers 400, and so did vLLM until 2026 (vllm-project/vllm#48922).
+    # Arguments that are no JSON, for example because a limit cut them off, are sent unchanged. OpenAI accepts them;
+    # Ollama answers 400, and so did vLLM until 2026 (vllm-project/vllm#48922).
     function = {"name": call.name, "arguments": call.arguments or "{}"}
-    told: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
-    return told if extra is None else {**told, "extra_content": extra}
+    sent: dict[str, Any] = {"id": call.id, "type": "function", "function": function}
+    return sent if extra is None else {**sent, "extra_content": extra}
 
 
 def _own(opaque: str, model: str) -> Mapping[str, Any]:
-    """What `ChatStream` noted with a response of this model; nothing if it came from elsewhere."""
+    """The opaque content of a response of this model; empty for other models."""
     own = _object(_object(parsed_object(opaque) if opaque else None).get("chat_completions"))
     return own if own.get("model") == model else {}
 

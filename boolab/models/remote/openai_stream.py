@@ -1,7 +1,7 @@
-"""How the response to a chat completion is put together, one event after another.
+"""Decodes responses of chat completions: server-sent events, or a whole completion.
 
-Many servers speak this protocol, each a little differently: see the dialects named at each rule. What is said twice is
-assigned, only text and arguments are joined; what cannot be understood is a fault, never dropped in silence.
+Servers differ; comments name the server that needs a rule. Values that a server repeats are assigned; only texts and
+arguments are joined. Input that cannot be decoded is a fault, never ignored.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import JSON, UNKNOWN_USAGE, Response, ToolCall, Usage
 from boolab.models.base import RETRYABLE, Emit
 from boolab.models.remote.json_codec import Pieces, dumped, figure, micro_dollars, parsed_object
-from boolab.models.remote.openai_tool_calls import CallsInTheMaking, MalformedError, as_list, as_object
-from boolab.models.remote.protocol import Fault
+from boolab.models.remote.openai_tool_calls import CallBuilder, MalformedError, as_list, as_object
+from boolab.models.remote.protocol import Decoder, Fault
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
-"""What servers call the text of reasoning: DeepSeek's word and that of OpenRouter; vLLM had both."""
+"""The names of the text of reasoning: DeepSeek's and OpenRouter's; vLLM had both."""
 
-_BROKEN: Final = frozenset({"error", "insufficient_system_resource", "network_error"})
-_PASSING: Final = re.compile(
+_BROKEN_REASONS: Final = frozenset({"error", "insufficient_system_resource", "network_error"})
+_TEMPORARY: Final = re.compile(
     r"overload|rate.?limit|too many requests|server.?error|network.?error|insufficient_system_resource|unavailable"
     r"|time.?out|timed out|try again|capacity|disconnected",
     re.IGNORECASE,
 )
-_EXCERPT: Final = 80
+_EXCERPT_CHARS: Final = 80
 _TICKS_PER_DOLLAR: Final = 10**10
-_SAID: Final = 500
+_MAX_MESSAGE_CHARS: Final = 500
 _STATUSES: Final = range(400, 600)
 
 
-class ChatStream:
-    """A response in the making: see `boolab.models.remote.protocol.Decoder`.
+class ChatStream(Decoder):
+    """Decodes a chat completion.
 
-    A refusal (`delta.refusal`) is taken for text: it is what the model says in place of an answer, and what the next
-    request should hold. Of several choices only the first is read.
+    A refusal (`delta.refusal`) is read as text, because it replaces the answer and belongs into the next request. Of
+    several choices only the first is read.
 
     Args:
-        model: Whose response it is. What its provider wants to see again is marked with it, since no other model can
-            make use of it.
-        emit: Told of text and reasoning as they come, and of the calls when the response is complete.
-        prefix: How the ids begin of calls that come without one.
+        model: The name of the model. Content that the provider needs in the next request is marked with it, since other
+            models cannot use it.
+        emit: As in `Decoder`; calls are emitted when the response is complete.
+        prefix: As in `Decoder`.
 
     Example:
         >>> stream = ChatStream("m")
@@ -53,16 +53,12 @@ class ChatStream:
     """
 
     def __init__(self, model: str, emit: Emit | None = None, prefix: str = "call") -> None:
-        self.fault: Fault | None = None
-        self.begun = False
-        self.ended = False
-        self.cache_write_tokens: int | None = 0
+        super().__init__(emit, prefix)
         self._model = model
-        self._emit = emit
         self._text = Pieces()
         self._reasoning = Pieces()
-        self._calls = CallsInTheMaking(prefix)
-        self._legacy = CallsInTheMaking(prefix)
+        self._calls = CallBuilder(prefix)
+        self._legacy = CallBuilder(prefix)
         self._usage = UNKNOWN_USAGE
         self._finish: str | None = None
         self._reasoning_field: str | None = None
@@ -70,7 +66,6 @@ class ChatStream:
         self._extra: Any = None
 
     def feed(self, event: str, data: str) -> None:
-        """Take in one server-sent event."""
         if self.ended or not data or data.isspace():
             return
         if data.lstrip().startswith("[DONE]"):
@@ -78,34 +73,30 @@ class ChatStream:
             return
         chunk = parsed_object(data)
         if chunk is None:
-            self._blame(Fault(f"an event of the stream cannot be parsed as a JSON object: {_excerpt(data)}"))
+            self._fail(Fault(f"an event of the stream cannot be parsed as a JSON object: {_excerpt(data)}"))
             return
         self._take(chunk, data, is_error=event == "error")
 
     def feed_whole(self, body: bytes) -> None:
-        """Take in a JSON body that came in place of a stream."""
         chunk = _object_in(body)
         if chunk is None:
-            self._blame(Fault(f"the response cannot be parsed as a JSON object: {_excerpt(body)}"))
+            self._fail(Fault(f"the response cannot be parsed as a JSON object: {_excerpt(body)}"))
             return
         self._take(chunk, body)
         self.ended = True
         if not chunk.get("choices"):
-            self._blame(Fault(_words_of(chunk) or f"the response is no chat completion: {_excerpt(body)}"))
+            self._fail(Fault(_message_of(chunk) or f"the response is no chat completion: {_excerpt(body)}"))
 
     def close(self) -> Response | Fault:
-        """The response, or why it is none."""
         self.fault = self.fault or self._missing()
         if self.fault is not None:
             return self.fault
         response = self.partial()
-        if self._emit is not None:
-            for call in response.tool_calls:
-                self._emit("tool_call", f"{call.name} {call.arguments}")
+        for call in response.tool_calls:
+            self._emit_call(call)
         return response
 
     def partial(self) -> Response:
-        """All that has come so far."""
         reasoning = self._reasoning.text()
         named = self._made.named()
         return Response(
@@ -115,12 +106,12 @@ class ChatStream:
             self._usage,
             reasoning,
             native_finish_reason=self._finish,
-            opaque=self._to_be_sent_again(reasoning, named),
+            opaque=self._opaque(reasoning, named),
         )
 
     @property
-    def _made(self) -> CallsInTheMaking:
-        """The calls. The older `function_call` beside `tool_calls` is one of them told twice, as llama.cpp does."""
+    def _made(self) -> CallBuilder:
+        """The calls. `function_call`, the older form, repeats one of the `tool_calls` if there are any (llama.cpp)."""
         return self._calls if self._calls.begun else self._legacy
 
     def _missing(self) -> Fault | None:
@@ -131,35 +122,32 @@ class ChatStream:
         nameless = self._made.nameless()
         return None if nameless is None else Fault(f"a tool call came without a name; its arguments: {nameless}")
 
-    def _blame(self, fault: Fault) -> None:
-        self.fault = self.fault or fault
-
     def _take(self, chunk: dict[str, Any], source: str | bytes, *, is_error: bool = False) -> None:
         places = _places(chunk)
         usage = _first_in(places, "usage")
         if isinstance(usage, dict):
-            # The last one wins, as vLLM and others count on from chunk to chunk; what it leaves out stays known.
+            # The latest values count, since vLLM and others send cumulative usage; missing ones keep the earlier value.
             both = zip(usage_of(usage), self._usage, strict=True)
             self._usage = Usage(*(old if new is None else new for new, old in both))
             self.cache_write_tokens = written_in(usage) or self.cache_write_tokens
         error = _error_in(places) or (is_error and chunk)
         if error:
-            self._blame(_fault_of(error))
+            self._fail(_fault_of(error))
         try:
             for choice in as_list(chunk.get("choices")):
                 if not choice.get("index"):
-                    self._hear(choice)
+                    self._take_choice(choice)
         except MalformedError:
-            self._blame(Fault(f"an event of the stream is not of the form of a chat completion: {_excerpt(source)}"))
+            self._fail(Fault(f"an event of the stream is not of the form of a chat completion: {_excerpt(source)}"))
 
-    def _hear(self, choice: dict[str, Any]) -> None:
+    def _take_choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta")
         if delta is None and not self.begun:  # a whole response; in a stream, Perplexity's `message` repeats the deltas
             delta = choice.get("message")
         delta = as_object(delta)
-        self._hear_reasoning(delta)
-        self._hear_content(delta.get("content"))
-        self._hear_content(delta.get("refusal"))
+        self._take_reasoning(delta)
+        self._take_content(delta.get("content"))
+        self._take_content(delta.get("refusal"))
         for call in as_list(delta.get("tool_calls")):
             self.begun = True
             self._calls.add(call)
@@ -172,49 +160,42 @@ class ChatStream:
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish:
             self._finish = finish
-            if finish in _BROKEN:
-                self._blame(Fault(f"the provider broke the response off with finish_reason {finish!r}", retryable=True))
+            if finish in _BROKEN_REASONS:
+                self._fail(Fault(f"the provider broke the response off with finish_reason {finish!r}", retryable=True))
 
-    def _hear_content(self, content: object) -> None:
+    def _take_content(self, content: object) -> None:
         if content is None or isinstance(content, str):
-            self._say("text", content or "")
+            self._add("text", self._text, content or "")
             return
         for part in as_list(content, of=(dict, str)):  # as Mistral's reasoning models send it
             if isinstance(part, str):
-                self._say("text", part)
+                self._add("text", self._text, part)
             elif part.get("type") in ("thinking", "reasoning"):
-                self._say("reasoning", _texts_in(part))
+                self._add("reasoning", self._reasoning, _texts_in(part))
             else:
-                self._say("text", _texts_in(part))
+                self._add("text", self._text, _texts_in(part))
 
-    def _hear_reasoning(self, delta: dict[str, Any]) -> None:
-        # vLLM and OpenRouter may send one thought under several names at once.
+    def _take_reasoning(self, delta: dict[str, Any]) -> None:
+        # vLLM and OpenRouter may send the same text under several names.
         thought = ""
         for field in REASONING_FIELDS:
-            said = delta.get(field)
-            if isinstance(said, str) and not thought:
-                thought = said
-                if said or self._reasoning_field is None:
+            text = delta.get(field)
+            if isinstance(text, str) and not thought:
+                thought = text
+                if text or self._reasoning_field is None:
                     self._reasoning_field = field
         details = delta.get("reasoning_details")
         if details:
             details = as_list(details)
             self._reasoning_details += details
             thought = thought or "".join(_texts_in(detail) for detail in details)
-        self._say("reasoning", thought)
+        self._add("reasoning", self._reasoning, thought)
 
-    def _say(self, of: str, piece: str) -> None:
-        if piece:
-            self.begun = True
-            shown = (self._text if of == "text" else self._reasoning).add(piece)
-            if shown and self._emit is not None:
-                self._emit(of, shown)
+    def _opaque(self, reasoning: str, calls: Sequence[tuple[ToolCall, Any]]) -> str:
+        """Content for the next request, as JSON text; `openai_request` reads it.
 
-    def _to_be_sent_again(self, reasoning: str, calls: Sequence[tuple[ToolCall, Any]]) -> str:
-        """What `boolab.models.remote.openai_request` puts into the next request, as JSON text.
-
-        DeepSeek refuses calls without their `reasoning_content`, even if it was empty
-        (api-docs.deepseek.com/guides/thinking_mode); OpenRouter wants `reasoning_details` unchanged
+        DeepSeek requires the `reasoning_content` of calls, even if it was empty
+        (api-docs.deepseek.com/guides/thinking_mode); OpenRouter requires unchanged `reasoning_details`
         (openrouter.ai/docs, "Reasoning tokens"), and Gemini the signatures of its calls
         (ai.google.dev/gemini-api/docs/thought-signatures).
         """
@@ -232,18 +213,18 @@ class ChatStream:
 
 
 def error_text(body: bytes) -> str:
-    """The provider's own words in the body of an error; "" if there are none.
+    """The provider's message in the body of an error; "" if there is none.
 
     Example:
         >>> error_text(b'{"error": {"message": "No such model.", "code": 404}}'), error_text(b"<html>")
         ('No such model.', '')
     """
     chunk = _object_in(body)
-    return "" if chunk is None else _words_of(_error_in(_places(chunk)) or chunk)
+    return "" if chunk is None else _message_of(_error_in(_places(chunk)) or chunk)
 
 
 def _object_in(body: bytes) -> dict[str, Any] | None:
-    """The JSON object that a body is, or the only one in a list, as which Gemini sends errors."""
+    """The JSON object in a body; Gemini sends errors as a list of one."""
     if body.lstrip().startswith(b"["):
         listed = parsed_object(b'{"all":%b}' % body)
         items = [] if listed is None else listed["all"]
@@ -252,35 +233,31 @@ def _object_in(body: bytes) -> dict[str, Any] | None:
 
 
 def _places(chunk: dict[str, Any]) -> list[dict[str, Any]]:
-    """Where servers put what is no output: the event itself; with Groq its `x_groq`; with others the first choice."""
+    """The objects that may have usage and errors: the event itself, Groq's `x_groq`, with others the first choice."""
     choices = chunk.get("choices")
     inner = (chunk.get("x_groq"), choices[0] if isinstance(choices, list) and choices else None)
     return [chunk, *[place for place in inner if isinstance(place, dict)]]
 
 
 def _first_in(places: list[dict[str, Any]], name: str) -> JSON:
-    """The first value of that name that says something."""
-    for place in places:
-        value = place.get(name)
-        if value:
-            return value
-    return None
+    """The first non-empty value with that name."""
+    return next((place[name] for place in places if place.get(name)), None)
 
 
 def _error_in(places: list[dict[str, Any]]) -> JSON:
-    """What an event says of an error; older versions of vLLM sent an `object` of that name."""
+    """The error of an event; older versions of vLLM sent an `object` of that name."""
     return places[0] if places[0].get("object") == "error" else _first_in(places, "error")
 
 
 def _fault_of(error: object) -> Fault:
-    """An error in an answer with status 200."""
-    words = _words_of(error)
+    """An error in a response with status 200."""
+    message = _message_of(error)
     facts = error if isinstance(error, dict) else {}
     status = next((status for status in map(_status, (facts.get("code"), facts.get("status"))) if status), None)
     names = " ".join(str(facts.get(name) or "") for name in ("type", "code", "status"))
-    passing = _PASSING.search(f"{names} {words}") is not None if status is None else status in RETRYABLE
-    retryable = passing and "insufficient_quota" not in names
-    return Fault(words or f"the provider sent an error: {_excerpt(dumped(error))}", retryable, status)
+    temporary = _TEMPORARY.search(f"{names} {message}") is not None if status is None else status in RETRYABLE
+    retryable = temporary and "insufficient_quota" not in names
+    return Fault(message or f"the provider sent an error: {_excerpt(dumped(error))}", retryable, status)
 
 
 def _status(code: object) -> int | None:
@@ -289,38 +266,38 @@ def _status(code: object) -> int | None:
     return number if number in _STATUSES else None
 
 
-def _words_of(error: object) -> str:
-    """What an error says for a person."""
+def _message_of(error: object) -> str:
+    """The readable message of an error."""
     if isinstance(error, str):
-        return error[:_SAID]
+        return error[:_MAX_MESSAGE_CHARS]
     if not isinstance(error, dict):
         return ""
     message = next((error[key] for key in ("message", "detail", "msg", "error") if error.get(key)), "")
-    words = message if isinstance(message, str) else dumped(message).decode()
-    metadata = error.get("metadata")  # where OpenRouter puts what the provider behind it said
+    text = message if isinstance(message, str) else dumped(message).decode()
+    metadata = error.get("metadata")  # OpenRouter's place for the message of the provider behind it
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return (f"{words}: {raw}" if isinstance(raw, str) and raw else words)[:_SAID]
+    return (f"{text}: {raw}" if isinstance(raw, str) and raw else text)[:_MAX_MESSAGE_CHARS]
 
 
 def _texts_in(part: Mapping[str, Any]) -> str:
-    """The text of a part of a content, or of a piece of reasoning, whatever it is called there."""
+    """The text of a part of a content, or of a piece of reasoning."""
     for name in ("text", "thinking", "summary", "refusal"):
-        said = part.get(name)
-        if isinstance(said, str):
-            return said
-        if isinstance(said, list):
-            return "".join(_texts_in(inner) for inner in said if isinstance(inner, dict))
+        value = part.get(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "".join(_texts_in(inner) for inner in value if isinstance(inner, dict))
     return ""
 
 
 def _signature_in(extra: object) -> bool:
-    """Whether Gemini signed a whole message. What else it says of a delta is not to be sent again."""
+    """Whether Gemini signed a whole message; its other extra content is not needed again."""
     google = extra.get("google") if isinstance(extra, dict) else None
     return isinstance(google, dict) and "thought_signature" in google
 
 
 def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Pieces of reasoning as OpenRouter would send them in one: consecutive texts of one block are joined."""
+    """Pieces of reasoning, with the consecutive texts of a block joined, as OpenRouter sends them without a stream."""
     out: list[dict[str, Any]] = []
     for (kind, _), group in groupby(details, key=lambda detail: (detail.get("type"), detail.get("index"))):
         pieces = list(group)
@@ -337,15 +314,15 @@ def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _excerpt(source: str | bytes) -> str:
-    text = source if isinstance(source, str) else source[: 4 * _EXCERPT].decode("utf-8", "replace")
-    return repr(text[:_EXCERPT])
+    text = source if isinstance(source, str) else source[: 4 * _EXCERPT_CHARS].decode("utf-8", "replace")
+    return repr(text[:_EXCERPT_CHARS])
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """Figures of usage as a `Usage`; what is not told, or is no figure, is None.
+    """A server's usage as a `Usage`; missing and invalid values are None.
 
-    Cached tokens are among the prompt's with all of them, the tokens of reasoning among the completion's, except with
-    xAI: there the total says so (docs.x.ai/docs/key-information/consumption-and-rate-limits).
+    Cached tokens are part of the prompt's tokens, and reasoning tokens of the completion's. Only xAI does not count
+    reasoning in the completion, as its total shows (docs.x.ai/docs/key-information/consumption-and-rate-limits).
 
     Example:
         >>> usage_of({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135, "reasoning_tokens": 94})[:4]
@@ -363,7 +340,7 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 
 
 def written_in(usage: Mapping[str, Any]) -> int:
-    """How many of the prompt's tokens were written to the provider's cache: OpenAI and OpenRouter say so if any were.
+    """The tokens of the prompt that were written to the provider's cache, as OpenAI and OpenRouter report them.
 
     Example:
         >>> written_in({"prompt_tokens_details": {"cache_write_tokens": 7}}), written_in({})
@@ -373,17 +350,17 @@ def written_in(usage: Mapping[str, Any]) -> int:
 
 
 def _cost(usage: Mapping[str, Any]) -> int | None:
-    """What was charged, in micro-dollars.
+    """The cost in micro-dollars.
 
-    OpenRouter tells it as `cost` (openrouter.ai/docs, "Usage accounting"), Perplexity as `cost.total_cost`, DeepInfra
-    as `estimated_cost`, all in dollars; xAI in ticks (docs.x.ai/developers/cost-tracking).
+    In dollars: `cost` (OpenRouter: openrouter.ai/docs, "Usage accounting"), `cost.total_cost` (Perplexity) or
+    `estimated_cost` (DeepInfra). In ticks: xAI (docs.x.ai/developers/cost-tracking).
     """
     cost = usage.get("cost")
     if isinstance(cost, dict):
         cost = cost.get("total_cost")
     ticks = figure(usage.get("cost_in_usd_ticks"))
-    told = (cost, usage.get("estimated_cost"), None if ticks is None else ticks / _TICKS_PER_DOLLAR)
-    return next((known for known in map(micro_dollars, told) if known is not None), None)
+    costs = (cost, usage.get("estimated_cost"), None if ticks is None else ticks / _TICKS_PER_DOLLAR)
+    return next((known for known in map(micro_dollars, costs) if known is not None), None)
 
 
 def _details(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:

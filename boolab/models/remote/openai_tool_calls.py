@@ -1,16 +1,14 @@
-"""How the tool calls of a chat completion are put together from their deltas.
+"""Builds the tool calls of a chat completion from their deltas.
 
-What servers send, and what is made of it (as the most careful of the clients does, Vercel's AI SDK in its
-`streaming-tool-call-tracker.ts`):
+Servers differ; the rules are those of Vercel's AI SDK (`streaming-tool-call-tracker.ts`):
 
-- llama.cpp and SGLang repeat id and name in each delta: they are assigned; only arguments are joined.
-- Ollama and Gemini send whole calls, Gemini without an index: without one, an id that is new, or else a name, begins a
-  call (openai/openai-python#2806).
-- vLLM and proxies of Gemini send parallel calls at one index: a name with another id, or one that comes when the
-  arguments are complete, begins a call (QuantumNous/new-api#2701).
-- Old versions of vLLM send an empty id, or ever new ones, with the later deltas of a call: without a name they go on
-  with it.
-- Arguments may come as an object in place of a text.
+- llama.cpp and SGLang repeat the id and the name in each delta: these are assigned, only arguments are joined.
+- Ollama and Gemini send whole calls, Gemini without an index. Without an index, a new id, or else a name, begins a call
+  (openai/openai-python#2806).
+- vLLM and proxies of Gemini send parallel calls at one index: a name with another id, or a name after complete
+  arguments, begins a call (QuantumNous/new-api#2701).
+- Old versions of vLLM send an empty or a new id with each later delta of a call: a delta without a name continues it.
+- Arguments may be an object instead of a text.
 """
 
 from __future__ import annotations
@@ -20,19 +18,15 @@ from typing import Any, Final
 from boolab.core.types import ToolCall
 from boolab.models.remote.json_codec import Pieces, dumped, parsed_object, with_ids
 
-_EXCERPT: Final = 80
+_EXCERPT_CHARS: Final = 80
 
 
 class MalformedError(Exception):
-    """A value is not of the kind that the protocol wants."""
+    """A value does not have the type that the protocol requires."""
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """A value that should be an object; an empty one where there is none.
-
-    Raises:
-        MalformedError: if it is something else.
-    """
+    """An object; an empty one for None. Anything else is a `MalformedError`."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -41,11 +35,7 @@ def as_object(value: object) -> dict[str, Any]:
 
 
 def as_list(value: object, of: tuple[type, ...] = (dict,)) -> list[Any]:
-    """A value that should be a list of such things, or one of them; an empty one where there is none.
-
-    Raises:
-        MalformedError: if it is something else.
-    """
+    """A list of values of these types; one value is a list of one, None an empty list, else a `MalformedError`."""
     if value is None:
         return []
     items = value if isinstance(value, list) else [value]
@@ -55,7 +45,7 @@ def as_list(value: object, of: tuple[type, ...] = (dict,)) -> list[Any]:
 
 
 class _Call:
-    """A call in the making."""
+    """A call that is being built."""
 
     __slots__ = ("_pieces", "_whole", "extra", "id", "index", "name")
 
@@ -80,14 +70,14 @@ class _Call:
             raise MalformedError
 
 
-class CallsInTheMaking:
-    """The calls of one response, from their deltas.
+class CallBuilder:
+    """Builds the calls of one response from their deltas.
 
     Args:
-        prefix: How the ids begin of calls that come without one.
+        prefix: The beginning of the ids of calls that come without an id.
 
     Example:
-        >>> calls = CallsInTheMaking("call_3")
+        >>> calls = CallBuilder("call_3")
         >>> calls.add({"index": 0, "function": {"name": "look", "arguments": '{"at":'}})
         >>> calls.add({"index": 0, "function": {"arguments": '"it"}'}})
         >>> calls.named()
@@ -101,15 +91,11 @@ class CallsInTheMaking:
 
     @property
     def begun(self) -> bool:
-        """Whether any has come."""
+        """Whether any call has arrived."""
         return bool(self._calls)
 
     def add(self, delta: dict[str, Any]) -> None:
-        """Take in one entry of `tool_calls`.
-
-        Raises:
-            MalformedError: if it is not of the protocol's form.
-        """
+        """Read one entry of `tool_calls`; a `MalformedError` if it is not of the protocol's form."""
         function = as_object(delta.get("function"))
         index = delta.get("index")
         if isinstance(index, bool) or not isinstance(index, int):
@@ -123,7 +109,7 @@ class CallsInTheMaking:
         call.add(arguments)
 
     def _call_at(self, index: int | None, given: str, name: str, arguments: object) -> _Call:
-        """The call that a delta belongs to, a new one if to none before."""
+        """The call of a delta: an earlier one, or a new one."""
         calls = self._calls if index is None else self._at.setdefault(index, [])
         if given:
             for call in reversed(calls):
@@ -138,24 +124,24 @@ class CallsInTheMaking:
         return call
 
     def named(self) -> list[tuple[ToolCall, Any]]:
-        """The calls whose names are known, each with what its provider wants to see again with it (None: nothing).
+        """The calls with a known name, each with the provider's extra content, which it needs in the next request.
 
-        They are in the order of their indices, if all have one. Ids are made unique: results name their call by it.
+        They have unique ids, and are in the order of their indices if all have one.
         """
         calls = self._calls
         if all(call.index is not None for call in calls):
             calls = sorted(calls, key=lambda call: call.index or 0)
         named = [call for call in calls if call.name]
         made = with_ids([ToolCall(call.id, call.name, call.arguments) for call in named], self._prefix)
-        return [(call, told.extra) for call, told in zip(made, named, strict=True)]
+        return [(call, built.extra) for call, built in zip(made, named, strict=True)]
 
     def nameless(self) -> str | None:
-        """The arguments of a call, cut short, whose name never came; None if there is none."""
-        return next((f"{call.arguments[:_EXCERPT]!r}" for call in self._calls if not call.name), None)
+        """An excerpt of the arguments of a call without a name; None if there is none."""
+        return next((f"{call.arguments[:_EXCERPT_CHARS]!r}" for call in self._calls if not call.name), None)
 
 
 def _begins_another(last: _Call, index: int | None, given: str, name: str, arguments: object) -> bool:
-    """Whether a delta is not of the last call (at its index), whose id it does not have."""
+    """Whether a delta with an unknown id begins another call than the last one (at its index)."""
     if not name or not last.name:
         return False
     if index is None or (given and last.id):

@@ -1,7 +1,7 @@
-"""What a response cost, where its provider does not say: from the price table of the package `genai-prices`.
+"""The cost of a response that its provider does not report, from the price table in the package `genai-prices`.
 
-The table is part of the package, and nothing is fetched. A price is looked up by the provider's address: a server of
-your own that calls its model `gpt-4o` costs nobody what OpenAI takes.
+Nothing is fetched. The provider is identified by its address, so a server of your own that calls its model `gpt-4o` has
+no price of OpenAI.
 """
 
 from __future__ import annotations
@@ -18,33 +18,28 @@ _PACKAGE = "genai_prices"
 
 
 def installed() -> bool:
-    """Whether the price table is there. The package itself is imported with the first price: that takes its time."""
+    """Whether the package is installed; it is imported with the first price, because that is slow."""
     return find_spec(_PACKAGE) is not None
 
 
 def require() -> None:
-    """Make sure that the price table is there.
-
-    Raises:
-        SettingError: if it is not, with what to install.
-    """
+    """Raise `SettingError` if the package is not installed."""
     if not installed():
         msg = "prices need the package genai-prices, which is not installed: pip install 'boolab[prices]'"
         raise SettingError(msg)
 
 
 def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int | None = 0) -> int | None:
-    """What a response cost at its provider's list price.
+    """The cost of a response at its provider's list price.
 
     Args:
-        usage: What it consumed: all input tokens with the cached ones, all output tokens with the reasoning.
+        usage: The usage; input tokens include cached ones, output tokens include reasoning.
         model: The provider's name for the model.
-        base_url: The address of its API, by which the provider is known.
-        cache_write_tokens: How many of the input tokens were written to the provider's cache.
+        base_url: The address of the API, which identifies the provider.
+        cache_write_tokens: The input tokens that were written to the provider's cache.
 
     Returns:
-        Integer micro-dollars. None where something is not known that the price depends on: the provider, the model,
-        or a number of tokens.
+        Integer micro-dollars; None if the provider, the model or a number of tokens is unknown.
 
     Example:
         >>> import boolab as bl
@@ -57,17 +52,17 @@ def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int 
 
 
 def list_price(usage: Usage, model: str, provider: str, at: datetime | None = None) -> int | None:
-    """What a response on record costs at its provider's list price.
+    """The cost of a recorded response at its provider's list price.
 
     Args:
-        usage: What it consumed: see `cost_of`. Tokens that were written to the cache are those of `cache_write_tokens`,
-            none where it is None; those of `cache_write_1h_tokens` have a price of their own.
+        usage: The usage, as in `cost_of`, with its own `cache_write_tokens` (None counts as none);
+            `cache_write_1h_tokens` have another price.
         model: The provider's name for the model.
         provider: The provider's id in the price table, such as "anthropic".
-        at: When it was, because prices change; by default now.
+        at: The time of the response, because prices change; by default now.
 
     Returns:
-        Integer micro-dollars; None where something is not known that the price depends on.
+        Integer micro-dollars; None if something is unknown that the price depends on.
 
     Example:
         >>> import boolab as bl
@@ -97,7 +92,7 @@ def _cost(usage: Usage, model: str, **whose: JSON) -> int | None:
             model,
             **whose,
         )
-    except (LookupError, ValueError):  # an unknown provider or model; figures that contradict each other
+    except (LookupError, ValueError):  # an unknown provider or model, or contradicting numbers
         return None
     table = price.model_price
     if table.input_mtok is None or table.output_mtok is None:
@@ -108,7 +103,7 @@ def _cost(usage: Usage, model: str, **whose: JSON) -> int | None:
 
 
 def _is_near(base_url: str) -> bool:
-    """Whether an address is no provider's for sure: this machine, or one that has no name."""
+    """Whether an address cannot be a provider's: this machine, or an address without a name."""
     host = ""
     try:
         host = urlsplit(base_url).hostname or ""

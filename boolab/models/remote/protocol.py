@@ -1,59 +1,81 @@
-"""Wire formats: how a request becomes bytes, and how what a server sends becomes a response. There is no I/O here.
+"""What a provider's modules implement: a request becomes bytes, and server-sent events become a response. No I/O.
 
-A `Wire` knows one protocol and nothing of hosts, keys or retries. A `Decoder` is fed one server-sent event after
-another and never raises: what servers send is data. It accounts for the usage in an event before it looks at anything
-else there, so that a response which cannot be understood is still paid for in the record.
+A `Wire` knows one protocol, but no hosts, keys or retries. A `Decoder` receives one event after another and never
+raises: whatever a server sends is data. It counts the usage in an event before it reads the rest, so a response that
+cannot be decoded is paid for in the record too.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple, Protocol
 
-from boolab.core.types import Response
+from boolab.core.types import Response, ToolCall
 from boolab.models.base import Emit, Request
+from boolab.models.remote.json_codec import Pieces
 
 
 class Fault(NamedTuple):
-    """What is wrong with what a server sent: for a person, and whether the same request may succeed later."""
+    """What is wrong with a server's answer, and whether the same request may succeed later."""
 
     message: str
     retryable: bool = False
     status: int | None = None
 
 
-class Decoder(Protocol):
-    """A response in the making.
+class Decoder(ABC):
+    """Decodes one response.
+
+    Args:
+        emit: Receives text and reasoning as they arrive, and each call when it is complete.
+        prefix: The beginning of the ids of calls that the server sends without an id.
 
     Attributes:
-        fault: What is wrong, once something is. Feeding goes on all the same, for the sake of the usage.
-        begun: Whether any output has come: text, reasoning or a call.
-        ended: Whether the provider has said all; what follows need not be read.
-        cache_write_tokens: How many input tokens were written to the provider's cache, for which it may charge more;
-            None where it is not known.
+        fault: The first fault. Further events are still read, because they may contain the usage.
+        begun: Whether any output has arrived: text, reasoning or a call.
+        ended: Whether the response is complete; what follows need not be read.
+        cache_write_tokens: The input tokens that were written to the provider's cache, which may have another price;
+            None if unknown.
     """
 
-    fault: Fault | None
-    begun: bool
-    ended: bool
+    def __init__(self, emit: Emit | None, prefix: str) -> None:
+        self.fault: Fault | None = None
+        self.begun = False
+        self.ended = False
+        self.cache_write_tokens: int | None = 0
+        self._emit = emit
+        self._prefix = prefix
 
-    @property
-    def cache_write_tokens(self) -> int | None: ...
-
+    @abstractmethod
     def feed(self, event: str, data: str) -> None:
-        """Take in one server-sent event: its name (`message` where none was given), and its data."""
-        ...
+        """Read one server-sent event: its name (`message` by default), and its data."""
 
+    @abstractmethod
     def feed_whole(self, body: bytes) -> None:
-        """Take in a JSON body that came in place of a stream: a whole response, or an error."""
-        ...
+        """Read a JSON body that came instead of a stream: a whole response, or an error."""
 
+    @abstractmethod
     def close(self) -> Response | Fault:
-        """The response, now that nothing more comes; or why it is none."""
-        ...
+        """The complete response, or what is wrong with it."""
 
+    @abstractmethod
     def partial(self) -> Response:
-        """All that has come so far, with its usage. Arguments of calls are as they stand."""
-        ...
+        """What has arrived so far, with its usage; the arguments of calls may be incomplete."""
+
+    def _fail(self, fault: Fault) -> None:
+        self.fault = self.fault or fault
+
+    def _add(self, kind: str, pieces: Pieces, piece: str) -> None:
+        """Add a piece of `text` or `reasoning`."""
+        if piece:
+            self.begun = True
+            shown = pieces.add(piece)
+            if shown and self._emit is not None:
+                self._emit(kind, shown)
+
+    def _emit_call(self, call: ToolCall) -> None:
+        if self._emit is not None:
+            self._emit("tool_call", f"{call.name} {call.arguments}")
 
 
 class Wire(Protocol):
@@ -61,22 +83,17 @@ class Wire(Protocol):
 
     @property
     def path(self) -> str:
-        """Where requests go, under the base URL."""
+        """The path of requests, below the base URL."""
         ...
 
     def body(self, request: Request) -> bytes:
-        """The JSON body of a request for a stream. What an earlier request of the run held is not serialised again."""
+        """The JSON body of a streaming request. Messages of the run's earlier requests are not serialised again."""
         ...
 
     def decoder(self, emit: Emit | None = None, prefix: str = "call") -> Decoder:
-        """What takes in the response to one request, and tells `emit` as it grows.
-
-        Args:
-            emit: Told of the response as it grows.
-            prefix: How the ids begin of calls that the server sends without one; one for each request of a run.
-        """
+        """The decoder of the response to one request; `prefix` must be unique in the run."""
         ...
 
     def error_text(self, body: bytes) -> str:
-        """The provider's own words in the body of an error; "" if there are none."""
+        """The provider's message in the body of an error; "" if there is none."""
         ...

@@ -1,4 +1,4 @@
-"""`OpenAIModel` and `AnthropicModel`: models behind an API, by protocol (see `boolab.models.remote.model`)."""
+"""`OpenAIModel` and `AnthropicModel`: `RemoteModel` with a protocol."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from boolab.models.remote.openai_request import ChatCompletions
 
 
 class OpenAIModel(RemoteModel):
-    """A model behind an API of chat completions: OpenAI's, and that of vLLM, llama.cpp, Ollama, OpenRouter and others.
+    """A model behind an API of chat completions: OpenAI, vLLM, llama.cpp, Ollama, OpenRouter and others.
 
-    It streams. One instance serves any number of runs, in any number of event loops, and holds no state of theirs.
+    It streams. One instance serves any number of runs, in any number of event loops.
 
     Args:
         model, base_url, api_key, headers, retry, timeouts, rate_limit, prices, context_window, name: See `RemoteModel`.
-        **parameters: `max_completion_tokens=4000`, `reasoning_effort="low"`, `tool_choice="required"`, ... None takes
-            away what is sent by default (`stream_options=None`, `seed=None`).
+        **parameters: `max_completion_tokens=4000`, `reasoning_effort="low"`, `tool_choice="required"`, ... None removes
+            a default (`stream_options=None`, `seed=None`).
 
     Raises:
-        SettingError: if a value is not one that makes sense, or the key of a known provider is missing.
+        SettingError: if a value is not valid, or the key of a known provider is missing.
 
     Example:
         >>> import boolab as bl
@@ -30,17 +30,17 @@ class OpenAIModel(RemoteModel):
 
 
 class AnthropicModel(RemoteModel):
-    """A model behind Anthropic's messages API, or behind one that speaks it.
+    """A model behind Anthropic's messages API, or another server with this protocol.
 
-    It streams. One instance serves any number of runs, in any number of event loops, and holds no state of theirs.
+    It streams. One instance serves any number of runs, in any number of event loops.
 
     Args:
         model, base_url, api_key, headers, retry, timeouts, rate_limit, prices, context_window, name: See `RemoteModel`.
-        **parameters: `max_tokens` (8192 by default, which the API demands), `thinking={"type": "enabled",
-            "budget_tokens": 4000}`, `tool_choice="any"`, ... None takes a default away.
+        **parameters: `max_tokens` (required by the API, by default 8192), `thinking={"type": "enabled",
+            "budget_tokens": 4000}`, `tool_choice="any"`, ... None removes a default.
 
     Raises:
-        SettingError: if a value is not one that makes sense, or the key is missing.
+        SettingError: if a value is not valid, or the key is missing.
 
     Example:
         >>> import boolab as bl

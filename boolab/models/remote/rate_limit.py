@@ -1,4 +1,4 @@
-"""`RateLimit`: how many requests are under way at once, and how many begin in a minute."""
+"""`RateLimit`: limits on concurrent requests, and on requests per minute."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ MINUTE_MS: Final = 60_000
 
 
 class RateLimit:
-    """A limit that all runs share whose models hold it: those of a sweep, and those of several models of one provider.
+    """A limit that all models with this object share, for example several models of one provider.
 
-    Requests per minute hold in every window of 60 seconds, in all threads and event loops of the process together. The
-    limit on requests at once is one for each event loop.
+    `requests_per_minute` holds in every window of 60 seconds, for all threads and event loops of the process together;
+    `concurrency` holds for each event loop.
 
-    Where it is pickled it goes to another process, which counts for itself and keeps real time: with four worker
-    processes, four times as many requests may begin in a minute. All copies that one process gets of one rate_limit are
-    the same.
+    Each worker process counts for itself, in real time: with four worker processes, four times as many requests may
+    begin in a minute. All copies of one limit in one process are the same object.
 
     Args:
-        concurrency: How many requests may be under way at once; None for any number.
-        requests_per_minute: How many may begin within any 60 seconds; None for any number.
-        clock: What time it keeps; real time by default.
+        concurrency: The number of concurrent requests; None for any number.
+        requests_per_minute: The number of requests that begin within 60 seconds; None for any number.
+        clock: The clock; real time by default.
 
     Raises:
-        SettingError: if a limit is not a whole number >= 1.
+        SettingError: if a limit is not an integer >= 1.
 
     Example:
         >>> import boolab as bl
@@ -64,7 +63,7 @@ class RateLimit:
         self._id = uuid4().hex
         self._places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._begun: list[int] = []
-        """When requests begin, in order: those of the last minute, and those that wait."""
+        """The begin times of the last minute's requests and of waiting ones, in order."""
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,7 +74,7 @@ class RateLimit:
 
     @asynccontextmanager
     async def request(self) -> AsyncIterator[int]:
-        """The time of one request: waits until it may begin, and gives how long that took, in ms.
+        """Wait until a request may begin; the block is the time of the request.
 
         Yields:
             The milliseconds that it had to wait.
@@ -101,22 +100,22 @@ class RateLimit:
         loop = asyncio.get_running_loop()
         with self._lock:
             for closed in [one for one in self._places if one.is_closed()]:
-                del self._places[closed]  # a semaphore holds its loop, so that neither would ever be freed
+                del self._places[closed]  # a semaphore refers to its loop: neither would ever be freed
             return self._places.setdefault(loop, asyncio.Semaphore(self.concurrency))
 
     def _reserve(self) -> int:
-        """Take the next place in the minute: when it begins, in ms of the clock."""
-        now, most = self._clock.now(), self.requests_per_minute
-        if most is None:
+        """Reserve the next possible begin time, in ms of the clock."""
+        now, limit = self._clock.now(), self.requests_per_minute
+        if limit is None:
             return now
         with self._lock:
             del self._begun[: bisect_right(self._begun, now - MINUTE_MS)]
-            start = now if len(self._begun) < most else max(now, self._begun[-most] + MINUTE_MS)
+            start = now if len(self._begun) < limit else max(now, self._begun[-limit] + MINUTE_MS)
             insort(self._begun, start)
         return start
 
     def _give_back(self, start: int) -> None:
-        """Leave a place in the minute to others, as nothing was sent."""
+        """Cancel a reservation, since nothing was sent."""
         if self.requests_per_minute is not None:
             with self._lock:
                 self._begun.remove(start)
@@ -124,7 +123,7 @@ class RateLimit:
 
 @functools.lru_cache(maxsize=256)
 def _copy(original: str, concurrency: int | None, requests_per_minute: int | None) -> RateLimit:
-    """This process's one copy of a rate_limit of another: pieces of work bring it along one after the other."""
+    """This process's only copy of another process's rate limit, which arrives with each task."""
     rate_limit = RateLimit(concurrency, requests_per_minute)
     rate_limit._id = original  # noqa: SLF001 - a copy of a copy is one of the same
     return rate_limit

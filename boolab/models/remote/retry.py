@@ -1,4 +1,4 @@
-"""Retries: how often, how long, and what a server's Retry-After means. Pure; the waiting is done elsewhere."""
+"""Retries: their number, the waits, and the meaning of Retry-After. Pure functions: `model` waits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from boolab.errors import SettingError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How a request is tried again that failed before any output.
+    """How a request is retried that failed before any output.
 
-    The wait doubles from attempt to attempt, up to `most`, and a random part of it, up to half, is left out, so that
-    runs that failed together do not come back together. What the server asks for in Retry-After is waited at least.
+    The wait doubles with each attempt, up to `most`. A random part of it, up to half, is subtracted, so that runs that
+    failed together do not retry together. The wait is never shorter than the server's Retry-After.
 
     Attributes:
-        attempts: How many attempts are made in all; 1 is no retry.
-        seconds: For how long after the first attempt began a further one may still begin.
+        attempts: The number of attempts; 1 is no retry.
+        seconds: The longest time from the beginning of the first attempt to the beginning of another one.
         first: The wait after the first attempt, in seconds.
-        most: The longest wait of our own, in seconds.
+        most: The longest wait without Retry-After, in seconds.
 
     Raises:
-        SettingError: if a value is not one that makes sense.
+        SettingError: if a value is not valid.
 
     Example:
         >>> import boolab as bl
@@ -49,16 +49,16 @@ class Retry:
                 raise SettingError(msg)
 
     def wait(self, attempt: int, *, spent: float, told: float | None, chance: float) -> float | None:
-        """How long to wait before the next attempt, in seconds; None to give up.
+        """The wait before the next attempt.
 
         Args:
-            attempt: How many attempts have been made.
-            spent: The seconds since the first of them began.
-            told: The seconds that the server asked for; None if it did not.
+            attempt: The number of attempts so far.
+            spent: The seconds since the first attempt began.
+            told: The seconds of the server's Retry-After; None without it.
             chance: A random number from 0 to 1.
 
         Returns:
-            The seconds.
+            The seconds; None to give up.
         """
         if attempt >= self.attempts:
             return None
@@ -68,12 +68,12 @@ class Retry:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """For how many seconds a server asks to be left alone; None if it does not say, infinity for what no float holds.
+    """The seconds of a server's Retry-After, infinity if no float can hold them; None without it.
 
     Args:
-        headers: The headers of its answer, with names in small letters: `retry-after-ms` (as OpenAI and Azure send),
-            or `retry-after`, in seconds or as a date (RFC 9110, 10.2.3).
-        now: The time that a date is compared with; by default that of the server's own `date`, else this machine's.
+        headers: The headers, with lower-case names: `retry-after-ms` (OpenAI and Azure), or `retry-after`, in seconds
+            or as a date (RFC 9110, 10.2.3).
+        now: The time that a date is compared with; by default the server's own `date`, else this machine's time.
 
     Example:
         >>> retry_after({"retry-after": "2.5"}), retry_after({"retry-after-ms": "300"}), retry_after({})
@@ -85,28 +85,28 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    told = headers.get("retry-after", "")
-    seconds = _number(told)
+    given = headers.get("retry-after", "")
+    seconds = _number(given)
     if seconds is not None:
         return seconds
-    date = _date(told)
+    date = _date(given)
     if date is None:
         return None
     return max((date - (now or _date(headers.get("date", "")) or datetime.now(UTC))).total_seconds(), 0.0)
 
 
 def _number(text: str) -> float | None:
-    """A number >= 0; infinity for one that is larger than any float, such as 1e400."""
+    """A number >= 0; infinity for one that is too large for a float, such as 1e400."""
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if number >= 0 and any(map(str.isdigit, text)) else None  # the words nan and inf have no digit
+    return number if number >= 0 and any(map(str.isdigit, text)) else None  # "nan" and "inf" have no digit
 
 
 def _date(text: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # the second for years and zones that no integer of C holds
+    except (ValueError, OverflowError):  # OverflowError: a year or zone too large for C
         return None
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)

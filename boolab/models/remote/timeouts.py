@@ -1,4 +1,4 @@
-"""Deadline: how long to wait for a response, and for each part of it."""
+"""Timeouts of a response and of its parts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from boolab.errors import SettingError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long to wait, in seconds; `math.inf` for ever.
+    """The longest waits, in seconds; `math.inf` is no limit.
 
     Attributes:
         connect: For a connection.
-        first_token: From the request to the first output. What a server sends to keep the line open is none.
+        first_token: From the request to the first output; comments and pings are no output.
         between: From one output to the next.
         whole: For the whole response.
 
@@ -42,29 +42,27 @@ class Timeouts:
         for name in ("connect", "first_token", "between", "whole"):
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                msg = f"timeouts: {name}={value!r}: expected seconds > 0 (math.inf to wait for ever)"
+                msg = f"timeouts: {name}={value!r}: expected seconds > 0 (math.inf for no limit)"
                 raise SettingError(msg)
 
 
 class Deadline:
-    """Watches one response: `with Deadline(timeouts) as patience`, and tell it what comes.
+    """Cancels one response that takes too long: `with Deadline(timeouts) as deadline`, and report each arrival.
 
-    Leaving the block ends the watch; `ran_out` then says what was waited for too long, or is empty. The scope is
-    anyio's, as httpx's own are: what httpx closes meanwhile, connections of other requests among them, it closes to the
-    end, as `asyncio.timeout` would not let it.
+    After the block, `ran_out` names the timeout, or is empty. The cancel scope is anyio's, as in httpx: with
+    `asyncio.timeout`, httpx could not finish closing other connections.
     """
 
-    FAREWELL_S = 1.0
-    """How long a server may take to end a stream in which it has said all."""
-
-    EXACTNESS = 0.01
-    """By which part the wait between outputs may be too short: to set a timer costs as much as to parse a chunk."""
+    SHUTDOWN_TIMEOUT_S = 1.0
+    """The time for a server to end a stream after the complete response."""
+    TOLERANCE = 0.01
+    """The share by which the wait between outputs may be too short: a timer costs as much as parsing a chunk."""
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
         self._loop = asyncio.get_running_loop()
         self._begin = self._loop.time()
-        self._heard = False
+        self._arrived = False
         self._allowed = timeouts.first_token
         self._scope = anyio.CancelScope(deadline=self._due(self._begin + timeouts.first_token))
         self._enough_until = self._begin
@@ -73,24 +71,24 @@ class Deadline:
     def _due(self, then: float) -> float:
         return min(then, self._begin + self._timeouts.whole)
 
-    def heard(self, *, output: bool, ended: bool) -> None:
-        """Something has come.
+    def arrived(self, *, output: bool, ended: bool) -> None:
+        """Report an event.
 
         Args:
-            output: Whether it is output, or part of what follows some.
-            ended: Whether all has come, but for the end of the stream.
+            output: Whether output has begun.
+            ended: Whether the response is complete, except for the end of the stream.
         """
         if not (ended or output):
             return
         now = self._loop.time()
         if ended or now >= self._enough_until:
-            self._heard = True
-            self._allowed = self.FAREWELL_S if ended else self._timeouts.between
+            self._arrived = True
+            self._allowed = self.SHUTDOWN_TIMEOUT_S if ended else self._timeouts.between
             self._scope.deadline = self._due(now + self._allowed)
-            self._enough_until = now + self._allowed * self.EXACTNESS
+            self._enough_until = now + self._allowed * self.TOLERANCE
 
     def over(self) -> None:
-        """The stream has ended: there is nothing more to wait for."""
+        """Report the end of the stream."""
         self._scope.deadline = math.inf
 
     def __enter__(self) -> Self:
@@ -102,15 +100,10 @@ class Deadline:
     ) -> bool:
         swallowed = self._scope.__exit__(kind, error, trace)
         if self._scope.cancelled_caught:
-            self.ran_out = self._what_ran_out()
+            whole = self._timeouts.whole
+            if self._arrived and self._loop.time() - self._begin >= whole:
+                self.ran_out = f"the response was not complete within {duration(round(whole * 1000))}"
+            else:
+                longest = duration(round(min(self._allowed, whole) * 1000))
+                self.ran_out = f"no {'further ' if self._arrived else ''}output within {longest}"
         return swallowed
-
-    def _what_ran_out(self) -> str:
-        whole = self._timeouts.whole
-        if self._heard and self._loop.time() - self._begin >= whole:
-            return f"the response was not complete within {_said(whole)}"
-        return f"no {'further ' if self._heard else ''}output within {_said(min(self._allowed, whole))}"
-
-
-def _said(seconds: float) -> str:
-    return duration(round(seconds * 1000))

@@ -1,7 +1,7 @@
-"""HTTP: the one module that knows httpx and httpx-sse.
+"""HTTP: the only module that uses httpx and httpx-sse.
 
-What a network does is data here: `Endpoint.post` gives an `Answer`, whatever happened, and raises nothing of httpx's.
-An exception of httpx carries its request, and with it the key, into every traceback that shows local variables.
+`Endpoint.post` returns an `Answer`, whatever happened, and raises no exception of httpx: such an exception refers to
+its request, which would show the key in every traceback with local variables.
 """
 
 from __future__ import annotations
@@ -24,26 +24,25 @@ from pydantic import SecretStr
 
 from boolab.errors import SettingError
 
-MOST_BYTES: Final = 64 * 2**20
-"""The longest response that is read: a server that never ends must not fill the memory."""
-REQUESTS_PER_CLIENT: Final = 32
-"""How many requests a client has under way at most; see `_Clients`."""
-_KEPT_S: Final = 60.0
-"""How long a connection is kept for the next step: tools take their time."""
-_LINGER_S: Final = 1.0
-MOST_OF_AN_ERROR: Final = 64 * 2**10
+MAX_BYTES: Final = 64 * 2**20
+"""The longest response that is read, so that an endless one does not fill the memory."""
+MAX_ERROR_BYTES: Final = 64 * 2**10
+MAX_REQUESTS_PER_CLIENT: Final = 32
+"""See `_Clients`."""
+MAX_PORT: Final = 65_535
+_KEEP_ALIVE_S: Final = 60.0
+"""The time for which an idle connection is kept: tools run between two requests."""
+_DROP_DELAY_S: Final = 1.0
 
-_LAST_PORT: Final = 65_535
-
-Hear = Callable[[str, str], None]
+Receive = Callable[[str, str], None]
 """Receives one server-sent event: its name, and its data."""
 
 
 class Answer(NamedTuple):
-    """What became of a request.
+    """The result of a request.
 
-    `body` is there where the answer was no stream of events. `broken` says what broke the connection, or is empty;
-    `worth_retrying` whether another attempt may fare better.
+    `body` is set if the answer was not a stream of events. `broken` says why the connection broke, or is empty;
+    `retryable` says whether another attempt may succeed.
     """
 
     status: int | None = None
@@ -51,20 +50,20 @@ class Answer(NamedTuple):
     body: bytes = b""
     streamed: bool = False
     broken: str = ""
-    worth_retrying: bool = True
+    retryable: bool = True
 
 
 class Endpoint:
-    """Where requests are posted, and the secrets that go there alone: redirects are not followed.
+    """The URL of requests, and the secrets that are sent only there: redirects are not followed.
 
-    Each event loop has clients of its own, because connections belong to a loop; they are closed when the loop is.
+    Each event loop has its own clients, because connections belong to a loop; they are closed with the loop.
 
     Args:
         url: The whole URL.
-        headers: Headers that hold no secrets.
-        secrets: Headers that do.
-        connect: How long to wait for a connection, in seconds.
-        most_bytes: The longest response that is read.
+        headers: Headers without secrets.
+        secrets: Headers with secrets.
+        connect: The timeout for a connection, in seconds.
+        max_bytes: The longest response that is read.
     """
 
     def __init__(
@@ -73,34 +72,34 @@ class Endpoint:
         headers: Mapping[str, str],
         secrets: Mapping[str, SecretStr],
         connect: float,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.url = httpx.URL(url)
         own = {
             "user-agent": f"boolab/{version('boolab')}",
             "content-type": "application/json",
-            "accept-encoding": "identity",  # what is compressed comes late, and may be a thousand times as long
+            "accept-encoding": "identity",  # compressed data arrives late, and may expand a thousand times
         }
         self._headers = own | {name.lower(): value for name, value in headers.items()}
         self._auth = _Auth(self.url, secrets)
         self._timeout = httpx.Timeout(None, connect=None if math.isinf(connect) else connect)
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = weakref.WeakKeyDictionary()
 
-    async def post(self, body: bytes, hear: Hear, over: Callable[[], None] = lambda: None) -> Answer:
-        """Post a body, and listen to the answer until it ends.
+    async def post(self, body: bytes, receive: Receive, over: Callable[[], None] = lambda: None) -> Answer:
+        """Post a JSON body, and read the answer to its end.
 
         Args:
-            body: JSON.
-            hear: Is told each event of an answer that is a stream of them.
-            over: Is told when all of the answer has been read. What follows is the pool's own work, which closes other
-                connections too and should not be cut short.
+            body: The body.
+            receive: Called with each event of a stream of events.
+            over: Called when the whole answer is read. The pool's work that follows closes other connections too, and
+                should not be interrupted.
 
         Returns:
-            What became of it.
+            The answer.
 
         Raises:
-            asyncio.CancelledError: if the task was cancelled; the connection is closed then.
+            asyncio.CancelledError: if the task was cancelled; the connection is then closed.
         """
         status, headers, streamed = None, {}, False
         try:
@@ -112,32 +111,32 @@ class Endpoint:
                 answer.stream = _Watched(cast("httpx.AsyncByteStream", answer.stream), over)
                 status, headers = answer.status_code, {name.lower(): value for name, value in answer.headers.items()}
                 if not answer.is_success:
-                    told = await _beginning(_pieces(answer)) if _unpacks_within_bounds(headers) else b""
-                    return Answer(status, headers, told)
-                if not _unpacks_within_bounds(headers):
-                    packed = f"the response is packed as {headers['content-encoding']!r:.80}, which was not asked for"
-                    return Answer(status, headers, b"", streamed, packed, worth_retrying=False)
-                async with aclosing(_counted(answer, self._most_bytes)) as pieces:
-                    first = await _first_words(pieces)
+                    error_body = await _beginning(_pieces(answer)) if _is_safe_to_unpack(headers) else b""
+                    return Answer(status, headers, error_body)
+                if not _is_safe_to_unpack(headers):
+                    packed = f"the response is packed as {headers['content-encoding']!r:.80}, which was not requested"
+                    return Answer(status, headers, b"", streamed, packed, retryable=False)
+                async with aclosing(_counted(answer, self._max_bytes)) as pieces:
+                    first = await _first_text(pieces)
                     streamed = _is_stream(headers, first)
                     if not streamed:
                         return Answer(status, headers, first + b"".join([piece async for piece in pieces]))
-                    await _listen(first, pieces, hear)
+                    await _read_events(first, pieces, receive)
         except _TooLongError:
-            broken = f"the response is longer than {self._most_bytes:,} bytes"
-            return Answer(status, headers, b"", streamed, broken, worth_retrying=False)
+            broken = f"the response is longer than {self._max_bytes:,} bytes"
+            return Answer(status, headers, b"", streamed, broken, retryable=False)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
-            return Answer(status, headers, b"", streamed, self._told(error), _may_pass(error))
-        except BaseException as error:  # noqa: BLE001 - a cancellation, and what nobody expects
-            raise error.with_traceback(None)  # noqa: B904 - where it comes from, the headers are local variables
+            return Answer(status, headers, b"", streamed, self._describe(error), _is_temporary(error))
+        except BaseException as error:  # noqa: BLE001 - a cancellation, or an unexpected error
+            raise error.with_traceback(None)  # noqa: B904 - the headers are local variables of its traceback
         return Answer(status, headers, b"", streamed)
 
-    def _told(self, error: Exception) -> str:
-        """What broke a connection, in words."""
+    def _describe(self, error: Exception) -> str:
+        """Why a connection broke."""
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         where = f"{self.url.scheme}://{self.url.netloc.decode('ascii')}"
         if "WRONG_VERSION_NUMBER" in what:
-            return f"{where} does not speak https: is it http://...?"
+            return f"{where} is not an https server: is it http://...?"
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return f"cannot connect to {where}: is the server running there? ({what})"
         return f"the connection to {where} broke ({what})"
@@ -149,15 +148,15 @@ class Endpoint:
             self._forget_closed_loops()
             clients = _Clients(self._timeout)
             closing = _close_with_the_loop(clients)
-            # A model that is collected in a circle would take the open connections along: they are held from outside.
-            held = weakref.finalize(self, _let_go, loop, closing)
+            # If the model is collected in a reference cycle, its open connections would be lost without this reference.
+            held = weakref.finalize(self, _drop_later, loop, closing)
             held.atexit = False
             known = self._clients[loop] = _Opened(clients, closing, held)
             await anext(closing)
         return known.clients
 
     def _forget_closed_loops(self) -> None:
-        """A client's generator holds its loop, so that neither would ever be freed."""
+        """A client's generator refers to its loop: neither would ever be freed."""
         for loop in (known() for known in self._clients.keyrefs()):
             if loop is not None and loop.is_closed():
                 self._clients.pop(loop).held.detach()
@@ -172,22 +171,22 @@ class Endpoint:
 
 @dataclass(eq=False)
 class _Client:
-    """A client, how many requests it has under way, and whether it is to get no more."""
+    """A client, its number of active requests, and whether it gets no more requests."""
 
     httpx: httpx.AsyncClient
-    under_way: int = 0
+    active: int = 0
     retired: bool = False
 
 
 class _Clients:
     """The clients of one event loop.
 
-    The pool of a client looks at all of its connections whenever a request begins or ends: with a thousand at once that
-    would be most of the work. So each client has few requests under way, and there are more clients where need be.
+    A client's pool inspects all of its connections whenever a request begins or ends. With a thousand requests that
+    would be most of the work, so each client has few active requests, and there are more clients if necessary.
 
-    A pool that a cancellation meets between connecting and sending keeps the connection open, and never uses or closes
-    it (httpcore 1.0.9; see the discussion of its pull request 1099). So a client that had a request cancelled gets no
-    more of them, and is closed with all that it holds when the last one ends.
+    If a request is cancelled between connecting and sending, the pool neither uses nor closes its connection (httpcore
+    1.0.9; see the discussion of its pull request 1099). So a client with a cancelled request gets no more requests, and
+    is closed with all its connections when its last one ends.
     """
 
     def __init__(self, timeout: httpx.Timeout) -> None:
@@ -197,22 +196,22 @@ class _Clients:
     @asynccontextmanager
     async def room(self) -> AsyncIterator[httpx.AsyncClient]:
         """A client for one request: the first that has room."""
-        having = (one for one in self._clients if one.under_way < REQUESTS_PER_CLIENT and not one.retired)
-        client = next(having, None) or self._another()
-        client.under_way += 1
+        free = (one for one in self._clients if one.active < MAX_REQUESTS_PER_CLIENT and not one.retired)
+        client = next(free, None) or self._another()
+        client.active += 1
         try:
             yield client.httpx
         except asyncio.CancelledError:
             client.retired = True
             raise
         finally:
-            client.under_way -= 1
-            if client.retired and not client.under_way and client in self._clients:
+            client.active -= 1
+            if client.retired and not client.active and client in self._clients:
                 self._clients.remove(client)
-                await _to_its_end(client.httpx.aclose())
+                await _shielded(client.httpx.aclose())
 
     def _another(self) -> _Client:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEPT_S)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEEP_ALIVE_S)
         client = _Client(httpx.AsyncClient(verify=_tls(), timeout=self._timeout, limits=limits))
         self._clients.append(client)
         return client
@@ -223,12 +222,8 @@ class _Clients:
             await self._clients.pop().httpx.aclose()
 
 
-async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
-    """Await what takes no longer than some turns of the event loop, and must not be cut short by a cancellation.
-
-    Raises:
-        asyncio.CancelledError: if one came meanwhile.
-    """
+async def _shielded(closing: Coroutine[Any, Any, None]) -> None:
+    """Await a short task that a cancellation must not interrupt; a cancellation meanwhile is raised at its end."""
     work, interruption = asyncio.ensure_future(closing), None
     with anyio.CancelScope(shield=True):
         while not work.done():
@@ -247,22 +242,18 @@ class _Opened(NamedTuple):
     held: weakref.finalize[..., Any]
 
 
-def _let_go(loop: asyncio.AbstractEventLoop, closing: AsyncGenerator[None, None]) -> None:
-    """Drop a generator, but not at once.
+def _drop_later(loop: asyncio.AbstractEventLoop, closing: AsyncGenerator[None, None]) -> None:
+    """Drop the reference to a generator after a delay.
 
-    A loop that ends closes the generators that are left, and waits for it. A loop that goes on closes those that nobody
-    holds, and does not wait: if it ended meanwhile, connections would be left open.
+    A loop that ends closes its remaining generators and waits for them. A loop that continues closes unreferenced
+    generators without waiting: if it ended meanwhile, connections would stay open.
     """
-    with suppress(RuntimeError):  # the loop is closed, and has closed them
-        loop.call_soon_threadsafe(loop.call_later, _LINGER_S, _drop, closing)
-
-
-def _drop(_closing: AsyncGenerator[None, None]) -> None:
-    """Nothing: whoever calls this held it."""
+    with suppress(RuntimeError):  # the loop is closed, and has closed its generators
+        loop.call_soon_threadsafe(loop.call_later, _DROP_DELAY_S, lambda _: None, closing)
 
 
 async def _close_with_the_loop(clients: _Clients) -> AsyncGenerator[None, None]:
-    """Close clients when their event loop shuts down: a loop closes the generators that were begun in it."""
+    """Close clients when their event loop shuts down, since a loop then closes its generators."""
     try:
         yield
     finally:
@@ -271,12 +262,12 @@ async def _close_with_the_loop(clients: _Clients) -> AsyncGenerator[None, None]:
 
 @functools.cache
 def _tls() -> ssl.SSLContext:
-    """What all clients trust; it takes some 40 ms to make."""
+    """The TLS settings of all clients, cached because making them takes about 40 ms."""
     return httpx.create_ssl_context()
 
 
 class _Auth(httpx.Auth):
-    """Puts the secrets on a request, just before it is sent, if it goes where they belong."""
+    """Adds the secrets to a request to their own origin, just before it is sent."""
 
     def __init__(self, url: httpx.URL, secrets: Mapping[str, SecretStr]) -> None:
         self._origin = _origin(url)
@@ -294,7 +285,7 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 class _Watched(httpx.AsyncByteStream):
-    """The stream of a response, which tells when it is read to its end."""
+    """The stream of a response, with a callback at its end."""
 
     def __init__(self, stream: httpx.AsyncByteStream, over: Callable[[], None]) -> None:
         self._stream = stream
@@ -310,22 +301,23 @@ class _Watched(httpx.AsyncByteStream):
 
 
 class _TooLongError(Exception):
-    """A response is longer than what is read."""
+    """A response is too long."""
 
 
-async def _counted(answer: httpx.Response, most: int) -> AsyncGenerator[bytes, None]:
-    """The bytes of a response, up to a length, as they are once they are unpacked."""
+async def _counted(answer: httpx.Response, max_bytes: int) -> AsyncGenerator[bytes, None]:
+    """The unpacked bytes of a response, up to a length."""
+    left = max_bytes
     async with aclosing(_pieces(answer)) as pieces:
         async for piece in pieces:
-            most -= len(piece)
-            if most < 0:
+            left -= len(piece)
+            if left < 0:
                 raise _TooLongError
             yield piece
 
 
-async def _first_words(pieces: AsyncGenerator[bytes, None]) -> bytes:
-    """The bytes up to the first that are more than space."""
-    first = bytearray()  # not bytes: a server may send megabytes of spaces, in thousands of pieces
+async def _first_text(pieces: AsyncGenerator[bytes, None]) -> bytes:
+    """The bytes up to the first piece that is not blank."""
+    first = bytearray()  # not bytes: a server may send megabytes of spaces in thousands of pieces
     async for piece in pieces:
         first += piece
         if not piece.isspace():
@@ -333,23 +325,23 @@ async def _first_words(pieces: AsyncGenerator[bytes, None]) -> bytes:
     return bytes(first)
 
 
-def _unpacks_within_bounds(headers: Mapping[str, str]) -> bool:
-    """Whether a piece of the body is at most a thousand times as long when unpacked, as deflate's are.
+def _is_safe_to_unpack(headers: Mapping[str, str]) -> bool:
+    """Whether a piece of the body expands at most a thousand times, as with deflate.
 
-    Packed twice, it may be a million times as long, and Zstandard alone makes gigabytes of a piece: in memory before
-    anything can be counted.
+    Packed twice it may expand a million times, and Zstandard makes gigabytes of a piece, in memory before they can be
+    counted.
     """
     return headers.get("content-encoding", "").strip().lower() in ("", "identity", "gzip", "deflate")
 
 
 def _is_stream(headers: Mapping[str, str], first: bytes) -> bool:
-    """Whether an answer is a stream of events: by its type, unless it begins as no stream does, but JSON."""
+    """Whether an answer is a stream of events: by its type, unless it begins like JSON."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in ("text/event-stream", "") and first.lstrip()[:1] not in (b"{", b"[")
 
 
 class _Body(httpx.AsyncByteStream):
-    """A stream of which the beginning was read already."""
+    """A stream whose first piece was already read."""
 
     def __init__(self, first: bytes, rest: AsyncGenerator[bytes, None]) -> None:
         self._first = first
@@ -361,25 +353,25 @@ class _Body(httpx.AsyncByteStream):
             yield piece
 
 
-async def _listen(first: bytes, rest: AsyncGenerator[bytes, None], hear: Hear) -> None:
-    # The server's type may be missing or name a charset. The standard knows UTF-8 alone, which may begin with a mark.
+async def _read_events(first: bytes, rest: AsyncGenerator[bytes, None], receive: Receive) -> None:
+    # The server's type may be missing or name a charset. The standard has only UTF-8, perhaps with a byte order mark.
     body = httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=_Body(first, rest))
     body.encoding = "utf-8-sig"
     async with aclosing(EventSource(body).aiter_sse()) as events:
         async for event in events:
-            if event.data:  # without any, it is an id or a retry
-                hear(event.event, event.data)
+            if event.data:  # otherwise it is an id or a retry
+                receive(event.event, event.data)
 
 
 async def _beginning(body: AsyncGenerator[bytes, None]) -> bytes:
-    """As much of an error as is read."""
+    """The beginning of an error's body."""
     read = b""
     async with aclosing(body) as pieces:
         async for piece in pieces:
             read += piece
-            if len(read) > MOST_OF_AN_ERROR:
+            if len(read) > MAX_ERROR_BYTES:
                 break
-    return read[:MOST_OF_AN_ERROR]
+    return read[:MAX_ERROR_BYTES]
 
 
 def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
@@ -387,19 +379,19 @@ def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
     return pieces  # type: ignore[no-any-return]
 
 
-def _may_pass(error: Exception) -> bool:
-    """Whether what broke a connection may be gone at the next attempt."""
+def _is_temporary(error: Exception) -> bool:
+    """Whether the next attempt may succeed."""
     if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
         return False
-    hopeless = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
-    return isinstance(error, httpx.TransportError) and not any(word in str(error) for word in hopeless)
+    permanent = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER")
+    return isinstance(error, httpx.TransportError) and not any(word in str(error) for word in permanent)
 
 
 def checked_base_url(base_url: object) -> httpx.URL:
     """The base URL of an API.
 
     Raises:
-        SettingError: if it is none, or holds what belongs into `api_key` or `headers`.
+        SettingError: if it is not valid, or contains what belongs into `api_key` or `headers`.
 
     Example:
         >>> checked_base_url("http://127.0.0.1:8000/v1").host
@@ -416,9 +408,9 @@ def checked_base_url(base_url: object) -> httpx.URL:
         msg = f"base_url: {error}; {expected}"
         raise SettingError(msg) from None
     if url.userinfo or url.query or url.fragment:
-        msg = f"base_url holds a user, a query or a fragment; {expected}, with the key in api_key="
+        msg = f"base_url has a user, a query or a fragment; {expected}, with the key in api_key="
         raise SettingError(msg)
-    if url.scheme not in ("http", "https") or not host or (url.port or 0) > _LAST_PORT:
+    if url.scheme not in ("http", "https") or not host or (url.port or 0) > MAX_PORT:
         msg = f"base_url={base_url!r}: {expected}"
         raise SettingError(msg)
     return url

@@ -40,7 +40,7 @@ def test_a_missing_key_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_key_of_the_environment_travels_encrypted_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    with pytest.raises(SettingError, match="asked over https") as caught:
+    with pytest.raises(SettingError, match="needs https") as caught:
         OpenAIModel("m", base_url="http://api.openai.com/v1")
     assert CANARY not in str(caught.value)
 

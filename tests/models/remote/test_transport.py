@@ -84,7 +84,7 @@ def test_what_is_packed_is_measured_as_it_is_unpacked(kind: str) -> None:
     assert len(bomb) < 100_000
     got, heard = post(whole(bomb, headers={"Content-Type": kind, "Content-Encoding": "gzip"}), 100_000)
     assert "longer than 100,000 bytes" in got.broken
-    assert not got.worth_retrying
+    assert not got.retryable
     assert heard == 0
 
 
@@ -159,7 +159,7 @@ def test_a_whole_response_may_begin_with_space_that_keeps_the_line_open(speaks: 
 def test_what_follows_the_last_event_is_not_waited_for_however_much_comes(
     speaks: Speaks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Deadline, "FAREWELL_S", 0.1)
+    monkeypatch.setattr(Deadline, "SHUTDOWN_TIMEOUT_S", 0.1)
     answer = stream(*speaks.events(DONE), Forever(speaks.text("and on "), 0.01), end=())
     with ModelServer(answer) as server:
         assert ask(speaks.model(server.url, retry=ONCE)).text == "All done."
@@ -489,7 +489,7 @@ def test_the_beginning_of_an_error_is_enough() -> None:
 
 @pytest.mark.parametrize("url", ["http://a@127.0.0.1/v1", "http://127.0.0.1/v1?key=k", "http://127.0.0.1/v1#k"])
 def test_an_address_holds_nothing_but_the_place(url: str) -> None:
-    with pytest.raises(SettingError, match="holds a user, a query or a fragment"):
+    with pytest.raises(SettingError, match="has a user, a query or a fragment"):
         checked_base_url(url)
 
 
@@ -535,8 +535,8 @@ def test_the_first_token_is_the_first_output_not_the_first_event(speaks: Speaks)
 
 def test_a_certificate_that_nobody_trusts_is_not_tried_again() -> None:
     error = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1006)"
-    assert not transport._may_pass(httpx.ConnectError(error))
-    assert transport._may_pass(httpx.ConnectError("[SSL] record layer failure"))
+    assert not transport._is_temporary(httpx.ConnectError(error))
+    assert transport._is_temporary(httpx.ConnectError("[SSL] record layer failure"))
 
 
 def test_as_many_connections_as_are_asked_for_are_open_at_once() -> None:
@@ -561,7 +561,7 @@ def test_a_refused_connection_is_no_answer() -> None:
     with closed_port() as port:
         endpoint = Endpoint(f"http://127.0.0.1:{port}", {}, {}, 5)
         answer = asyncio.run(endpoint.post(b"{}", lambda *_: None))
-    assert (answer.status, answer.streamed, answer.worth_retrying) == (None, False, True)
+    assert (answer.status, answer.streamed, answer.retryable) == (None, False, True)
     assert "cannot connect" in answer.broken
 
 
