@@ -46,8 +46,7 @@ _QUIET: Final = 20_000_000
 class Reader(Protocol):
     """Reads one format: a module of `boolab.logs.readers`, or a module, a class or an object of your own.
 
-    Pass your own as `format=` to `load_runs` or `read_logs`. `boolab.logs.readers` describes each part, and
-    `docs/howto/add_a_reader.md` shows an example.
+    Pass your own as `format=` to `load_runs` or `read_logs`; see `docs/howto/add_a_reader.md`.
 
     Example:
         >>> isinstance(readers()["claude_code"], Reader), isinstance("claude_code", Reader)

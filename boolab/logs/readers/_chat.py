@@ -2,8 +2,7 @@
 
 There are two dialects, which may be mixed: OpenAI's (`tool_calls`, messages of the role `tool`) and Anthropic's (blocks
 `tool_use` and `tool_result` in the content); see platform.openai.com/docs/api-reference/chat and
-docs.anthropic.com/en/api/messages. `dialect` decides from the beginning of a file, so that one reader matches each
-file.
+docs.anthropic.com/en/api/messages. `dialect` finds it at the beginning of a file, so that one reader matches each file.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ TEXTS: Final = ("text", "input_text", "output_text")
 """The types of blocks that hold plain text."""
 
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
-_LOOKED_AT: Final = 40
+MAX_MESSAGES: Final = 40
 _CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 _BLOCKS: Final = (*_CALLS, "tool_result", "mcp_tool_result", "thinking", "redacted_thinking")
 _SERVER_RESULT: Final = "_tool_result"
@@ -47,7 +46,7 @@ _OF_AGENT: Final = frozenset(("exit_status", "mini_version", "model_stats"))
 _IDS: Final = ("id", "conversation_id", "session_id", "trajectory_id", "instance_id", "task_id")
 _LABELS: Final = ("success", "resolved", "passed", "reward", "score")
 _TIMES: Final = ("timestamp", "ts", "created_at", "created")
-_SECONDS: Final = 1e11  # a number below is too small for the milliseconds of any year after 1973
+MAX_SECONDS: Final = 1e11  # a larger number is milliseconds, of a year after 1973
 _REMINDER: Final = "<system-reminder>"
 _TEXT_ACTION: Final = "```mswea_bash_command"
 
@@ -58,12 +57,12 @@ def dialect(head: Head) -> Dialect | None:
     messages: list[Any] = []
     for value in head.values:
         messages += _messages_of(value)
-        if len(messages) > _LOOKED_AT:
+        if len(messages) > MAX_MESSAGES:
             break
     foreign = any(_has_foreign_blocks(mapping(message)) for message in messages)
     if len(messages) > 1 and not is_message(messages[-1]):
         messages.pop()  # the head may end in the middle of it
-    messages = messages[:_LOOKED_AT]
+    messages = messages[:MAX_MESSAGES]
     if not messages or not all(is_message(message) for message in messages) or foreign:
         return None
     if _is_cline(head, top, messages):
@@ -74,7 +73,7 @@ def dialect(head: Head) -> Dialect | None:
 
 
 def _messages_of(value: object) -> Sequence[Any]:
-    """The messages of one value of a file: those of a conversation, of a list of either, or the value itself."""
+    """The messages of a value: a conversation's, those of a list of conversations, or the value itself."""
     if isinstance(value, list):
         nested = bool(value) and (isinstance(value[0], list) or "messages" in mapping(value[0]))
         return _messages_of(value[0]) if nested else value
@@ -86,7 +85,7 @@ def _messages_of(value: object) -> Sequence[Any]:
 
 
 def message_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message; of a whole response of OpenAI's API the message in it, with the response's own facts."""
+    """A message; of a whole response of OpenAI's API the message in it, with the facts of the response."""
     choice = first_choice(entry)
     message = mapping(choice.get("message"))
     if not message:
@@ -149,7 +148,7 @@ def texts(content: object) -> list[str]:
 
 
 def read_chats(path: Path, damage: Damage, source: str) -> list[Run]:
-    """The runs of a file of conversations: one a line, one message a line, one document, or a list of either."""
+    """The runs of a file: one conversation or message a line, one document, or a list of either."""
     loose = Chat(source, {}, damage)
     runs = []
     for number, value in json_values(path, damage):
@@ -164,10 +163,7 @@ def read_chats(path: Path, damage: Damage, source: str) -> list[Run]:
 
 
 def _conversations(value: object) -> Iterator[tuple[Mapping[str, Any] | None, Sequence[Any]]]:
-    """The conversations in one value of a file: the facts of each, and its messages.
-
-    A single message is a part of the one conversation of the whole file, which has no facts: None.
-    """
+    """The facts and the messages of each conversation in a value. Single messages, of the file's own, have no facts."""
     if not isinstance(value, list):
         entry = mapping(value)
         yield (entry, items(entry["messages"])) if "messages" in entry else (None, [value])
@@ -185,7 +181,7 @@ def _conversations(value: object) -> Iterator[tuple[Mapping[str, Any] | None, Se
 
 
 def _named(runs: Sequence[Run], stem: str) -> list[Run]:
-    """The runs, with an id for each that no other has."""
+    """The runs, each with an id of its own."""
     named = []
     seen: Counter[str] = Counter()
     for number, run in enumerate(runs, 1):
@@ -195,24 +191,17 @@ def _named(runs: Sequence[Run], stem: str) -> list[Run]:
 
 
 class Chat:
-    """Builds the run of one conversation.
-
-    Args:
-        source: The name of the format.
-        about: What the file says of it, beside its messages.
-        damage: The damage of the file.
-    """
+    """Builds the run of one conversation. `about` are its facts, beside its messages."""
 
     def __init__(self, source: str, about: Mapping[str, Any], damage: Damage) -> None:
         self.builder = RunBuilder(source, damage)
         self._damage = damage
         self.about = about
-        system = about.get("system")
-        if system:
+        if system := about.get("system"):
             self.builder.add_message("system", content_text(system), opens_turn=False)
 
     def take(self, value: object, line: int) -> None:
-        """Take one message, in either dialect."""
+        """Add one message, in either dialect."""
         message = message_of(mapping(value))
         role, content, time = message.get("role"), message.get("content"), message_time(message)
         if role not in _ROLES:
@@ -220,7 +209,7 @@ class Chat:
         elif role == "assistant":
             add_reply(self.builder, message, time)
         elif role in ("tool", "function"):
-            call_id = text(message.get("tool_call_id")) or _waiting(self.builder)
+            call_id = text(message.get("tool_call_id")) or _first_open_call(self.builder)
             self.builder.add_result(call_id, content_text(content), is_error=None, time=time)
         elif role == "user":
             _user(self.builder, content, time)
@@ -228,7 +217,7 @@ class Chat:
             self.builder.add_message("system", content_text(content), opens_turn=False, time=time)
 
     def runs(self) -> list[Run]:
-        """The run, unless it is empty. Its id is empty if the file gives none."""
+        """The run, unless it is empty. Its id is empty if the file has none."""
         if self.builder.is_empty:
             return []
         about = self.about
@@ -238,7 +227,7 @@ class Chat:
 
 
 def label(about: Mapping[str, Any]) -> bool | None:
-    """The label of a conversation: the first of the usual keys whose value is yes or no.
+    """The label of a conversation: the first of the usual keys with a value of yes or no.
 
     Example:
         >>> label({"reward": 1.0}), label({"score": 0.6}), label({})
@@ -256,13 +245,13 @@ def message_time(message: Mapping[str, Any]) -> int | None:
     for name in _TIMES:
         stamp = message.get(name)
         if stamp is not None:
-            seconds = isinstance(stamp, int | float) and stamp < _SECONDS
+            seconds = isinstance(stamp, int | float) and stamp < MAX_SECONDS
             return time_ms(stamp, 0.001 if seconds else 1.0)
     return None
 
 
 def _user(builder: RunBuilder, content: object, time: int | None) -> None:
-    """A user's message: results, or the user's own text. Text beside results opens no turn, nor does a reminder."""
+    """Add a user's message. Results, text beside them, and reminders open no turn."""
     body = []
     answered = False
     for block in blocks_of(content):
@@ -285,17 +274,16 @@ def answer(builder: RunBuilder, block: Mapping[str, Any], time: int | None, *, f
 
 
 def result_text(content: object) -> str:
-    """The text of a result: that of its blocks, or the JSON of what else it is."""
+    """The text of a result: that of its blocks, else its JSON."""
     if isinstance(content, list) and any(isinstance(block, dict) and "type" not in block for block in content):
         return json_text(content)
     return content_text(content)
 
 
-def _waiting(builder: RunBuilder) -> str:
-    """The id of the first call of the last response that has no result: the one that a result without an id answers."""
-    if builder.steps and None in builder.steps[-1].results:
-        return builder.steps[-1].calls[builder.steps[-1].results.index(None)].id
-    return ""
+def _first_open_call(builder: RunBuilder) -> str:
+    """The id of the first open call of the last response, which a result without an id answers."""
+    last = builder.steps[-1] if builder.steps else StepBuilder()
+    return last.calls[last.results.index(None)].id if None in last.results else ""
 
 
 def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None, model: str = "") -> StepBuilder:
@@ -307,18 +295,15 @@ def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None,
     else:
         builder.extend_response(step, time)
     for block in blocks_of(message.get("content")):
-        _take(builder, step, block, time)
+        _add_block(builder, step, block, time)
     for name in ("reasoning_content", "reasoning"):
-        thought = text(message.get(name))
-        if thought:
+        if thought := text(message.get(name)):
             step.reasoning.append(thought)
             break
-    refusal = text(message.get("refusal"))
-    step.add_text(refusal)
+    step.add_text(text(message.get("refusal")))
     for call in items(message.get("tool_calls")):
-        _ask(builder, step, mapping(call))
-    legacy = mapping(message.get("function_call"))
-    if legacy:
+        _add_call(builder, step, mapping(call))
+    if legacy := mapping(message.get("function_call")):
         builder.add_call(step, "", text(legacy.get("name")), legacy.get("arguments", REDACTED))
     step.finish_reason = (
         finish_reason(message.get("stop_reason")) or finish_reason(message.get("finish_reason")) or step.finish_reason
@@ -328,16 +313,15 @@ def add_reply(builder: RunBuilder, message: Mapping[str, Any], time: int | None,
     return step
 
 
-def _ask(builder: RunBuilder, step: StepBuilder, call: Mapping[str, Any]) -> None:
-    """A call as OpenAI writes it; some writers leave out the `function` around its name and arguments."""
+def _add_call(builder: RunBuilder, step: StepBuilder, call: Mapping[str, Any]) -> None:
+    """Add a call in OpenAI's form; some writers omit the `function` around its name and arguments."""
     custom = mapping(call.get("custom"))
     function = mapping(call.get("function")) or custom or call
     arguments = function.get("input" if custom else "arguments", REDACTED)
     builder.add_call(step, text(call.get("id")), text(function.get("name")), arguments)
 
 
-def _take(builder: RunBuilder, step: StepBuilder, block: object, time: int | None) -> None:
-    """One block of a response."""
+def _add_block(builder: RunBuilder, step: StepBuilder, block: object, time: int | None) -> None:
     part = mapping(block)
     kind = text(part.get("type"))
     if kind in _CALLS:
@@ -347,19 +331,15 @@ def _take(builder: RunBuilder, step: StepBuilder, block: object, time: int | Non
         failed = part.get("is_error") is True or text(mapping(given).get("type")).endswith("_error")
         builder.add_result(text(part.get("tool_use_id")), content_text(given), is_error=failed, time=time)
     elif kind in ("thinking", "reasoning"):
-        thought = text(part.get("thinking")) or text(part.get("text"))
-        step.add_reasoning(thought)
-    elif kind == "redacted_thinking":
-        pass
+        step.add_reasoning(text(part.get("thinking")) or text(part.get("text")))
     elif kind == "refusal":
         step.text.append(text(part.get("refusal")))
-    else:
-        content = block_text(block)
-        step.text += [content] if content.strip() else []
+    elif kind != "redacted_thinking" and (content := block_text(block)).strip():
+        step.text.append(content)
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """What a response consumed, as either provider counts it: Anthropic's input leaves out what the cache gave.
+    """The usage of a response in either provider's form. Anthropic's input excludes cached tokens.
 
     Example:
         >>> usage_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}})[:3]

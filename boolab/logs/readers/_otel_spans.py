@@ -22,8 +22,8 @@ AGENT: Final = "invoke_agent"
 _CHATS: Final = (CHAT, "text_completion", "generate_content")
 _FAILED: Final = (2, "2", "STATUS_CODE_ERROR")
 _NANO: Final = 1e6
-_DEEP: Final = 64
-_DIGITS: Final = 20  # 64 bits have 19
+MAX_DEPTH: Final = 64
+MAX_DIGITS: Final = 20  # 64 bits have 19
 _ROLES: Final = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -31,7 +31,7 @@ _ROLES: Final = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "choice",
 }
-"""The events of older instrumentations, and whose messages they hold."""
+"""The events of older instrumentations, and the roles of their messages."""
 
 _MODELS: Final = ("assistant", "model")
 _SPENT: Final = (".messages", "_instructions", "gen_ai.prompt", "gen_ai.completion")
@@ -63,12 +63,7 @@ def spans_of(document: Mapping[str, Any]) -> Iterator[object]:
 
 
 class Span:
-    """What is kept of a span.
-
-    Args:
-        span: The span.
-        place: Its place in the file.
-    """
+    """The facts of a span at a place in the file."""
 
     __slots__ = ("about", "end", "error", "given", "key", "kind", "made", "order", "parent", "start")
 
@@ -78,11 +73,11 @@ class Span:
         self.parent: Key = (trace, text(span.get("parentSpanId")))
         about = _attributes(span.get("attributes"))
         self.kind = _kind(about)
-        """`chat`, `execute_tool` or `invoke_agent`; empty if it is about something else."""
+        """`chat`, `execute_tool` or `invoke_agent`; empty for other spans."""
         begun = span.get("startTimeUnixNano")
         self.start = time_ms(begun, _NANO)
         self.order = (_whole(begun) or 0, self.kind != CHAT, place)
-        """Its place among others: by its start, then by its place in the file."""
+        """The key of the order of spans."""
         self.end = time_ms(span.get("endTimeUnixNano"), _NANO)
         self.error = ""
         status = mapping(span.get("status"))
@@ -99,7 +94,6 @@ class Span:
             self.about = {name: value for name, value in about.items() if not name.endswith(_SPENT)}
 
     def _take_messages(self, about: Mapping[str, Any], events: Sequence[Any]) -> None:
-        """Take the messages: from attributes, else from events."""
         lines = [(text(mapping(event).get("name")), _attributes(mapping(event).get("attributes"))) for event in events]
         single = [_event_message(_ROLES[name], of_event) for name, of_event in lines if name in _ROLES]
         sources = [about, *(of_event for _, of_event in lines)]
@@ -111,14 +105,14 @@ class Span:
         self.given = ([system] if system.text else []) + _new(given)
 
     def adopt(self, other: Span) -> None:
-        """Fill in what this span leaves out from one within it about the same response."""
+        """Add what this span lacks from one within it about the same response."""
         self.about = {**other.about, **self.about}
         self.given = self.given or other.given
         self.made = self.made or other.made
 
 
 def _kind(about: Mapping[str, Any]) -> str:
-    """What a span is about: its operation, also where older instrumentations do not name it; empty if nothing here."""
+    """The operation of a span, which older instrumentations do not name; empty for other spans."""
     operation = text(about.get("gen_ai.operation.name"))
     if operation:
         return CHAT if operation in _CHATS else operation if operation in (TOOL, AGENT) else ""
@@ -129,7 +123,6 @@ def _kind(about: Mapping[str, Any]) -> str:
 
 
 def _attributes(listed: object) -> dict[str, Any]:
-    """Attributes by their names, as plain values."""
     found = {}
     for one in items(listed):
         name = text(mapping(one).get("key"))
@@ -139,9 +132,8 @@ def _attributes(listed: object) -> dict[str, Any]:
 
 
 def _plain(value: object, depth: int = 0) -> JSON:
-    """The plain value of an OTLP value."""
     held = mapping(value)
-    if depth > _DEEP or not held:
+    if depth > MAX_DEPTH or not held:
         return None
     name, inner = next(iter(held.items()))
     if name == "arrayValue":
@@ -155,14 +147,14 @@ def _plain(value: object, depth: int = 0) -> JSON:
 
 
 def _whole(value: object) -> int | None:
-    """A whole number, which OTLP JSON writes as a text because it may have 64 bits."""
+    """A whole number, which OTLP JSON may write as a text because it has 64 bits."""
     if isinstance(value, str):
-        return int(value) if value.isdecimal() and len(value) < _DIGITS else None
+        return int(value) if value.isdecimal() and len(value) < MAX_DIGITS else None
     return value if isinstance(value, int) else None
 
 
 def _structured(value: object) -> JSON:
-    """A value that may stand as its JSON text."""
+    """A value that may be written as its JSON text."""
     if not isinstance(value, str):
         return value
     try:
@@ -172,7 +164,7 @@ def _structured(value: object) -> JSON:
 
 
 def _first(sources: Sequence[Mapping[str, Any]], name: str, older: str) -> list[SpanMessage]:
-    """The messages of the first attributes that hold any, by either name or numbered."""
+    """The messages of the first attributes that have any, by either name or numbered."""
     for about in sources:
         for key in (f"gen_ai.{name}", f"gen_ai.{older}"):
             found = _messages(about.get(key))
@@ -185,7 +177,7 @@ def _first(sources: Sequence[Mapping[str, Any]], name: str, older: str) -> list[
 
 
 def _numbered(about: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Messages that stand as attributes such as `gen_ai.prompt.0.content`."""
+    """Messages in attributes such as `gen_ai.prompt.0.content`."""
     found: dict[int, dict[str, Any]] = {}
     calls: dict[int, dict[int, dict[str, Any]]] = {}
     for key, value in about.items():
@@ -204,7 +196,6 @@ def _numbered(about: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _messages(value: object) -> list[SpanMessage]:
-    """The messages of an attribute."""
     listed = _structured(value)
     if isinstance(listed, str):
         return [SpanMessage("user", listed)] if listed else []
@@ -221,7 +212,7 @@ def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
     for block in content if isinstance(content, list) else [content]:
         part = mapping(block)
         kind = text(part.get("type"))
-        words = part.get("content", part.get("text"))
+        inner_text = part.get("content", part.get("text"))
         if isinstance(block, str):
             body.append(block)
         elif kind in ("tool_call", "tool_use"):
@@ -231,9 +222,11 @@ def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
             given = part.get("response", part.get("result", part.get("content")))
             results.append((text(part.get("id")) or text(part.get("tool_use_id")), result_of(given)))
         elif kind in ("reasoning", "thinking"):
-            thought.append(text(words) or text(part.get("thinking")))
+            thought.append(text(inner_text) or text(part.get("thinking")))
         elif part:
-            body.append(words if isinstance(words, str) and kind in ("", "text") else f"[{kind or 'unknown'}]")
+            body.append(
+                inner_text if isinstance(inner_text, str) and kind in ("", "text") else f"[{kind or 'unknown'}]"
+            )
     for call in items(value.get("tool_calls")):
         function = mapping(mapping(call).get("function")) or mapping(call)
         calls.append((text(mapping(call).get("id")), text(function.get("name")), function.get("arguments", REDACTED)))
@@ -245,7 +238,7 @@ def _message(value: Mapping[str, Any], role: str = "") -> SpanMessage:
 
 
 def _event_message(role: str, about: Mapping[str, Any]) -> SpanMessage:
-    """The message of an event: its attributes, or the object that stands as a text in one of them."""
+    """The message of an event: its attributes, or the JSON text in one of them."""
     body = mapping(_structured(about.get("gen_ai.event.content"))) or about
     if role == "choice":
         inner = _structured(body.get("message"))

@@ -1,10 +1,10 @@
-"""What lies beside the logs of SWE-bench runs: the instance of a log, whether it was resolved, and by which model.
+"""Reports beside the logs of SWE-bench runs: whether an instance was resolved, and by which model.
 
 Reports are the SWE-bench harness's own (`resolved_ids`, `submitted_ids`, ... or one instance's `{id: {"resolved":
-...}}`), what SWE-agent makes of them (`results.json`, `final_report.json`), and those of SWE-bench's experiments
-repository (`trajs/` beside `results/results.json`, with a list `resolved`). They are looked for in the log's folder and
-the one above; the nearest one that knows the instance counts. A report of the experiments repository lists what was
-resolved, and failures only where there was nothing to evaluate: an instance that it does not list was not resolved.
+...}}`), SWE-agent's (`results.json`, `final_report.json`), and those of SWE-bench's experiments repository (`trajs/`
+beside `results/results.json`, with a list `resolved`). The nearest one in the log's folder and the one above that has
+the instance counts. A report of the experiments repository lists what was resolved, and failures only if there was
+nothing to evaluate: an instance that is not in it was not resolved.
 
 The submissions of that repository name their model in `metadata.yaml` (`tags: {model: ...}`), else as the last part of
 their folder's name (`20240620_sweagent_claude3.5sonnet`: date, system, model).
@@ -54,7 +54,7 @@ def resolved(path: Path, instance: str) -> bool | None:
 
 
 def submitted_model(path: Path) -> str:
-    """The model of the submission that a log is in, as the experiments repository names it; empty if it is in none."""
+    """The model of a log's submission in the experiments repository; empty if it is in none."""
     folder = path.absolute().parent
     if folder.name != _TRAJS:
         return ""

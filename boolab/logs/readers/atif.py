@@ -23,17 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boolab.core.types import Run, Usage
-from boolab.io.json_input import (
-    Damage,
-    flag,
-    items,
-    json_values,
-    mapping,
-    micro,
-    parse_exactly,
-    text,
-    whole,
-)
+from boolab.io.json_input import Damage, flag, items, json_values, mapping, micro, parse_exactly, text, whole
 from boolab.logs.atif_format import is_own, run_of_trajectory
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, content_text, epoch_ms
@@ -45,7 +35,7 @@ PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'
 
 _SCHEMA: Final = "ATIF-v"
-_PILE: Final = "agentpile"
+_AGENTPILE: Final = "agentpile"
 
 
 def sniff(head: Head) -> bool:
@@ -85,34 +75,26 @@ def runs_of(
     taken: Collection[str] = (),
     damage: Damage | None = None,
 ) -> list[Run]:
-    """The run of a trajectory that others wrote, and those of the subagents within it.
+    """The run of another program's trajectory, and those of the subagents within it.
 
-    Args:
-        trajectory: The trajectory, as JSON values.
-        name: The run's id, if it has none.
-        parent: The id of the run that it is a subagent's of.
-        source: Where the run comes from.
-        taken: Ids of other runs of the file: the parts of a session may all have the session's.
-        damage: Where results are noted that answer no call.
+    The run's id is `name` if it has none, and is made unique among those `taken` by other runs of the file.
     """
     run_id = _free(text(trajectory.get("trajectory_id")) or text(trajectory.get("session_id")) or name, taken)
     builder = RunBuilder(source, damage)
     for step in items(trajectory.get("steps")):
         _take(builder, mapping(step))
-    pile = _pile(trajectory)
+    extra_facts = _agentpile(trajectory)
     agent = mapping(trajectory.get("agent"))
-    outcome = mapping(pile.get("outcome")).get("success")
     runs = []
     if not builder.is_empty:
-        continued = bool(trajectory.get("continued_trajectory_ref"))
         run = builder.build(
             run_id,
-            "aborted" if continued else None,
+            "aborted" if trajectory.get("continued_trajectory_ref") else None,
             agent=text(agent.get("name")),
             model=text(agent.get("model_name")),
-            task=text(mapping(pile.get("task")).get("id")),
+            task=text(mapping(extra_facts.get("task")).get("id")),
             parent_run_id=parent,
-            success=flag(outcome),
+            success=flag(mapping(extra_facts.get("outcome")).get("success")),
         )
         runs.append(run)
     for number, child in enumerate(items(trajectory.get("subagent_trajectories")), 1):
@@ -123,7 +105,7 @@ def runs_of(
 
 
 def _free(run_id: str, taken: Collection[str]) -> str:
-    """The id, with a number behind it if another run has it."""
+    """The id, with a number after it if another run has it."""
     names = itertools.chain([run_id], (f"{run_id}/{number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)
 
@@ -134,11 +116,12 @@ def _take(builder: RunBuilder, step: Mapping[str, Any]) -> None:
         if step.get("is_copied_context") is not True and step.get("llm_call_count") != 0:
             _reply(builder, step, time)
         return
-    role = "system" if step.get("source") == "system" else "user"
-    opens = step.get("source") == "user" or _pile(step).get("role") == "user"
+    opens = step.get("source") == "user" or _agentpile(step).get("role") == "user"
     content = content_text(step.get("message"))
     if content or opens:
-        builder.add_message("system" if role == "system" else "user", content, opens_turn=opens, time=time)
+        builder.add_message(
+            "system" if step.get("source") == "system" else "user", content, opens_turn=opens, time=time
+        )
 
 
 def _is_agents(step: Mapping[str, Any]) -> bool:
@@ -146,16 +129,14 @@ def _is_agents(step: Mapping[str, Any]) -> bool:
     if source in ("user", "system"):
         return False
     if source == "agent":
-        return _pile(step).get("role") not in ("user", "system", "tool")
+        return _agentpile(step).get("role") not in ("user", "system", "tool")
     return bool(step.get("metrics") or step.get("tool_calls") or step.get("reasoning_content"))
 
 
 def _reply(builder: RunBuilder, step: Mapping[str, Any], time: int | None) -> None:
     reply = builder.add_response(time, model=text(step.get("model_name")))
-    content = content_text(step.get("message"))
-    reply.add_text(content)
-    reasoning = text(step.get("reasoning_content"))
-    reply.add_reasoning(reasoning)
+    reply.add_text(content_text(step.get("message")))
+    reply.add_reasoning(text(step.get("reasoning_content")))
     metrics = mapping(step.get("metrics"))
     reply.usage = Usage(
         whole(metrics.get("prompt_tokens")),
@@ -164,7 +145,7 @@ def _reply(builder: RunBuilder, step: Mapping[str, Any], time: int | None) -> No
         whole(mapping(metrics.get("extra")).get("reasoning_tokens")),
         micro(metrics.get("cost_usd")),
     )
-    raw = mapping(_pile(step).get("calls"))
+    raw = mapping(_agentpile(step).get("calls"))
     for call in items(step.get("tool_calls")):
         call_id = text(mapping(call).get("tool_call_id"))
         arguments = mapping(raw.get(call_id)).get("arguments_raw")
@@ -182,7 +163,7 @@ def _answers(
     step: Mapping[str, Any], reply: StepBuilder, results: Sequence[Any]
 ) -> Iterator[tuple[str, Mapping[str, Any], bool | None]]:
     """Each result with the id of the call that it answers, and whether that failed."""
-    facts = items(_pile(step).get("result_fields"))
+    facts = items(_agentpile(step).get("result_fields"))
     nameless = all(not mapping(result).get("source_call_id") for result in results)
     in_order = nameless and len(results) == len(reply.calls)
     for place, result in enumerate(results):
@@ -193,5 +174,5 @@ def _answers(
         yield call_id, mapping(result), flag(failed)
 
 
-def _pile(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping(mapping(row.get("extra")).get(_PILE))
+def _agentpile(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(row.get("extra")).get(_AGENTPILE))

@@ -5,8 +5,8 @@ The log
 A header (`version`, `status`, `eval`, `plan`, `results`, `stats`) and `samples`: one document in a `.json`;
 `header.json` and `samples/<id>_epoch_<n>.json` in a `.eval`, which is a ZIP. Large samples may be split:
 `samples/<id>_epoch_<n>/sample.json`, with numbered chunks of `messages`, `events` and `attachments` beside it. An
-evaluation that did not finish has `_journal/start.json` as its header, and the samples that were written by then; its
-`summaries` have no messages and are not read.
+unfinished evaluation has `_journal/start.json` as its header, and the samples so far; its `summaries` have no messages
+and are not read.
 
 Runs and steps
 --------------
@@ -16,20 +16,20 @@ by its content, in order. Events of scorers and of other solvers match no messag
 the sample, the agent's responses that are not in the conversation are steps too. Messages that a compaction or a solver
 removed are unknown.
 
-User messages open turns, except summaries of a compaction and the sentences with which Inspect's agents ask the model
-to continue. A result with an `error` is an error; all others are none, because the log records every failure. A call
-whose arguments could not be parsed keeps the raw text from its `parse_error`. Long texts may be in `attachments`
-(`attachment://<hash>`, older `tc://<hash>`).
+User messages open turns, except summaries of a compaction and the sentences with which Inspect's agents let the model
+continue. A result is an error only if it has an `error`, because the log records every failure. Arguments that could
+not be parsed are the raw text in the call's `parse_error`. Long texts may be in `attachments` (`attachment://<hash>`,
+older `tc://<hash>`).
 
-Some providers count cached tokens, or reasoning tokens, apart from input and output; the total shows which.
+Some providers exclude cached tokens from input, or reasoning tokens from output, as the total shows.
 
 The end
 -------
 A `limit` of a sample stopped it: `message` and `turn` are a step cap (a message limit counts messages, so its threshold
 is in the rule and in `limits["messages"]`), `time` and `working` a time budget, `token` and `cost` budgets of these.
-Others (`context`, `operator`, `custom`) are aborted, with the limit as the rule. Older logs have no `limit`: then a
-last event `sample_limit` counts, or as many messages as were allowed without a final answer. A sample with an `error`
-ended with it. All others finished.
+Others (`context`, `operator`, `custom`) are aborted, with the limit as the rule. Older logs have no `limit`: then the
+run was stopped by a last event `sample_limit`, or if it has the maximum of messages and no final answer. A sample with
+an `error` ended with it. All others finished.
 
 `success` is the score: "C" or 1 is a success, "I", "N" or 0 is none. It is unknown for partial and compound scores, and
 if several scores do not agree.
@@ -77,7 +77,7 @@ _SHELL: Final = re.compile(r"(samples/.*_epoch_\d+/)sample\.json", re.DOTALL)
 _CHUNK: Final = re.compile(r"(samples/.*_epoch_\d+/(?:messages|events|attachments)/)(\d{1,12})\.json", re.DOTALL)
 _ATTACHED: Final = ("attachment://", "tc://")
 _UNPARSED: Final = re.compile(r"Error parsing the following tool call arguments:\n\n(.*)\n\nError details: ", re.DOTALL)
-_GO_ON: Final = (
+_CONTINUE: Final = (
     "Please proceed to the next step using your best judgement",
     "Your submission was incorrect. Please proceed and attempt to find the correct answer",
 )
@@ -101,7 +101,7 @@ _COUNTERS: Final = {
 
 
 def sniff(head: Head) -> bool:
-    """Whether this is a log of Inspect. So is a file named `.eval` without JSON: `read` reports its fault."""
+    """Whether this is a log of Inspect, or a damaged file named `.eval`, which `read` reports."""
     if head.data.startswith(_ZIP):
         named = head.data[30 : 30 + int.from_bytes(head.data[26:28], "little")]
         return head.path.suffix == ".eval" or named in (_HEADER.encode(), _START.encode())
@@ -119,7 +119,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
         if not start.startswith(b"PK"):
             msg = "an .eval file is a ZIP archive, and this is none"
             if start.startswith(b"version https://git-lfs"):
-                msg += ": it is what Git LFS leaves in its place"
+                msg += ": it is a pointer of Git LFS"
             raise RunFormatError(msg, path=path, line=1)
         with Archive(path) as archive:
             log = _Log(path, _header(archive, damage))
@@ -149,7 +149,6 @@ def _header(archive: Archive, damage: Damage) -> Mapping[str, Any]:
 
 
 def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
-    """The samples of an archive, one after the other."""
     chunks: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in archive.names:
         found = _CHUNK.fullmatch(name)
@@ -165,7 +164,7 @@ def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
                 sample = _joined(archive, sample, shell[1], chunks)
         except ValueError as error:
             damage.note(1, f"{name}: {error}")
-        except RunFormatError as error:  # it holds too much; what is left may not
+        except RunFormatError as error:  # it is too large; others may not be
             damage.note(1, error.message)
         else:
             yield number, sample
@@ -174,7 +173,7 @@ def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
 def _joined(
     archive: Archive, shell: dict[str, Any], prefix: str, chunks: Mapping[str, list[tuple[int, str]]]
 ) -> dict[str, Any]:
-    """A sample that is stored in pieces."""
+    """A sample that is stored in chunks."""
 
     def sequence(kind: str) -> list[Any]:
         names = sorted(chunks.get(f"{prefix}{kind}/", ()))
@@ -191,7 +190,7 @@ def _joined(
 
 
 class _Log:
-    """The facts of all samples, from the header."""
+    """The facts of all samples."""
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         evaluation = mapping(header.get("eval"))
@@ -201,8 +200,7 @@ class _Log:
         self.model = text(evaluation.get("model"))
         self.agent = _agent(evaluation, mapping(header.get("plan")))
         self.id = text(evaluation.get("eval_id"))
-        if not self.id:
-            self.id = "/".join(filter(None, (text(evaluation.get("run_id")) or path.stem, self.task)))
+        self.id = self.id or "/".join(filter(None, (text(evaluation.get("run_id")) or path.stem, self.task)))
         self.limits: dict[str, int] = {}
         for kind, (counter, unit) in _COUNTERS.items():
             allowed = _units(config.get(f"{kind}_limit"), unit)
@@ -212,7 +210,6 @@ class _Log:
                 self.limits[counter] = allowed
 
     def runs(self, samples: Iterator[tuple[int, Any]], damage: Damage) -> list[Run]:
-        """The runs of the samples."""
         seen: Counter[str] = Counter()
         runs = []
         for number, sample in samples:
@@ -226,7 +223,7 @@ class _Log:
 
 
 def _agent(evaluation: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
-    """The name of the solver: the requested one, else the last of the plan."""
+    """The solver: the requested one, else the last of the plan."""
     steps = [text(mapping(step).get("solver")) for step in items(plan.get("steps"))]
     return text(evaluation.get("solver")) or (steps[-1] if steps else "")
 
@@ -242,13 +239,13 @@ class _Events:
 
     def __init__(self, events: Sequence[Any], attached: _Attached) -> None:
         self.models: list[Mapping[str, Any]] = []
-        """The model events, without those of scorers. One that gives only its end was `started` by what was before."""
+        """The model events, without those of scorers. One without a start was `started` by the event before it."""
         self.tools: defaultdict[str, deque[Mapping[str, Any]]] = defaultdict(deque)
         self.begun: int | None = None
         self.limit: Mapping[str, Any] = {}
         """The last event of a limit, if no response came after it."""
         self._by_id: defaultdict[str, deque[int]] = defaultdict(deque)
-        self._by_words: defaultdict[object, deque[int]] | None = None
+        self._by_key: defaultdict[object, deque[int]] | None = None
         self._attached = attached
         self._next = 0
         self._scan(events)
@@ -283,7 +280,7 @@ class _Events:
         name = text(message.get("id"))
         waiting = self._by_id.get(name) if name else None
         if not waiting:
-            waiting = self._spoken(message)
+            waiting = self._with_content(message)
             while waiting and waiting[0] < self._next:
                 waiting.popleft()
         if not waiting:
@@ -292,19 +289,19 @@ class _Events:
         self._next = max(self._next, place + 1)
         return self.models[place]
 
-    def _spoken(self, message: Mapping[str, Any]) -> deque[int] | None:
-        if self._by_words is None:
-            self._by_words = defaultdict(deque)
+    def _with_content(self, message: Mapping[str, Any]) -> deque[int] | None:
+        if self._by_key is None:
+            self._by_key = defaultdict(deque)
             for place, event in enumerate(self.models):
-                self._by_words[self._words(_message(event))].append(place)
-        return self._by_words.get(self._words(message))
+                self._by_key[self._key(_message(event))].append(place)
+        return self._by_key.get(self._key(message))
 
-    def _words(self, message: Mapping[str, Any]) -> object:
+    def _key(self, message: Mapping[str, Any]) -> object:
         calls = tuple(text(mapping(call).get("id")) for call in items(message.get("tool_calls")))
         return calls, self._attached.content(message.get("content"))
 
     def left(self) -> Iterator[Mapping[str, Any]]:
-        """The events after the last that was taken that are of the same agent, and gave a response."""
+        """The events with a response of the same agent, after the last event that was used."""
         if not self._next:
             return
         span = self.models[self._next - 1].get("span_id")
@@ -314,33 +311,33 @@ class _Events:
 
 
 def _message(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message that a model event gave."""
+    """The response of a model event."""
     return mapping(first_choice(event.get("output")).get("message"))
 
 
-_REPEATS: Final = 16
-"""How often all attached texts of a sample may replace references; beyond that, references stay."""
-_REFERENCE: Final = 128
-"""How many characters a reference has, at most."""
-_DEEPEST: Final = 200
-"""How deeply values are nested, at most: deeper than the parser goes."""
-_FREE: Final = 2**20
+_MAX_REPEATS: Final = 16
+"""How often all attached texts of a sample may replace references; further references stay."""
+_MIN_CHARS: Final = 2**20
 """How many characters may replace references in any sample."""
+_MAX_REFERENCE: Final = 128
+"""The longest reference, in characters."""
+_MAX_DEPTH: Final = 200
+"""Values are not nested deeper than this: the parser refuses them."""
 
 
 class _Attached:
-    """The attachments of a sample: long texts that are stored apart from their messages."""
+    """The attachments of a sample: long texts, to which its messages refer."""
 
     def __init__(self, sample: Mapping[str, Any]) -> None:
         old = mapping(mapping(sample.get("transcript")).get("content"))
         self._texts = {**old, **mapping(sample.get("attachments"))}
         whole = sum(len(found) for found in self._texts.values() if isinstance(found, str))
-        self._left = max(_FREE, _REPEATS * whole)
+        self._left = max(_MIN_CHARS, _MAX_REPEATS * whole)
         """How many more characters may replace references."""
 
     def resolve(self, content: str) -> str:
-        """The text, or the attachment that it refers to, unless it was used so often that memory would fill."""
-        if self._texts and len(content) < _REFERENCE and content.startswith(_ATTACHED):
+        """The text, or the attachment that it refers to, unless too much was replaced, which would fill the memory."""
+        if self._texts and len(content) < _MAX_REFERENCE and content.startswith(_ATTACHED):
             found = self._texts.get(content.partition("://")[2])
             if isinstance(found, str) and len(found) <= self._left:
                 self._left -= len(found)
@@ -348,17 +345,16 @@ class _Attached:
         return content
 
     def content(self, content: object) -> str:
-        """The text of a message's content; what is not text is named in brackets, reasoning left out."""
+        """The text of a message's content without reasoning; other blocks are named in brackets."""
         if isinstance(content, str):
             return self.resolve(content)
         blocks = [block for block in items(content) if mapping(block).get("type") != "reasoning"]
         return "\n".join(self.resolve(block_text(block)) for block in blocks)
 
     def deep(self, value: object, depth: int = 0) -> object:
-        """A JSON value with all references resolved."""
         if isinstance(value, str):
             return self.resolve(value)
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return value
         if isinstance(value, dict):
             return {key: self.deep(item, depth + 1) for key, item in value.items()}
@@ -399,7 +395,7 @@ class _Sample:
             summary = mapping(message.get("metadata")).get("summary") is True
             if summary:
                 self.builder.add_event("compaction")
-            self.builder.add_message("user", body, opens_turn=not summary and not body.strip().startswith(_GO_ON))
+            self.builder.add_message("user", body, opens_turn=not summary and not body.strip().startswith(_CONTINUE))
         elif role == "system":
             self.builder.add_message("system", self._attached.content(content), opens_turn=False)
 
@@ -420,10 +416,10 @@ class _Sample:
         step.usage = _usage(mapping(output.get("usage")))
         step.error = one_line(text(event.get("error")))
         for item in items(message.get("tool_calls")):
-            self._ask(step, mapping(item))
+            self._add_call(step, mapping(item))
         return step
 
-    def _ask(self, step: StepBuilder, call: Mapping[str, Any]) -> None:
+    def _add_call(self, step: StepBuilder, call: Mapping[str, Any]) -> None:
         arguments = call.get("arguments")
         if call.get("parse_error"):
             self._unparsed.append((step, len(step.calls)))
@@ -452,7 +448,6 @@ class _Sample:
         )
 
     def _close(self) -> None:
-        """Fill in what is known only after the last message."""
         if mapping(self._sample.get("limit")):
             for event in self._events.left():
                 self._reply(_message(event), event)
@@ -468,10 +463,9 @@ class _Sample:
         self.builder.note_time(epoch_ms(self._sample.get("completed_at")) if not self._events.models else None)
 
     def run(self, run_id: str, task: str) -> Run:
-        """The record."""
         error = mapping(self._sample.get("error"))
         content = one_line(text(error.get("message"))) or text(self._sample.get("error")) or None
-        stop = self._cut()
+        stop = self._limit_stop()
         limits = dict(self._log.limits)
         if stop is None:
             stop = self.builder.stop("error" if error or content else "finished")
@@ -479,9 +473,7 @@ class _Sample:
             kind, _, _ = (stop.rule or "").partition("_limit")
             if kind in _COUNTERS and stop.threshold is not None:
                 limits[_COUNTERS[kind][0]] = stop.threshold
-        spent = None
-        if self.builder.first_time is None:
-            spent = _units(self._sample.get("total_time"), 1000)
+        spent = _units(self._sample.get("total_time"), 1000) if self.builder.first_time is None else None
         return self.builder.build(
             run_id,
             stop,
@@ -494,7 +486,7 @@ class _Sample:
             duration_ms=spent,
         )
 
-    def _cut(self) -> Stop | None:
+    def _limit_stop(self) -> Stop | None:
         """The stop by a limit; None if no limit stopped it."""
         hit = mapping(self._sample.get("limit"))
         if not hit and not mapping(self._sample.get("error")):
@@ -517,7 +509,7 @@ class _Sample:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """The usage of a response. The total shows whether cached and reasoning tokens are counted apart."""
+    """The usage of a response. The total shows whether input and output exclude cached and reasoning tokens."""
     entered, left, total = (whole(usage.get(f"{name}_tokens")) for name in ("input", "output", "total"))
     cached, reasoned = whole(usage.get("input_tokens_cache_read")), whole(usage.get("reasoning_tokens"))
     apart = (cached or 0) + (whole(usage.get("input_tokens_cache_write")) or 0)

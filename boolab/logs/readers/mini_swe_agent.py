@@ -3,11 +3,11 @@
 An object with `info`, `messages`, `trajectory_format` (`mini-swe-agent-1`, `-1.1`) and often `instance_id`; the oldest
 files are only the list of messages.
 
-- A response has its calls in one of four places: `tool_calls`, `function_call` items of a Responses object, commands in
-  `extra.actions`, or, in the first version, one fenced block of its text (bash or mswea_bash_command). In the last two,
-  the call is one of `bash`, and the user's next message is its result, unless it is an interruption.
+- The calls of a response are in one of four places: `tool_calls`, `function_call` items of a Responses object, commands
+  in `extra.actions`, or, in the first version, one fenced block of its text (bash or mswea_bash_command). In the last
+  two, the call is one of `bash`, and the user's next message is its result, unless it is an interruption.
 - A response that could not be parsed is in `extra` of the `FormatError` message that answers it: a step without calls.
-  If the response also stands before that message, it counts once.
+  If the response is also before that message, it counts once.
 - A result has a `returncode`, in `extra` or at the start of its text; other than 0 is an error. A padded result
   ("action was not executed") is none: its call was dropped.
 - A submission ends the run within its command. The last message (role `exit`, or `user`) is that command's output.
@@ -63,7 +63,7 @@ _INTERRUPTIONS: Final = (
     "The user added a new task: ",
     "Switched to human mode",
 )
-_WORDLESS: Final = ("Temporary interruption caught.", "Switched to human mode.", "Switching to human mode")
+_WITHOUT_TEXT: Final = ("Temporary interruption caught.", "Switched to human mode.", "Switching to human mode")
 _STOPS: Final[Mapping[str, StopReason]] = {
     "submitted": "finished",
     "timeexceeded": "time_budget",
@@ -82,7 +82,7 @@ def sniff(head: Head) -> bool:
     if text(head.first.get("trajectory_format")).startswith("mini-swe-agent"):
         return True
     if isinstance(head.values[0], list):
-        return _is_talk(head.values[0])
+        return _is_conversation(head.values[0])
     info = mapping(head.first.get("info"))
     known = (
         "mini_version" in info
@@ -94,8 +94,8 @@ def sniff(head: Head) -> bool:
     )
 
 
-def _is_talk(messages: object) -> bool:
-    """Whether a list has messages whose first ones explain how to run a command and how to submit."""
+def _is_conversation(messages: object) -> bool:
+    """Whether the first messages of a list explain how to run a command and how to submit."""
     opening = [mapping(message) for message in items(messages)[:2]]
     content = "\n".join(
         content_text(message.get("content")) for message in opening if isinstance(message.get("role"), str)
@@ -114,16 +114,16 @@ def read(path: Path, damage: Damage) -> list[Run]:
     whole_run = {"messages": document} if isinstance(document, list) else mapping(document)
     if not isinstance(whole_run.get("messages"), list):
         raise RunFormatError(f"a run of mini-swe-agent is {LOOKED_FOR}", path=path, line=1)
-    tale = _Tale(damage)
+    trajectory = _Trajectory(damage)
     for number, message in enumerate(whole_run["messages"], 1):
         if isinstance(message, dict):
-            tale.take(message)
+            trajectory.take(message)
         else:
             damage.note(1, f"message {number} is no object")
-    return [] if tale.builder.is_empty else [tale.run(whole_run, path)]
+    return [] if trajectory.builder.is_empty else [trajectory.run(whole_run, path)]
 
 
-class _Tale:
+class _Trajectory:
     """Builds one run from its messages."""
 
     def __init__(self, damage: Damage) -> None:
@@ -131,12 +131,11 @@ class _Tale:
         self.exit: Mapping[str, Any] = {}
         """The facts about the end in the last message, if it has any."""
         self._waiting: list[tuple[StepBuilder, int]] = []
-        """The commands that the next messages of the user answer."""
+        """The commands whose results are the next messages of the user."""
         self._fresh = False
         """Whether the last message was a response."""
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Take one message."""
         extra = mapping(message.get("extra"))
         time = time_ms(extra.get("timestamp"), 0.001)
         role, content = message.get("role"), content_text(message.get("content"))
@@ -157,9 +156,8 @@ class _Tale:
 
     def _reply(self, message: Mapping[str, Any], content: str, extra: Mapping[str, Any], time: int | None) -> None:
         response = mapping(extra.get("response")) or message
-        reply = self._responds(response, content, extra, time)
-        reasoning = text(message.get("reasoning_content"))
-        reply.add_reasoning(reasoning)
+        reply = self._add_response(response, content, extra, time)
+        reply.add_reasoning(text(message.get("reasoning_content")))
         for item in map(mapping, items(message.get("output"))):
             self._item(reply, item)
         self.builder.add_openai_calls(reply, message.get("tool_calls"))
@@ -167,10 +165,9 @@ class _Tale:
         if not reply.calls:
             self._commands(reply, extra, content)
 
-    def _responds(
+    def _add_response(
         self, response: Mapping[str, Any], content: str, extra: Mapping[str, Any], time: int | None
     ) -> StepBuilder:
-        """A step, with the facts of the provider's response."""
         reply = self.builder.add_response(time, model=text(response.get("model")))
         reply.add_text(content)
         reply.usage = usage_of(mapping(response.get("usage")))._replace(cost=micro(extra.get("cost")) or None)
@@ -202,11 +199,13 @@ class _Tale:
 
     def _user(self, content: str, extra: Mapping[str, Any], time: int | None) -> None:
         """A message of the user: a task, a result, an interruption, or what the harness wrote."""
-        words = content.startswith(_INTERRUPTIONS)
-        if words or extra.get("interrupt_type") is not None:
+        by_user = content.startswith(_INTERRUPTIONS)
+        if by_user or extra.get("interrupt_type") is not None:
             self._waiting = []
             self._refused(extra, time)
-            self.builder.add_message("user", content, opens_turn=words and not content.endswith(_WORDLESS), time=time)
+            self.builder.add_message(
+                "user", content, opens_turn=by_user and not content.endswith(_WITHOUT_TEXT), time=time
+            )
         elif not self.builder.steps:
             self.builder.add_message("user", content, opens_turn=True, time=time)
         elif self._waiting:
@@ -221,7 +220,7 @@ class _Tale:
         response, content = mapping(extra.get("response")), text(extra.get("model_response"))
         if (response or content) and not self._fresh:
             lines = content or content_text(mapping(first_choice(response).get("message")).get("content"))
-            reply = self._responds(response, lines, extra, time)
+            reply = self._add_response(response, lines, extra, time)
             for item in map(mapping, items(response.get("output"))):
                 self._item(reply, item)
 
@@ -230,7 +229,7 @@ class _Tale:
             self.builder.add_result(call_id, content, is_error=_failed(content, extra), time=time)
 
     def _end(self, content: str, extra: Mapping[str, Any], time: int | None) -> None:
-        """The last message. Where it submits, it holds what the command gave that did so."""
+        """The last message. If the run submitted, it is the result of the command that did."""
         self.exit = extra
         self.builder.note_time(time)
         last = self.builder.steps[-1] if self.builder.steps else None
@@ -241,7 +240,6 @@ class _Tale:
                 self.builder.set_result(last, place, content, is_error=None, time=time)
 
     def run(self, document: Mapping[str, Any], path: Path) -> Run:
-        """The record."""
         builder, info = self.builder, mapping(document.get("info"))
         named = text(document.get("instance_id"))
         instance = named or path.name.removesuffix(".json").removesuffix(".traj").removesuffix(".trajectory")
@@ -271,7 +269,6 @@ class _Tale:
 
 
 def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], limits: Mapping[str, int | None]) -> Stop:
-    """Why it ended, by the name of the exception."""
     if not status:
         submitted = not builder.truncated and _submitted(builder)
         return builder.stop("finished" if submitted else builder.stop_reason())
@@ -294,7 +291,7 @@ def _submitted(builder: RunBuilder) -> bool:
 
 
 def _failed(content: str, extra: Mapping[str, Any]) -> bool | None:
-    """Whether a command failed, by the code that it returned."""
+    """Whether a command failed, by its return code."""
     code = extra.get("returncode")
     if isinstance(code, int) and not isinstance(code, bool):
         return code != 0
@@ -308,13 +305,10 @@ def _blocks(content: str) -> list[str]:
     """The commands in a text: all blocks of the first kind that it has."""
     for opening, closing in _BLOCKS:
         found = []
-        at = opening.search(content)
-        while at is not None:
-            end = content.find(closing, at.end())
-            if end < 0:
-                break
-            found.append(content[at.end() : end].strip())
-            at = opening.search(content, end + len(closing))
+        end = 0
+        while (start := opening.search(content, end)) and (close := content.find(closing, start.end())) >= 0:
+            found.append(content[start.end() : close].strip())
+            end = close + len(closing)
         if found:
             return found
     return []

@@ -5,23 +5,23 @@ Layouts (github.com/sst/opencode, `session/message-v2.ts`, `cli/cmd/export.ts` a
 In `~/.local/share/opencode/storage` a session is many files: `session/<project>/<session>.json`, its messages
 `message/<session>/*.json`, and their parts `part/<message>/*.json` (older: `part/<session>/<message>/*.json`, or all in
 `part/`). The session's file is the log. The others are found by the ids in it, only in the storage folder and never
-through links; given by themselves they are refused. An export is `{info, messages: [{info, parts}]}`, and the server's
-reply only that list. A line of `run` is `{type, timestamp, sessionID, part}`, without the user's messages. Newer
-versions keep sessions in a SQLite database, which is not read; they can be exported.
+through links; alone they are refused. An export is `{info, messages: [{info, parts}]}`, the server's reply only that
+list. A line of `run` is `{type, timestamp, sessionID, part}`, without the user's messages. Newer versions have sessions
+in a SQLite database, which is not read; they can be exported.
 
 Steps
 -----
 An assistant's message is one response or several: each `step-finish` ends one. A message without content, reason and
-tokens never began, and is only an event. A message with `summary: true` is a compaction, and no step.
+tokens is only an event. A message with `summary: true` is a compaction, and no step.
 
-A `completed` call is an error if `metadata.exit` is not 0 (unknown if that is null), or if its tool is `invalid`, which
-opencode puts in place of calls that it cannot read. A call with the status `error` is an error. `pending` and `running`
-calls were dropped, and so were those that opencode marks with "Tool execution aborted".
+A `completed` call is an error if `metadata.exit` is not 0 (unknown if that is null), or if its tool is `invalid`, to
+which opencode changes calls that it cannot read. A call with the status `error` is an error. `pending` and `running`
+calls, and those with the text "Tool execution aborted", were dropped.
 
 `tokens.input` excludes cached tokens, `tokens.output` excludes reasoning tokens; older versions count reasoning in
-output, which `total` shows. Users' messages open turns, except those that are `synthetic` or only a compaction. An
-error in the last message ended the run: `MessageAbortedError` is an abort. A child session is a run with its
-`parentID`. There are no labels and no limits.
+output, as `total` shows. Users' messages open turns, except those that are `synthetic` or only a compaction. An error
+in the last message ended the run: `MessageAbortedError` is an abort. A child session is a run with its `parentID`.
+There are no labels and no limits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, StopReason, Usage
@@ -68,10 +68,16 @@ _PARTS: Final = (
 _CONTENT: Final = ("reasoning", "text", "tool")
 _NOTICES: Final = ("compaction", "retry")
 _ABORTED: Final = "MessageAbortedError"
-_CUT_OFF: Final = "Tool execution aborted"
+_DROPPED: Final = "Tool execution aborted"
 _TASK: Final = "task"
 _INVALID: Final = "invalid"
-_NAME: Final = 60  # an id has 30; more bytes than 255 are no file's name
+MAX_NAME: Final = 60  # characters: an id has 30, and a file's name at most 255 bytes
+
+
+_Timed: TypeAlias = tuple[Mapping[str, Any], int | None]
+"""A part of a message, and when its line was written."""
+_Messages: TypeAlias = Iterator[tuple[Mapping[str, Any], Sequence[Any]]]
+"""The facts of each message, and its parts."""
 
 
 def sniff(head: Head) -> bool:
@@ -80,7 +86,12 @@ def sniff(head: Head) -> bool:
     if isinstance(first, list):
         return bool(first) and _is_message(first[0])
     entry = mapping(first)
-    return _is_session(entry) or _is_export(entry) or bool(_piece(entry, head.path)) or any(map(_is_line, head.values))
+    return (
+        _is_session(entry)
+        or _is_export(entry)
+        or bool(_piece_kind(entry, head.path))
+        or any(map(_is_line, head.values))
+    )
 
 
 def _is_session(entry: Mapping[str, Any]) -> bool:
@@ -106,8 +117,8 @@ def _is_line(entry: object) -> bool:
     return "messageID" in mapping(line.get("part")) or "error" in line or "reason" in line
 
 
-def _piece(entry: Mapping[str, Any], path: Path) -> str:
-    """What piece of a session a file of the storage holds: a message or a part; empty if neither."""
+def _piece_kind(entry: Mapping[str, Any], path: Path) -> str:
+    """`message` or `part` if a file of the storage holds one; empty if neither."""
     if {"id", "sessionID", "role", "time"} <= entry.keys():
         return "message"
     if "id" not in entry or text(entry.get("type")) not in _PARTS:
@@ -116,7 +127,7 @@ def _piece(entry: Mapping[str, Any], path: Path) -> str:
 
 
 def inner(folders: Sequence[str]) -> set[str]:
-    """Which of the folders beside each other hold pieces of sessions: those of the storage folder."""
+    """Which of these sibling folders hold pieces of sessions: those of the storage folder."""
     if "message" in folders and ("session" in folders or "info" in folders):
         return {"message", "part", "session_diff"} & set(folders)
     return set()
@@ -136,36 +147,34 @@ def _has_events(path: Path) -> bool:
 def _read_events(path: Path, damage: Damage) -> Run | None:
     """The run of the lines of `opencode run`."""
     session = _Session({}, damage)
-    parts: list[tuple[Mapping[str, Any], int | None]] = []
+    parts: list[_Timed] = []
     message = ""
     for number, value in json_lines(path, damage):
         line = mapping(value)
-        part = mapping(line.get("part"))
+        part, time = mapping(line.get("part")), time_ms(line.get("timestamp"))
         if not _is_line(line):
             damage.note(number, "a line that is no event of a session")
             continue
         session.run_id = session.run_id or text(line.get("sessionID"))
-        if "error" in line:
-            session.answers({}, parts)
+        if "error" in line or (part and text(part.get("messageID")) != message):
+            session.add_responses({}, parts)
             parts = []
-            session.fails(mapping(line["error"]), time_ms(line.get("timestamp")))
+        if "error" in line:
+            session.fail(mapping(line["error"]), time)
         elif part:
-            if text(part.get("messageID")) != message:
-                session.answers({}, parts)
-                parts = []
-                message = text(part.get("messageID"))
-            parts.append((part, time_ms(line.get("timestamp"))))
+            message = text(part.get("messageID"))
+            parts.append((part, time))
     if parts:
-        session.answers({}, parts)
+        session.add_responses({}, parts)
     return session.run()
 
 
 def _read_document(path: Path, damage: Damage) -> Run | None:
-    """The run of a session's file, with the files that it leads to, or of an export."""
+    """The run of a session's file and the files of its messages, or of an export."""
     document = json_document(path, damage)
     if isinstance(document, list):
         session = _Session(mapping(mapping(document[0]).get("info")) if document else {}, damage, "sessionID")
-        messages: Iterator[tuple[Mapping[str, Any], Sequence[Any]]] = _exported(document, damage)
+        messages: _Messages = _exported(document, damage)
     elif isinstance(document, dict) and isinstance(document.get("messages"), list):
         session = _Session(mapping(document.get("info")), damage)
         messages = _exported(document["messages"], damage)
@@ -173,9 +182,10 @@ def _read_document(path: Path, damage: Damage) -> Run | None:
         session = _Session(document, damage)
         messages = _stored(path, document, damage)
     else:
-        piece = _piece(mapping(document), path)
+        piece = _piece_kind(mapping(document), path)
         if piece:
-            msg = f"a {piece} of a session only; give the session's file, {_session_file(mapping(document))}"
+            file = f"session/<project>/{text(mapping(document).get('sessionID')) or '<session>'}.json"
+            msg = f"a {piece} of a session only; give the session's file, {file} in the storage folder"
             raise RunFormatError(msg, path=path, line=1)
         raise RunFormatError(f"a log of opencode is {LOOKED_FOR}", path=path, line=1)
     for info, parts in messages:
@@ -183,11 +193,7 @@ def _read_document(path: Path, damage: Damage) -> Run | None:
     return session.run()
 
 
-def _session_file(piece: Mapping[str, Any]) -> str:
-    return f"session/<project>/{text(piece.get('sessionID')) or '<session>'}.json in the storage folder"
-
-
-def _exported(messages: Sequence[Any], damage: Damage) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]:
+def _exported(messages: Sequence[Any], damage: Damage) -> _Messages:
     """The messages of an export, with their parts."""
     for number, message in enumerate(messages, 1):
         info = mapping(mapping(message).get("info"))
@@ -197,9 +203,7 @@ def _exported(messages: Sequence[Any], damage: Damage) -> Iterator[tuple[Mapping
             damage.note(1, f"message {number} has no info with a role")
 
 
-def _stored(
-    path: Path, session: Mapping[str, Any], damage: Damage
-) -> Iterator[tuple[Mapping[str, Any], Sequence[Any]]]:
+def _stored(path: Path, session: Mapping[str, Any], damage: Damage) -> _Messages:
     """The messages of a session in the storage folder, in their order, with their parts."""
     store = _Store(path, damage)
     ids = [text(session.get("id")), path.stem]
@@ -207,19 +211,16 @@ def _stored(
     if folder is None:
         if store.folder("message") is None:
             damage.note(1, "the folder message/ that belongs beside session/ is not there")
-        return  # it is still empty
+        return  # the session has no message yet
     messages = [info for info in store.values(folder) if text(info.get("role")) in ("user", "assistant")]
-    created = [time_ms(mapping(info.get("time")).get("created")) for info in messages]
-    order = range(len(messages))
-    if None not in created:
-        order = sorted(order, key=lambda place: created[place] or 0)  # type: ignore[assignment] # both are sequences
-    for place in order:
-        name = text(messages[place].get("id"))
-        yield messages[place], store.parts(folder.name, name)
+    if None not in map(_created, messages):
+        messages.sort(key=lambda info: _created(info) or 0)
+    for info in messages:
+        yield info, store.parts(folder.name, text(info.get("id")))
 
 
 class _Store:
-    """The files of a storage folder around a session's file: only those in it, and no links."""
+    """The files of the storage folder of a session's file: only those in it, and no links."""
 
     def __init__(self, path: Path, damage: Damage) -> None:
         home = path.absolute().parent.parent.parent
@@ -228,7 +229,7 @@ class _Store:
         self._loose: dict[str, list[Mapping[str, Any]]] | None = None
 
     def folder(self, *names: str) -> Path | None:
-        """The folder of these names, if it is there and each name is one."""
+        """The folder of these names, if it is there and each is a valid name."""
         if not all(map(_is_name, names)):
             return None
         for home in self._homes:
@@ -254,7 +255,7 @@ class _Store:
                 self._damage.note(1, f"{folder.parent.name}/{folder.name}/{name} holds no JSON object that can be read")
 
     def parts(self, session: str, message: str) -> Sequence[Mapping[str, Any]]:
-        """The parts of a message, from whichever place they are in."""
+        """The parts of a message, from any of the three layouts."""
         folder = self.folder("part", message) or self.folder("part", session, message)
         if folder is not None:
             return list(self.values(folder))
@@ -267,18 +268,12 @@ class _Store:
 
 
 def _is_name(name: str) -> bool:
-    """Whether an id can be a folder's name, and no path to another place."""
-    return 0 < len(name) <= _NAME and name.isprintable() and name not in (".", "..") and not set(name) & set("/\\:")
+    """Whether an id is a valid name of a folder, and no path."""
+    return 0 < len(name) <= MAX_NAME and name.isprintable() and name not in (".", "..") and not set(name) & set("/\\:")
 
 
 class _Session:
-    """Builds the run of one session.
-
-    Args:
-        info: The facts of the session.
-        damage: The damage of its file.
-        key: The name of its id in these facts.
-    """
+    """Builds the run of one session from its facts, in which `key` is the name of its id."""
 
     def __init__(self, info: Mapping[str, Any], damage: Damage, key: str = "id") -> None:
         self.info = info
@@ -289,17 +284,15 @@ class _Session:
         self._error: str | None = None
 
     def take(self, info: Mapping[str, Any], parts: Sequence[Any]) -> None:
-        """Take one message."""
         pieces = [(mapping(part), None) for part in parts]
         if info.get("role") == "user":
             self._add_user(info, pieces)
         elif info.get("summary") is True:
             self.builder.add_event("compaction", _created(info), reason="summary")
         else:
-            self.answers(info, pieces)
+            self.add_responses(info, pieces)
 
     def _add_user(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], None]]) -> None:
-        """A user's message."""
         content: list[str] = []
         own = not parts
         time = _created(info)
@@ -317,8 +310,8 @@ class _Session:
         if content or own:
             self.builder.add_message("user", "\n".join(content), opens_turn=own, time=time)
 
-    def answers(self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]]) -> None:
-        """An assistant's message: its responses."""
+    def add_responses(self, info: Mapping[str, Any], parts: Sequence[_Timed]) -> None:
+        """Add the responses of an assistant's message."""
         responses = _responses(parts)
         reason = finish_reason(info.get("finish"))
         completed = time_ms(mapping(info.get("time")).get("completed"))
@@ -329,7 +322,7 @@ class _Session:
         error = mapping(info.get("error"))
         start = _created(info)
         for number, response in enumerate(responses, 1):
-            step = self._answer(info, response, start)
+            step = self._add_response(info, response, start)
             if number == len(responses):
                 step.finish_reason = reason or step.finish_reason
                 step.error = _name_of(error)
@@ -342,12 +335,9 @@ class _Session:
             if part.get("type") in _NOTICES:
                 self._notice(part)
         if error:
-            self.fails(error, completed)
+            self.fail(error, completed)
 
-    def _answer(
-        self, info: Mapping[str, Any], parts: Sequence[tuple[Mapping[str, Any], int | None]], start: int | None
-    ) -> StepBuilder:
-        """One response, with its calls and their results."""
+    def _add_response(self, info: Mapping[str, Any], parts: Sequence[_Timed], start: int | None) -> StepBuilder:
         times = [time for part, written in parts if (time := _written(part, written)) is not None]
         if start is None:
             start = next((written for part, written in parts if part.get("type") == "step-start"), None)
@@ -360,15 +350,16 @@ class _Session:
             elif kind == "reasoning":
                 step.add_reasoning(text(part.get("text")))
             elif kind == "tool":
-                self._call(step, part)
+                self._add_call(step, part)
             elif kind == "step-finish":
                 step.finish_reason = finish_reason(part.get("reason"))
                 step.usage = _usage(mapping(part.get("tokens")), part.get("cost"))
         return step
 
-    def _call(self, step: StepBuilder, part: Mapping[str, Any]) -> None:
+    def _add_call(self, step: StepBuilder, part: Mapping[str, Any]) -> None:
         state = mapping(part.get("state"))
-        status, raw = text(state.get("status")), text(state.get("raw"))
+        status, raw, times = text(state.get("status")), text(state.get("raw")), mapping(state.get("time"))
+        start, end = time_ms(times.get("start")), time_ms(times.get("end"))
         arguments = raw if raw and not state.get("input") else state.get("input", REDACTED)
         name = text(part.get("tool"))
         place = len(step.calls)
@@ -376,28 +367,22 @@ class _Session:
         child = text(mapping(state.get("metadata")).get("sessionId")) if name == _TASK else ""
         if child:
             agent = text(mapping(state.get("input")).get("subagent_type"))
-            begun = time_ms(mapping(state.get("time")).get("start"))
-            self.builder.add_subagent(step, text(part.get("callID")), child, agent, begun)
+            self.builder.add_subagent(step, text(part.get("callID")), child, agent, start)
         error = content_text(state.get("error"))
-        if status not in ("completed", "error") or (status == "error" and error == _CUT_OFF):
+        if status not in ("completed", "error") or (status == "error" and error == _DROPPED):
             return
-        times = mapping(state.get("time"))
-        start, end = time_ms(times.get("start")), time_ms(times.get("end"))
         took = elapsed_ms(start, end)
         failed = True if status == "error" or name == _INVALID else _exit_failed(mapping(state.get("metadata")))
         content = error if status == "error" else content_text(state.get("output"))
         self.builder.set_result(step, place, content, is_error=failed, time=end, duration_ms=took)
 
     def _notice(self, part: Mapping[str, Any]) -> None:
-        """Add the event of a part of an assistant's message."""
         if part.get("type") == "compaction":
             self.builder.add_event("compaction", auto=part.get("auto") is True)
         elif part.get("type") == "retry":
-            time = time_ms(mapping(part.get("time")).get("created"))
-            self.builder.add_event("retry", time, error=_name_of(mapping(part.get("error"))))
+            self.builder.add_event("retry", _created(part), error=_name_of(mapping(part.get("error"))))
 
-    def fails(self, error: Mapping[str, Any], time: int | None) -> None:
-        """An error that ended a message."""
+    def fail(self, error: Mapping[str, Any], time: int | None) -> None:
         name = _name_of(error)
         aborted = error.get("name") == _ABORTED
         self.builder.add_event("abort" if aborted else "fault", time, error=name)
@@ -405,12 +390,10 @@ class _Session:
         self._error = None if aborted else name
 
     def run(self) -> Run | None:
-        """The run, unless it is empty."""
         if self.builder.is_empty:
             return None
-        times = mapping(self.info.get("time"))
         if not self.builder.steps:
-            self.builder.note_time(time_ms(times.get("created")))
+            self.builder.note_time(_created(self.info))
         return self.builder.build(
             self.run_id or "session",
             self._end,
@@ -421,10 +404,10 @@ class _Session:
 
 
 def _responses(
-    parts: Sequence[tuple[Mapping[str, Any], int | None]],
-) -> list[list[tuple[Mapping[str, Any], int | None]]]:
+    parts: Sequence[_Timed],
+) -> list[list[_Timed]]:
     """The parts of each response of a message: a `step-finish` ends one, and so does the second `step-start` in it."""
-    found: list[list[tuple[Mapping[str, Any], int | None]]] = []
+    found: list[list[_Timed]] = []
     begun = started = False
     for part, written in parts:
         kind = part.get("type")
@@ -454,7 +437,7 @@ def _written(part: Mapping[str, Any], written: int | None) -> int | None:
 
 
 def _exit_failed(metadata: Mapping[str, Any]) -> bool | None:
-    """Whether a completed call failed: a command that was ended from outside has no exit code."""
+    """Whether a completed call failed. A command that was killed has no exit code."""
     if "exit" not in metadata:
         return False
     return None if metadata["exit"] is None else metadata["exit"] != 0
@@ -470,13 +453,13 @@ def _name_of(error: Mapping[str, Any]) -> str:
 
 
 def _total_usage(info: Mapping[str, Any]) -> Usage:
-    """The usage of all responses of a message. Zeros are unknown: they stay if the message breaks off."""
+    """The usage of all responses of a message. Zeros are unknown: an interrupted message has them."""
     usage = _usage(mapping(info.get("tokens")), info.get("cost"))
     return usage if usage.input_tokens or usage.output_tokens else UNKNOWN_USAGE
 
 
 def _usage(tokens: Mapping[str, Any], cost: object) -> Usage:
-    """What a response consumed; its parts are disjoint, unless a total shows that output holds reasoning."""
+    """The usage of a response. Output excludes reasoning, unless the total shows that it does not."""
     entered, left, reasoning = (whole(tokens.get(name)) for name in ("input", "output", "reasoning"))
     cache = mapping(tokens.get("cache"))
     cached, written = whole(cache.get("read")), whole(cache.get("write"))

@@ -1,13 +1,13 @@
 """OpenTelemetry: spans of GenAI clients and agents as OTLP JSON, such as the collector's file exporter writes.
 
 A document `{"resourceSpans": [...]}`, or one such document a line. Attributes: see `docs/gen-ai` in
-github.com/open-telemetry/semantic-conventions-genai. Older names, and the events that preceded the attributes with
-messages, are in the history of github.com/open-telemetry/semantic-conventions.
+github.com/open-telemetry/semantic-conventions-genai; older names and events are in the history of
+github.com/open-telemetry/semantic-conventions.
 
 Spans, by `gen_ai.operation.name`:
 
 - `chat`, `text_completion`, `generate_content`: a step. A single one within another is the same response from a second
-  instrumentation, and fills in what the outer one leaves out. One around several is no response.
+  instrumentation, and adds what the outer one lacks. One around several is no response.
 - `execute_tool`: a call and its result. It is paired by `gen_ai.tool.call.id` with a call of an earlier response, else
   by name with one of the last response. If no response has the call (content is captured only on request), it is a call
   of the last response that began before it. Arguments that no span has are unknown.
@@ -19,11 +19,11 @@ Steps are in the order of their spans' start. Of a response's input messages, th
 new: users' texts, and results that no tool's span has. A log may begin in the middle of a conversation; earlier
 responses are no steps.
 
-A span with status 2 or an `error.type` is an error. The conventions leave the status unset on success, so all other
-spans of tools are no errors. For results that are only in messages it is unknown. `input_tokens` includes cached tokens
-by convention; if it is less than these, the instrumentation leaves them out. If its agent's span failed, a run ended in
-an error, or by a step cap if the error is named so, or was aborted. There are no labels. Costs are only known if the
-instrumentation adds `gen_ai.usage.cost`.
+A span with status 2 or an `error.type` is an error. The conventions leave the status unset on success, so no other
+span of a tool is an error. For results that are only in messages it is unknown. `input_tokens` includes cached tokens
+by convention; if it is less than these, the instrumentation excludes them. If its agent's span failed, a run ended in
+an error, was stopped by a step cap, or was aborted, by the error's name. There are no labels. Costs are only known if
+the instrumentation adds `gen_ai.usage.cost`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ SUFFIXES: Final = (".json", ".jsonl")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'OTLP JSON: {"resourceSpans": [...]}, or lines of it, with gen_ai attributes'
 
-_DEEP: Final = 32
+MAX_DEPTH: Final = 32
 _CAPS: Final = ("maxturns", "max_turns", "maxiterations", "max_iterations", "maxsteps", "max_steps", "graphrecursion")
 _CANCELLED: Final = ("cancel", "abort", "keyboardinterrupt")
 
 _NAMES: Final = {AGENT: "gen_ai.agent.name", TOOL: "gen_ai.tool.name"}
 
 _Name: TypeAlias = tuple[str, str, str]
-"""What identifies a run: the kind of its name, the conversation's or trace's id, and the rest."""
+"""Identifies a run: `session` or `span`, the conversation's or trace's id, and the agent or the span's id."""
 
 
 def sniff(head: Head) -> bool:
@@ -86,7 +86,6 @@ class _Sorted:
         self._homes: dict[Key, Span | None] = {}
 
     def take(self, value: object, damage: Damage, line: int) -> None:
-        """Take one span."""
         span = mapping(value)
         if not text(span.get("traceId")) or not text(span.get("spanId")):
             damage.note(line, "a span without traceId or spanId")
@@ -134,18 +133,19 @@ class _Sorted:
         return sorted(kept, key=lambda span: span.order)
 
     def _owner(self, key: Key) -> Span | None:
-        """The nearest span above that is about GenAI."""
+        """The nearest GenAI span above."""
         return self._climb(key, self._above, lambda _: True)
 
     def _home(self, span: Span) -> Span | None:
-        """The span whose run this one belongs to: an agent's, or that of a tool that calls a model or other tools."""
+        """The span of the run of this span: an agent's, or that of a tool that calls a model or other tools."""
         owner = self._owner(span.key)
-        if owner is not None and owner.kind == TOOL:
-            return owner
+        return owner if owner is not None and owner.kind == TOOL else self._agent_above(span)
+
+    def _agent_above(self, span: Span) -> Span | None:
         return self._climb(span.key, self._homes, lambda above: above.kind == AGENT)
 
     def _climb(self, key: Key, known: dict[Key, Span | None], wanted: Callable[[Span], bool]) -> Span | None:
-        """The nearest span above that is wanted; what was found is kept for all that were passed."""
+        """The nearest wanted span above, which is cached for all spans on the way."""
         passed: dict[Key, None] = {}
         at: Key | None = key
         found: Span | None = None
@@ -163,28 +163,25 @@ class _Sorted:
         return found
 
     def _around(self, home: Span) -> _Name | None:
-        """The run that the one of this span is a subagent of."""
-        above = self._home(home) if home.kind == TOOL else self._owner_agent(home)
+        """The parent of this span's run, if it is a subagent's."""
+        above = self._home(home) if home.kind == TOOL else self._agent_above(home)
         if above is not None:
             return self._name(above, above)
         return self._name(home, None) if home.kind == TOOL else None
 
-    def _owner_agent(self, home: Span) -> Span | None:
-        return self._climb(home.key, self._homes, lambda above: above.kind == AGENT)
-
     def _name(self, span: Span, home: Span | None) -> _Name:
-        """Which run a span belongs to."""
+        """The run of a span."""
         conversation = text((span if home is None else home).about.get("gen_ai.conversation.id"))
         if home is None:
             return ("session", conversation or span.key[0], "")
-        if home.kind == TOOL or self._owner_agent(home) is not None or not conversation:
+        if home.kind == TOOL or self._agent_above(home) is not None or not conversation:
             return ("span", *home.key)
         return ("session", conversation, text(home.about.get("gen_ai.agent.name")))
 
 
 def _leads(into: Mapping[Key, Key], key: Key | None, end: Key) -> bool:
-    """Whether one leads to the other, as damaged files may have it; also if the way is longer than any real one."""
-    for _ in range(_DEEP):
+    """Whether one leads to the other, as in damaged files; also if the chain is longer than any real one."""
+    for _ in range(MAX_DEPTH):
         if key is None or key == end:
             return key == end
         key = into.get(key)
@@ -207,25 +204,20 @@ def _titles(groups: Mapping[_Name, _Group]) -> dict[_Name, str]:
 
 
 class _Group:
-    """The spans of one run, in order.
-
-    Args:
-        above: The run that this one is a subagent of.
-        truncated: Whether the file ends too early.
-    """
+    """The spans of one run, in order. `above` is the run that it is a subagent of."""
 
     def __init__(self, above: _Name | None, *, truncated: bool) -> None:
         self.above = above
         self._homes: dict[Key, Span] = {}
         self._spans: list[tuple[Span, Span | None]] = []
         self._children: list[tuple[Span, _Name]] = []
-        """The subagents that it started, each with the agent's span, or that of the tool which is one."""
+        """The subagents that it started, each with the span of the agent or tool."""
         self._builder = RunBuilder(NAME, truncated=truncated)
         self._known: set[str] = set()
-        """The ids of all calls, and of results that answer none of them."""
+        """The ids of all calls, and of results without a call."""
         self._turn: Key | None = None
         self._waiting: Counter[str] = Counter()
-        """The ids of the calls of the last response that have no result."""
+        """The ids of the open calls of the last response."""
         self._named: dict[str, list[str]] = {}
         """The same, by the names of their tools."""
 
@@ -237,23 +229,21 @@ class _Group:
             self._spans.append((span, home))
 
     def start(self, name: _Name, home: Span) -> None:
-        """Take note of a subagent, by its first span."""
+        """Add a subagent, by its first span."""
         self._children.append((home, name))
 
     @property
     def home(self) -> Span:
-        """The first span of the agent, or of the tool that is one."""
+        """The first span of the agent or tool."""
         return min(self._homes.values(), key=lambda home: home.order)
 
     @property
     def is_run(self) -> bool:
-        """Whether a response or an agent is among them: a tool within a tool alone is no run."""
-        return any(home.kind == AGENT for home in self._homes.values()) or any(
-            span.kind == CHAT for span, _ in self._spans
-        )
+        """Whether it has a response or an agent: a tool within a tool is no run."""
+        kinds = {home.kind for home in self._homes.values()} | {span.kind for span, _ in self._spans}
+        return not kinds.isdisjoint((AGENT, CHAT))
 
     def run(self, run_id: str, titles: Mapping[_Name, str], damage: Damage) -> Run:
-        """The run."""
         builder = self._builder
         agents = [home for home in self._homes.values() if home.kind == AGENT]
         children = sorted(self._children, key=lambda pair: pair[0].order, reverse=True)
@@ -283,13 +273,12 @@ class _Group:
         )
 
     def _note(self, home: Span, name: _Name, titles: Mapping[_Name, str]) -> None:
-        """A subagent was started: by a call of the last response before it."""
+        """Add the start of a subagent by the last response before it."""
         if self._builder.steps:
             call_id, agent = text(home.about.get("gen_ai.tool.call.id")), text(home.about.get(_NAMES[home.kind]))
             self._builder.add_subagent(self._builder.steps[-1], call_id, titles[name], agent, home.start)
 
     def _end(self, agent: Span | None) -> tuple[StopReason | Stop | None, str | None]:
-        """How it ended, and what broke it."""
         steps = self._builder.steps
         error = agent.error if agent is not None else ""
         if error:
@@ -306,7 +295,6 @@ class _Group:
         return ("aborted" if steps[-1].finish_reason == "tool_calls" else None), None
 
     def _reply(self, span: Span, home: Span | None, damage: Damage) -> None:
-        """A response."""
         builder = self._builder
         given = span.given
         fresh = home is not None and home.key != self._turn
@@ -319,19 +307,19 @@ class _Group:
         self._named.clear()
         if span.made:  # others are alternatives
             message = span.made[0]
-            step.text += [message.text] if message.text else []
-            step.reasoning += [message.reasoning] if message.reasoning else []
+            step.add_text(message.text)
+            step.add_reasoning(message.reasoning)
             step.finish_reason = message.reason
             for call_id, name, arguments in message.calls:
-                self._ask(call_id, name, arguments)
+                self._add_call(call_id, name, arguments)
         reasons = span.about.get("gen_ai.response.finish_reasons")
         first = reasons if isinstance(reasons, str) else next(iter(items(reasons)), None)
         step.finish_reason = finish_reason(first) or step.finish_reason
         step.usage = _usage(span)
         step.error = span.error
 
-    def _ask(self, call_id: str, name: str, arguments: object) -> str:
-        """A call of the last response; one without an id is given one."""
+    def _add_call(self, call_id: str, name: str, arguments: object) -> str:
+        """Add a call to the last response, with a new id if it has none."""
         step = self._builder.steps[-1]
         call_id = call_id or f"{len(self._builder.steps)}.{len(step.calls) + 1}"
         self._builder.add_call(step, call_id, name, arguments)
@@ -350,7 +338,7 @@ class _Group:
                 waiting = call_id if call_id or not self._waiting else next(iter(self._waiting))
                 if self._waiting[waiting] > 0:
                     self._settle(waiting, content, None, None)
-                elif call_id and call_id not in self._known:  # else it is repeated, with the rest of the history
+                elif call_id and call_id not in self._known:  # else the history repeats it
                     self._known.add(call_id)
                     damage.answers_no_call()
             if message.role in ("system", "developer"):
@@ -363,7 +351,7 @@ class _Group:
             builder.add_message("user", "", opens_turn=True, time=span.start)
 
     def _settle(self, call_id: str, content: str, span: Span | None, took: int | None) -> bool:
-        """The result of a call, from a tool's span or from a message."""
+        """Add the result of a call, from a tool's span or from a message."""
         self._waiting[call_id] -= 1
         if self._waiting[call_id] <= 0:
             del self._waiting[call_id]
@@ -372,11 +360,10 @@ class _Group:
         return self._builder.add_result(call_id, content, is_error=failed, time=end, duration_ms=took)
 
     def _execute(self, span: Span, home: Span | None, damage: Damage) -> None:
-        """A tool's span."""
         about = span.about
         call_id, name = text(about.get("gen_ai.tool.call.id")), text(about.get("gen_ai.tool.name"))
         if not self._builder.steps:
-            if home is None or home.kind == AGENT:  # within a tool it is the same call again
+            if home is None or home.kind == AGENT:  # within a tool it is the same call
                 damage.answers_no_call()
             return
         took = elapsed_ms(span.start, span.end)
@@ -385,11 +372,11 @@ class _Group:
             return
         found = "" if call_id else self._waiting_by_name(name)
         if not found:
-            found = self._ask(call_id, name, about.get("gen_ai.tool.call.arguments", REDACTED))
+            found = self._add_call(call_id, name, about.get("gen_ai.tool.call.arguments", REDACTED))
         self._settle(found, content, span, took)
 
     def _waiting_by_name(self, name: str) -> str:
-        """The id of the first call of the last response to this tool that has no result; empty if there is none."""
+        """The id of the first open call of this tool in the last response; empty if there is none."""
         ids = self._named.get(name, [])
         while ids:
             call_id = ids.pop(0)
@@ -403,7 +390,6 @@ def _model(span: Span) -> str:
 
 
 def _usage(span: Span) -> Usage:
-    """What a response consumed, also by the names that figures had before."""
 
     def figure(*names: str) -> int | None:
         given = (whole(span.about.get(f"gen_ai.usage.{name}")) for name in names)

@@ -22,12 +22,12 @@ Arrow: TypeAlias = Any
 """An object of pyarrow, which has no types."""
 _MAGIC: Final = b"PAR1"
 _COLUMNS: Final = ("run_record", "step_record")
-_LEAST: Final = 16
-"""What a row counts for at least, in bytes: a billion rows that hold nothing fit into a kilobyte."""
-_AT_ONCE: Final = 256 * 2**20
-"""How many bytes a batch of rows may take, should each hold the longest text that there can be."""
-_ROWS: Final = 500
-"""How many rows are held as texts at once: steps may be large, and more rows at a time are no faster."""
+_MIN_ROW_BYTES: Final = 16
+"""How many bytes a row counts at least: a billion empty rows fit into a kilobyte."""
+_MAX_BATCH_BYTES: Final = 256 * 2**20
+"""The largest batch, in bytes, if each row has the longest possible text."""
+_MAX_BATCH_ROWS: Final = 500
+"""The rows of a batch: steps may be large, and larger batches are not faster."""
 
 
 def sniff(head: Head) -> bool:
@@ -53,7 +53,7 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 
 def _records(rows: Iterable[tuple[Any, Any]]) -> Iterator[tuple[int, Any, list[Any]]]:
-    """For each run the number of its first row, its record, and those of its steps."""
+    """The first row, the record and the records of the steps of each run."""
     first, head = 0, None
     steps: list[Any] = []
     for number, (next_head, step) in enumerate(rows, 1):
@@ -68,22 +68,21 @@ def _records(rows: Iterable[tuple[Any, Any]]) -> Iterator[tuple[int, Any, list[A
 
 
 def _parsed(record: object) -> JSON:
-    if not isinstance(record, str):  # somebody else's table may have columns of that name
+    if not isinstance(record, str):  # another table may have columns of that name
         raise ValueError(f"{record!r:.80} is no record: expected JSON as text")  # noqa: TRY004 - the file is wrong
     return parse_exactly(record.encode("utf-8", "surrogatepass"))
 
 
 def _rows_at_once(metadata: Arrow, unpacked: Unpacked) -> int:
-    """How many rows to read at a time. Refuses a file whose own figures are too large, before it is unpacked.
+    """How many rows to read at a time; a `RunFormatError` before unpacking if the declared sizes are too large.
 
-    All rows may refer to one text in the group's dictionary, which is as long as the group at most.
-
-    The groups' own figures are asked, with all columns in them: pyarrow ends the whole process where what a damaged
-    file says of one column is wrong (`RowGroupMetaData.column` calls C++ that throws, and is not declared to).
+    All rows may refer to one text in a group's dictionary, which may be as long as the group. The sizes are those of
+    groups, not of columns: for wrong sizes of a column pyarrow ends the process (`RowGroupMetaData.column` calls C++
+    that throws, and is not declared to).
     """
     groups: list[int] = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
-    Unpacked(unpacked.path).take(max(sum(groups), _LEAST * metadata.num_rows))
-    return max(1, min(_ROWS, _AT_ONCE // max([1, *groups])))
+    Unpacked(unpacked.path).take(max(sum(groups), _MIN_ROW_BYTES * metadata.num_rows))
+    return max(1, min(_MAX_BATCH_ROWS, _MAX_BATCH_BYTES // max([1, *groups])))
 
 
 def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
@@ -106,7 +105,7 @@ def _rows(path: Path, damage: Damage) -> Iterator[tuple[Any, Any]]:
             for batch in file.iter_batches(batch_size=rows, columns=list(_COLUMNS), use_threads=False):
                 columns = [batch.column(name).to_pylist() for name in _COLUMNS]
                 length = sum(len(text) for column in columns for text in column if isinstance(text, str))
-                unpacked.take(length + _LEAST * batch.num_rows)
+                unpacked.take(length + _MIN_ROW_BYTES * batch.num_rows)
                 yield from zip(*columns, strict=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         damage.truncated = True

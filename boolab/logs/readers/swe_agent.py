@@ -6,8 +6,8 @@ An object with `trajectory` (actions and observations), `history` (messages), `i
 - Steps are read from `trajectory`, because `history` has demonstrations, and lacks responses that were requested again.
   A file with only a `history` is a demonstration, and is read from that.
 - An entry without an action is a response that could not be parsed. One with an action, no observation and an execution
-  time of zero was blocked or had bad syntax: its call was never executed.
-- When the harness gives up (cost, context, time, ...) it appends an entry that is no response.
+  time of zero was blocked or had bad syntax: its call was not executed.
+- When the harness stops a run (cost, context, time, ...) it appends an entry that is no response.
 - A function call is taken from `history`, which has its name and arguments. Otherwise a call's name is the first word
   of the action, and its argument is the whole action as `command`.
 - `submitted (exit_cost)` is a submission by the harness after the cost cap had ended the run: the cap stopped it. A
@@ -59,11 +59,11 @@ _STOPS: Final[Mapping[str, StopReason]] = {
     "skipped": "aborted",
 }
 _AUTOMATIC: Final = re.compile(r"submitted \((.*)\)")
-_GIVEN_UP: Final = ("Exit due to ", "Exiting due to ")
+_STOPPED: Final = ("Exit due to ", "Exiting due to ")
 _SUBMIT: Final = "submit"
 _FAILED: Final = "EXECUTION FAILED OR COMMAND MALFORMED"
-_AHEAD: Final = 8
-"""How many messages the history may be ahead of the trajectory."""
+MAX_AHEAD: Final = 8
+"""How many messages the history may be ahead of the trajectory, at most."""
 
 
 def sniff(head: Head) -> bool:
@@ -111,9 +111,9 @@ def _run(
 ) -> Run:
     info = mapping(document.get("info"))
     entries, history = items(document.get("trajectory")), items(document.get("history"))
-    gave_up = ""
+    stopped_because = ""
     if entries:
-        gave_up = _add_trajectory(builder, entries, history)
+        stopped_because = _add_trajectory(builder, entries, history)
     else:
         _add_history(builder, history)
     stats = mapping(info.get("model_stats"))
@@ -135,19 +135,18 @@ def _run(
         model=text(model.get("name")) or text(model.get("model_name")) or submitted,
         task=instance,
         success=label,
-        error=(one_line(gave_up) or text(info.get("exit_status"))) if stop.reason == "error" else None,
+        error=(one_line(stopped_because) or text(info.get("exit_status"))) if stop.reason == "error" else None,
         limits=limits,
     )
 
 
 def _settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings, which are an object or the text of one."""
+    """The settings: an object, or its JSON text."""
     config = document.get("replay_config")
     return json_object(config) if isinstance(config, str) else mapping(config)
 
 
 def _stop(builder: RunBuilder, status: str, totals: Mapping[str, int | None], limits: Mapping[str, int | None]) -> Stop:
-    """Why it ended, by the harness's reason."""
     automatic = _AUTOMATIC.fullmatch(status)
     word = automatic[1] if automatic else status
     if not word:
@@ -171,23 +170,23 @@ def _submitted(builder: RunBuilder) -> bool:
 
 
 def _add_trajectory(builder: RunBuilder, entries: Sequence[Any], history: Sequence[Any]) -> str:
-    """Build the run from its trajectory. Returns why the harness gave up, if it did."""
+    """Build the run from its trajectory. Returns why the harness stopped it, if it did."""
     answers: list[Mapping[str, Any]] = []
     for message in map(mapping, history):
         if message.get("role") == "assistant" and not _is_demo(message):
             answers.append(message)
         elif not answers:
             _add_message(builder, message)
-    gave_up = ""
+    stopped_because = ""
     position = 0
     for entry in map(mapping, entries):
         action, response = text(entry.get("action")), content_text(entry.get("response"))
         over = action.startswith("exit_") and action.strip() in _STOPS
-        if (over and not response) or ((over or not action) and response.startswith(_GIVEN_UP)):
-            gave_up = response or text(entry.get("thought"))
+        if (over and not response) or ((over or not action) and response.startswith(_STOPPED)):
+            stopped_because = response or text(entry.get("thought"))
             continue
         answer: Mapping[str, Any] = {}
-        for place in range(position, min(position + _AHEAD, len(answers))):
+        for place in range(position, min(position + MAX_AHEAD, len(answers))):
             if answers[place].get("action") == action and content_text(answers[place].get("content")) == response:
                 answer, position = answers[place], place + 1
                 break
@@ -198,7 +197,7 @@ def _add_trajectory(builder: RunBuilder, entries: Sequence[Any], history: Sequen
         observation = content_text(entry.get("observation"))
         if reply.calls and (observation or took != 0):
             builder.set_result(reply, 0, observation, is_error=None, duration_ms=seconds_ms(took or None))
-    return gave_up
+    return stopped_because
 
 
 def _add_history(builder: RunBuilder, history: Sequence[Any]) -> None:
@@ -228,7 +227,6 @@ def _add_message(builder: RunBuilder, message: Mapping[str, Any]) -> None:
 
 
 def _add_reply(builder: RunBuilder, message: Mapping[str, Any], content: str, action: str) -> StepBuilder:
-    """Add a response and its calls."""
     reply = builder.add_response()
     reply.add_text(content)
     for block in items(message.get("thinking_blocks")):

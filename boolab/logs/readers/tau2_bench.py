@@ -5,7 +5,7 @@ beside a folder `simulations/` with one file each; or a bare list of simulations
 
 - The assistant's messages are the steps, except a fixed greeting before the first user message.
 - The simulated user calls tools too. These calls and their results (`requestor` is `user`) are not the agent's. A user
-  message that only calls tools never reaches the agent; one with text opens a turn.
+  message with only calls does not reach the agent; one with text opens a turn.
 - A result has its call's id as `id`, and a flag `error`.
 - `user_stop` and `agent_stop` are finished. `max_steps` is a step cap that counts all messages, so it is in the units
   of the stop and not among the limits. `too_many_errors` counts all errors.
@@ -111,7 +111,7 @@ def _is_bare(value: object) -> bool:
 
 
 def _submitted_model(path: Path) -> str:
-    """The model of the submission beside the file, or above its folder."""
+    """The model of the submission beside the file or its folder."""
     folder = path.absolute().parent
     found = (mapping(sidecar(place / _SUBMISSION)) for place in (folder, folder.parent))
     return next((model for one in found if (model := text(one.get("model_name")))), "")
@@ -161,8 +161,7 @@ class _Simulation:
         took = seconds_ms(message.get("generation_time_seconds"))
         reply = self.builder.add_response(time, None if time is None or took is None else max(1, time - took))
         reply.add_text(content)
-        reasoning = text(mapping(raw.get("message")).get("reasoning_content"))
-        reply.add_reasoning(reasoning)
+        reply.add_reasoning(text(mapping(raw.get("message")).get("reasoning_content")))
         reply.usage = usage_of(mapping(message.get("usage")))._replace(cost=micro(message.get("cost")) or None)
         reply.finish_reason = finish_reason(raw.get("finish_reason"))
         for call in map(mapping, calls):
@@ -174,7 +173,6 @@ class _Simulation:
             self.builder.add_result(call_id, content, is_error=flag(result.get("error")), time=time)
 
     def run(self, seen: Counter[str], submitted: str) -> Run:
-        """The record."""
         builder, simulation = self.builder, self.simulation
         given = simulation["task_id"]
         task_id = given if isinstance(given, str) else json_text(given)
@@ -198,7 +196,6 @@ class _Simulation:
         )
 
     def _stop(self) -> Stop:
-        """Why it ended, by the harness's reason."""
         word = text(self.simulation.get("termination_reason"))
         reason = _STOPS.get(word) or ("error" if word else self.builder.stop_reason())
         if word in ("max_steps", "timeout", "too_many_errors", "context_window_exceeded"):

@@ -31,7 +31,7 @@ CAP: Final = 30
 """The harness's default for `max_num_steps`."""
 
 _STOP: Final = "###STOP###"
-_HANDED_OVER: Final = "transfer_to_human_agents"
+_TRANSFER: Final = "transfer_to_human_agents"
 _FAILED: Final = ("Error", "Unknown action ")
 _REACT: Final = "API output:"
 _DOMAINS: Final = ("airline", "retail")
@@ -75,7 +75,7 @@ def _runs(path: Path, entries: Sequence[Mapping[str, Any]], damage: Damage) -> l
 
 
 def _cap(dialogues: Sequence[_Dialogue]) -> int | None:
-    """The cap that was in force, if it cut a run: the length of the longest, if it did not end by itself."""
+    """The cap that stopped a run, if one did: the length of the longest runs, if one of them did not end by itself."""
     longest = max((len(one.builder.steps) for one in dialogues), default=0)
     cut = sum(len(one.builder.steps) == longest and not one.ended for one in dialogues)
     return longest if longest and cut and (longest == CAP or cut > 1) else None
@@ -97,11 +97,11 @@ class _Dialogue:
 
     @property
     def ended(self) -> bool:
-        """Whether the builder ended by itself: the user was done, or the agent handed over."""
+        """Whether the user ended the dialogue, or the agent transferred it."""
         role, steps = self.last.get("role"), self.builder.steps
         if role == "user":
             return _STOP in content_text(self.last.get("content"))
-        return role == "tool" and bool(steps) and any(call.name == _HANDED_OVER for call in steps[-1].calls)
+        return role == "tool" and bool(steps) and any(call.name == _TRANSFER for call in steps[-1].calls)
 
     def _take(self, path: Path, message: Mapping[str, Any]) -> None:
         role, content = message.get("role"), content_text(message.get("content"))
@@ -125,7 +125,6 @@ class _Dialogue:
         self.builder.add_openai_calls(reply, message.get("tool_calls"))
 
     def run(self, run_id: str, task: str, cap: int | None) -> Run:
-        """The record."""
         stop: StopReason | Stop = "finished" if self.ended else "aborted"
         limits: dict[str, int] = {}
         if self.error is not None and not self.ended:
