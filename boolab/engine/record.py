@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,20 +27,17 @@ if TYPE_CHECKING:
     from boolab.engine.turn import StepState, Turn
 
 
+@dataclass(slots=True, eq=False)
 class Record:
     """What a turn has recorded besides its history.
 
-    Args:
+    Attributes:
         run_id: The id of the run.
         parent_run_id: That of the run that started it.
         started_at: When it began; None under a virtual clock.
         on_event: Called with each event.
-        now: The time of the run, in ms.
-        history: The steps on record.
-        step: The step that is under way, if one is.
-
-    Attributes:
         events: The exceptional events.
+        pending: Those of the step under way.
         error: What ended the turn, if that was an error.
         wrap_up: The summary after a limit.
         earlier_wrap_ups: Those of limits after which the turn was resumed.
@@ -50,51 +47,22 @@ class Record:
         earlier_subagents: The runs that an earlier run of the same turn started.
     """
 
-    __slots__ = (
-        "_history",
-        "_now",
-        "_step",
-        "earlier_subagents",
-        "earlier_wrap_ups",
-        "error",
-        "events",
-        "on_event",
-        "parent_run_id",
-        "pending",
-        "run_id",
-        "sentinel",
-        "started_at",
-        "subagents",
-        "synthesis",
-        "wrap_up",
-    )
-
-    def __init__(
-        self,
-        run_id: str,
-        parent_run_id: str | None,
-        started_at: datetime | None,
-        on_event: Callable[[Event], object] | None,
-        now: Callable[[], int],
-        history: TurnHistory,
-        step: StepState,
-    ) -> None:
-        self.run_id = run_id
-        self.parent_run_id = parent_run_id
-        self.started_at = started_at
-        self.on_event = on_event
-        self.events: list[Event] = []
-        self.pending: list[Event] = []
-        self.error: str | None = None
-        self.wrap_up: WrapUp | None = None
-        self.earlier_wrap_ups: tuple[WrapUp, ...] = ()
-        self.sentinel: Sentinel | None = None
-        self.synthesis: str | None = None
-        self.subagents: list[Turn] = []
-        self.earlier_subagents: tuple[Run, ...] = ()
-        self._now = now
-        self._history = history
-        self._step = step
+    run_id: str
+    parent_run_id: str | None
+    started_at: datetime | None
+    on_event: Callable[[Event], object] | None
+    _now: Callable[[], int]
+    _history: TurnHistory
+    _step: StepState
+    events: list[Event] = field(default_factory=list)
+    pending: list[Event] = field(default_factory=list)
+    error: str | None = None
+    wrap_up: WrapUp | None = None
+    earlier_wrap_ups: tuple[WrapUp, ...] = ()
+    sentinel: Sentinel | None = None
+    synthesis: str | None = None
+    subagents: list[Turn] = field(default_factory=list)
+    earlier_subagents: tuple[Run, ...] = ()
 
     def note(self, kind: str, **payload: Any) -> None:  # noqa: ANN401 - facts of every kind
         """Record something exceptional. What happens within a step is reported after it; waiting is reported at once.
