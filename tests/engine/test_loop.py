@@ -245,6 +245,11 @@ def test_calls_that_came_in_a_response_that_broke_are_logged_as_dropped(caplog: 
     assert (run.steps[0].response.text, [one.id for one in run.steps[0].dropped]) == ("so far", ["c1"])
 
 
+@pytest.mark.parametrize("rule", [bl.max_cost(5) | bl.max_cost(3), bl.max_cost(3) | bl.max_cost(5)], ids=str)
+def test_of_two_limits_on_one_counter_the_record_holds_the_smaller(rule: bl.StopRule) -> None:
+    assert play(distinct(1), stop=rule).limits["cost"] == 3 * 10**6
+
+
 def test_running_out_of_script_is_recorded_as_error() -> None:
     run = play(distinct(2, end=None))
     assert run.stop_reason == "error"

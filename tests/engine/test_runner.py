@@ -217,11 +217,14 @@ def test_an_exception_in_the_body_of_a_live_run_comes_through_and_the_record_is_
 
 
 def test_options_that_do_not_exist_are_named() -> None:
+    many: dict[str, Any] = {f"zz{letter}": 3 for letter in "hgfedcba"}  # the message names the first by the alphabet
     for runner in (start, run_sync):
         with pytest.raises(SettingError, match="unknown option 'modle'; did you mean 'model'"):
             runner(AGENT, "go", modle=3)  # type: ignore[call-arg]
         with pytest.raises(SettingError, match="unknown option 'zzz'; accepted: abort, ask, clock, compaction"):
             runner(AGENT, "go", zzz=3)  # type: ignore[call-arg]
+        with pytest.raises(SettingError, match="unknown option 'zza'"):
+            runner(AGENT, "go", **many)
     with pytest.raises(TypeError):
         asyncio.run(run(AGENT, "go", modle=3))  # type: ignore[call-arg]
 

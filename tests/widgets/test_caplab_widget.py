@@ -98,6 +98,11 @@ def test_a_setting_that_cannot_be_moves_nothing(wanted: Any, said: str) -> None:
     assert (lab.setting, lab._view._data) == (before, data)
 
 
+def test_a_lab_of_no_known_scope_is_refused() -> None:
+    with pytest.raises(bl.SettingError, match="scope='day' is not known; accepted: turn"):
+        bl.CapLab(some_runs(), scope="day")  # type: ignore[arg-type]
+
+
 def test_under_another_identity_a_threshold_stays_or_the_next_looser_takes_its_place() -> None:
     lab = bl.CapLab(some_runs())
     lab.setting = {"identity": "tool", "doom_loop": 6}
