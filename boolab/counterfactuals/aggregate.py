@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from math import prod
 from typing import Final, TypeAlias, get_args
 
 import numpy as np
@@ -30,32 +31,6 @@ BLOCK: Final = 1 << 18
 SPENT: Final = ("steps", "tool_calls", "tokens", "cost")
 
 
-class _Histogram:
-    """Adds up weights for all settings that are alive at a place."""
-
-    def __init__(self, shape: Sequence[int], groups: int) -> None:
-        self._shape = tuple(shape)
-        self._groups = groups
-
-    def places(self, group: Ints | None, fired: Sequence[Ints]) -> Ints:
-        """One number for each combination of a group and the numbers of thresholds that have fired."""
-        place = group
-        for size, count in zip(self._shape, fired, strict=True):
-            place = count if place is None else place * size + count
-        return np.zeros(0, dtype=np.int64) if place is None else place
-
-    def alive(self, weights: Iterable[tuple[Ints, Ints | None, int]]) -> Ints:
-        """The sum of all weights at places where the setting is alive. Each item: places, weights, sign."""
-        size = self._groups * int(np.prod(self._shape, dtype=np.int64))
-        total = np.zeros(size)
-        for place, weight, sign in weights:
-            total += sign * np.bincount(place, weight, minlength=size)
-        shaped = total.reshape(self._groups, *self._shape)
-        for axis in range(1, shaped.ndim):
-            np.cumsum(shaped, axis=axis, out=shaped)
-        return np.rint(shaped).astype(np.int64)
-
-
 def aggregate_of(
     ledger: Ledger,
     settings: Settings,
@@ -64,17 +39,9 @@ def aggregate_of(
     n_groups: int = 1,
     only: Iterable[str] | None = None,
 ) -> Sums:
-    """The sums of all settings over the runs of a ledger.
+    """The sums of all settings over the runs of a ledger, each of shape groups x values of each axis (off is the last).
 
-    Args:
-        ledger: The recordings.
-        settings: The grid.
-        groups: R: the group of each run, from 0; one group by default.
-        n_groups: The number of groups.
-        only: Which of `steps, tool_calls, tokens, cost` to add up, without counts of runs; by default all sums.
-
-    Returns:
-        The sums by name, each of shape groups x values of each axis, off included as the last value of each.
+    `groups` is R: the group of each run, from 0. `only` limits the sums to some of `SPENT`, without counts of runs.
     """
     total: Sums = {}
     start = 0
@@ -95,8 +62,25 @@ class _Work:
         self._settings = settings
         self._places = Places(ledger)
         self._fires: list[Fires] = [fires_of(ledger, axis, self._places) for axis in settings.axes]
-        self._histogram = _Histogram(settings.shape, n_groups)
+        self._shape = (n_groups, *settings.shape)
         self._groups = groups
+
+    def _place(self, group: Ints | None, fired: Sequence[Ints]) -> Ints:
+        """One number for each combination of a group and the numbers of thresholds that have fired."""
+        place = group
+        for size, count in zip(self._shape[1:], fired, strict=True):
+            place = count if place is None else place * size + count
+        return np.zeros(0, dtype=np.int64) if place is None else place
+
+    def _alive(self, weights: Iterable[tuple[Ints, Ints | None, int]]) -> Ints:
+        """The sum of all weights at places where the setting is alive. Each item: places, weights, sign."""
+        total = np.zeros(prod(self._shape))
+        for place, weight, sign in weights:
+            total += sign * np.bincount(place, weight, minlength=len(total))
+        shaped = total.reshape(self._shape)
+        for axis in range(1, shaped.ndim):
+            np.cumsum(shaped, axis=axis, out=shaped)
+        return np.rint(shaped).astype(np.int64)
 
     def all(self) -> Sums:
         """Every sum."""
@@ -130,7 +114,7 @@ class _Work:
 
     def spent(self, names: Iterable[str]) -> Sums:
         """What the steps have used that a setting pays for, where each span is limited by itself."""
-        return {name: self._histogram.alive([(self._paid_at, self._weights(name), 1)]) for name in names}
+        return {name: self._alive([(self._paid_at, self._weights(name), 1)]) for name in names}
 
     @cached_property
     def _paid_at(self) -> Ints:
@@ -146,7 +130,7 @@ class _Work:
         saved = {f"saved_{name}": self._recorded(self._weights(name)) - spent[name] for name in SPENT}
         for name in ("tokens", "cost"):
             unreported = (~self._reports(name))[self._places.run].astype(np.int64)
-            paid = self._histogram.alive([(self._paid_at, unreported, 1)])
+            paid = self._alive([(self._paid_at, unreported, 1)])
             saved[f"unreported_{name}"] = self._recorded(unreported) - paid
         return saved
 
@@ -170,14 +154,14 @@ class _Work:
             alive = self._steps([*around[0], one.before[events], *around[1]], events)
             left = self._steps([*around[0], one.known[events], *around[1]], events)
             start = self._start(n, np.ones(self._ledger.n_runs, dtype=np.int64))
-            stopped = self._histogram.alive([(alive, None, 1), (left, None, -1)])
+            stopped = self._alive([(alive, None, 1), (left, None, -1)])
             reason = one.axis.reason
             reasons[reason] = reasons.get(reason, 0) + stopped + start
             if one.axis.ahead:
                 open_ended += stopped + start
                 continue
             later = ~in_last_turn[events]
-            open_ended += self._histogram.alive([(alive[later], None, 1), (left[later], None, -1)])
+            open_ended += self._alive([(alive[later], None, 1), (left[later], None, -1)])
             if one.axis.text_only:
                 reasons[reason] -= start
                 reasons["finished"] = start
@@ -191,8 +175,8 @@ class _Work:
         runs = len(weights)
         before = [np.full(runs, fires.start if i < n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)]
         after = [np.full(runs, fires.start if i <= n else 0, dtype=np.int64) for i, fires in enumerate(self._fires)]
-        alive, left = (self._histogram.places(self._run_groups(), fired) for fired in (before, after))
-        return self._histogram.alive([(alive, weights, 1), (left, weights, -1)])
+        alive, left = (self._place(self._run_groups(), fired) for fired in (before, after))
+        return self._alive([(alive, weights, 1), (left, weights, -1)])
 
     def _undecided(self, which: Flags) -> Ints:
         """How many stops depend on an unknown counter, at the boundaries after some of the steps."""
@@ -203,7 +187,7 @@ class _Work:
         events = np.flatnonzero(unsure & which)
         alive = self._steps([fires.known[events] for fires in self._fires], events)
         left = self._steps([fires.after[events] for fires in self._fires], events)
-        return self._histogram.alive([(alive, None, 1), (left, None, -1)])
+        return self._alive([(alive, None, 1), (left, None, -1)])
 
     def _kept(self, end: Sequence[Ints]) -> Sums:
         """How many successes there are, and how many of them a setting keeps: at least, and at most."""
@@ -218,11 +202,8 @@ class _Work:
         until_call = self._at(np.maximum(places.last_call - 1, 0))
         weights = lost.astype(np.int64)
         groups = self._run_groups()
-        killed = self._histogram.alive(
-            [
-                (self._histogram.places(groups, from_turn), weights, 1),
-                (self._histogram.places(groups, until_call), weights, -1),
-            ]
+        killed = self._alive(
+            [(self._place(groups, from_turn), weights, 1), (self._place(groups, until_call), weights, -1)]
         )
         if any(fires.after is not fires.known for fires in self._fires):
             run = places.run
@@ -260,7 +241,7 @@ class _Work:
         return [fires.at(self._ledger.first, steps) for fires in self._fires]
 
     def _alive_runs(self, fired: Sequence[Ints], weights: Ints) -> Ints:
-        return self._histogram.alive([(self._histogram.places(self._run_groups(), fired), weights, 1)])
+        return self._alive([(self._place(self._run_groups(), fired), weights, 1)])
 
     def _flat(self, weights: Ints) -> Ints:
         """A sum that is the same for all settings."""
@@ -275,4 +256,4 @@ class _Work:
             group = None if fired else np.zeros(self._ledger.n_steps if which is None else len(which), dtype=np.int64)
         else:
             group = self._groups[self._places.run if which is None else self._places.run[which]]
-        return self._histogram.places(group, fired)
+        return self._place(group, fired)

@@ -9,16 +9,9 @@ from boolab.frames.recording import NO_KEY
 
 
 def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
-    """N: the repeat streak after each step, from the keys of all calls in order.
+    """N: the repeat streak after each step, from the keys of all calls in order; `NO_KEY` equals no other.
 
-    Args:
-        keys: One for each call; `NO_KEY` equals no other.
-        calls: N: the number of calls of each step.
-        opens: N: whether the step is the first of its scope.
-
-    Example:
-        >>> repeats_of(np.array([7, 7, 7, 8]), np.array([1, 2, 0, 1]), np.array([True, False, False, False])).tolist()
-        [1, 3, 3, 1]
+    `calls` is N: the number of calls of each step; `opens` is N: whether it is the first of its scope.
     """
     end = np.cumsum(calls)
     same = np.zeros(len(keys) + 1, dtype=bool)

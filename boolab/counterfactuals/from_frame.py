@@ -22,6 +22,7 @@ from boolab.counterfactuals.step_table import (
     assemble,
     finished_if,
     first_of_spans,
+    last_steps,
     spans_of,
 )
 from boolab.errors import SettingError
@@ -57,7 +58,7 @@ def ledger_of_frame(
     if there are any.
 
     Raises:
-        SettingError: if a column is missing, the frame has no row for each step, a run's rows are not together, or a
+        SettingError: if a column is missing, the frame does not have the rows of each run together and complete, or a
             detector cannot be computed from a frame.
     """
     check_scope(scope)
@@ -103,9 +104,9 @@ def ledger_of_frame(
     for detector in watched:
         raw[detector.name] = _detected(detector, frame, of_counted, calls, segments, by_run=by_run)
     raw["answered"] = _answered(frame, raw["final"], first, cut)
-    some = np.diff(first) > 0
+    some, last = last_steps(first)
     by_proxy = np.zeros(len(heads), dtype=bool)
-    by_proxy[some] = raw["answered"][first[1:][some] - 1] > 0
+    by_proxy[some] = raw["answered"][last] > 0
     reasons = heads["stop_reason"].astype(object) if "stop_reason" in heads else pd.Series([None] * len(heads))
     recorded = np.where(reasons.isna(), finished_if(~cut), reasons.to_numpy(dtype=object))
     ends = Ends(_column(heads, "success", UNKNOWN), by_proxy, ~cut, recorded, scopes)
@@ -137,8 +138,8 @@ def _answered(frame: pd.DataFrame, final: Ints, first: Ints, cut: Flags) -> Ints
     if "answered" in frame:
         return _column(frame, "answered", 0)
     answered = final.copy()
-    some = np.diff(first) > 0
-    answered[first[1:][some] - 1] = ~cut[some]
+    some, last = last_steps(first)
+    answered[last] = ~cut[some]
     return answered
 
 
@@ -197,8 +198,7 @@ def _calls(frame: pd.DataFrame) -> Ints:
 def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, cut: Flags) -> Ints:
     """Whether rules are evaluated after each step; inside a span they always are."""
     last = np.zeros(len(frame), dtype=bool)
-    some = first[:-1] < first[1:]
-    ends = first[1:][some] - 1
+    some, ends = last_steps(first)
     last[ends] = True
     if "boundary" in frame:
         boundary = _column(frame, "boundary", 0).astype(bool)

@@ -212,10 +212,6 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
 
     Raises:
         SettingError: if an axis or a value is not known, or there are too many settings.
-
-    Example:
-        >>> settings_of({"max_steps": [10, None], "doom_loop": [3]}).count
-        2
     """
     chosen = None if policy is None else get_policy(policy)
     same: Identities = (

@@ -105,10 +105,6 @@ class Partition(NamedTuple):
 def partitions_of(path: str | Path, rows: int) -> list[Partition]:
     """The parts of a table, in order; of a Parquet file, each has at least `rows` rows, except the last.
 
-    Raises:
-        SettingError: if there is nothing at `path`, or pyarrow is not installed.
-        RunFormatError: if a file cannot be read.
-
     Example:
         >>> import tempfile
         >>> frame = pd.DataFrame({"run_id": ["a", "b", "b", "c"]})
@@ -139,10 +135,6 @@ def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[p
     """The frames in a file or a folder of them: whole runs, about `rows` rows at a time.
 
     The rows of each run must be together, and in one file. Columns that a file lacks are left out.
-
-    Raises:
-        SettingError: if there is nothing at `path`, pyarrow is not installed, or a run's rows are not together.
-        RunFormatError: if a file cannot be read, or has no runs.
     """
     seen: set[Any] = set()
     for file in _files(path):

@@ -10,7 +10,7 @@ text; where the scope is the run, every step that another one follows. Unknown i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
@@ -120,9 +120,9 @@ class Ledger:
         step of a span, nor at its response if its calls were not executed; and each record ends where it ended.
         """
         closes = self._closes()
-        some = np.diff(self.first) > 0
+        some, last = last_steps(self.first)
         by_itself = self.final.copy()
-        by_itself[self.first[1:][some] - 1] = self.terminated[some]
+        by_itself[last] = self.terminated[some]
         used = self.used
         if "asked" in used:
             rejected = closes & ~by_itself & (used["tool_calls"] == 0)
@@ -237,6 +237,7 @@ class Ledger:
         if len(parts) == 1:
             return parts[0]
         labelled = LABEL in {part.success_by for part in parts}
+        used = [name for name in parts[0].used if all(name in part.used for part in parts)]
         success = [
             np.full(part.n_runs, UNKNOWN) if labelled and part.success_by != LABEL else part.success for part in parts
         ]
@@ -245,7 +246,7 @@ class Ledger:
             pd.concat([part.runs for part in parts], ignore_index=True),
             np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.first) for part in parts])))),
             **{**same, "success": np.concatenate(success)},
-            used={name: np.concatenate([p.used[name] for p in parts]) for name in _common(p.used for p in parts)},
+            used={name: np.concatenate([p.used[name] for p in parts]) for name in used},
             counters={name: np.concatenate([part.counters[name] for part in parts]) for name in parts[0].counters},
             success_by=LABEL if labelled else PROXY,
             starts={
@@ -314,12 +315,6 @@ def finished_if(flags: Flags) -> npt.NDArray[np.object_]:
     return np.array([None, "finished"], dtype=object)[flags.astype(np.int64)]
 
 
-def _common(maps: Iterable[Mapping[str, Ints]]) -> list[str]:
-    """The names that all have."""
-    first, *others = maps
-    return [name for name in first if all(name in other for other in others)]
-
-
 class Ends(NamedTuple):
     """How each of R runs ended, and its scope.
 
@@ -368,8 +363,8 @@ def assemble(
     labelled = bool((ends.labels >= 0).any()) if labelled is None else labelled
     boundary = raw["boundary"].astype(bool)
     complete = boundary.copy()
-    last = first[1:][np.diff(first) > 0] - 1
-    complete[last] |= (raw["tool_calls"][last] > 0) & ends.terminated[np.diff(first) > 0]
+    some, last = last_steps(first)
+    complete[last] |= (raw["tool_calls"][last] > 0) & ends.terminated[some]
     frame["scope"] = text(list(ends.scopes))
     ledger = Ledger(
         frame,
@@ -392,15 +387,21 @@ def assemble(
         started,
     )
     kin = None if labelled else ledger.kin()
-    return (
-        ledger if kin is None else replace(ledger, success=np.where(np.array(kin.parent) < 0, ledger.success, UNKNOWN))
-    )
+    if kin is None:
+        return ledger
+    return replace(ledger, success=np.where(np.array(kin.parent) < 0, ledger.success, UNKNOWN))
 
 
 def spans_of(turn: Ints, first: Ints, scopes: Sequence[str]) -> Ints:
     """N: the span of each step: its turn, or 1 in the runs whose counters never start again."""
     by_run = np.repeat(np.array([scope == "run" for scope in scopes], dtype=bool), np.diff(first))
     return np.where(by_run, 1, turn)
+
+
+def last_steps(first: Ints) -> tuple[Flags, Ints]:
+    """R: whether the run has steps; and the last step of each run that has."""
+    some = np.diff(first) > 0
+    return some, first[1:][some] - 1
 
 
 def first_of_spans(span: Ints, first: Ints) -> Flags:

@@ -35,7 +35,7 @@ NOTHING = Estimated(math.nan, math.nan, math.nan, 0, 0)
 
 
 def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
-    """The share of observations that are true, with its Korn-Graubard interval.
+    """The share of true observations, with its Korn-Graubard interval.
 
     A single cluster does not show how clusters differ: then its observations count as independent.
 
@@ -43,9 +43,6 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
         parts: The number of true observations of each cluster; shape (clusters,).
         wholes: The number of observations of each cluster; shape (clusters,).
         confidence: Of the interval.
-
-    Raises:
-        SettingError: if confidence is not between 0 and 1, or a part is more than its whole.
 
     Example:
         >>> [round(x, 3) for x in share([2, 3, 3], [3, 4, 3])[:3]]
@@ -71,14 +68,7 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
 def mean(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
     """The mean of observations, with Student's interval on the number of clusters; NaN for one observation.
 
-    Args:
-        values: Shape (observations,).
-        clusters: The cluster of each, by any label; shape (observations,).
-        confidence: Of the interval.
-
-    Example:
-        >>> [round(x, 2) for x in mean([1.0, 2.0, 3.0], [0, 1, 2])[:3]]
-        [2.0, -0.48, 4.48]
+    `values` and `clusters`, any labels, have the shape (observations,).
     """
     check_confidence(confidence)
     observed, codes = np.asarray(values, float), np.unique(clusters, return_inverse=True)[1]
@@ -97,10 +87,6 @@ def spread(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0
 
     The interval is symmetric on the logarithm of the variance. Where clusters do not widen it, it is as wide as that of
     normal observations. Zero has the interval zero to zero.
-
-    Example:
-        >>> [round(x, 2) for x in spread([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], range(6))[:3]]
-        [1.87, 0.83, 4.22]
     """
     check_confidence(confidence)
     observed, codes = np.asarray(values, float), np.unique(clusters, return_inverse=True)[1]

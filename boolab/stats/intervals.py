@@ -64,10 +64,7 @@ def check_confidence(confidence: float, name: str = "confidence") -> float:
 def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> Array:
     """The one-sided lower Clopper-Pearson bound: the beta quantile B(1 - confidence; x, n - x + 1), 0 where x is 0.
 
-    Args:
-        successes: x, 0 to n; any shape. Fractional counts are allowed, as effective numbers are.
-        n: The number of trials; a shape that broadcasts with that of `successes`.
-        confidence: The probability that the true share is at least the bound.
+    `successes` x, 0 to n, and `n` broadcast. Fractional counts are allowed, as effective numbers are.
 
     Raises:
         SettingError: if x is not between 0 and n, or confidence not between 0 and 1.
@@ -87,32 +84,18 @@ def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 
 
 
 def upper_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95) -> Array:
-    """The one-sided upper Clopper-Pearson bound: 1 minus the lower bound of the failures; see `lower_bound`.
-
-    Example:
-        >>> round(float(upper_bound(0, 59)), 4)
-        0.0495
-    """
+    """The one-sided upper Clopper-Pearson bound: 1 minus the lower bound of the failures; see `lower_bound`."""
     return 1 - lower_bound(np.asarray(n, float) - np.asarray(successes, float), n, confidence)
 
 
 def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Interval:
-    """The two-sided Clopper-Pearson interval of a share; see `lower_bound`. With n = 0 it is 0 to 1.
-
-    Example:
-        >>> low, high = clopper_pearson(8, 10)
-        >>> round(low, 3), round(high, 3)
-        (0.444, 0.975)
-    """
+    """The two-sided Clopper-Pearson interval of a share; see `lower_bound`. With n = 0 it is 0 to 1."""
     one_sided = (1 + check_confidence(confidence)) / 2
     return Interval(float(lower_bound(successes, n, one_sided)), float(upper_bound(successes, n, one_sided)))
 
 
 def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
     """The least n with `keep ** n <= 1 - confidence`: so many successes, none lost, show that `keep` is retained.
-
-    Raises:
-        SettingError: if one of them is not between 0 and 1.
 
     Example:
         >>> [runs_needed(keep) for keep in (0.90, 0.95, 0.99)]
@@ -126,16 +109,7 @@ def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
 def expanded(tail: float, clusters: npt.ArrayLike) -> Array:
     """The tail of the bootstrap's percentiles that gives what Student's t would for a mean (Hesterberg 2015, 5.3).
 
-    Args:
-        tail: The nominal probability outside one end, such as 0.025.
-        clusters: The number of resampled clusters; any shape.
-
-    Returns:
-        The smaller probability to take the percentile at: Phi(sqrt(n / (n - 1)) t(tail; n - 1)); NaN below 2 clusters.
-
-    Example:
-        >>> round(float(expanded(0.025, 10)), 4)
-        0.0086
+    It is Phi(sqrt(n / (n - 1)) t(tail; n - 1)), smaller than the nominal `tail`, such as 0.025; NaN below 2 clusters.
     """
     n = np.asarray(clusters, float)
     free = np.where(n > 1, n - 1, 1)
@@ -297,9 +271,6 @@ def percentiles(samples: Array, levels: npt.ArrayLike) -> Array:
     Args:
         samples: Shape (repetitions, columns); NaN where a sample has no value.
         levels: Between 0 and 1; shape (levels,) for all columns, or (levels, columns). NaN gives NaN.
-
-    Returns:
-        Shape (levels, columns). NaN where no sample is defined.
 
     Example:
         >>> percentiles(np.array([[3.0], [1.0], [2.0], [4.0]]), [0.4, 0.6]).tolist()

@@ -72,10 +72,6 @@ def curve(
         causes: By name, whether each unit ended in this way; shape (units,). Ignored where a unit is censored.
         clusters: The cluster of each unit, at least two; shape (units,). None if units are independent.
         confidence: Of the intervals.
-
-    Example:
-        >>> curve([1, 2, 2, 3], [True, True, False, True]).survival.value.round(2).tolist()
-        [0.75, 0.5, 0.0]
     """
     seen, over = np.asarray(times, dtype=np.int64), np.asarray(ended, dtype=bool)
     kinds = {name: over & np.asarray(flags, dtype=bool) for name, flags in (causes or {}).items()}
@@ -113,25 +109,11 @@ def logrank(
     first: npt.ArrayLike,
     clusters: Labels | None = None,
 ) -> Comparison:
-    """Whether two groups end alike: scipy's logrank test, or one for units in clusters.
+    """Whether two groups end alike: scipy's logrank test, or one for units in clusters; the signed statistic and p.
 
     The latter compares the same difference of observed and expected ends with the spread of its parts by cluster, so
     that clusters may lie within a group or across both. Its statistic is compared with Student's t with one degree of
-    freedom less than there are clusters.
-
-    Args:
-        times: How long each unit was observed; shape (units,).
-        ended: Whether it ended then; else it is censored; shape (units,).
-        first: Whether a unit belongs to the first group; shape (units,).
-        clusters: The cluster of each unit; shape (units,). None if units are independent.
-
-    Returns:
-        The signed statistic, and the two-sided p.
-
-    Example:
-        >>> sooner = logrank([1, 2, 3, 7, 8, 9], [True] * 6, [True] * 3 + [False] * 3)
-        >>> sooner.statistic > 0, round(sooner.p, 3)
-        (True, 0.025)
+    freedom less than there are clusters. `times`, `ended` and `clusters` are as for `curve`; `first` marks one group.
     """
     seen, over, one = np.asarray(times, float), np.asarray(ended, bool), np.asarray(first, bool)
     place = np.unique(seen, return_inverse=True)[1]

@@ -58,17 +58,8 @@ def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | Non
     `cluster` is the task, or the run where no task is named; for a subagent's run, that of its root run: units of one
     cluster are not independent. A label judges the whole run, so `success` is NA in the turns of a longer session.
 
-    Args:
-        runs: Runs, or a frame with a row for each run, as `runs_df` makes it.
-        scope: "turn", "run", or "auto": as the harness of each run's source counts.
-        by: Columns of `runs_df` (swept settings are among them) that separate groups.
-
     Raises:
         SettingError: if scope or by does not exist, or a frame's rows hold several turns under scope "turn".
-
-    Example:
-        >>> units_of([]).columns.tolist()[:4]
-        ['run_id', 'turn', 'task', 'cluster']
     """
     check_scope(scope)
     if isinstance(runs, pd.DataFrame):
@@ -149,10 +140,6 @@ def clusters_of(units: pd.DataFrame, by: Sequence[str] = ()) -> tuple[pd.Series[
 
     Units of one task resemble each other, and so do turns of one run. Where all are of one task (or `by` separates
     tasks), statements are about that task, and its runs are the clusters.
-
-    Example:
-        >>> clusters_of(units_of([]))[1]
-        ''
     """
     if "run_id" not in by:
         for column in ("run_id",) if "task" in by else ("cluster", "run_id"):

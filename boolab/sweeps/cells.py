@@ -115,9 +115,6 @@ class Plan:
         grid: Values by axis.
         repeats: How often each cell runs.
 
-    Raises:
-        SettingError: if one of them is not accepted.
-
     Example:
         >>> import boolab as bl
         >>> plan = Plan(bl.Agent("a"), ["one", "two"], None, {"max_steps": [5, 10]}, 3)

@@ -126,13 +126,7 @@ def both_runs(
     tools: _Tools = None,
     task: str = "go",
 ) -> tuple[Run, Run, Divergence | None]:
-    """The runs of the same script under two policies, and where they diverge; arguments as for `first_divergence`.
-
-    Example:
-        >>> a, b, found = both_runs(["Done."], "boocode", "crush")
-        >>> a.n_steps, b.n_steps, found
-        (1, 1, None)
-    """
+    """The runs of the same script under two policies, and where they diverge; arguments as for `first_divergence`."""
     model, seen = _model_of(script), _Lexicon()
     one, other = (_observe(model, presets.get_policy(policy), seen, agent, tools, task) for policy in (a, b))
     return one.run, other.run, _compare(one, other)

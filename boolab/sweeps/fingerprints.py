@@ -21,7 +21,7 @@ import operator
 import re
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import PurePath
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, GenericAlias, MethodType, ModuleType, UnionType
@@ -40,6 +40,7 @@ _LOGS: Final = (list, set, deque, Counter, defaultdict)
 _OWN: Final = __name__.partition(".")[0]
 _REBINDS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL"})
 _READS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_SETS: Final = frozenset({"STORE_ATTR"})
 _MAKERS: Final = ("__init__", "__post_init__", "__new__")
 
 
@@ -153,7 +154,7 @@ class _Reader:
                 yield from self.parts(value[key])
 
     def _function(self, function: FunctionType) -> Iterator[str]:
-        code, rebound = function.__code__, _rebound(function.__code__)
+        code, rebound = function.__code__, _names_in(function.__code__, _REBINDS)
         own = not _is_foreign(function)
         yield f"function {function.__name__ if own else _name(function)}"
         if own:
@@ -163,7 +164,7 @@ class _Reader:
             if name not in rebound:
                 yield name
                 yield from self._setting(_content(cell))
-        for name in sorted(_read(code) - rebound):
+        for name in sorted(_names_in(code, _READS) - rebound):
             if own and name in function.__globals__:
                 yield from self._used(name, function.__globals__[name], function.__module__)
 
@@ -286,58 +287,35 @@ def _is_foreign(value: object) -> bool:
 
 @functools.cache
 def _is_installed(file: str) -> bool:
-    path = PurePath(file)
-    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or path.is_relative_to(_standard_library())
+    path, standard_library = PurePath(file), PurePath(functools.__file__).parent
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.parts) or path.is_relative_to(standard_library)
 
 
-@functools.cache
-def _standard_library() -> str:
-    return str(PurePath(functools.__file__).parent)
-
-
-@functools.lru_cache(maxsize=1024)
-def _read(code: CodeType) -> frozenset[str]:
-    """The global names that a function reads."""
-    inner = (_read(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    names = {one.argval for one in dis.get_instructions(code) if one.opname in _READS}
-    return frozenset(names.union(*inner))
-
-
-@functools.lru_cache(maxsize=1024)
-def _rebound(code: CodeType) -> frozenset[str]:
-    """The variables outside of it that a function rebinds."""
-    inner = (_rebound(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    names = {one.argval for one in dis.get_instructions(code) if one.opname in _REBINDS}
+@functools.lru_cache(maxsize=4096)
+def _names_in(code: CodeType, operations: frozenset[str]) -> frozenset[str]:
+    """The names that some operations use in a function and in the functions inside it."""
+    inner = (_names_in(constant, operations) for constant in code.co_consts if isinstance(constant, CodeType))
+    names = {one.argval for one in dis.get_instructions(code) if one.opname in operations}
     return frozenset(names.union(*inner))
 
 
 @functools.lru_cache(maxsize=256)
 def _changed_by_methods(kind: type) -> frozenset[str]:
     """The attributes that the methods of a class rebind, except those that create it."""
-    names: set[str] = set()
-    for one in kind.__mro__:
-        for name, member in vars(one).items():
-            if isinstance(member, FunctionType) and name not in _MAKERS:
-                codes = [member.__code__]
-                while codes:
-                    code = codes.pop()
-                    codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-                    names |= {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
-    return frozenset(names)
+    methods = [(name, member) for one in kind.__mro__ for name, member in vars(one).items() if name not in _MAKERS]
+    codes = [member.__code__ for _, member in methods if isinstance(member, FunctionType)]
+    return frozenset().union(*(_names_in(code, _SETS) for code in codes))
 
 
 def _attributes(value: object) -> dict[str, Any]:
     """The attributes of an object, without cached ones."""
     kinds = type(value).__mro__
-    slots = [name for kind in kinds for name in _listed(vars(kind).get("__slots__", ()))]
-    found = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    slots = (vars(kind).get("__slots__", ()) for kind in kinds)
+    names = [name for listed in slots for name in ((listed,) if isinstance(listed, str) else listed)]
+    found = {name: getattr(value, name) for name in names if hasattr(value, name)}
     found |= getattr(value, "__dict__", {})
     kept = {name for kind in kinds for name in vars(kind) if isinstance(vars(kind)[name], functools.cached_property)}
     return {name: found[name] for name in found if name not in kept}
-
-
-def _listed(slots: str | Iterable[str]) -> Iterable[str]:
-    return (slots,) if isinstance(slots, str) else slots
 
 
 def _content(cell: CellType) -> object:

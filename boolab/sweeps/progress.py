@@ -48,14 +48,7 @@ class CellResult(NamedTuple):
 
 
 def result_of(run: Run) -> CellResult:
-    """The result of a cell, from its run: the values of `runs_df`.
-
-    Example:
-        >>> import boolab as bl
-        >>> result = result_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])))
-        >>> result.reason, result.n_steps, result.success
-        ('finished', 1, None)
-    """
+    """The result of a cell, from its run: the values of `runs_df`."""
     return CellResult(
         run.run_id,
         run.agent,

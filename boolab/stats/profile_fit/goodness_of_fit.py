@@ -72,19 +72,7 @@ class _Comparison(NamedTuple):
 def compared(
     recorded: Sequence[Turn], played: Sequence[Turn], confidence: float = 0.95
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Recorded turns beside simulated ones, at least one of each.
-
-    Returns:
-        A row for each comparison, with the columns of `Fit.goodness`; and what is drawn of it, as in `Fit.bands`.
-
-    Example:
-        >>> import boolab as bl
-        >>> from boolab.stats.profile_fit.step_kinds import turns
-        >>> model = bl.SimulatedModel(bl.models.Profile.of({"tools": {"look": {}}}))
-        >>> some = turns([bl.run_sync(None, "Go", model=model, seed=i) for i in range(20)])
-        >>> float(compared(some, some)[0]["distance"].max())
-        0.0
-    """
+    """Recorded turns beside simulated ones, at least one of each: the tables `Fit.goodness` and `Fit.bands`."""
     tools = sorted({made.tool for turn in (*recorded, *played) for move in turn.moves for made in move.calls})
     data, pool = _facts(recorded, tools), _facts(played, tools)
     rng = np.random.default_rng(_SEED)

@@ -50,16 +50,10 @@ class Hazards(NamedTuple):
 
 
 def pieces(steps: npt.ArrayLike, finished: npt.ArrayLike) -> list[int]:
-    """The steps from which the hazard changes: the division of least -log likelihood + log(n) for each piece.
+    """The steps from which the hazard changes, from 1: the division of least -log likelihood + log(n) for each piece.
 
     Each further piece has two figures, its start and its hazard: log(n) is what Schwarz' criterion requires of them.
-
-    Args:
-        steps: The step of each chance to finish, from 1; shape (chances,).
-        finished: Whether the run finished there; shape (chances,).
-
-    Returns:
-        The starts of the pieces, ascending; the first is 1.
+    `steps` and `finished` have the shape (chances,).
 
     Example:
         >>> pieces([*range(1, 5)] * 100, [False, False, False, True] * 100)
@@ -106,11 +100,6 @@ def hazards(
         groups: Partitions of the chances, each as the name of every chance's group, or None. A group for which fewer
             than `ENOUGH` finishes are expected, and the largest of each partition, have factor 1.
         confidence: Of the intervals.
-
-    Example:
-        >>> chances = Chances(np.array([1, 2] * 50), np.array([False, True] * 50), np.arange(100))
-        >>> [round(level.value, 2) for level in hazards(chances, [1, 2]).levels]
-        [0.0, 1.0]
     """
     check_confidence(confidence)
     block = np.searchsorted(np.asarray(starts), chances.steps, side="right") - 1

@@ -125,19 +125,7 @@ def fit_of(
 
 
 def play(profile: Profile, n: int, tasks: Sequence[str] = (), most: int = 1000) -> list[Run]:
-    """Runs of a profile under no limit but one of steps.
-
-    Args:
-        profile: The profile.
-        n: The number of runs.
-        tasks: The tasks, taken in turn; they decide the difficulty.
-        most: The step after which a run is cut.
-
-    Example:
-        >>> import boolab as bl
-        >>> len(play(bl.models.Profile.of({"tools": {"look": {}}}), 3))
-        3
-    """
+    """Runs of a profile under no limit but one of steps; `tasks` are taken in turn, and decide the difficulty."""
     some = [*dict.fromkeys(task for task in tasks if task)] or ["Go"]
     abort = Abort()
     options: dict[str, Any] = {"model": SimulatedModel(profile), "policy": "naive", "stop": max_steps(most)}

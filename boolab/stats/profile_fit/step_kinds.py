@@ -124,10 +124,6 @@ def closing_tool(runs: Sequence[Run]) -> str | None:
     """The tool whose call ends runs; None if there is none.
 
     It ends most of the finished runs, without a text after it, and at least half of its calls end a run.
-
-    Example:
-        >>> closing_tool([]) is None
-        True
     """
     finished = [run.steps[-1].response.tool_calls for run in runs if run.stop.reason == "finished" and run.steps]
     ends = Counter(calls[-1].name for calls in finished if calls)

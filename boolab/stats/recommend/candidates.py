@@ -168,11 +168,10 @@ class Candidates:
         return Choice(setting, best, found, short, len(codes), len(tasks))
 
     def held_out(self) -> dict[str, int] | None:
-        """The results of settings on units that were not used to choose them, summed over folds of whole clusters.
+        """The results of settings on units that were not used to choose them; None with too few clusters to split.
 
-        Returns:
-            The sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, the number of
-            folds with a setting; None if there are too few clusters to split.
+        They are the sums of `sums_of` over all folds, each under the setting chosen without it, and `chosen`, the
+        number of folds with a setting.
         """
         if self._clusters.max(initial=-1) + 1 < FOLDS:
             return None

@@ -91,12 +91,7 @@ class PathResult(NamedTuple):
 
 
 def shares_of(n_paths: int) -> list[float]:
-    """Each path's part of the error: half of it for the first, and the same for each of the others.
-
-    Example:
-        >>> [round(share, 3) for share in shares_of(4)]
-        [0.5, 0.167, 0.167, 0.167]
-    """
+    """Each path's part of the error: half of it for the first, and the same for each of the others."""
     if n_paths == 1:
         return [1.0]
     return [_FIRST_SHARE, *[(1 - _FIRST_SHARE) / (n_paths - 1)] * (n_paths - 1)]
@@ -147,12 +142,7 @@ def errors_of(paths: Sequence[Path], effective: Sequence[float], keep: float, al
 
 
 def allowance(n: int, design_effect: float, keep: float, error: float) -> int:
-    """How many of n successes a value may lose and be accepted; -1 if none is accepted even without a loss.
-
-    Example:
-        >>> allowance(95, 1.0, 0.9, 0.025), allowance(35, 1.0, 0.9, 0.025), allowance(36, 1.0, 0.9, 0.025)
-        (3, -1, 0)
-    """
+    """How many of n successes a value may lose and be accepted; -1 if none is accepted even without a loss."""
     return int(np.count_nonzero(_passes(np.arange(n), n, design_effect, keep, error))) - 1
 
 
@@ -192,12 +182,7 @@ def missing(results: Sequence[PathResult], n: int, keep: float, alpha: float) ->
 
 
 def worst_effect(clusters: Ints) -> float:
-    """The design effect where all successes of a task are lost or kept together: sum of squared sizes / their sum.
-
-    Example:
-        >>> worst_effect(np.array([0, 0, 0, 1])), worst_effect(np.arange(9))
-        (2.5, 1.0)
-    """
+    """The design effect where all successes of a task are lost or kept together: sum of squared sizes / their sum."""
     sizes = np.bincount(clusters)
     return float((sizes**2).sum() / sizes.sum()) if len(clusters) else 1.0
 
@@ -236,20 +221,10 @@ def reference(path: Path, clusters: Ints, keep: float) -> int | None:
 
 
 def design_effect(lost: npt.ArrayLike, sizes: npt.ArrayLike) -> float:
-    """The upper 95% limit of the design effect of a share of lost successes.
+    """The upper 95% limit of the design effect of a share of lost successes, from each task's lost and all successes.
 
     It is the design effect times exp(1.645 s), with s the standard error of its logarithm by a jackknife that leaves
     out one task at a time; infinite where the jackknife is undefined.
-
-    Args:
-        lost: The number of lost successes of each task.
-        sizes: The number of successes of each task, at least 1.
-
-    Example:
-        >>> together = design_effect([5] * 10 + [0] * 40, [5] * 50)
-        >>> apart = design_effect([1] * 50, [5] * 50)
-        >>> 5 < together < 7, apart
-        (True, 0.0)
     """
     gone, size = np.asarray(lost, float), np.asarray(sizes, float)
     each, tasks = np.array([gone, size, gone**2, gone * size, size**2]), len(size)
@@ -289,12 +264,6 @@ def paths_of(
     Returns:
         The paths, and the levels of the joint one, from loose to tight: levels x (steps, doom_loop, tool_budget), `OFF`
         where an axis is off.
-
-    Example:
-        >>> cap = np.array([2, 3, 4])
-        >>> paths, levels = paths_of({"max_steps": cap}, {"max_steps": np.array([1, 3, 9])}, whole=True)
-        >>> [path.lost_at.tolist() for path in paths], len(levels)
-        ([[3, 1, 0]], 0)
     """
     levels = _levels(thresholds if joint else {}, peaks, whole=whole)
     shares = shares_of(len(thresholds) + (len(levels) > 0))

@@ -249,7 +249,8 @@ class _Words:
         if not alarms:
             yield f"{rule} alarms in none of {count(n, 'run')}, so its precision is not defined; {self._found(row)}."
         else:
-            right = f"{self.of_them(row['true_alarms'], alarms)}{self._unless(row)}"
+            unless = " without converging later" if self.scores.converged and row["converged"] else ""
+            right = f"{self.of_them(row['true_alarms'], alarms)}{unless}"
             yield (
                 f"{rule} alarms in {alarms:,} of {count(n, 'run')}; {right} (precision {row['true_alarms']:,} of "
                 f"{alarms:,}, {self.interval(row, 'precision')}); it would have {self._cost(row)}."
@@ -263,9 +264,6 @@ class _Words:
                 )
         yield from self._work(row)
         yield from self._clean(group, row, score)
-
-    def _unless(self, row: Mapping[str, Any]) -> str:
-        return " without converging later" if self.scores.converged and row["converged"] else ""
 
     def _cost(self, row: Mapping[str, Any]) -> str:
         saved = f"saved {count(row['saved_steps'], 'step')}"
@@ -314,18 +312,10 @@ class _Words:
         if self.scores.converged:
             yield f"{least}these runs."
             return
-        none = (
-            f"the {count(n, 'run')} that {'is' if n == 1 else 'are'} not positive{self.named}"
-            if self.truth.user
-            else self._others(n)
-        )
+        not_positive = f"{'is' if n == 1 else 'are'} not positive{self.named}" if self.truth.user else "did not fail"
+        none = self.successes(n) if self.truth.proxy else f"{count(n, 'run')} that {not_positive}"
         share = percent(group.beyond(score.reach))
-        yield f"{least}{none}; with {self.level} confidence at most {share} of such runs reach it."
-
-    def _others(self, n: int) -> str:
-        if self.truth.proxy:
-            return f"the {count(n, 'run')} that ended by {'itself' if n == 1 else 'themselves'}"
-        return f"the {count(n, 'run')} that did not fail"
+        yield f"{least}the {none}; with {self.level} confidence at most {share} of such runs reach it."
 
     def data(self, material: Material, known: Ints) -> Iterator[str]:
         """The quality of the data: labels, and what is left out."""
