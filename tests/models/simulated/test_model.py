@@ -12,10 +12,10 @@ import random
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -476,131 +476,12 @@ def test_it_finishes_with_the_hazard_of_step_tool_and_difficulty() -> None:
     assert fits(Counter(model.profile.difficulty_of(run.task) for run in runs), {"easy": 1, "hard": 2})
 
 
-def test_loops_begin_last_and_repeat_as_the_profile_says() -> None:
-    period, rate, again = {1: 5, 2: 3, 4: 2}, 0.08, 0.6
-    model = simple(
-        loop={"rate": rate, "period": period, "again": again},
-        tools={"a": {"calls": {1: 2, 2: 1}, "latency_ms": {"median": 50, "sigma": 1}, "error_rate": 0.2}, "b": {}},
-        text_chars={"median": 50, "sigma": 1},
-        latency={"response_ms": {"median": 500, "sigma": 1}},
-    )
-    entered, eligible, periods, times = 0, 0, Counter[int](), Counter[int]()
-    for run in many(model, 300, capped(40)):
-        assert run.stop_reason == "step_cap", run.error
-        blocks = list(loops_of(run))
-        for begin, steps in blocks[:1]:  # before it all steps differ
-            source = next(place for place in range(begin) if same_step(run.steps[place], run.steps[begin]))
-            length = begin - source
-            assert all(same_step(run.steps[place], run.steps[place - length]) for place in range(begin, begin + steps))
-            if begin >= 4:  # where the longest has room
-                periods[length] += 1
-            if begin + steps < len(run.steps):
-                assert steps % length == 0
-                times[min(steps // length, 6)] += 1
-        after = {begin + steps for begin, steps in blocks}
-        looping = {place for begin, steps in blocks for place in range(begin, begin + steps)}
-        entered += len(blocks)
-        eligible += len(blocks) + sum(place not in looping and place not in after for place in range(1, len(run.steps)))
-    assert likely(entered, eligible, rate)
-    assert fits(periods, period)
-    assert fits(times, {n: (1 - again) * again ** (n - 1) for n in range(1, 6)} | {6: again**5})
-
-
 def same_step(one: bl.Step, other: bl.Step) -> bool:
     return (
         [call[1:] for call in one.response.tool_calls] == [call[1:] for call in other.response.tool_calls]
         and [result[1:] for result in results_of(one)] == [result[1:] for result in results_of(other)]
         and (one.response.text, one.duration_ms) == (other.response.text, other.duration_ms)
     )
-
-
-def loops_of(run: bl.Run) -> Iterator[tuple[int, int]]:
-    """Where loops begin, and how many steps they take: without revisits and retries, only loops repeat a call."""
-    known: set[tuple[str, ...]] = set()
-    repeats = []
-    for step in run.steps:
-        repeats.append(arguments_of(step) in known)
-        known.add(arguments_of(step))
-    place = 0
-    for repeated, group in groupby(repeats):
-        steps = len(list(group))
-        if repeated:
-            yield place, steps
-        place += steps
-
-
-def test_errors_and_what_follows_them_are_as_the_profile_says() -> None:
-    follows = {"retry": 3, "vary": 4, "switch": 2, "give_up": 1}
-    rows = {"a": {"a": 4, "b": 1, "c": 3}, "b": {"a": 1}, "c": {"a": 1, "b": 1}}
-    rates = {"a": 0.3, "b": 0.15, "c": 0.0}
-    tools: dict[str, Any] = {name: {"next": row, "error_rate": rates[name]} for name, row in rows.items()}
-    tools["b"]["after_error"] = {"vary": 0, "switch": 1}
-    model = simple(tools=tools, after_error={**follows, "fails_again": 0.55})
-    fresh, failed, after = Counter[str](), Counter[str](), Counter[str]()
-    retries, again, switched, given_up = 0, 0, Counter[str](), 0
-    for run in many(model, 500, capped(25)):
-        for before, step in pairwise((None, *run.steps)):
-            assert step is not None
-            call, result = (step.response.tool_calls or (None,))[0], (results_of(step) or (None,))[0]
-            trouble = before is not None and results_of(before)[0].is_error
-            what = ""
-            if trouble and before is not None:
-                old = before.response.tool_calls[0]
-                if call is None:
-                    what = "give_up"
-                elif call[1:] == old[1:]:
-                    what = "retry"
-                else:
-                    what = "vary" if call.name == old.name else "switch"
-                if old.name == "a":
-                    after[what] += 1
-                    switched[call.name if call is not None and what == "switch" else ""] += 1
-                else:
-                    assert what == "switch"
-                if what == "retry" and result is not None:
-                    retries += 1
-                    again += bool(result.is_error)
-                    assert not result.is_error or result[1:] == results_of(before)[0][1:]
-            given_up += what == "give_up"
-            if call is not None and result is not None and what != "retry":
-                fresh[call.name] += 1
-                failed[call.name] += bool(result.is_error)
-        assert run.stop_reason == ("step_cap" if run.steps[-1].response.tool_calls else "finished")
-    assert given_up > 50
-    assert fits(after, follows)
-    assert likely(again, retries, 0.55)
-    assert fits(Counter({name: switched[name] for name in "bc"}), {"b": 1, "c": 3})
-    assert all(likely(failed[name], fresh[name], rate) for name, rate in rates.items())
-
-
-def test_earlier_calls_are_made_again_as_often_as_the_profile_says() -> None:
-    model = simple(revisit={"rate": 0.3, "same_result": 0.7}, calls={1: 2, 2: 1})
-    chances, made, same, ranks = 0, 0, 0, []
-    for run in many(model, 150, capped(20)):
-        seen: dict[str, list[str]] = {"a": [], "b": []}
-        latest: dict[str, str] = {}
-        last = ""
-        calls = [
-            (call, result)
-            for step in run.steps
-            for call, result in zip(step.response.tool_calls, results_of(step), strict=True)
-        ]
-        for call, result in calls:
-            others = [arguments for arguments in seen[call.name] if arguments != last]
-            if others:
-                chances += 1
-                made += call.arguments in others
-            if call.arguments in latest:
-                assert call.arguments in others
-                same += latest[call.arguments] == result.content
-                ranks += [others.index(call.arguments) / (len(others) - 1)] if len(others) > 4 else []
-            else:
-                seen[call.name].append(call.arguments)
-            latest[call.arguments], last = result.content, call.arguments
-    assert likely(made, chances, 0.3)
-    assert likely(same, made, 0.7)
-    assert stats.ttest_1samp(ranks, 0.5).pvalue > LEAST
-    assert len(ranks) > 300
 
 
 @pytest.mark.parametrize("same_result", [0, 1])
@@ -627,53 +508,6 @@ def test_a_revisit_is_never_of_the_call_just_before_and_gives_the_latest_result_
                     assert call[1:] != last
                 latest[call.arguments], last = result.content, call[1:]
     assert revisits > 1000
-
-
-def lognormal(values: list[int], median: float, sigma: float) -> bool:
-    """Whether whole numbers are ones of a lognormal distribution, to the nearest one."""
-    jitter = random.Random(0)  # noqa: S311 - no secret
-    spread = [value + jitter.uniform(-0.5, 0.5) for value in values]
-    return bool(stats.kstest(spread, stats.lognorm(sigma, scale=median).cdf).pvalue > LEAST)
-
-
-def test_sizes_tokens_and_times_have_the_distributions_of_the_profile() -> None:
-    model = simple(
-        tools={
-            "a": {
-                "latency_ms": {"median": 900, "sigma": 0.7},
-                "result_chars": {"median": 700, "sigma": 0.5},
-                "argument_chars": {"median": 400, "sigma": 0.3},
-            }
-        },
-        tokens={
-            "prompt": {"median": 5000, "sigma": 0.3},
-            "output": {"median": 250, "sigma": 0.8},
-            "growth": {"quantiles": [100, 200, 400]},
-        },
-        latency={"response_ms": {"median": 2500, "sigma": 0.6}, "first_token_ms": {"median": 400, "sigma": 0.2}},
-        text_chars={"median": 300, "sigma": 0.4, "zeros": 0.25},
-    )
-    runs = many(model, 400, capped(6))
-    steps = [step for run in runs for step in run.steps]
-    usages = [step.response.usage for step in steps]
-    assert lognormal([results_of(step)[0].duration_ms or 0 for step in steps], 900, 0.7)
-    assert lognormal([len(results_of(step)[0].content) for step in steps], 700, 0.5)
-    assert lognormal([len(step.response.tool_calls[0].arguments) for step in steps], 400, 0.3)
-    assert lognormal([usage.output_tokens or 0 for usage in usages], 250, 0.8)
-    assert lognormal([run.steps[0].response.usage.input_tokens or 0 for run in runs], 5000, 0.3)
-    assert lognormal([step.model_ms or 0 for step in steps], 2500, 0.6)
-    firsts = [(step.response.ttft_ms or 0, step.model_ms or 0) for step in steps]
-    assert lognormal([first for first, whole in firsts if whole > 1000], 400, 0.2)
-    texts = [len(step.response.text) for step in steps]
-    assert likely(texts.count(0), len(texts), 0.25)
-    assert lognormal([size for size in texts if size], 300, 0.4)
-    growths = [
-        (b.response.usage.input_tokens or 0) - sum(a.response.usage[:2])  # type: ignore[arg-type] # all are known
-        for run in runs
-        for a, b in pairwise(run.steps)
-    ]
-    assert fits(Counter("low" if growth < 200 else "high" for growth in growths), {"low": 1, "high": 1})
-    assert (min(growths) >= 100, max(growths) <= 400) == (True, True)
 
 
 def test_tokens_and_cost_add_up() -> None:
