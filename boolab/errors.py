@@ -42,19 +42,8 @@ class SettingError(BoolabError, ValueError):
     """A value passed to boolab is not one that it accepts."""
 
 
-class _FileError(BoolabError):
-    """A file that cannot be read, with the place where reading stopped."""
-
-    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
-        self.message = message
-        self.path = None if path is None else str(path)
-        self.line = line
-        place = ":".join(str(part) for part in (self.path, line) if part is not None)
-        super().__init__(f"{place}: {message}" if place else message)
-
-
-class AgentFileError(_FileError):
-    """An agent file cannot be read. `path` and `line` are the place.
+class FileError(BoolabError):
+    """A file that cannot be read, with the place where reading stopped: `message`, `path` and `line`.
 
     Args:
         message: What is wrong, and what would be right.
@@ -67,65 +56,32 @@ class AgentFileError(_FileError):
         'AGENTS.md:3: there is no agent in it'
     """
 
-
-class ScriptError(_FileError):
-    """A script for a `ScriptedModel` cannot be read. `path` and `line` are the place, if it came from a file.
-
-    Args:
-        message: What is wrong, and what would be right.
-        path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where it is no single line.
-
-    Example:
-        >>> import boolab as bl
-        >>> str(bl.errors.ScriptError("the key 'tool_call' is not known", path="stuck.yaml", line=2))
-        "stuck.yaml:2: the key 'tool_call' is not known"
-    """
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.message = message
+        self.path = None if path is None else str(path)
+        self.line = line
+        place = ":".join(str(part) for part in (self.path, line) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
 
 
-class ProfileError(_FileError):
-    """A profile for a `SimulatedModel` cannot be read. `path` and `line` are the place, if it came from a file.
-
-    Args:
-        message: What is wrong, and what would be right.
-        path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where it is no single line.
-
-    Example:
-        >>> import boolab as bl
-        >>> str(bl.errors.ProfileError("expected a probability", line=7))
-        '7: expected a probability'
-    """
+class AgentFileError(FileError):
+    """An agent file cannot be read."""
 
 
-class RunFormatError(_FileError):
-    """A log cannot be read as runs. `path` and `line` are the place.
-
-    Args:
-        message: What is wrong, and what would be right.
-        path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where it is no single line.
-
-    Example:
-        >>> import boolab as bl
-        >>> bl.errors.RunFormatError("is no log", path="notes.txt").path
-        'notes.txt'
-    """
+class ScriptError(FileError):
+    """A script for a `ScriptedModel` cannot be read."""
 
 
-class StoreError(_FileError):
-    """A store of runs cannot be read or written. What was committed before stays as it is. `path` is the place.
+class ProfileError(FileError):
+    """A profile for a `SimulatedModel` cannot be read."""
 
-    Args:
-        message: What is wrong, and what would be right.
-        path: The file; None for what did not come from one.
-        line: The line in it, from 1; None where it is no single line.
 
-    Example:
-        >>> import boolab as bl
-        >>> str(bl.errors.StoreError("is no store of runs", path="runs.db"))
-        'runs.db: is no store of runs'
-    """
+class RunFormatError(FileError):
+    """A log cannot be read as runs."""
+
+
+class StoreError(FileError):
+    """A store of runs cannot be read or written. What was committed before stays as it is."""
 
 
 class ReadWarning(UserWarning):

@@ -181,14 +181,23 @@ class Threshold(StopRule):
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf(StopRule):
-    """True when one of `rules` is; the reason is that of the first true one."""
+class _Compound(StopRule):
+    """Rules joined into one."""
 
     rules: tuple[StopRule, ...]
     depth: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "depth", _depth_over(self.rules))
+
+    def leaves(self) -> Iterator[Threshold]:
+        for rule in self.rules:
+            yield from rule.leaves()
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf(_Compound):
+    """True when one of `rules` is; the reason is that of the first true one."""
 
     def __call__(self, counters: Counters) -> Truth:
         true = self.rules[0](counters)
@@ -201,10 +210,6 @@ class AnyOf(StopRule):
     def alternatives(self) -> tuple[StopRule, ...]:
         return self.rules
 
-    def leaves(self) -> Iterator[Threshold]:
-        for rule in self.rules:
-            yield from rule.leaves()
-
     def decisive(self, counters: Counters) -> Threshold:
         return next(rule.decisive(counters) for rule in self.rules if rule(counters))
 
@@ -213,14 +218,8 @@ class AnyOf(StopRule):
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf(StopRule):
+class AllOf(_Compound):
     """True when all of `rules` are; the reason is that of the first."""
-
-    rules: tuple[StopRule, ...]
-    depth: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", _depth_over(self.rules))
 
     def __call__(self, counters: Counters) -> Truth:
         true = self.rules[0](counters)
@@ -230,10 +229,6 @@ class AllOf(StopRule):
 
     def __and__(self, other: StopRule) -> AllOf:
         return AllOf((*self.rules, other))
-
-    def leaves(self) -> Iterator[Threshold]:
-        for rule in self.rules:
-            yield from rule.leaves()
 
     def decisive(self, counters: Counters) -> Threshold:
         return self.rules[0].decisive(counters)
