@@ -175,7 +175,6 @@ class _Front:
         return self._with("\n".join([*lines[:at], line, *lines[at:]]))
 
     def removed(self, key: str) -> str | None:
-        """The file without the lines of a key."""
         pair = self._pair(key)
         if pair is None or self._root is None or self._root.flow_style or _span(pair[1])[0] < pair[0].start_mark.index:
             return None

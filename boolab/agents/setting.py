@@ -175,7 +175,6 @@ def _named(policy: str | Policy | None) -> tuple[str, bool]:
 
 
 def _unknown_limits(setting: Setting, policy: str) -> list[str]:
-    """A comment for each limit that the policy does not have."""
     order = get_policy(policy).order
     missing = [axis for axis, value in setting.limits.items() if value is not None and axis not in order]
     return [f"Policy {policy} knows no {AXES[axis].label}: the numbers are not reached by it." for axis in missing]

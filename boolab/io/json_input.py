@@ -102,10 +102,9 @@ class Damage:
 
 
 def parse(data: bytes) -> JSON:
-    r"""The value of a JSON text. Lone surrogates, which JavaScript writes when it cuts a text, become U+FFFD.
+    r"""The value of a JSON text; a `ValueError` if it is none, or nested too deeply.
 
-    Raises:
-        ValueError: if it is not JSON, or nested too deeply.
+    Lone surrogates, which JavaScript writes when it cuts a text, become U+FFFD.
 
     Example:
         >>> parse(b'["\\ud83d", "\\ud83d\\ude00"]')
@@ -120,11 +119,7 @@ def parse(data: bytes) -> JSON:
 
 
 def parse_exactly(data: bytes) -> JSON:
-    """The value of a JSON text, with its lone surrogates.
-
-    Raises:
-        ValueError: if it is not JSON, or nested too deeply.
-    """
+    """The value of a JSON text, with its lone surrogates; a `ValueError` if it is none, or nested too deeply."""
     try:
         return from_json(data, cache_strings="keys", allow_inf_nan=False)
     except ValueError:
@@ -165,11 +160,7 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
 
 
 def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
-    """The line and the value of each JSON value: those of the lines, or of the one document.
-
-    Raises:
-        RunFormatError: if it is one document, and too large, or nothing of it can be read.
-    """
+    """The line and the value of each JSON value: those of the lines, or of the one document."""
     if _has_lines(Path(path)):
         yield from json_lines(path, damage, parse)
     else:
@@ -190,8 +181,7 @@ def _has_lines(path: Path) -> bool:
 def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSON] = parse) -> JSON:
     """The value of a JSON file. Of a damaged one, what is before the damage, without the entry that the damage is in.
 
-    Raises:
-        RunFormatError: if the file is too large, or nothing of it can be read.
+    If the file is too large, or nothing of it can be read, that is a `RunFormatError`.
     """
     path = Path(path)
     size = path.stat().st_size
@@ -341,12 +331,7 @@ def json_text(value: object) -> str:
 
 
 def json_object(content: str) -> Mapping[str, Any]:
-    """The JSON object in a text; an empty one if the text holds anything else.
-
-    Example:
-        >>> json_object('{"a": 1}'), json_object("a"), json_object("[1]")
-        ({'a': 1}, {}, {})
-    """
+    """The JSON object in a text; an empty one if the text is anything else."""
     try:
         return mapping(parse(content.encode("utf-8", "surrogatepass")))
     except ValueError:

@@ -1,8 +1,4 @@
-"""YAML from people: read safely, within limits, and with the line of everything in it.
-
-PyYAML reads it; this adds what an error message needs (where a value stands) and what a stranger's file needs (limits
-on size, depth and on what aliases expand to).
-"""
+"""Reads untrusted YAML with PyYAML, within limits on size, depth and aliases, and with the line of each value."""
 
 from __future__ import annotations
 
@@ -13,19 +9,19 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 MAX_CHARS: Final = 4_000_000
-"""The longest text that is read. PyYAML takes about two seconds for a million characters."""
+"""The longest text. PyYAML takes about two seconds for a million characters."""
 MAX_BYTES: Final = 4 * MAX_CHARS
-"""The largest file that can be so long a text, in bytes: UTF-8 has four for a character at most."""
+"""The largest file, in bytes: UTF-8 has at most four for a character."""
 MAX_WRITTEN: Final = 100_000
-"""How many values may be written in a text: the slowest are some 70 microseconds each, so that all take seconds."""
+"""How many values a text may have. The slowest take some 70 microseconds each."""
 MAX_NODES: Final = 1_000_000
-"""How many values there may be once aliases stand for what they mean."""
+"""How many values there may be after aliases are expanded."""
 MAX_EXPANDED_CHARS: Final = 16 * MAX_CHARS
-"""How long all texts may be together once aliases stand for what they mean: so much is written of the values."""
+"""How many characters all texts may have after aliases are expanded."""
 MAX_DIGITS: Final = 100
-"""The longest number, as written. Of a long one in base 60 (`1:1:1...`), PyYAML's time grows with the square."""
+"""The longest number, in characters. PyYAML's time for one in base 60 (`1:1:1...`) is quadratic."""
 MAX_DEPTH: Final = 100
-"""How many brackets may be open at once. With each, PyYAML looks at all of them anew: 2,000 take it ten seconds."""
+"""How many brackets may be open at once. PyYAML's time is quadratic: ten seconds for 2,000."""
 
 _TEXT: Final = "tag:yaml.org,2002:str"
 _INT: Final = "tag:yaml.org,2002:int"
@@ -33,7 +29,7 @@ _FLOAT: Final = "tag:yaml.org,2002:float"
 
 
 class DocumentError(ValueError):
-    """A text that is not acceptable YAML; `line` says where, from 1."""
+    """A text that is not acceptable YAML, with the line of the fault, from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -42,7 +38,7 @@ class DocumentError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which goes no deeper than `MAX_DEPTH`, and takes no more values than `MAX_WRITTEN`."""
+    """PyYAML's safe loader, limited to `MAX_DEPTH`, `MAX_WRITTEN` and `MAX_DIGITS`."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -58,7 +54,6 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def number(self, node: yaml.ScalarNode) -> int | float:
-        """The value of a number, if it is written in no more than `MAX_DIGITS` characters."""
         if len(node.value) > MAX_DIGITS:
             problem = f"a number of {len(node.value):,} characters, more than the {MAX_DIGITS} that are read"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
@@ -84,7 +79,7 @@ class Document(NamedTuple):
     first_line: int
 
     def line(self, place: Sequence[object] = ()) -> int:
-        """The line of the value at `place` (keys and indices), or of the nearest one around it."""
+        """The line of the value at `place` (keys and indices), or of the nearest value that contains it."""
         node, line = self.node, self.first_line
         if node is not None:
             line += node.start_mark.line
@@ -102,15 +97,11 @@ class Document(NamedTuple):
 
 
 def read_yaml(text: str, first_line: int = 1) -> Document:
-    r"""Parse one YAML document.
-
-    Args:
-        text: The text, at most `MAX_CHARS` long.
-        first_line: The number of its first line in its file.
+    r"""Parse one YAML document, whose first line has this number in its file.
 
     Raises:
-        DocumentError: if it is not YAML, holds a key twice, is beyond the limits, or holds a number that YAML 1.1
-            reads as octal (`010`) or in base 60 (`1:30`).
+        DocumentError: if it is not YAML, has a key twice, exceeds a limit, or has a number that YAML 1.1 reads as octal
+            (`010`) or in base 60 (`1:30`).
 
     Example:
         >>> document = read_yaml("a: 1\nb: [2, 3]")
@@ -130,7 +121,7 @@ def read_yaml(text: str, first_line: int = 1) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise DocumentError(f"not valid YAML: {error.problem}", first_line + (mark.line if mark else 0)) from error
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: a character beyond the last one
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: a code point that is too large
         if isinstance(error, DocumentError):
             raise
         raise DocumentError(f"not valid YAML: {error}", first_line) from error
@@ -140,7 +131,7 @@ def read_yaml(text: str, first_line: int = 1) -> Document:
 
 
 def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, seen: set[int]) -> None:
-    """Refuse tags that say another kind than what stands there: PyYAML takes what follows them on trust."""
+    """Refuse tags that do not fit their values, which PyYAML does not check."""
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -158,7 +149,7 @@ def _check_tags(node: yaml.Node, loader: yaml.SafeLoader, first_line: int, seen:
 
 
 def _check_number(written: str, line: int) -> None:
-    """Refuse numbers that YAML 1.1 reads otherwise than people and YAML 1.2 do: `010` as 8, `1:30` as 90."""
+    """Refuse numbers that YAML 1.1 reads in another way than YAML 1.2: `010` as 8, `1:30` as 90."""
     if len(written) > MAX_DIGITS:
         return  # refused where its value is made
     if ":" in written:
@@ -174,7 +165,7 @@ def _check_number(written: str, line: int) -> None:
 def _check(
     node: yaml.Node, first_line: int, sizes: dict[int, tuple[int, int]], open_nodes: set[int]
 ) -> tuple[int, int]:
-    """How many values and characters `node` expands to; refuses double keys, endless aliases and too many of these."""
+    """How many values and characters a node expands to. Refuses duplicate keys, circular aliases and large nodes."""
     if id(node) in sizes:
         return sizes[id(node)]
     line = first_line + node.start_mark.line

@@ -1,10 +1,9 @@
-"""Runs as ATIF, the Agent Trajectory Interchange Format, and back: what boolab wrote comes back exactly as it was.
+"""Converts runs to ATIF, the Agent Trajectory Interchange Format, and back exactly.
 
-The format: github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md; the package `atif` holds it as models.
-What it has a place for stands there, so that any tool can read it: messages, responses, calls, results, tokens, costs,
-times. What it has no place for stands under `extra["boolab"]` of the trajectory, of a step, of a call or of a result:
-whether a call failed, turns, finish reasons, why the run ended, and arguments that are no JSON object. Results stand in
-the order of their calls.
+The format: github.com/harbor-framework/harbor, rfcs/0001-trajectory-format.md; the package `atif` has its models. Any
+tool can read messages, responses, calls, results, tokens, costs and times. What ATIF has no field for is under
+`extra["boolab"]` of the trajectory, of a step, of a call or of a result: whether a call failed, turns, finish reasons,
+why the run ended, and arguments that are no JSON object. Results are in the order of their calls.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from boolab.core.codec import decode, encode, run_fields, run_of
 from boolab.core.types import (
@@ -31,21 +30,23 @@ from boolab.core.types import (
 )
 from boolab.io.json_input import items, mapping, parse_exactly
 
+_Kind = TypeVar("_Kind", str, bool, int)
+
 SCHEMA: Final = "ATIF-v1.7"
 EXTRA: Final = "boolab"
-"""Where in an `extra` boolab's own facts stand."""
+"""The key of boolab's own facts in an `extra`."""
 
 VERSION: Final = 2
-"""The version of what stands there."""
+"""The version of these facts."""
 
-_LARGEST: Final = 2**63 - 1  # what a column of integers holds
-_TOLD: Final = ("run_id", "model", "steps", "prompt", "inputs")
+_MAX_INT: Final = 2**63 - 1  # the largest value in a column of integers
+_IN_ATIF: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
 _STEP_FACTS: Final = (
     "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason", "opaque",
     "model", "error", "shadow_stops", "counted",
 )  # fmt: skip
-"""The fields of a step, and of its response, that ATIF has no place for."""
+"""The fields of a step, and of its response, that ATIF does not have."""
 _KNOWN_STEP_FACTS: Final = frozenset(_STEP_FACTS)
 _RESULT_FACTS: Final = frozenset(("call", "call_id", "is_error", "parse_error", "duration_ms"))
 _TOKENS: Final = {
@@ -55,20 +56,12 @@ _TOKENS: Final = {
 }
 """The figures of a usage, by ATIF's names for them."""
 _MORE_TOKENS: Final = ("reasoning_tokens", "cache_write_tokens", "cache_write_1h_tokens")
-"""Those that ATIF has no name for."""
+"""Those that ATIF does not have."""
+_KINDS: Final = {str: "a text", bool: "a flag", int: "a whole number of 64 bits"}
 
 
 def trajectory(run: Run) -> dict[str, Any]:
-    """A run as one ATIF trajectory, as JSON values.
-
-    Args:
-        run: The run.
-
-    Returns:
-        The trajectory, which `run_of_trajectory` reads back exactly.
-
-    Raises:
-        SettingError: if a setting or an event holds what JSON cannot.
+    """A run as one ATIF trajectory; a `SettingError` if a setting or an event holds what JSON cannot.
 
     Example:
         >>> import boolab as bl
@@ -90,19 +83,12 @@ def trajectory(run: Run) -> dict[str, Any]:
         "agent": agent | ({"model_name": run.model} if run.model else {}),
         "steps": steps,
         "final_metrics": {"total_steps": len(steps), "extra": {EXTRA: {"model_steps": run.n_steps}}},
-        "extra": {EXTRA: {"version": VERSION, **run_fields(run, leave_out=_TOLD)}},
+        "extra": {EXTRA: {"version": VERSION, **run_fields(run, leave_out=_IN_ATIF)}},
     }
 
 
 def run_of_trajectory(row: Mapping[str, Any]) -> Run:
-    """The run that `trajectory` wrote.
-
-    Args:
-        row: The trajectory.
-
-    Raises:
-        ValueError: if it is none of boolab's, of another version, or not what it wrote.
-    """
+    """The run that `trajectory` wrote; a `ValueError` if boolab did not write it, or it has another version."""
     own = _own(row)
     if own.get("version") != VERSION or isinstance(own.get("version"), bool):
         raise ValueError(f"a record of version {own.get('version')!r}; version {VERSION} can be read")
@@ -142,7 +128,6 @@ def _own(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
-    """The messages and the steps of a run in their order."""
     for message in run.prompt:
         yield _message_row(message)
     waiting = list(reversed(run.inputs))
@@ -199,7 +184,6 @@ def _step_row(run: Run, step: Step) -> dict[str, Any]:
 
 
 def _timestamp(run: Run, step: Step) -> str | None:
-    """When the response was there, as far as is known."""
     if run.started_at is None or step.start_ms is None:
         return None
     try:
@@ -217,10 +201,10 @@ def _call_row(call: ToolCall) -> dict[str, Any]:
 
 
 def _parsed(arguments: str) -> tuple[dict[str, Any], str]:
-    """The arguments if they are a JSON object that can be written, else an empty one; and the text of either."""
+    """The arguments if they are a JSON object that can be written, else an empty one; and their text."""
     try:
         value = parse_exactly(arguments.encode("utf-8", "surrogatepass"))
-        lines = _text(value)
+        lines = _arguments_text(value)
         if "Infinity" in lines:
             json.dumps(value, allow_nan=False)
     except ValueError:  # no JSON, or a number beyond all floats
@@ -228,8 +212,8 @@ def _parsed(arguments: str) -> tuple[dict[str, Any], str]:
     return (value, lines) if isinstance(value, dict) else ({}, "{}")
 
 
-def _text(arguments: Mapping[str, Any]) -> str:
-    """The text of arguments as most models send them; it must be the same for reading as it was for writing."""
+def _arguments_text(arguments: Mapping[str, Any]) -> str:
+    """The text of arguments as most models send them, the same for reading and for writing."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -271,29 +255,29 @@ def _step(row: Mapping[str, Any], index: int) -> Step:
         place, result = _result(entry, calls)
         results[place] = result
     response = Response(
-        _str(row, "message"),
+        _text(row, "message"),
         calls,
-        _known_str(own, "finish_reason"),
+        _known(own, "finish_reason", str),
         _usage(mapping(row.get("metrics"))),
-        _str(row, "reasoning_content", ""),
-        _known_int(own, "ttft_ms"),
-        _known_str(own, "native_finish_reason"),
-        _str(own, "opaque", ""),
-        _str(own, "model", ""),
+        _text(row, "reasoning_content", ""),
+        _known(own, "ttft_ms", int),
+        _known(own, "native_finish_reason", str),
+        _text(own, "opaque", ""),
+        _text(own, "model", ""),
     )
-    turn = _known_int(own, "turn")
+    turn = _known(own, "turn", int)
     if turn is None:
         msg = "turn: missing"
         raise ValueError(msg)
     return Step(
         index,
         turn,
-        _known_int(own, "start_ms"),
-        _known_int(own, "duration_ms"),
-        _known_int(own, "model_ms"),
+        _known(own, "start_ms", int),
+        _known(own, "duration_ms", int),
+        _known(own, "model_ms", int),
         response,
         tuple(results),
-        _str(own, "error", ""),
+        _text(own, "error", ""),
         tuple([decode(str, name) for name in items(own.get("shadow_stops"))]),
         decode(bool, own.get("counted", True)),
     )
@@ -303,27 +287,26 @@ def _call(entry: object) -> ToolCall:
     row = mapping(entry)
     own = _own(row)
     _only(own, ("arguments",))
-    arguments = _str(own, "arguments") if own else _text(mapping(row.get("arguments")))
-    return ToolCall(_str(row, "tool_call_id"), _str(row, "function_name"), arguments)
+    arguments = _text(own, "arguments") if own else _arguments_text(mapping(row.get("arguments")))
+    return ToolCall(_text(row, "tool_call_id"), _text(row, "function_name"), arguments)
 
 
 def _result(entry: object, calls: tuple[ToolCall, ...]) -> tuple[int, ToolResult]:
-    """A result, and the place of its call."""
     row = mapping(entry)
     own = _own(row)
     _only(own, _RESULT_FACTS)
-    call_id = _str(row, "source_call_id")
-    place = _known_int(own, "call")
+    call_id = _text(row, "source_call_id")
+    place = _known(own, "call", int)
     if place is None:
         place = next((place for place, call in enumerate(calls) if call.id == call_id), -1)
     if place not in range(len(calls)):
         raise ValueError(f"a result answers call {call_id!r:.80}, which is not there")
     result = ToolResult(
-        _str(own, "call_id", call_id),
-        _str(row, "content"),
-        _flag(own, "is_error"),
-        _flag(own, "parse_error") or False,
-        _known_int(own, "duration_ms"),
+        _text(own, "call_id", call_id),
+        _text(row, "content"),
+        _known(own, "is_error", bool),
+        _known(own, "parse_error", bool) or False,
+        _known(own, "duration_ms", int),
     )
     return place, result
 
@@ -332,17 +315,17 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
     cost = metrics.get("cost_usd")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
         raise ValueError(f"cost_usd: {cost!r:.80} is not a number")
-    if cost is not None and not abs(cost) * MICRO <= _LARGEST + 1:
+    if cost is not None and not abs(cost) * MICRO <= _MAX_INT + 1:
         raise ValueError(f"cost_usd: {cost!r:.80} is too large")
     more = mapping(metrics.get("extra"))
     return Usage(
-        _known_int(metrics, "prompt_tokens"),
-        _known_int(metrics, "completion_tokens"),
-        _known_int(metrics, "cached_tokens"),
-        _known_int(more, "reasoning_tokens"),
-        None if cost is None else min(round(cost * MICRO), _LARGEST),  # dollars are floats: they may round up
-        _known_int(more, "cache_write_tokens"),
-        _known_int(more, "cache_write_1h_tokens"),
+        _known(metrics, "prompt_tokens", int),
+        _known(metrics, "completion_tokens", int),
+        _known(metrics, "cached_tokens", int),
+        _known(more, "reasoning_tokens", int),
+        None if cost is None else min(round(cost * MICRO), _MAX_INT),  # dollars are floats: they may round up
+        _known(more, "cache_write_tokens", int),
+        _known(more, "cache_write_1h_tokens", int),
     )
 
 
@@ -352,26 +335,17 @@ def _only(own: Mapping[str, Any], known: Collection[str]) -> None:
         raise ValueError(f"{', '.join(sorted(unknown))}: not known here")
 
 
-def _str(row: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = row.get(name, default)
-    if not isinstance(value, str):
-        raise ValueError(f"{name}: {value!r:.80} is not a text")  # noqa: TRY004 - of what was read, all faults are alike
+def _known(row: Mapping[str, Any], name: str, kind: type[_Kind]) -> _Kind | None:
+    value = row.get(name)
+    fits = type(value) is kind and (not isinstance(value, int) or -_MAX_INT - 1 <= value <= _MAX_INT)
+    if value is not None and not fits:
+        raise ValueError(f"{name}: {value!r:.80} is not {_KINDS[kind]}")
     return value
 
 
-def _known_str(row: Mapping[str, Any], name: str) -> str | None:
-    return None if row.get(name) is None else _str(row, name)
-
-
-def _known_int(row: Mapping[str, Any], name: str) -> int | None:
-    value = row.get(name)
-    if value is not None and (type(value) is not int or not -_LARGEST - 1 <= value <= _LARGEST):
-        raise ValueError(f"{name}: {value!r:.80} is not a whole number of 64 bits")
-    return value
-
-
-def _flag(row: Mapping[str, Any], name: str) -> bool | None:
-    value = row.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise ValueError(f"{name}: {value!r:.80} is not a flag")
+def _text(row: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = _known(row, name, str)
+    value = default if value is None else value
+    if value is None:
+        raise ValueError(f"{name}: None is not a text")
     return value

@@ -215,16 +215,10 @@ class RunBuilder:
     def add_response(
         self, time: int | None = None, start: int | None = None, model: str = "", key: str = ""
     ) -> StepBuilder:
-        """Add a response of the model, which is one step.
+        """Add a response of the model, which is one step. The reader fills in its text, usage and finish reason.
 
-        Args:
-            time: When it was complete.
-            start: When it was requested; by default the time of the record before it.
-            model: The model's name.
-            key: The response's id, for formats that write one response as several records; see `response`.
-
-        Returns:
-            The step. The reader fills in its text, reasoning, usage and finish reason.
+        It was requested at `start`, by default the time of the record before it, and complete at `time`. `key` is its
+        id, for formats that write one response as several records; see `response`.
         """
         begun = start if start is not None else self._latest if self._latest is not None else time
         step = StepBuilder(start=begun)
@@ -368,17 +362,9 @@ class RunBuilder:
     ) -> Run:
         """The run.
 
-        Args:
-            run_id: Its id.
-            stop: Why it ended; by default `stop_reason`.
-            agent: The agent's name.
-            model: The model's name; by default the one with the most responses.
-            task: The task; by default the user's first message.
-            parent_run_id: The run that this is a subagent of.
-            success: The label.
-            error: The error that ended the run.
-            limits: The limits of the run, by the names of their counters; None is no limit.
-            duration_ms: By default from the first to the last time in the records.
+        By default it ended as `stop_reason` returns, its task is the user's first message, its model the one with the
+        most responses, and its duration from the first to the last time in the records. `limits` are by the names of
+        their counters; None is no limit.
         """
         stop = self.stop_reason() if stop is None else stop
         origin = self.first_time

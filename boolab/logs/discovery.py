@@ -56,24 +56,15 @@ def found_logs(
     folder = Path.home() if home is None else Path(home)
     variables = os.environ if environ is None else environ
     places = {**UNREAD, **{name: reader.PLACES for name, reader in readers().items() if reader.PLACES}}
-    return [_found(name, places[name], folder, since, variables) for name in sorted(places)]
-
-
-def _found(
-    name: str, places: tuple[str, ...], home: Path, since: datetime | None, variables: Mapping[str, str]
-) -> Found:
-    patterns = [pattern for place in places if (pattern := _pattern(place, home, variables)) is not None]
     after = 0.0 if since is None else since.timestamp()
-    stats = [stat for stat in _stats(patterns) if stat.st_mtime >= after]
-    newest = max((stat.st_mtime for stat in stats), default=None)
-    return Found(
-        name,
-        tuple(patterns),
-        len(stats),
-        sum(stat.st_size for stat in stats),
-        None if newest is None else datetime.fromtimestamp(newest, UTC),
-        name in readers(),
-    )
+    found = []
+    for name in sorted(places):
+        patterns = [pattern for place in places[name] if (pattern := _pattern(place, folder, variables)) is not None]
+        stats = [stat for stat in _stats(patterns) if stat.st_mtime >= after]
+        newest = max((datetime.fromtimestamp(stat.st_mtime, UTC) for stat in stats), default=None)
+        size = sum(stat.st_size for stat in stats)
+        found.append(Found(name, tuple(patterns), len(stats), size, newest, name in readers()))
+    return found
 
 
 def _pattern(place: str, home: Path, variables: Mapping[str, str]) -> str | None:

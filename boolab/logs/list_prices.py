@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
@@ -112,7 +112,10 @@ def _with_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> S
     if not _lacks(response.usage):
         return step
     model = response.model or run.model
-    cost = list_price(response.usage, model, provider, _at(run.started_at, step.start_ms)) if model else None
+    at = run.started_at
+    if at is not None and step.start_ms is not None:
+        at += timedelta(milliseconds=step.start_ms)
+    cost = list_price(response.usage, model, provider, at) if model else None
     if cost is None:
         unpriced[model or "a model without a name"] += 1
         return step
@@ -120,9 +123,4 @@ def _with_cost(step: Step, run: Run, provider: str, unpriced: Counter[str]) -> S
 
 
 def _lacks(usage: Usage) -> bool:
-    """Whether tokens are known, and their cost is not."""
     return usage.cost is None and usage.input_tokens is not None and usage.output_tokens is not None
-
-
-def _at(start: datetime | None, ms: int | None) -> datetime | None:
-    return start if start is None or ms is None else start + timedelta(milliseconds=ms)

@@ -350,10 +350,10 @@ def _under(folder: Path, known: Mapping[str, Reader]) -> Iterator[str]:
 
 def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, strict: bool) -> tuple[FileRow, list[Run]]:
     """Read one file. A fault of it is raised if it is `strict`, else it is a warning."""
-    path, size = file.path, file.stat.st_size
-    start = time.perf_counter()
+    path, start = file.path, time.perf_counter()
     notes: list[str] = []
-    name = None
+    runs: list[Run] = []
+    name = skipped = None
     try:
         reader = _reader_of(file, known, wanted)
         name = reader.NAME
@@ -361,24 +361,29 @@ def _take(file: _File, known: Mapping[str, Reader], wanted: str | None, *, stric
             runs = read_file(reader, path, lambda message: notes.append(_warn(message)))
         if not runs and strict:
             notes.append(_warn(f"{path}: no run in it"))
-        return FileRow(str(path), name, len(runs), size, time.perf_counter() - start, None, tuple(notes)), runs
     except _Unrecognised as error:
+        skipped = _UNKNOWN
         if strict or not file.foldered:
             _refuse(error, strict=strict)
             notes.append(str(error))
-        return FileRow(str(path), None, 0, size, time.perf_counter() - start, _UNKNOWN, tuple(notes)), []
-    except RunFormatError as error:
-        why = error
-    except OSError as error:
-        why = RunFormatError(f"cannot be read: {error.strerror}", path=path)
-    except SettingError as error:
-        why = RunFormatError(str(error), path=path)
     except Exception as error:  # noqa: BLE001 - logs are untrusted, and one of them must not stop the others
-        why = RunFormatError(
-            f"the reader of {name or 'some format'} failed ({type(error).__name__}: {error})", path=path
-        )
-    _refuse(why, strict=strict)
-    return FileRow(str(path), name, 0, size, time.perf_counter() - start, why.message, (*notes, str(why))), []
+        fault = _fault(error, path, name)
+        _refuse(fault, strict=strict)
+        skipped = fault.message
+        notes.append(str(fault))
+    seconds = time.perf_counter() - start
+    return FileRow(str(path), name, len(runs), file.stat.st_size, seconds, skipped, tuple(notes)), runs
+
+
+def _fault(error: Exception, path: Path, name: str | None) -> RunFormatError:
+    if isinstance(error, RunFormatError):
+        return error
+    why = f"the reader of {name or 'some format'} failed ({type(error).__name__}: {error})"
+    if isinstance(error, OSError):
+        why = f"cannot be read: {error.strerror}"
+    elif isinstance(error, SettingError):
+        why = str(error)
+    return RunFormatError(why, path=path)
 
 
 class _Unrecognised(RunFormatError):
@@ -420,7 +425,6 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
 
 
 def _at_home(path: Path, reader: Reader) -> bool:
-    """Whether the file lies where the reader's harness keeps its logs."""
     name = str(path.absolute())
     return any(fnmatch(name, os.path.expandvars(place).replace("~", "*", 1)) for place in reader.PLACES)
 

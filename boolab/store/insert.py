@@ -163,7 +163,6 @@ in place of 14."""
 
 
 def _row_with_steps(connection: sqlite3.Connection, run_id: str, held: Held) -> int:
-    """The row of the run whose steps another one shares."""
     question = "SELECT coalesce(base, id) FROM runs WHERE run_id = ? AND state = 'finished'"
     found = connection.execute(question, held((run_id,))).fetchone()
     if found is None:

@@ -75,7 +75,6 @@ def _cannot_be_locked(place: Path) -> bool:
 
 
 def _holder(place: Path) -> str:
-    """The holder of the lock, by the process id in the lock file."""
     try:
         pid = place.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):

@@ -195,7 +195,6 @@ class _Content(NamedTuple):
 
 
 def _content(row: int, found: _Found) -> _Content:
-    """The content of a run that has its own steps."""
     steps, calls, messages, parts = (found.tables[name].get(row, ()) for name in TABLES)
     head = found.heads[row]
     if head.texts is None:

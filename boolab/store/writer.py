@@ -420,7 +420,6 @@ class Store:
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """The device and inode of the file at a path; None if there is none."""
     try:
         found = path.stat()
     except OSError:

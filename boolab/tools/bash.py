@@ -171,7 +171,6 @@ def _folder(given: str | Path) -> str:
 
 
 def _variables(env: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment of a command, besides its folder."""
     own = {name: os.environ[name] for name in INHERITED if name in os.environ}
     given: Any = {} if env is None else env
     if not isinstance(given, Mapping):

@@ -157,7 +157,6 @@ def _become(order: dict[str, Any], guard: int) -> NoReturn:
 
 
 def _rlimits(order: dict[str, Any]) -> dict[str, int]:
-    """The limits of setrlimit(2), by name."""
     limits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": order["file"], "RLIMIT_CPU": order["cpu"]}
     if _LINUX:  # macOS refuses RLIMIT_AS, and cannot count a user's threads
         limits["RLIMIT_AS"] = order["memory"]

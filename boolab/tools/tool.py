@@ -369,7 +369,6 @@ async def _replied(
 
 
 async def _execute_with_care(spec: ToolSpec, arguments: dict[str, Any], context: ToolContext) -> object:
-    """Execute a tool that has a context, a deadline or a thread."""
     clock = context.clock
     fork = clock.fork(spec.timeout)
     if spec.context is not None:
@@ -472,7 +471,6 @@ def _adapter(fn: Callable[..., Any], name: str, about: Mapping[str, str]) -> tup
 
 
 def _tidy(schema: JSON) -> JSON:
-    """The schema without pydantic's titles."""
     if isinstance(schema, dict):
         return {k: _tidy(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
     return [_tidy(item) for item in schema] if isinstance(schema, list) else schema
@@ -519,7 +517,6 @@ def _as_text(value: object) -> str:
 
 
 def _bad_arguments(call: ToolCall, spec: ToolSpec, error: Exception) -> tuple[str, bool]:
-    """The error result, and whether the text is no JSON."""
     try:
         from_json(call.arguments or "{}")
     except (ValueError, TypeError) as no_json:

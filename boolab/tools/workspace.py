@@ -276,7 +276,6 @@ def _opened(top: Path, place: Path, how: int) -> int:
 
 
 def _read(top: Path, file: Path, shown: str) -> str:
-    """The text of a regular file of bounded size."""
     try:
         handle = _opened(top, file, _OPEN)
     except OSError as error:

@@ -98,7 +98,6 @@ class Archive:
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
-    """The archive, opened with a module that can unpack its members."""
     try:
         opened = zipfile.ZipFile(path)
     except OSError:

@@ -59,7 +59,8 @@ def dialect(head: Head) -> Dialect | None:
         messages += _messages_of(value)
         if len(messages) > MAX_MESSAGES:
             break
-    foreign = any(_has_foreign_blocks(mapping(message)) for message in messages)
+    blocks = [mapping(block) for message in messages for block in items(mapping(message).get("content"))]
+    foreign = any(not _NO_BLOCK.isdisjoint((*block, text(block.get("type")))) for block in blocks)
     if len(messages) > 1 and not is_message(messages[-1]):
         messages.pop()  # the head may end in the middle of it
     messages = messages[:MAX_MESSAGES]
@@ -102,11 +103,6 @@ def is_message(value: object) -> bool:
     if isinstance(content, list):
         return all(isinstance(block, str) or (isinstance(block, dict) and "type" in block) for block in content[:-1])
     return isinstance(content, str) or (content is None and ("content" in value or "tool_calls" in value))
-
-
-def _has_foreign_blocks(message: Mapping[str, Any]) -> bool:
-    blocks = map(mapping, items(message.get("content")))
-    return any(not _NO_BLOCK.isdisjoint((*block, text(block.get("type")))) for block in blocks)
 
 
 def _is_cline(head: Head, top: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -159,7 +155,9 @@ def read_chats(path: Path, damage: Damage, source: str) -> list[Run]:
             if about is not None:
                 runs += chat.runs()
     runs += loose.runs()
-    return _named(runs, path.stem)
+    seen: Counter[str] = Counter()
+    ids = [run.run_id or (path.stem if len(runs) == 1 else f"{path.stem}/{n}") for n, run in enumerate(runs, 1)]
+    return [replace(run, run_id=unique(run_id, seen)) for run, run_id in zip(runs, ids, strict=True)]
 
 
 def _conversations(value: object) -> Iterator[tuple[Mapping[str, Any] | None, Sequence[Any]]]:
@@ -178,16 +176,6 @@ def _conversations(value: object) -> Iterator[tuple[Mapping[str, Any] | None, Se
             own.append(entry)
     if own:
         yield {}, own
-
-
-def _named(runs: Sequence[Run], stem: str) -> list[Run]:
-    """The runs, each with an id of its own."""
-    named = []
-    seen: Counter[str] = Counter()
-    for number, run in enumerate(runs, 1):
-        run_id = run.run_id or (stem if len(runs) == 1 else f"{stem}/{number}")
-        named.append(replace(run, run_id=unique(run_id, seen)))
-    return named
 
 
 class Chat:

@@ -66,7 +66,6 @@ def submitted_model(path: Path) -> str:
 
 
 def _verdict(report: Mapping[str, Any], instance: str) -> bool | None:
-    """Whether an instance was resolved; None if the report does not list it."""
     own = mapping(report.get(instance)).get("resolved")
     if isinstance(own, bool):
         return own

@@ -105,7 +105,6 @@ def runs_of(
 
 
 def _free(run_id: str, taken: Collection[str]) -> str:
-    """The id, with a number after it if another run has it."""
     names = itertools.chain([run_id], (f"{run_id}/{number}" for number in itertools.count(2)))
     return next(name for name in names if name not in taken)
 

@@ -225,7 +225,6 @@ class _Session:
             self.chains[home, owner].take(line, place, parent)
 
     def _home(self, session: str, parent: int) -> str:
-        """The first id of the session of a line."""
         if self.path.parent.name == _SUBAGENTS:
             return ""
         if parent >= 0:
@@ -502,9 +501,14 @@ class _Chain:
             reply.finish()
         self._add_subagents(branch, started)
         cap = branch.cap if limit is None else limit
+        stop: StopReason | Stop = branch.stop_reason()
+        if cap is not None:  # turns are responses since the subagent's last prompt
+            steps = builder.steps
+            turn = sum(step.turn == steps[-1].turn for step in steps)
+            stop = builder.stop("step_cap", f"maxTurns({cap})", cap, max(cap, turn))
         return builder.build(
             run_id,
-            branch.stop_reason() if cap is None else _stop_by(cap, builder),
+            stop,
             agent=agent,
             parent_run_id=parent_run_id,
             limits={"steps": cap},
@@ -613,13 +617,6 @@ def _cuts_in(path: Path) -> dict[str, int | None]:
                 continue
             cuts |= {ending.owner: ending.limit for ending in (_endings(line) if line.get("type") == "user" else ())}
     return {owner: limit for owner, limit in cuts.items() if limit is not None}
-
-
-def _stop_by(cap: int, builder: RunBuilder) -> Stop:
-    """A stop by a limit on turns, which are responses since the subagent's last prompt."""
-    steps = builder.steps
-    turn = sum(step.turn == steps[-1].turn for step in steps) if steps else 0
-    return builder.stop("step_cap", f"maxTurns({cap})", cap, max(cap, turn))
 
 
 def _kind(line: Mapping[str, Any], content: Sequence[str], *, answers: bool) -> str:

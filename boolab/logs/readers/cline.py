@@ -240,7 +240,6 @@ def _failed(content: object) -> bool:
 
 
 def _unwrapped(content: str) -> str:
-    """A user's text without Cline's tag around it."""
     found = _WRAPPED.match(content)
     return found[2] if found is not None and found[2].strip() else content
 

@@ -86,21 +86,12 @@ def sniff(head: Head) -> bool:
     if isinstance(head.first.get("items"), list):
         session = mapping(head.first.get("session"))
         return "id" in session and "timestamp" in session
-    return any(_is_line(value) for value in head.values) or (_is_bare_header(head.first) and _has_items(head))
-
-
-def _is_line(value: object) -> bool:
-    line = mapping(value)
-    return isinstance(line.get("payload"), dict) and text(line.get("type")) in _LINES
-
-
-def _is_bare_header(line: Mapping[str, Any]) -> bool:
-    return "type" not in line and isinstance(line.get("id"), str) and "timestamp" in line and "instructions" in line
-
-
-def _has_items(head: Head) -> bool:
-    lines = [mapping(value) for value in head.values[1:]]
-    return all("record_type" in line or text(line.get("type")) in _ITEMS for line in lines if line)
+    lines = [mapping(value) for value in head.values]
+    if any(isinstance(line.get("payload"), dict) and text(line.get("type")) in _LINES for line in lines):
+        return True
+    header = head.first
+    bare = "type" not in header and isinstance(header.get("id"), str) and {"timestamp", "instructions"} <= header.keys()
+    return bare and all("record_type" in line or text(line.get("type")) in _ITEMS for line in lines[1:] if line)
 
 
 def read(path: Path, damage: Damage) -> list[Run]:
@@ -395,7 +386,6 @@ def _tool(kind: str, item: Mapping[str, Any]) -> str:
 
 
 def _origin(meta: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The agent's name, and the run that it is a subagent of."""
     above = text(meta.get("parent_thread_id"))
     source = mapping(meta.get("source")).get("subagent")
     if source is None:

@@ -93,7 +93,6 @@ class _Entry(NamedTuple):
 
     @property
     def is_response(self) -> bool:
-        """Whether it has content, calls or usage."""
         if self.kind != "gemini":
             return False
         return self.usage is not UNKNOWN_USAGE or bool(self.calls) or (self.full and not self.only_set)
@@ -141,7 +140,6 @@ class _Session:
         return name if isinstance(name, str) else self._numbered
 
     def _replace(self, messages: Mapping[str | int, _Entry]) -> None:
-        """Apply a new list of messages."""
         fresh = [name for name in messages if name not in self._entries]
         if not fresh:
             gone = [name for name, entry in self._entries.items() if name not in messages and entry.kind not in _EVENTS]

@@ -173,7 +173,6 @@ def _archived(archive: Archive, damage: Damage) -> Iterator[tuple[int, Any]]:
 def _joined(
     archive: Archive, shell: dict[str, Any], prefix: str, chunks: Mapping[str, list[tuple[int, str]]]
 ) -> dict[str, Any]:
-    """A sample that is stored in chunks."""
 
     def sequence(kind: str) -> list[Any]:
         names = sorted(chunks.get(f"{prefix}{kind}/", ()))
@@ -311,7 +310,6 @@ class _Events:
 
 
 def _message(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The response of a model event."""
     return mapping(first_choice(event.get("output")).get("message"))
 
 
@@ -524,7 +522,6 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 def _success(sample: Mapping[str, Any]) -> bool | None:
-    """The label: what all scores agree on."""
     scores = sample.get("scores")
     found = list(scores.values()) if isinstance(scores, dict) else [sample["score"]] if sample.get("score") else []
     verdicts = {_verdict(mapping(score).get("value")) for score in found}

@@ -176,7 +176,6 @@ class _Trajectory:
         return reply
 
     def _item(self, reply: StepBuilder, item: Mapping[str, Any]) -> None:
-        """One item of a Responses object."""
         kind = item.get("type")
         if kind == "function_call":
             self.builder.add_call(reply, text(item.get("call_id")), text(item.get("name")), item.get("arguments"))
@@ -291,7 +290,6 @@ def _submitted(builder: RunBuilder) -> bool:
 
 
 def _failed(content: str, extra: Mapping[str, Any]) -> bool | None:
-    """Whether a command failed, by its return code."""
     code = extra.get("returncode")
     if isinstance(code, int) and not isinstance(code, bool):
         return code != 0

@@ -145,7 +145,6 @@ def _has_events(path: Path) -> bool:
 
 
 def _read_events(path: Path, damage: Damage) -> Run | None:
-    """The run of the lines of `opencode run`."""
     session = _Session({}, damage)
     parts: list[_Timed] = []
     message = ""
@@ -194,7 +193,6 @@ def _read_document(path: Path, damage: Damage) -> Run | None:
 
 
 def _exported(messages: Sequence[Any], damage: Damage) -> _Messages:
-    """The messages of an export, with their parts."""
     for number, message in enumerate(messages, 1):
         info = mapping(mapping(message).get("info"))
         if text(info.get("role")) in ("user", "assistant"):
@@ -239,7 +237,6 @@ class _Store:
         return None
 
     def values(self, folder: Path) -> Iterator[Mapping[str, Any]]:
-        """The objects in the files of a folder, in the order of their names."""
         with os.scandir(folder) as entries:
             names = sorted(
                 entry.name for entry in entries if entry.name.endswith(".json") and entry.is_file(follow_symlinks=False)
@@ -311,7 +308,6 @@ class _Session:
             self.builder.add_message("user", "\n".join(content), opens_turn=own, time=time)
 
     def add_responses(self, info: Mapping[str, Any], parts: Sequence[_Timed]) -> None:
-        """Add the responses of an assistant's message."""
         responses = _responses(parts)
         reason = finish_reason(info.get("finish"))
         completed = time_ms(mapping(info.get("time")).get("completed"))
@@ -427,7 +423,6 @@ def _created(info: Mapping[str, Any]) -> int | None:
 
 
 def _written(part: Mapping[str, Any], written: int | None) -> int | None:
-    """When the model had written a part."""
     if part.get("type") == "tool":
         return time_ms(mapping(mapping(part.get("state")).get("time")).get("start"))
     if part.get("type") not in _CONTENT:
@@ -444,7 +439,6 @@ def _exit_failed(metadata: Mapping[str, Any]) -> bool | None:
 
 
 def _name_of(error: Mapping[str, Any]) -> str:
-    """An error's name, with its message if it has one."""
     message = text(mapping(error.get("data")).get("message")) or text(error.get("message"))
     name = text(error.get("name"))
     if not error:

@@ -230,7 +230,6 @@ class _Trajectory:
         return found or self._places.get(text(mapping(event.get("tool_call_metadata")).get("tool_call_id")))
 
     def runs(self, run_id: str) -> list[Run]:
-        """The agent's run, then those of its delegates."""
         ids = [f"{run_id}/delegate-{place}" if place else run_id for place in range(len(self._chains))]
         found = []
         for child, child_id in zip(self._chains, ids, strict=True):
@@ -260,7 +259,6 @@ class _Trajectory:
         return found
 
     def _end(self, chain: _Agent, error: str, cap: int | None) -> tuple[Stop, dict[str, int]]:
-        """How an agent ended, and the limit in its error."""
         if chain.done == "finish":
             return chain.builder.stop("finished"), {}
         if chain.done == "reject" or chain.state in ("stopped", "rejected"):

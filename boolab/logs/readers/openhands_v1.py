@@ -256,7 +256,6 @@ class _Conversation:
         self.builder.add_event("fault", time, what=one_line(self._error))
 
     def run(self, run_id: str) -> Run | None:
-        """The run, unless it is empty."""
         row = self._row
         if not row.run_id and self.builder.is_empty:
             return None
@@ -274,7 +273,6 @@ class _Conversation:
         )
 
     def _end(self, error: str) -> tuple[Stop, dict[str, int]]:
-        """How it ended, and the limit in its error."""
         builder, steps = self.builder, self.builder.steps
         if self._status == "finished":
             return builder.stop("finished"), {}

@@ -96,7 +96,6 @@ class _Sorted:
             self._spans[kept.key] = kept
 
     def runs(self, damage: Damage) -> list[Run]:
-        """The runs, in the order of their starts."""
         steps = self._steps()
         groups: dict[_Name, _Group] = {}
         for span in steps:
@@ -170,7 +169,6 @@ class _Sorted:
         return self._name(home, None) if home.kind == TOOL else None
 
     def _name(self, span: Span, home: Span | None) -> _Name:
-        """The run of a span."""
         conversation = text((span if home is None else home).about.get("gen_ai.conversation.id"))
         if home is None:
             return ("session", conversation or span.key[0], "")
@@ -234,7 +232,6 @@ class _Group:
 
     @property
     def home(self) -> Span:
-        """The first span of the agent or tool."""
         return min(self._homes.values(), key=lambda home: home.order)
 
     @property

@@ -100,7 +100,6 @@ class _Tree:
         self._branches = False
 
     def grow(self, line: Mapping[str, Any]) -> int:
-        """Add an entry. Returns its place."""
         place = len(self._parents)
         before = place - 1
         parent = before
@@ -142,7 +141,6 @@ class _Session:
         self.id = self.id or text(line.get("id"))
 
     def leave(self, line: Mapping[str, Any]) -> None:
-        """Count the steps of a branch that was left."""
         message = mapping(line.get("message"))
         self._left += message.get("role") == "assistant" and not _is_empty(message) and not _is_of_gateway(message)
 

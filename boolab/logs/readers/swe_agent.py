@@ -141,7 +141,6 @@ def _run(
 
 
 def _settings(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings: an object, or its JSON text."""
     config = document.get("replay_config")
     return json_object(config) if isinstance(config, str) else mapping(config)
 

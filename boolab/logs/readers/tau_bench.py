@@ -60,18 +60,15 @@ def read(path: Path, damage: Damage) -> list[Run]:
             entries.append(entry)
         else:
             damage.note(1, f"entry {number} has no task_id or no traj")
-    return _runs(path, entries, damage)
-
-
-def _runs(path: Path, entries: Sequence[Mapping[str, Any]], damage: Damage) -> list[Run]:
     dialogues = [_Dialogue(path, entry, damage) for entry in entries]
     cap = _cap(dialogues)
     group = next((domain for domain in _DOMAINS if domain in path.name.lower()), path.stem)
     seen: Counter[str] = Counter()
-    return [
-        one.run(unique(f"{path.stem}/{one.task_id}/{one.trial}", seen), f"{group}/{one.task_id}", cap)
-        for one in dialogues
-    ]
+    runs = []
+    for one in dialogues:
+        run_id = unique(f"{path.stem}/{one.task_id}/{one.trial}", seen)
+        runs.append(one.run(run_id, f"{group}/{one.task_id}", cap))
+    return runs
 
 
 def _cap(dialogues: Sequence[_Dialogue]) -> int | None:
@@ -106,7 +103,10 @@ class _Dialogue:
     def _take(self, path: Path, message: Mapping[str, Any]) -> None:
         role, content = message.get("role"), content_text(message.get("content"))
         if role == "assistant":
-            self._answer(message, content)
+            reply = self.builder.add_response()
+            reply.text.append(content)
+            reply.reasoning.append(text(message.get("reasoning_content")))
+            self.builder.add_openai_calls(reply, message.get("tool_calls"))
         elif role == "tool":
             self.builder.add_result(text(message.get("tool_call_id")), content, is_error=content.startswith(_FAILED))
         elif role in ("user", "system"):
@@ -117,12 +117,6 @@ class _Dialogue:
         else:
             return
         self.last = message
-
-    def _answer(self, message: Mapping[str, Any], content: str) -> None:
-        reply = self.builder.add_response()
-        reply.text.append(content)
-        reply.reasoning.append(text(message.get("reasoning_content")))
-        self.builder.add_openai_calls(reply, message.get("tool_calls"))
 
     def run(self, run_id: str, task: str, cap: int | None) -> Run:
         stop: StopReason | Stop = "finished" if self.ended else "aborted"
