@@ -70,13 +70,7 @@ def started() -> Iterator[Browser]:
 
 
 class Watch:
-    """What the pages of a context did that they should not: complaints in the console, dialogs, requests elsewhere.
-
-    Args:
-        context: The context.
-        home: What addresses may start with.
-        known: Parts of console messages that come from others than boolab.
-    """
+    """What the pages of a context did that they should not: complaints in the console, dialogs, requests elsewhere."""
 
     def __init__(self, context: BrowserContext, *, home: tuple[str, ...] = INSIDE, known: tuple[str, ...] = ()) -> None:
         self.seen: list[str] = []

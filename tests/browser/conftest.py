@@ -31,16 +31,7 @@ class PageOf(Protocol):
         zoom: int = 1,
         javascript: bool = True,
     ) -> Page:
-        """Open it.
-
-        Args:
-            shown: A widget, or the text of a page.
-            theme: Light or dark.
-            width: Of the window, in pixels of the screen.
-            height: Likewise.
-            zoom: Pixels of the screen for each of the page's, as when a reader zooms in.
-            javascript: Whether scripts run.
-        """
+        """Open it."""
 
 
 @pytest.fixture(scope="module")

@@ -69,12 +69,7 @@ MARKUP: Final = (
 
 
 def hostile_run(name: str = "", *, child: bool = True) -> Run:
-    """A run with a hostile text in every field that holds one.
-
-    Args:
-        name: Put before its id and its task.
-        child: Whether it has a subagent.
-    """
+    """A run with a hostile text in every field that holds one."""
     steps = tuple(_steps())
     told = NAME.encode(errors="replace").decode()  # tables of settings take no halves of letters
     key = {"__proto__": {"polluted": told}, "constructor": told, "toString": told, told: told}

@@ -59,13 +59,7 @@ _SCROLL: Final = "async (cell) => { await window.jupyterapp.shell.currentWidget.
 
 
 class Lab:
-    """A JupyterLab in a browser.
-
-    Args:
-        page: Where it is open.
-        folder: What its file browser shows.
-        watch: What its page did that it should not.
-    """
+    """A JupyterLab in a browser."""
 
     def __init__(self, page: Page, folder: Path, watch: Watch) -> None:
         self.page = page
@@ -124,12 +118,7 @@ class Lab:
 
 @contextmanager
 def lab_in(browser: Browser, folder: Path) -> Iterator[Lab]:
-    """A JupyterLab whose files are all in a folder.
-
-    Args:
-        browser: Where to open it.
-        folder: For notebooks, settings, and whatever else it writes.
-    """
+    """A JupyterLab whose files are all in a folder."""
     work = folder / "work"
     work.mkdir()
     environment = {**os.environ, **{name: str(folder / name.lower()) for name in FOLDERS}}

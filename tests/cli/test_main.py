@@ -25,23 +25,6 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
     assert boolab.__version__ == version("boolab")
 
 
-def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["--help"])
-    assert left.value.code == 0
-    shown = capsys.readouterr().out
-    assert "demo" in shown
-    assert "lab" in shown
-
-
-@pytest.mark.parametrize(("command", "option"), [("demo", "--out FOLDER"), ("demo", "--quick"), ("lab", "PATH")])
-def test_a_command_explains_its_options(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main([command, "--help"])
-    assert left.value.code == 0
-    assert option in capsys.readouterr().out
-
-
 def test_without_a_command_it_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     shown = capsys.readouterr()

@@ -43,11 +43,7 @@ RULES: Final = (
 
 
 class Case:
-    """One random case.
-
-    Args:
-        number: Its number, from which all of it follows.
-    """
+    """One random case."""
 
     def __init__(self, number: int) -> None:
         self.rng = Random(number)  # noqa: S311 - the same cases every time

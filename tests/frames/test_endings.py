@@ -49,22 +49,15 @@ def test_dropped_calls_before_the_last_step_are_forgiven() -> None:
     assert proxy_success(replace(run, steps=(early, *run.steps[1:])))
 
 
-@pytest.mark.parametrize(
-    "reason", ["length", "max_tokens", "MAX_TOKENS", "content_filter", "content-filter", "refusal", "error", "ERROR"]
-)
-def test_a_last_response_that_was_cut_off_is_no_success(reason: str) -> None:
+CUT_OFF = ("length", "max_tokens", "MAX_TOKENS", "content_filter", "content-filter", "refusal", "error", "ERROR")
+
+
+@pytest.mark.parametrize("reason", [*CUT_OFF, "stop", "end_turn", "tool_calls", "a word of its own", None])
+def test_a_last_response_is_a_success_unless_it_was_cut_off(reason: str | None) -> None:
     run = play([CALLS, "The answer is"])
     last = run.steps[-1]
-    cut = last._replace(response=last.response._replace(finish_reason=reason))
-    assert both(replace(run, steps=(*run.steps[:-1], cut))) == (True, False)
-
-
-@pytest.mark.parametrize("reason", ["stop", "end_turn", "tool_calls", "a word of its own", None])
-def test_other_finish_reasons_leave_a_success(reason: str | None) -> None:
-    run = play([CALLS, "Done."])
-    last = run.steps[-1]
-    said = last._replace(response=last.response._replace(finish_reason=reason))
-    assert both(replace(run, steps=(*run.steps[:-1], said))) == (True, True)
+    ended = last._replace(response=last.response._replace(finish_reason=reason))
+    assert both(replace(run, steps=(*run.steps[:-1], ended))) == (True, reason not in CUT_OFF)
 
 
 def test_a_step_with_an_error_at_the_end_is_no_success() -> None:

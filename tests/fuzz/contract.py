@@ -36,14 +36,7 @@ class BrokenError(AssertionError):
 
 
 class Held(NamedTuple):
-    """What became of one input.
-
-    Attributes:
-        read: Whether it was read, and not refused.
-        seconds: The CPU time that it took.
-        fault: What is wrong, in words; "" if nothing is.
-        place: Where: faults of one place are one fault.
-    """
+    """What became of one input."""
 
     read: bool
     seconds: float
@@ -52,12 +45,7 @@ class Held(NamedTuple):
 
 
 def hold(act: Callable[[], object], size: int) -> Held:
-    """Do something with an input, and see that the contract holds. It is called in the main thread.
-
-    Args:
-        act: What is done.
-        size: The size of the input, in bytes.
-    """
+    """Do something with an input, and see that the contract holds. It is called in the main thread."""
     before, start = _most_memory(), time.process_time()
     read, fault, place = True, "", ""
     with warnings.catch_warnings(record=True) as told:

@@ -27,13 +27,7 @@ def _plain(chance: Random) -> Random:
 
 
 def draw(target: Target, runs: int, number: int) -> Log:
-    """Try so many inputs.
-
-    Args:
-        target: On what.
-        runs: How many.
-        number: The seed: the same number, the same inputs.
-    """
+    """Try so many inputs."""
     log = Log(target.name, "drawn")
     with opened(target) as act:
 

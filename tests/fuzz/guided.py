@@ -42,13 +42,7 @@ def main() -> None:
 
 
 def guide(name: str, runs: int, number: int) -> Log:
-    """Try so many inputs on a target, in a process of its own, and give the account.
-
-    Args:
-        name: The target's.
-        runs: How many.
-        number: The seed.
-    """
+    """Try so many inputs on a target, in a process of its own, and give the account."""
     log = Log(name, "guided")
     log.path.unlink(missing_ok=True)
     asked = (name, "--runs", str(runs), "--seed", str(number))

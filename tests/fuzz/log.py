@@ -35,18 +35,7 @@ def opened(target: Target) -> Iterator[Act]:
 
 @dataclass
 class Log:
-    """The account of one engine on one target.
-
-    Attributes:
-        target: Its name.
-        engine: The engine's.
-        inputs: How many inputs were tried.
-        read: How many of them were read, and not refused.
-        seconds: The CPU time of all inputs, in seconds.
-        slowest: The CPU time of the slowest input, in seconds.
-        covered: How much of boolab was reached, in the engine's own words.
-        faults: What was wrong, by its place: words, and the command that shows it again.
-    """
+    """The account of one engine on one target."""
 
     target: str
     engine: str
@@ -83,12 +72,7 @@ class Log:
         return held
 
     def ended(self, status: int, said: str) -> None:
-        """Take down how the engine's process ended: if that was before its end, the latest input is the fault.
-
-        Args:
-            status: What it exited with.
-            said: What it said at last.
-        """
+        """Take down how the engine's process ended: if that was before its end, the latest input is the fault."""
         if status:
             self.faults["the process"] = [f"it ended with {status}: {said[-2_000:]}", self._again(self.latest)]
         else:

@@ -73,15 +73,7 @@ YAML_WORDS: Final = tuple(
 
 
 def mutated(data: bytes, chance: Random, grammar: Grammar, others: Sequence[bytes], tokens: Sequence[bytes]) -> bytes:
-    """An input with one to four things changed.
-
-    Args:
-        data: The input.
-        chance: Which things, and how.
-        grammar: How its document is changed.
-        others: Inputs to take pieces from.
-        tokens: Words of its language.
-    """
+    """An input with one to four things changed."""
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
         if chance.random() < 0.7:
             try:

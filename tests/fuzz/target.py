@@ -20,16 +20,7 @@ _MOST_WORDS: Final = 300
 
 @dataclass(frozen=True)
 class Target:
-    """One thing that is tried.
-
-    Attributes:
-        name: What it is called in a terminal.
-        open: Given an empty folder, what does something with one input after another, as long as it is open.
-        seeds: Makes the inputs that the others are made from; always the same ones.
-        grammar: How the content of an input is changed.
-        words: Words of the language, beside those that stand in the seeds.
-        head: How many bytes at an input's beginning are no content, but choose what is done with it.
-    """
+    """One thing that is tried."""
 
     name: str
     open: Callable[[Path], AbstractContextManager[Act]]

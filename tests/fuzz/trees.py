@@ -63,11 +63,7 @@ NASTY: Final = tuple(
 
 
 def parsed(text: str) -> Any:
-    """A JSON value as a tree.
-
-    Raises:
-        ValueError: if it is none.
-    """
+    """A JSON value as a tree."""
     return json.loads(text, object_pairs_hook=lambda pairs: Object([key, value] for key, value in pairs))
 
 
@@ -88,13 +84,7 @@ def _text(value: Any, ascii_only: bool) -> str:
 
 
 def changed(tree: Any, chance: Random, nasty: tuple[Raw, ...] = NASTY) -> Any:
-    """The tree with one thing in it changed, in place; the tree itself may become another.
-
-    Args:
-        tree: The tree.
-        chance: Which thing, and how.
-        nasty: Values to put in.
-    """
+    """The tree with one thing in it changed, in place; the tree itself may become another."""
     places = _places(tree, [])
     if not places:
         return chance.choice(nasty)

@@ -15,16 +15,7 @@ FRAMES: Final = (bl.runs_df, bl.steps_df, bl.calls_df, bl.events_df, bl.recordin
 
 
 def use(runs: Sequence[Run], data: bytes, folder: Path) -> None:
-    """Look at runs, and use them in one way, or none, which the input chooses.
-
-    Args:
-        runs: The runs.
-        data: What they were read from.
-        folder: Where files can be written.
-
-    Raises:
-        BrokenError: if that cannot be done.
-    """
+    """Look at runs, and use them in one way, or none, which the input chooses."""
     for run in runs:
         if [step.index for step in run.steps] != list(range(1, run.n_steps + 1)):
             raise BrokenError("the steps of a run are not numbered from 1")

@@ -78,15 +78,7 @@ def cases(pythons: Sequence[str], sets: Sequence[Set]) -> list[Case]:
 
 
 def tried(case: Case, python: Path, wheel: Path, project: Path, options: Sequence[str]) -> Outcome:
-    """Run the tests in an environment that is made for this case.
-
-    Args:
-        case: What it is called.
-        python: The interpreter.
-        wheel: What is tested.
-        project: The folder of the tests and of what they read, without the package.
-        options: For pytest.
-    """
+    """Run the tests in an environment that is made for this case."""
     environment = Environment.make(PLACE / f"{case.python}-{case.dependencies}", python)
     environment.install(wheel, project, ["test"], case.dependencies)
     imported = environment.ask(_WHERE, project)

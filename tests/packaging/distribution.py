@@ -35,11 +35,7 @@ class Distribution(NamedTuple):
 
 
 def build(folder: Path = DIST) -> Distribution:
-    """Build the source distribution, and the wheel from it, as `pip install` of a source distribution does.
-
-    Args:
-        folder: Where they go; what another build left there goes away.
-    """
+    """Build the source distribution, and the wheel from it, as `pip install` of a source distribution does."""
     for old in [*folder.glob("boolab-*.whl"), *folder.glob("boolab-*.tar.gz")]:
         old.unlink()
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)

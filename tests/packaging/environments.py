@@ -43,14 +43,7 @@ class Environment(NamedTuple):
         return self.folder / "bin" / "python"
 
     def install(self, wheel: Path, project: Path, extras: Sequence[str] = (), dependencies: Set = "pinned") -> None:
-        """Install a wheel and what its project needs.
-
-        Args:
-            wheel: The wheel. Its dependencies would be indirect ones to uv, whose lowest versions it does not take.
-            project: The folder of the pyproject.toml that names them.
-            extras: Which of them it names as extras.
-            dependencies: In which versions.
-        """
+        """Install a wheel and what its project needs."""
         chosen = [word for extra in extras for word in ("--extra", extra)]
         install = ("pip", "install", "--quiet", "--python", self.python)
         _uv(*install, *_OPTIONS[dependencies], "--requirements", project / "pyproject.toml", *chosen)

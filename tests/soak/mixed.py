@@ -84,16 +84,7 @@ def models(url: str) -> dict[str, bl.models.Model]:
 
 
 class Mixed:
-    """A soak: `Mixed(folder, seconds, seed).play()`.
-
-    Args:
-        folder: Where the store is made.
-        seconds: For how long sweeps are begun; the last one is then ended.
-        seed: Of the moments at which they are cancelled.
-        repeats: How often each of a sweep's 50 settings runs.
-        calm_s: The mean time until a sweep is cancelled.
-        tell: Is told how it stands, every ten seconds.
-    """
+    """A soak: `Mixed(folder, seconds, seed).play()`."""
 
     def __init__(
         self,

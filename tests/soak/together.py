@@ -21,11 +21,7 @@ class Round(NamedTuple):
 
 
 async def one_round(n: int) -> Round:
-    """N runs; none of them goes on before all have come to the same call.
-
-    Args:
-        n: How many.
-    """
+    """N runs; none of them goes on before all have come to the same call."""
     here, everybody, amid = 0, asyncio.Event(), []
 
     @bl.tool
@@ -53,13 +49,7 @@ async def one_round(n: int) -> Round:
 
 
 def play(n: int, rounds: int, tell: Callable[[int, Round], object] = lambda *_: None) -> list[Round]:
-    """So many rounds in one event loop.
-
-    Args:
-        n: How many runs each has.
-        rounds: How many there are.
-        tell: Is told of each as it ends, by its number from 1.
-    """
+    """So many rounds in one event loop."""
 
     async def all_rounds() -> list[Round]:
         done = []

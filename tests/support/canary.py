@@ -22,12 +22,7 @@ def sing() -> None:
 
 
 def files_with(canary: str, folders: Iterable[Path]) -> list[Path]:
-    """The files under some folders that hold it, in their names included.
-
-    Args:
-        canary: The text.
-        folders: Where to look; those that do not exist hold nothing.
-    """
+    """The files under some folders that hold it, in their names included."""
     sought = canary.encode()
     # A link holds nothing: what it leads to may be a file of the kernel, which has this very environment.
     found = [

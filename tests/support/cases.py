@@ -11,22 +11,12 @@ USUAL: Final = 100
 
 
 def cases(usual: int, **how: Any) -> settings:
-    """Settings for so many random cases, or for fewer or more as the profile says that hypothesis was started with.
-
-    Args:
-        usual: How many there are in a profile of `USUAL` cases.
-        how: Other settings.
-    """
+    """Settings for so many random cases, or for fewer or more as the profile says that hypothesis was started with."""
     return settings(max_examples=max(3, usual * settings().max_examples // USUAL), deadline=None, **how)
 
 
 def first(number: int, values: Iterable[Any]) -> list[Any]:
-    """Parameters of a test: all of these values, of which `make test` takes the first few and `make slow` the others.
-
-    Args:
-        number: How many `make test` takes.
-        values: The parameters, one value or one list of values for each case.
-    """
+    """Parameters of a test: all of these values. `make test` takes the first few, `make slow` the others."""
 
     def slow(one: Any) -> Any:
         return pytest.param(*(one if isinstance(one, list) else [one]), marks=pytest.mark.slow)

@@ -139,14 +139,6 @@ def script(
     `A`, `B`, `C`: the same letter is the same call. `k`: the same call as `K`, its keys in another order. `T`: a call
     like no other. `F`: a call like no other, which fails. `X`: a text without calls. `D`: done, by the harness's own
     finishing tool, else by a text.
-
-    Args:
-        pattern: The words.
-        policy: Whose finishing tool `D` is.
-        cost: What each response costs, in dollars; it has 100 tokens.
-        latency_ms: How long each takes.
-        finish_reason: What the provider says of each, instead of the truth.
-        thoughts: Whether each response says something else beside its calls.
     """
     extra: dict[str, Any] = {
         "usage": {"input_tokens": 60, "output_tokens": TOKENS_PER_CALL - 60, "cost_usd": cost},
@@ -235,19 +227,7 @@ def play(
     task: Any = "go",
     **options: Any,
 ) -> Played:
-    """Play a pattern, or a list of items, under a policy.
-
-    Args:
-        policy: The policy.
-        pattern: See `script`; or ready items.
-        outcome: What the working tool does.
-        answers: What the human says when asked, in order, the last for ever; without any there is no human.
-        tools: Further tools.
-        model: A model to be asked once more, in place of a new one.
-        agent: Likewise an agent.
-        task: The user's message.
-        **options: As for `script`, where a pattern is given.
-    """
+    """Play a pattern, or a list of items, under a policy."""
     items = script(pattern, policy, **options) if isinstance(pattern, str) else pattern
     shop = Workshop(outcome)
     counted = model or CountingModel(items)

@@ -15,14 +15,7 @@ _PRELOADED: Final = ("boolab", "boolab.logs.load", "boolab.store", "boolab.count
 
 
 class Ended(NamedTuple):
-    """How a function ended.
-
-    Attributes:
-        value: What it returned; None if it raised.
-        error: What it raised, as `Type: message`; `"timeout"` or `"killed"` if it never came to that; "" if nothing.
-        peak: By how many bytes the resident memory grew over what it was before.
-        seconds: How long it took; processor time of the process.
-    """
+    """How a function ended."""
 
     value: Any
     error: str
@@ -31,14 +24,7 @@ class Ended(NamedTuple):
 
 
 def run_limited(function: Callable[..., Any], *arguments: Any, memory: int = 2048 * MB, seconds: float = 20) -> Ended:
-    """Call a function in a process of its own, which may not take more than that.
-
-    Args:
-        function: A function of a module, and what it returns must be small: both go through a pipe.
-        arguments: Its arguments.
-        memory: How many bytes of address space it may take beyond what it has; after that there is `MemoryError`.
-        seconds: After how many seconds it is killed.
-    """
+    """Call a function in a process of its own, which may not take more than that."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*_PRELOADED, function.__module__])  # once: later calls find the process started
     hear, tell = context.Pipe(duplex=False)

@@ -148,13 +148,7 @@ Reply: TypeAlias = Callable[[Asked], Answer]
 
 
 class ModelServer:
-    """The server: `with ModelServer(answer, answer) as server: ... server.url ...`.
-
-    Args:
-        *answers: What is answered to the first request, to the second, and so on. A further one fails the test.
-        reply: What answers instead, called in the server's thread with each request.
-        now: A clock of the test's own; what it says as a request comes is kept with it.
-    """
+    """The server: `with ModelServer(answer, answer) as server: ... server.url ...`."""
 
     def __init__(self, *answers: Answer, reply: Reply | None = None, now: Callable[[], int] | None = None) -> None:
         self._answers = iter(answers)

@@ -94,17 +94,7 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def run_page(name: str, folder: Path, names: dict[str, Any], replace: dict[str, str]) -> Iterator[str]:
-    """Run the blocks of a page in a folder that is the current one.
-
-    Args:
-        name: Of the page.
-        folder: Where its files are written.
-        names: What its Python knows, and goes on to know.
-        replace: Texts that stand for others in its code, such as the address of a server.
-
-    Yields:
-        What went otherwise than the page says: nothing, if all is well.
-    """
+    """Run the blocks of a page in a folder that is the current one."""
     for block in blocks_of(pages()[name].read_text(encoding="utf-8")):
         code = block.code
         for old, new in replace.items():

@@ -7,11 +7,7 @@ _TOKENS = re.compile(r"\x1b\[(\d*)([A-Za-z])|([^\x1b])", re.DOTALL)
 
 
 class Screen:
-    """What stands on a terminal after some output: lines that never scroll away, and a cursor.
-
-    Args:
-        columns: How wide it is.
-    """
+    """What stands on a terminal after some output: lines that never scroll away, and a cursor."""
 
     def __init__(self, columns: int = 80) -> None:
         self.columns = columns
@@ -20,12 +16,7 @@ class Screen:
         self.row = self.column = 0
 
     def feed(self, text: str) -> None:
-        """Take output in.
-
-        Raises:
-            AssertionError: if there is a control character or an escape sequence that is not expected, or a line is
-                longer than the screen is wide.
-        """
+        """Take output in."""
         end = 0
         for token in _TOKENS.finditer(text):
             assert token.start() == end, f"not understood: {text[end:][:20]!r}"

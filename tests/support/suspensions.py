@@ -77,15 +77,7 @@ def strike(
     when: When = "early",
     afterwards: Callable[[], Awaitable[object]] | None = None,
 ) -> Struck:
-    """Play a scenario, and strike at one suspension.
-
-    Args:
-        scenario: Makes the coroutine.
-        at: At which suspension, from 1.
-        blow: What happens there.
-        when: At which moment of it.
-        afterwards: Called in the same event loop when the scenario is over.
-    """
+    """Play a scenario, and strike at one suspension."""
     out = Struck()
     with asyncio.Runner() as runner:
         runner.run(_watch(scenario, at, blow, when, afterwards, out))
@@ -93,11 +85,7 @@ def strike(
 
 
 def everywhere(play: Callable[[int], Struck]) -> Iterator[tuple[int, Struck]]:
-    """Strike at the first suspension, at the second, and so on; the last is the one that came too late to strike.
-
-    Args:
-        play: Plays the scenario with a strike at that suspension.
-    """
+    """Strike at the first suspension, at the second, and so on; the last is the one that came too late to strike."""
     for at in range(1, MOST):
         out = play(at)
         yield at, out

@@ -200,14 +200,6 @@ def test_only_a_last_text_of_the_assistant_loses_the_white_space_at_its_end() ->
     assert last["content"][0]["text"] == "Two."
 
 
-def test_what_a_last_text_loses_for_one_request_is_there_in_the_next() -> None:
-    steps: list[Step] = [stepped(1, Response("One. "))]
-    history, wire = History([user("Go")], steps), Messages("m", {})
-    assert b'"One."' in wire.body(asked(history))
-    steps.append(stepped(2, Response("Two.")))
-    assert b'"One. "' in wire.body(asked(history))
-
-
 def test_sentinels_are_for_people() -> None:
     body = sent([user("Go"), Message("sentinel", (Sentinel("cap_hit", "Step limit reached"),)), user("On")])
     assert "limit" not in json.dumps(body)
@@ -282,11 +274,6 @@ def test_a_message_that_is_only_reasoning_is_left_out_and_none_ends_in_it() -> N
     assert len(sent([user("Go"), assistant(signed)])["messages"]) == 1
     body = sent([user("Go"), assistant(Text("Hi."), signed)])
     assert [block["type"] for block in body["messages"][1]["content"]] == ["text"]
-
-
-def test_ten_million_characters_go_back() -> None:
-    long = "0123456789" * 10**6
-    assert sent([user("Go"), assistant(Text(long))])["messages"][1]["content"][0]["text"] == long
 
 
 def test_text_that_is_no_unicode_does_not_make_the_body_unreadable() -> None:
@@ -420,22 +407,6 @@ def test_a_body_from_cached_pieces_is_the_one_that_is_made_anew(data: st.DataObj
                 body = cached.body(asked(messages, *tools))
                 assert body == Messages("m", {}).body(asked(list(messages), *tools))
                 assert refused(json.loads(body)["messages"]) == []
-
-
-def test_what_belongs_to_one_request_leaves_nothing_behind() -> None:
-    answer = results(ToolResult("a", "seen"))
-    for prompt, tail in (
-        ([system("Be good.")], (system("Be brief."), user("Go"))),
-        ([user("Go")], (user("On"), assistant(Text("Well."), ToolCall("a", "look", "{}")), answer)),
-        ([user("Go"), assistant(ToolCall("a", "look", "{}"))], (answer, user("On"))),
-        ([user("Go"), assistant(ToolCall("a", "look", "{}")), user("Hurry")], (answer,)),
-    ):
-        history, wire = History(prompt, []), Messages("m", {})
-        alone = wire.body(asked(history))
-        with_tail = wire.body(asked(Context((), history, 0, tail)))
-        assert wire.body(asked(Context((), history, 0, tail))) == with_tail
-        assert wire.body(asked(history)) == alone
-        assert refused(json.loads(with_tail)["messages"]) == []
 
 
 def test_a_step_serialises_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,30 +285,6 @@ def test_no_traceback_of_a_connection_that_failed_shows_the_key(speaks: Speaks, 
     assert CANARY not in shown
 
 
-@both
-@given
-def test_no_traceback_of_a_cancelled_run_shows_the_key(speaks: Speaks, how: str) -> None:
-    """A notebook's interrupt, seen by whoever shows locals."""
-    never = Gate()
-
-    async def cancel(server: ModelServer) -> str:
-        request = bl.models.Request(0, (Message("user", (Text("go"),)),), (), VirtualClock())
-        task = asyncio.ensure_future(GIVEN[how](speaks, server.url).respond(request))
-        await asyncio.to_thread(server.wait_for, 1)
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError as error:
-            shown = traceback.TracebackException.from_exception(error, capture_locals=True)
-            return "".join(shown.format()) + everything_below(error)
-        return ""
-
-    with ModelServer([never]) as server:
-        shown = asyncio.run(cancel(server))
-    assert "CancelledError" in shown
-    assert CANARY not in shown
-
-
 # Recordings
 
 
@@ -332,37 +308,10 @@ def test_a_recording_holds_no_key(speaks: Speaks, how: str, ending: str, tmp_pat
         assert "api-key" not in written.lower()
 
 
-@both
-def test_a_recording_is_played_back_without_a_network_and_without_a_key(speaks: Speaks, tmp_path: Path) -> None:
-    path = tmp_path / "recording.jsonl"
-    with ModelServer(said(speaks, LOOK), said(speaks)) as server:
-        first = go(bl.record(speaks.model(server.url, api_key=CANARY), path))
-    again = go(bl.RecordedModel(path))
-    assert [step.response.tool_calls for step in again.steps] == [step.response.tool_calls for step in first.steps]
-    assert [step.response.usage for step in again.steps] == [step.response.usage for step in first.steps]
-    assert (again.text, again.stop_reason) == ("All done.", "finished")
-
-
 # Keys of the environment
 
 
 NAMES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
-
-
-@both
-def test_a_key_of_the_environment_goes_only_to_the_host_that_its_name_stands_for(
-    speaks: Speaks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every name that a server might be asked with; and another server is not the provider, whatever its path says."""
-    for name in (*NAMES.values(), "OPENROUTER_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY"):
-        monkeypatch.setenv(name, CANARY)
-    with ModelServer(said(speaks), said(speaks)) as server:
-        for base in (server.url, f"{server.url}/api.openai.com/api.anthropic.com/openrouter.ai"):
-            run = go(speaks.model(base, api_key=None))
-            assert run.stop_reason == "finished", run.error
-    for asked in server.asked:
-        assert CANARY not in echo(asked)
-        assert CANARY not in asked.target + asked.body.decode()
 
 
 @both

@@ -493,12 +493,6 @@ def test_an_address_holds_nothing_but_the_place(url: str) -> None:
         checked_base_url(url)
 
 
-def test_a_quota_that_is_used_up_is_not_asked_for_again() -> None:
-    body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
-    with ModelServer(whole(body, 429)) as server:
-        assert "exceeded your current quota" in fault(CHAT.model(server.url))
-
-
 @both
 def test_a_server_may_say_that_another_attempt_is_of_no_use(speaks: Speaks) -> None:
     with ModelServer(whole(speaks.error("No."), 500, {"x-should-retry": "false"})) as server:
