@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.errors import nearest
 
@@ -16,20 +16,10 @@ WIDTH: Final = 78
 """Columns: those of the narrowest usual terminal, less the two that argparse leaves free."""
 
 
-class Options(Protocol):
-    """What options can be added to: a parser, or a group of one."""
-
-    def add_argument(self, *names: str, **how: Any) -> argparse.Action:  # noqa: ANN401 - as argparse declares them
-        """Add an option."""
-        ...
-
-
-class Commands(Protocol):
-    """What subcommands can be added to: what `add_subparsers` returns, which has no public name."""
-
-    def add_parser(self, name: str, **how: Any) -> argparse.ArgumentParser:  # noqa: ANN401 - as argparse declares them
-        """Add a subcommand."""
-        ...
+Options: TypeAlias = "argparse._ActionsContainer"  # noqa: SLF001 - it has no public name
+"""A parser, or a group of options."""
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001
+"""What `add_subparsers` returns."""
 
 
 class Command(NamedTuple):

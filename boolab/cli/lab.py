@@ -84,12 +84,10 @@ def lab_command(path: str | None = None, options: Sequence[str] = ()) -> list[st
         ['-m', 'jupyterlab', '.', '--no-browser']
     """
     if find_spec("jupyterlab") is None:
-        msg = f"JupyterLab is not installed for {sys.executable}: pip install jupyterlab"
-        raise SettingError(msg)
+        raise SettingError(f"JupyterLab is not installed for {sys.executable}: pip install jupyterlab")
     place = notebooks_to_work_in() if path is None else Path(path).expanduser()
     if not place.exists():
-        msg = f"{place} does not exist"
-        raise SettingError(msg)
+        raise SettingError(f"{place} does not exist")
     return [sys.executable, "-m", "jupyterlab", str(place), *options]
 
 

@@ -180,8 +180,7 @@ def _named(word: str, agents: str | None) -> Agent:
     if Path(word).suffix == ".md":
         found = load_agents(word)
         if len(found) > 1:
-            msg = f"{word} holds {len(found)} agents ({', '.join(found)}): name one, with --agents {word}"
-            raise SettingError(msg)
+            raise SettingError(f"{word} holds {len(found)} agents ({', '.join(found)}): name one, with --agents {word}")
         return next(iter(found.values()))
     searched = _agents_by_place(agents)
     for there in searched.values():
@@ -190,8 +189,7 @@ def _named(word: str, agents: str | None) -> Agent:
     names = [name for found in searched.values() for name in found]
     hint = near(word, names) or "."
     places = "; ".join(f"{place}: {', '.join(found) or 'none'}" for place, found in searched.items())
-    msg = f"there is no agent {word!r}{hint} Looked in {places}"
-    raise SettingError(msg)
+    raise SettingError(f"there is no agent {word!r}{hint} Looked in {places}")
 
 
 def _known(agents: str | None) -> set[str]:
@@ -270,8 +268,7 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
     if args.key_env is not None:
         key = os.environ.get(args.key_env)
         if not key:
-            msg = f"--key-env {args.key_env}: there is no such environment variable, or it is empty"
-            raise SettingError(msg)
+            raise SettingError(f"--key-env {args.key_env}: there is no such environment variable, or it is empty")
     from boolab.models.remote.providers import AnthropicModel, OpenAIModel
 
     protocol = args.protocol or protocol_of(name, args.base_url)
@@ -279,8 +276,7 @@ def _remote(args: Namespace, name: str) -> tuple[Model, str]:
     parameters = dict(args.param)
     own = parameters.keys() & inspect.signature(kind).parameters.keys()
     if own:
-        msg = f"--param {min(own)}: that is no parameter of a request"
-        raise SettingError(msg)
+        raise SettingError(f"--param {min(own)}: that is no parameter of a request")
     model = kind(name, base_url=args.base_url, api_key=key, **parameters)
     return model, f"{name} at {model.base_url}"
 
@@ -294,8 +290,7 @@ def _new_record(given: str | None, agent: Agent | None) -> Path:
         path = Path(given).expanduser()
         check_suffix(path)
         if not _is_made(path):
-            msg = f"{path} exists, and is not overwritten: choose another name"
-            raise SettingError(msg)
+            raise SettingError(f"{path} exists, and is not overwritten: choose another name")
         return path
     who = re.sub(r"[^\w.-]+", "-", agent.name if agent is not None else "").strip("-.") or "model"
     stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M-%S}-{who}"
@@ -311,8 +306,7 @@ def _is_made(path: Path) -> bool:
     except OSError as error:
         if isinstance(error, FileExistsError) and path.parent.is_dir():
             return False
-        msg = f"{path}: {error.strerror}"
-        raise SettingError(msg) from error
+        raise SettingError(f"{path}: {error.strerror}") from error
     return True
 
 
@@ -320,8 +314,7 @@ def _save(run: Run, record: Path) -> None:
     try:
         save_runs(run, record)
     except OSError as error:
-        msg = f"the record cannot be written to {record}: {error.strerror}"
-        raise SettingError(msg) from error
+        raise SettingError(f"the record cannot be written to {record}: {error.strerror}") from error
 
 
 @contextmanager

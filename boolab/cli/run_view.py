@@ -184,6 +184,11 @@ class Transcript(View):
         if event.kind == "retry":
             self._do("waiting for another attempt")
 
+    def _show_held(self) -> None:
+        held, self._held = self._held, []
+        for event in held:
+            self._show_event(event)
+
     def step(self, step: Step, progress: Mapping[str, int | None]) -> None:
         self._progress = progress
         self._show_rest(step)
@@ -207,9 +212,7 @@ class Transcript(View):
         self._sheet.line(f"{self._head()}{took}{usage(response.usage)}", "dim")
         self._steps += 1
         self._number = 0
-        held, self._held = self._held, []
-        for event in held:
-            self._show_event(event)
+        self._show_held()
 
     def tick(self) -> None:
         if self._sheet.terminal:
@@ -228,9 +231,7 @@ class Transcript(View):
         sheet.end()
         for step in run.steps[self._steps :]:
             self._show_rest(step)
-        held, self._held = self._held, []
-        for event in held:
-            self._show_event(event)
+        self._show_held()
         sheet.line("")
         style = ""
         for line in ending(run, sheet.room):

@@ -50,9 +50,10 @@ def label_inside(ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mappin
     for bar, name in parts:
         look, number = looks[name], f"{bar.get_width():,.0f}"
         fill = style.ground(ax) if look.fill == "none" else to_rgb(look.fill)
-        color = "#ffffff" if style.is_dark(fill) else "#1c2430"
         halo = [withStroke(linewidth=2.5, foreground=fill)] if look.hatch else []
-        text = _Inside(bar, [f"{name} {number}", number], color=color, size=style.sizes(ax).note, path_effects=halo)
+        text = _Inside(
+            bar, [f"{name} {number}", number], color=style.ink_on(fill), size=style.sizes(ax).note, path_effects=halo
+        )
         ax.add_artist(text)
 
 

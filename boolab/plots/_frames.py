@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ from boolab.core.types import StopReason
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cells, well_formed
 from boolab.frames.runs import Runs
+from boolab.io.checks import is_whole
 from boolab.plots.style import STOP_LOOKS, UNKNOWN, Look
 from boolab.stats.finding import Finding
 
@@ -43,15 +44,24 @@ def table_of(
 ) -> pd.DataFrame:
     """The frame that was given, or the one that `make` makes of runs; checked, and with an index of its own."""
     frame = data if isinstance(data, pd.DataFrame) else make(data)
-    for name in needed:
-        if name not in frame:
-            msg = f"the frame has no column {name!r}: expected one like {make.__name__} makes, or runs"
-            raise SettingError(msg)
+    check_columns(frame, needed, f"{make.__name__} makes, or runs")
     for name in by:
         if name not in frame and len(frame):
-            msg = f"by={name!r}: there is no such column{near(name, [*frame.columns], 'columns')}"
-            raise SettingError(msg)
+            raise SettingError(f"by={name!r}: there is no such column{near(name, [*frame.columns], 'columns')}")
     return frame.reset_index(drop=True)
+
+
+def check_columns(frame: pd.DataFrame, needed: Iterable[str], like: str) -> None:
+    """Raise `SettingError` if a column is missing."""
+    for name in needed:
+        if name not in frame:
+            raise SettingError(f"the frame has no column {name!r}: expected one like {like}")
+
+
+def check_top(top: object) -> None:
+    """Raise `SettingError` if this is not a number of rows."""
+    if not is_whole(top) or top < 1:
+        raise SettingError(f"top={top!r}: expected an integer >= 1")
 
 
 def columns_of(by: str | Sequence[str]) -> list[str]:
@@ -75,12 +85,8 @@ def frame_of(data: Finding | Data, make: Callable[[Any], Finding], needed: Seque
     found = data if isinstance(data, pd.DataFrame) or hasattr(data, "frame") else make(data)
     frame = found if isinstance(found, pd.DataFrame) else getattr(found, "frame", None)
     if not isinstance(frame, pd.DataFrame):
-        msg = f"expected what {maker} returns, or its frame, not {type(data).__name__}"
-        raise SettingError(msg)
-    for name in needed:
-        if name not in frame:
-            msg = f"the frame has no column {name!r}: expected one like {maker} makes"
-            raise SettingError(msg)
+        raise SettingError(f"expected what {maker} returns, or its frame, not {type(data).__name__}")
+    check_columns(frame, needed, f"{maker} makes")
     return frame.reset_index(drop=True)
 
 

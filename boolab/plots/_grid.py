@@ -12,7 +12,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import count, shorten
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
-from boolab.plots._frames import missing
+from boolab.plots._frames import check_columns, missing
 from boolab.plots.style import GROUP_LOOKS
 
 
@@ -39,7 +39,6 @@ UNITS: Final[Mapping[str, tuple[str, str]]] = {
 LABEL: Final = "label"
 """`success_by` where successes are labelled; else it names the proxy."""
 
-_MADE_BY = "counterfactual(..., aggregate=True)"
 _COUNTS = ("n_runs", "successes", "success_by", "rule", "kept_lower", "kept_upper")
 
 
@@ -70,18 +69,14 @@ def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[s
 
     Other axes are at the value in `at`, else off, else at their loosest.
     """
-    for column in (*needed, *(name for name in drawn if name is not None)):
-        if column not in table:
-            msg = f"the frame has no column {column!r}: expected one like {_MADE_BY} makes"
-            raise SettingError(msg)
+    check_columns(table, (*needed, *filter(None, drawn)), "counterfactual(..., aggregate=True) makes")
     rows = table[table["rule"].isna()] if "rule" in table else table
     axes = [name for name in AXES if name in table]
     varying = [name for name in axes if rows[name].notna().any()] or axes
     chosen = [varying[0] if name is None and varying else name for name in drawn]
     for name in chosen:
         if name not in axes:
-            msg = f"{name!r} is not an axis of the grid: {', '.join(axes) or 'it has none, only rules'}"
-            raise SettingError(msg)
+            raise SettingError(f"{name!r} is not an axis of the grid: {', '.join(axes) or 'it has none, only rules'}")
     others = [name for name in axes if name not in chosen]
     for name in at:
         if name not in others:
@@ -95,8 +90,7 @@ def grid_of(table: pd.DataFrame, drawn: Sequence[str | None], needed: Sequence[s
     twice = rows.duplicated([*groups, *(str(name) for name in chosen)])
     if twice.any():
         where = ", ".join(setting(str(name), rows.loc[twice, name].iloc[0]) for name in chosen)
-        msg = f"several rows for {where}: expected one for each setting"
-        raise SettingError(msg)
+        raise SettingError(f"several rows for {where}: expected one for each setting")
     return Grid(rows.reset_index(drop=True), [str(name) for name in chosen], groups, "".join(notes))
 
 
@@ -148,8 +142,7 @@ def by_group(
         choose = "choose one" if most == 1 else f"choose at most {most}"
         how = f"{choose}, as in table[table[{groups[0]!r}] == ...]"
         how += "; or leave ax out, so that each has a panel of its own" if most == len(GROUP_LOOKS) else ""
-        msg = f"the frame has {len(parts):,} groups by {what} ({first}, ...): {how}"
-        raise SettingError(msg)
+        raise SettingError(f"the frame has {len(parts):,} groups by {what} ({first}, ...): {how}")
     return [(shorten(_name(key), 24), part) for key, part in parts]
 
 
@@ -177,8 +170,7 @@ def point_of(recommended: Point | None, axes: Sequence[str], table: pd.DataFrame
         return {name: named[name] for name in AXES if name in named and (name in table or not found)}
     if isinstance(point, bool) or not isinstance(point, Real) or len(axes) != 1:
         kind = "a number, or values by axis" if len(axes) == 1 else f"values by axis ({', '.join(axes)})"
-        msg = f"recommended={recommended!r}: expected {kind}"
-        raise SettingError(msg)
+        raise SettingError(f"recommended={recommended!r}: expected {kind}")
     return {axes[0]: point}
 
 

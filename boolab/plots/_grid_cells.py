@@ -86,11 +86,9 @@ def square_of(
 ) -> Square:
     """The cells of two axes of an aggregate; arguments and errors are those of `plot_heatmap`."""
     if x == y:
-        msg = f"x={x!r}, y={y!r}: expected two different axes"
-        raise SettingError(msg)
+        raise SettingError(f"x={x!r}, y={y!r}: expected two different axes")
     if keep is not None and (isinstance(keep, bool) or not 0 < keep <= 1):
-        msg = f"keep={keep!r}: expected a share above 0 and up to 1, or None"
-        raise SettingError(msg)
+        raise SettingError(f"keep={keep!r}: expected a share above 0 and up to 1, or None")
     point = point_of(recommended, [x, y], table)
     needed = [value, *(["successes", "kept_lower"] if keep is not None or value.startswith("kept_") else [])]
     fixed = {**{name: v for name, v in point.items() if name not in (x, y)}, **(at or {})}
@@ -146,8 +144,7 @@ def _why_empty(rows: pd.DataFrame, measure: Measure, value: str, words: Words, c
 
 def _measure(rows: pd.DataFrame, value: str, words: Words) -> Measure:
     if not pd.api.types.is_numeric_dtype(rows[value]):
-        msg = f"value={value!r}: expected a column of numbers"
-        raise SettingError(msg)
+        raise SettingError(f"value={value!r}: expected a column of numbers")
     raw = rows[value].astype("Float64")
     spent = value.removeprefix("saved_")
     if value in ("kept_lower", "kept_upper"):

@@ -45,10 +45,10 @@ def draw_panels(
         panel.set_title(name, loc="left", size=style.sizes(panel).text, weight="bold", pad=4, **style.PLAIN)
     for place, panel in enumerate(panels):
         _plain(panel, labelled=not place, left=not place % _ACROSS, lowest=place + _ACROSS >= len(parts))
-    for low, high, limits in (("get_xlim", "get_xlim", "set_xlim"), ("get_ylim", "get_ylim", "set_ylim")):
-        least, most = min(getattr(p, low)()[0] for p in panels), max(getattr(p, high)()[1] for p in panels)
+    for side in ("xlim", "ylim"):
+        lows, highs = zip(*(getattr(panel, f"get_{side}")() for panel in panels), strict=True)
         for panel in panels:
-            getattr(panel, limits)(least, most)
+            getattr(panel, f"set_{side}")(min(lows), max(highs))
     for panel in grid[len(parts) :]:
         panel.set_axis_off()
     size = style.sizes(panels[0])

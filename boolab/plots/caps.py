@@ -93,8 +93,7 @@ def plot_caps(
         'Step cap 10 keeps all 6 successes and saves 5 of 55 steps'
     """
     if saved not in UNITS:
-        msg = f"saved={saved!r}: expected {', '.join(UNITS)}"
-        raise SettingError(msg)
+        raise SettingError(f"saved={saved!r}: expected {', '.join(UNITS)}")
     first = axis or _first_axis(table)
     point = point_of(recommended, [first], table)
     others = {name: value for name, value in point.items() if name != first}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LogNorm, to_rgb
+from matplotlib.colors import Colormap, LogNorm
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -65,19 +65,15 @@ def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     if len(known):
         _bar(ax, colours, scale)
     key = [Patch(label="never diverge", facecolor="none", edgecolor=style.edge(ax, _NEVER), hatch=_NEVER.hatch)]
-    finished = style.finish(
+    return style.finish(
         ax,
         title=_title(upper, known),
         xlabel="policy",
         ylabel="policy",
-        grid=ax.yaxis,
+        grid=None,
         key=key if len(known) < len(upper) else [],
         notes=[f"{len(names)} policies on the same script; those that diverge late are neighbours."],
     )
-    ax.grid(visible=False)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    return finished
 
 
 def _checked(table: pd.DataFrame) -> npt.NDArray[Any]:
@@ -133,9 +129,7 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: LogNorm) 
     for i, j in np.argwhere(np.isfinite(cells)):
         if i == j:
             continue
-        fill = to_rgb(colours(scale(cells[i, j]))[:3])
-        ink = "#ffffff" if style.is_dark(fill) else "#1c2430"
-        text = f"{cells[i, j]:.0f}"
+        text, ink = f"{cells[i, j]:.0f}", style.ink_on(colours(scale(cells[i, j]))[:3])
         ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
 
 
@@ -150,16 +144,12 @@ def _label(ax: Axes, names: list[str]) -> None:
 
 
 def _bar(ax: Axes, colours: Colormap, scale: LogNorm) -> None:
-    size = style.sizes(ax)
-    bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, fraction=0.04, pad=0.02, aspect=30)
-    bar.outline.set_visible(False)
+    bar = style.color_bar(ax, colours, scale, "first step at which they diverge", fraction=0.04, aspect=30)
     most = float(scale.vmax or 2)
     ticks = [tick for tick in (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000) if tick <= most]
     bar.ax.yaxis.set_major_locator(FixedLocator(ticks))
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=style.fade(ax, 0.85))
-    bar.set_label("first step at which they diverge", size=size.note, color=style.fade(ax, 0.65), **style.PLAIN)
 
 
 def _title(upper: npt.NDArray[Any], known: npt.NDArray[Any]) -> str:

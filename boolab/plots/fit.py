@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from boolab.core.text import count, shorten, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import style
+from boolab.plots._frames import check_top
 from boolab.plots._labels import stairs
 
 if TYPE_CHECKING:
@@ -60,11 +61,8 @@ def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
         'Tools: no further apart than by chance'
     """
     if of not in _LABELS:
-        msg = f"of={of!r}: expected one of {', '.join(_LABELS)}"
-        raise SettingError(msg)
-    if not isinstance(top, int) or isinstance(top, bool) or top < 1:
-        msg = f"top={top!r}: expected an integer >= 1"
-        raise SettingError(msg)
+        raise SettingError(f"of={of!r}: expected one of {', '.join(_LABELS)}")
+    check_top(top)
     rows = fit.bands[fit.bands["of"] == of].reset_index(drop=True)
     notes = [f"{count(fit.turns, 'turn')} on record.", f"Band: {100 * fit.confidence:.4g}% of as many simulated turns."]
     if of == "tools":

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Colormap, Normalize, to_rgb
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -104,19 +104,15 @@ def plot_heatmap(
         _mark(ax, across, up, square.marked)
     _bar(ax, square.measure, colours, scale)
     _ticks(ax, across, up)
-    finished = style.finish(
+    return style.finish(
         ax,
         title=square.title,
         xlabel=f"{AXES[x].label} ({AXES[x].unit})",
         ylabel=AXES[y].label if style.is_small(ax) else f"{AXES[y].label} ({AXES[y].unit})",
-        grid=ax.yaxis,
+        grid=None,
         key=[],
         notes=square.notes,
     )
-    ax.grid(visible=False)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    return finished
 
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
@@ -190,8 +186,7 @@ def _number(ax: Axes, square: Square, across: _Side, up: _Side, colours: Colorma
     for y, row in zip(up.middles, zip(cells.tolist(), texts, strict=True), strict=True):
         for x, cell, text in zip(across.middles, *row, strict=True):
             if text:
-                fill = colours(scale(cell))[:3]
-                ink = "#ffffff" if style.is_dark(to_rgb(fill)) else "#1c2430"
+                ink = style.ink_on(colours(scale(cell))[:3])
                 ax.text(x, y, text, ha="center", va="center", size=size, color=ink, gid="cell", **style.PLAIN)
 
 
@@ -236,14 +231,10 @@ def _mark(ax: Axes, across: _Side, up: _Side, row: Mapping[str, Any]) -> None:
 
 def _bar(ax: Axes, measure: Measure, colours: Colormap, scale: Normalize) -> None:
     """The colour bar, in the style of the figure."""
-    size = style.sizes(ax)
-    bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, fraction=0.05, pad=0.02, aspect=24)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelsize=size.note, labelcolor=style.fade(ax, 0.85))
+    bar = style.color_bar(ax, colours, scale, measure.name, fraction=0.05, aspect=24)
     bar.locator = MaxNLocator(5)
     if measure.shares:
         bar.formatter = FuncFormatter(lambda value, _: f"{100 * value:g}%")
-    bar.set_label(measure.name, size=size.note, color=style.fade(ax, 0.65), **style.PLAIN)
     bar.update_ticks()
 
 

@@ -16,7 +16,8 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_rgb, to_rgba
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Colormap, Normalize, to_rgb, to_rgba
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -135,6 +136,11 @@ def edge(ax: Axes, look: Look) -> Ink:
     return _mix(to_rgb(look.fill), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) and not look.hatch else look.ink
 
 
+def ink_on(fill: Ink) -> str:
+    """The colour of a number on a filled area."""
+    return "#ffffff" if is_dark(to_rgb(fill)) else "#1c2430"
+
+
 def paint(ax: Axes, look: Look, rows: int = 1) -> dict[str, Any]:
     """The keywords of matplotlib for the look of an area; edges are thinner where there are many rows."""
     linewidth = min(0.5, 0.05 * row_height(ax, rows))
@@ -247,21 +253,25 @@ def finish(
     title: str,
     xlabel: str,
     ylabel: str,
-    grid: Axis,
+    grid: Axis | None,
     key: Sequence[Artist],
     notes: Iterable[str],
 ) -> Axes:
-    """The parts of every plot: the finding as its title, a key, axes with units, a light grid, the sample under it."""
+    """The parts of every plot: the finding as its title, a key, axes with units, a light grid, the sample under it.
+
+    Without `grid` there are no spines either.
+    """
     size = sizes(ax)
     for axis, label in ((ax.xaxis, xlabel), (ax.yaxis, ylabel)):
         axis.set_label_text(label, size=size.text, color=fade(ax, 0.65), **PLAIN)
         axis.labelpad = 3
         axis.set_tick_params(labelcolor=fade(ax, 0.85), color=fade(ax, 0.4))
     for side, spine in ax.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
+        spine.set_visible(grid is not None and side in ("left", "bottom"))
         spine.set(color=fade(ax, 0.4), linewidth=0.8)
     ax.grid(visible=False)
-    grid.grid(visible=True, color=fade(ax, 0.12), linewidth=0.8, linestyle="-")
+    if grid is not None:
+        grid.grid(visible=True, color=fade(ax, 0.12), linewidth=0.8, linestyle="-")
     ax.set_axisbelow(True)
     pad = 6 + _draw_key(ax, key) * size.note * 1.45
     ax.set_title(
@@ -276,6 +286,16 @@ def finish(
     below = ("axes fraction", ax.xaxis.label)
     annotate(ax, note, (0, 0), (0, -3), 0.6, xycoords=below, va="top", annotation_clip=False, gid="footnote")
     return ax
+
+
+def color_bar(ax: Axes, colours: Colormap, scale: Normalize, label: str, **how: Keyword) -> Colorbar:
+    """A colour bar beside the Axes, whose room it takes."""
+    size = sizes(ax).note
+    bar = ax.figure.colorbar(mpl.cm.ScalarMappable(scale, colours), ax=ax, pad=0.02, **how)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=size, labelcolor=fade(ax, 0.85))
+    bar.set_label(label, size=size, color=fade(ax, 0.65), **PLAIN)
+    return bar
 
 
 def annotate(
@@ -304,9 +324,13 @@ def key_of(ax: Axes, values: pd.Series[str], looks: Mapping[str, Look], *, marke
     labels = {name: f"{name} {counts[name]:,}" for name in looks if name in counts}
     if not markers:
         return [Patch(label=text, **paint(ax, looks[name])) for name, text in labels.items()]
-    return [Line2D([], [], linestyle="", marker=looks[name].marker, markerfacecolor=looks[name].fill, label=text,
-                   markeredgecolor=edge(ax, looks[name]), markeredgewidth=0.6)
-            for name, text in labels.items()]  # fmt: skip
+    return [marker_key(ax, looks[name], text) for name, text in labels.items()]
+
+
+def marker_key(ax: Axes, look: Look, label: str) -> Line2D:
+    """The marker of a look, with a label."""
+    return Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.fill, label=label,
+                  markeredgecolor=edge(ax, look), markeredgewidth=0.6)  # fmt: skip
 
 
 def _draw_key(ax: Axes, key: Sequence[Artist]) -> int:

@@ -9,9 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from boolab.core.text import count, shorten
@@ -72,12 +70,10 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
         'The run finishes after 2 steps; its one call did not fail'
     """
     if axis not in ("steps", "time"):
-        msg = f"axis={axis!r}: expected steps, time"
-        raise SettingError(msg)
+        raise SettingError(f"axis={axis!r}: expected steps, time")
     listed = as_runs(run)
     if len(listed) != 1:
-        msg = f"plot_timeline draws one run, not {len(listed)}: choose one, as in runs[0]"
-        raise SettingError(msg)
+        raise SettingError(f"plot_timeline draws one run, not {len(listed)}: choose one, as in runs[0]")
     (run,) = listed
     steps, calls = steps_df(run), calls_df(run)
     if steps.empty:
@@ -104,7 +100,8 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     _draw_limit(ax, run, place, turns)
     _draw_stop(ax, run, steps, place)
     xlabel = "seconds from the start" if place.unit == "time" else "step"
-    key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), _stop_key(ax, run)]
+    stop = style.marker_key(ax, STOP_LOOKS[run.stop_reason], f"stop: {run.stop_reason}")
+    key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), stop]
     title = _title(run, outcomes, short=style.is_small(ax))
     notes = _notes(ax, run, calls, outcomes, place, streak, turns)
     return style.finish(ax, title=title, xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key, notes=notes)
@@ -250,24 +247,8 @@ def _draw_stop(ax: Axes, run: Run, steps: pd.DataFrame, place: _StepAxis) -> Non
     x = float(place.edges[boundary])
     ax.axvline(x, color=style.edge(ax, look), linewidth=3.2, zorder=2.2)
     ax.axvline(x, color=look.fill if look.fill != "none" else look.ink, linewidth=2, zorder=2.3, label="stop")
-    ax.plot(
-        [x],
-        [1],
-        transform=ax.get_xaxis_transform(),
-        marker=look.marker,
-        markersize=8,
-        clip_on=False,
-        markerfacecolor=look.fill,
-        markeredgecolor=style.edge(ax, look),
-        markeredgewidth=0.8,
-        zorder=7,
-    )
-
-
-def _stop_key(ax: Axes, run: Run) -> Artist:
-    look = STOP_LOOKS[run.stop_reason]
-    return Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.fill, markeredgewidth=0.6,
-                  markeredgecolor=style.edge(ax, look), label=f"stop: {run.stop_reason}")  # fmt: skip
+    ax.plot([x], [1], transform=ax.get_xaxis_transform(), marker=look.marker, markersize=8, clip_on=False,
+            markerfacecolor=look.fill, markeredgecolor=style.edge(ax, look), markeredgewidth=0.8, zorder=7)  # fmt: skip
 
 
 def _title(run: Run, outcomes: pd.Series[str], *, short: bool) -> str:

@@ -9,12 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from boolab.core.text import all_of, count, shorten
-from boolab.errors import SettingError
 from boolab.frames.dtypes import TEXT
 from boolab.frames.tables import calls_df
 from boolab.plots import style
 from boolab.plots._bars import draw_bars, label_ends
-from boolab.plots._frames import Data, cross, missing, table_of
+from boolab.plots._frames import Data, check_top, cross, missing, table_of
 from boolab.plots.style import CALL_LOOKS, UNKNOWN
 
 
@@ -39,9 +38,7 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
         >>> bl.plots.plot_tools(bl.run_sync(None, "Look", model=script), ax=Figure().subplots()).get_title(loc="left")
         'None of 2 calls failed'
     """
-    if not isinstance(top, int) or isinstance(top, bool) or top < 1:
-        msg = f"top={top!r}: expected an integer >= 1"
-        raise SettingError(msg)
+    check_top(top)
     calls = table_of(data, calls_df, ["tool", "is_error", "dropped"])
     if calls.empty:
         return style.empty_axes(ax, "no tool calls")

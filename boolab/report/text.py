@@ -93,40 +93,27 @@ def kept_name(study: Study) -> str:
 
 def _axis(study: Study, axis: str) -> Iterator[str]:
     name = AXES[axis].label
-    groups = list(study.groups(axis))
-    for group, part, advice in groups[:MAX_GROUPS]:
+    groups = [(group, study.shown(axis, part, advice)) for group, part, advice in study.groups(axis)]
+    for group, rows in groups[:MAX_GROUPS]:
         who = f" for {shorten(group)}" if group else ""
-        table = _table(study, axis, study.shown(axis, part, advice))
+        table = _table(study, axis, rows, [row for _, others in groups for row in others])
         yield f"{name.capitalize()}{who}: stops a run {AXES[axis].meaning}\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
 
 
-def _table(study: Study, axis: str, rows: Sequence[Row]) -> str:
-    head, cells = header(study, axis, _rows_of(study, axis)), [cells_of(study, axis, row) for row in rows]
-    marks = [_MARKS[row.mark] for row in rows]
-    lines = aligned([head, *cells], left=())
-    return "\n".join(f"  {line}  {mark}".rstrip() for line, mark in zip(lines, ["", *marks], strict=True))
-
-
-def header(study: Study, axis: str, rows: Sequence[Row]) -> list[str]:
-    """The heads of an axis's columns."""
-    heads = [AXES[axis].unit, "kept", f"{study.noun}s stopped"]
-    if any(row.undecided for row in rows):
-        heads.append("not decided")
-    return heads + [f"{UNITS[name]} saved" for name in measures(study, rows)]
-
-
-def cells_of(study: Study, axis: str, row: Row) -> list[str]:
-    """One value's cells."""
-    cells = [axis_value(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}"]
-    if any(other.undecided for other in _rows_of(study, axis)):
-        cells.append(f"{row.undecided:,}")
-    return cells + [saved(name, row.saved[name]) for name in measures(study, _rows_of(study, axis))]
-
-
-def _rows_of(study: Study, axis: str) -> list[Row]:
-    return [row for _, part, advice in study.groups(axis) for row in study.shown(axis, part, advice)]
+def _table(study: Study, axis: str, rows: Sequence[Row], all_rows: Sequence[Row]) -> str:
+    """A table of a group, whose columns are those of all groups."""
+    undecided, names = any(row.undecided for row in all_rows), measures(study, all_rows)
+    head = [AXES[axis].unit, "kept", f"{study.noun}s stopped", *(["not decided"] if undecided else [])]
+    cells = [
+        [axis_value(axis, row.value), kept(row), f"{row.stopped:,} of {row.n:,}",
+         *([f"{row.undecided:,}"] if undecided else []), *(saved(name, row.saved[name]) for name in names)]
+        for row in rows
+    ]  # fmt: skip
+    lines = aligned([[*head, *(f"{UNITS[name]} saved" for name in names)], *cells], left=())
+    marks = ["", *(_MARKS[row.mark] for row in rows)]
+    return "\n".join(f"  {line}  {mark}".rstrip() for line, mark in zip(lines, marks, strict=True))
 
 
 def measures(study: Study, rows: Sequence[Row]) -> list[str]:

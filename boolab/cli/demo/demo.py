@@ -456,8 +456,7 @@ def _folder(path: str | Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"{folder} cannot be written to: {error.strerror}"
-        raise SettingError(msg) from error
+        raise SettingError(f"{folder} cannot be written to: {error.strerror}") from error
     return folder
 
 

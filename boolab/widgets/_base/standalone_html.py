@@ -42,8 +42,7 @@ def module_of(name: str) -> str:
     """
     source = "\n".join(text_of(f"{piece}.js") for piece in ("_base/shared", *_PIECES.get(name, ()), f"{name}/{name}"))
     if not source.rstrip().endswith(_END):
-        msg = f"{name}.js must end with {_END!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{name}.js must end with {_END!r}")
     return source
 
 

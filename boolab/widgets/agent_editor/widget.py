@@ -229,9 +229,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def _faults(self) -> dict[str, str]:
         """The error of loading the text, by the key on whose line it is."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", AgentFileWarning)
-                names = [agent.name for agent, _ in agents_of(self.text.encode("utf-8"), self.path)]
+            names = [agent.name for agent in self._agents()]
         except AgentFileError as error:
             return {self._field_at(error.line): error.message}
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -243,11 +241,14 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     def _agent(self) -> Agent | None:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", AgentFileWarning)
-                return [agent for agent, _ in agents_of(self.text.encode("utf-8"), self.path)][self.place]
+            return self._agents()[self.place]
         except AgentFileError:
             return None
+
+    def _agents(self) -> list[Agent]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AgentFileWarning)
+            return [agent for agent, _ in agents_of(self.text.encode("utf-8"), self.path)]
 
     # --- How it is shown ----------------------------------------------------------------------------------------------
 
@@ -337,8 +338,7 @@ def typed_value(field: str, typed: str) -> Value:
         try:
             return float(typed)
         except ValueError:
-            msg = f"{typed!r} is not accepted; expected a number"
-            raise SettingError(msg) from None
+            raise SettingError(f"{typed!r} is not accepted; expected a number") from None
     return typed
 
 

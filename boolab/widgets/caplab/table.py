@@ -63,8 +63,7 @@ class Question:
         check_confidence(self.confidence)
         check_confidence(self.keep, "keep")
         if self.objective not in OBJECTIVES:
-            msg = f"objective={self.objective!r}: expected one of {', '.join(OBJECTIVES)}"
-            raise SettingError(msg)
+            raise SettingError(f"objective={self.objective!r}: expected one of {', '.join(OBJECTIVES)}")
         if self.success not in (None, "label", "ended"):
             msg = (
                 f"success={self.success!r}: expected 'label', 'ended' (the proxy), or None (labels where there are any)"

@@ -139,8 +139,7 @@ class CapLab(OpensRuns):
     def setting(self, wanted: Mapping[str, Any]) -> None:
         for name in wanted:
             if name not in Setting._fields:
-                msg = f"setting: there is no {name!r}{near(name, Setting._fields, 'accepted')}"
-                raise SettingError(msg)
+                raise SettingError(f"setting: there is no {name!r}{near(name, Setting._fields, 'accepted')}")
         new = self._setting._replace(**wanted)
         places = [name for name in SETTINGS if name not in wanted]
         new = self._fitting(new, places)

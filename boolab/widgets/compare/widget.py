@@ -80,8 +80,7 @@ class Compare(OpensRuns):
     ) -> None:
         runs = [one for one in (a, b) if isinstance(one, Run)]
         if runs and script is not None:
-            msg = f"Compare({_shown(a)}, {_shown(b)}): runs are compared as they are: leave script= out"
-            raise SettingError(msg)
+            raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): runs are compared as they are: leave script= out")
         notes: tuple[str, ...] = ()
         if isinstance(a, Run):
             if isinstance(b, Run):
@@ -146,8 +145,7 @@ def _of_policies(
     task: str,
 ) -> tuple[tuple[Side, Side], DivergentStep | None]:
     if script is None:
-        msg = f"Compare({_shown(a)}, {_shown(b)}): two policies need script="
-        raise SettingError(msg)
+        raise SettingError(f"Compare({_shown(a)}, {_shown(b)}): two policies need script=")
     one, other, found = both_runs(script, a, b, agent=agent, tools=tools, task=task)
     names = distinct_names([one.policy, other.policy])
     sides = (side_of(one, names[0]), side_of(other, names[1]))

@@ -126,8 +126,7 @@ class Heatmap(OpensRuns):
         self._data_shown = heatmap_data(square, x, y, rows, by_id if listed is not None else None)
         ids = {run["id"] for run in self._data_shown["runs"]}
         if ids and listed is not None and not ids & set(by_id):
-            msg = f"runs: none of the {len(listed):,} is in the table, whose first is {min(ids)!r}"
-            raise SettingError(msg)
+            raise SettingError(f"runs: none of the {len(listed):,} is in the table, whose first is {min(ids)!r}")
         self._places = {(_plain(data_x), _plain(data_y)): None for data_x in square.across for data_y in square.up}
         cells = _Cells(self._data_shown, self._data_shown["title"], heatmap_text(self._data_shown))
         super().__init__(cells, by_id, ("opened", "selected"))
@@ -138,8 +137,7 @@ class Heatmap(OpensRuns):
         x, y = self._drawn["x"], self._drawn["y"]
         if value is not None and (set(value) != {x, y} or (value[x], value[y]) not in self._places):
             sides = {name: self._data_shown[side]["values"] for side, name in (("x", x), ("y", y))}
-            msg = f"selected={value!r}: expected one value of each of {sides}"
-            raise SettingError(msg)
+            raise SettingError(f"selected={value!r}: expected one value of each of {sides}")
         return value
 
     def _title(self) -> str:

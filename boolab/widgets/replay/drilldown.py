@@ -73,8 +73,7 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
         run = self._by_id.get(chosen) if isinstance(chosen, str) else None
         if run is None or set(value) != {"run", "step"} or not is_whole(value["step"]):
             known = f"one of the {len(self._by_id):,} runs here"
-            msg = f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {known}"
-            raise SettingError(msg)
+            raise SettingError(f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {known}")
         return {"run": run.run_id, "step": min(max(1, value["step"]), max(1, len(run.steps)))}
 
     def _open(self, change: dict[str, Any]) -> None:

@@ -113,15 +113,12 @@ class Replay(View, module="replay"):
 def _one(run: Runs) -> Run:
     listed = as_runs(run)
     if len(listed) != 1:
-        msg = f"Replay plays one run, not {len(listed):,}: choose one, as in bl.Replay(runs[0])"
-        raise SettingError(msg)
+        raise SettingError(f"Replay plays one run, not {len(listed):,}: choose one, as in bl.Replay(runs[0])")
     return listed[0]
 
 
 def _check_step(run: Run, step: object) -> None:
     most = max(1, run.n_steps)
     if not is_whole(step) or not 1 <= step <= most:
-        msg = f"step={step!r}: run {run.run_id} has the steps 1 to {most:,}"
-        if run.n_steps == 0:
-            msg = f"step={step!r}: run {run.run_id} has no steps: leave step at 1"
-        raise SettingError(msg)
+        known = f"the steps 1 to {most:,}" if run.n_steps else "no steps: leave step at 1"
+        raise SettingError(f"step={step!r}: run {run.run_id} has {known}")

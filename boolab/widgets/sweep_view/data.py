@@ -114,8 +114,7 @@ class Board:
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = _Row()
-            who = {"agent": result.agent, "model": result.model, "policy": result.policy}
-            self._names[key] = who | dict(result.settings)
+            self._names[key] = _names_of(result)
         row.add(result)
         if result.reason == "error":
             error = (result.error or "no error was recorded")[:MAX_ERROR_CHARS]
@@ -221,7 +220,7 @@ class Board:
     def _failure(self, text: str, columns: list[str]) -> dict[str, Any]:
         found = self._failures[text]
         first = found.first
-        names = {"agent": first.agent, "model": first.model, "policy": first.policy} | dict(first.settings)
+        names = _names_of(first)
         where = [f"{name} {_text_of(names.get(name))}" for name in columns]
         return {"error": text, "runs": found.runs, "run_id": first.run_id, "task": first.task, "where": where}
 
@@ -244,6 +243,11 @@ class Board:
             yield f"Costs are means over the {priced:,} runs whose cost is known."
         if n_rows > ROWS:
             yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
+
+
+def _names_of(result: CellResult) -> dict[str, Any]:
+    """What distinguishes the setting of a cell."""
+    return {name: getattr(result, name) for name in _WHO} | dict(result.settings)
 
 
 def settings_of(data: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:

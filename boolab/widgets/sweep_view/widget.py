@@ -85,8 +85,7 @@ class SweepView(View, module="sweep_view"):
             SettingError: if this is the view of a store, or of another sweep under way.
         """
         if self._state in ("snapshot", "running"):
-            msg = f"progress={self!r} shows something else: expected a new SweepView()"
-            raise SettingError(msg)
+            raise SettingError(f"progress={self!r} shows something else: expected a new SweepView()")
         self._board = Board(begun.total, begun.about, "" if begun.store is None else str(begun.store))
         for result in begun.earlier:
             self._board.add(result)
