@@ -18,7 +18,7 @@ def repeats_of(keys: Ints, calls: Ints, opens: Flags) -> Ints:
     np.equal(keys[1:], keys[:-1], out=same[1:-1])
     same[:-1][keys == NO_KEY] = False
     same[(end - calls)[opens]] = False
-    # Few calls repeat, so only they are looked at: how many in a row before each one were the same.
+    # Few calls repeat, so only those are counted: how many in a row before each one were the same.
     again = np.flatnonzero(same)
     heads = np.flatnonzero(np.diff(again, prepend=-2) > 1)
     repeats = np.zeros(len(keys) + 1, dtype=np.int64)

@@ -137,7 +137,7 @@ def first_fires(
         ranks: The number of ranks from a boundary to the next.
         at_response: Whether the rules are evaluated at the response: what fires at step s stops at boundary s - 1.
     """
-    kind = _kind(ledger, ranks)
+    kind = key_type(ledger, ranks)
     size = fires.axis.size
     table = np.full((ledger.n_runs, size + 1), np.iinfo(kind).max, dtype=kind)
     undecided, shift = (UNDECIDED_AT_RESPONSE, 1) if at_response else (UNDECIDED, 0)
@@ -158,7 +158,7 @@ def first_interventions(ledger: Ledger, intervened: Ints, places: Places) -> Key
 
     `intervened` is N: see `boolab.counterfactuals.interventions`.
     """
-    kind = _kind(ledger, WIDE_RANKS)
+    kind = key_type(ledger, WIDE_RANKS)
     keys = np.full(ledger.n_runs, np.iinfo(kind).max, dtype=kind)
     events = np.flatnonzero(intervened)
     acts = intervened[events] == ACTED
@@ -167,13 +167,8 @@ def first_interventions(ledger: Ledger, intervened: Ints, places: Places) -> Key
     return keys[:, None]
 
 
-def never(ledger: Ledger, ranks: int) -> Keys:
-    """The keys of a setting without any limit: R x 1."""
-    kind = _kind(ledger, ranks)
-    return np.full((ledger.n_runs, 1), np.iinfo(kind).max, dtype=kind)
-
-
-def _kind(ledger: Ledger, ranks: int) -> type[np.unsignedinteger[Any]]:
+def key_type(ledger: Ledger, ranks: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds the keys of a ledger."""
     longest = int(np.diff(ledger.first).max(initial=0))
     return np.uint16 if (longest + 2) * ranks <= np.iinfo(np.uint16).max else np.uint32
 

@@ -10,8 +10,8 @@
 | `max_cost`      | `cost_budget`  | cost          | dollars |
 | `max_time`      | `time_budget`  | elapsed       | seconds |
 
-A value of None is *off*, and so is an axis that is not in the grid. An axis holds for every agent, each on its own
-counters. `max_steps@scout` holds for the runs of the agent `scout` alone, in the place of `max_steps`.
+A value of None is *off*, and so is an axis that is not in the grid. An axis applies to every agent, each on its own
+counters. `max_steps@scout` replaces `max_steps` for the runs of the agent `scout`.
 """
 
 from __future__ import annotations

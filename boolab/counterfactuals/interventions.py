@@ -16,7 +16,7 @@ from boolab.rules.ladder import LadderState
 
 AS_RECORDED, AT_RESPONSE, AFTERWARDS = 0, 1, 2
 """What a policy would have done at a step: nothing else than the recording holds; acted on its calls before they were
-executed; said something, or asked in another way, before the next step."""
+executed; sent a message, or changed the request, before the next step."""
 _HELD_BACK: Final = ("exactly_one", "rejected")
 
 
@@ -57,11 +57,11 @@ def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, li
         if step.counted:
             ladder.apply(step)
         follows = step is not steps[-1] or has_boundary(run, step)
-        says: list[str | None] = [text for _, text in ladder.messages]
+        sent: list[str | None] = [text for _, text in ladder.messages]
         if follows and _is_idle(policy, step):
-            says.append(policy.finish.idle_prompt if policy.finish.idle == "prompt" else None)
+            sent.append(policy.finish.idle_prompt if policy.finish.idle == "prompt" else None)
         there = held.get(step.index + 1, [])
-        differs = follows and any(text not in there for text in says)
+        differs = follows and any(text not in there for text in sent)
         codes.append(AT_RESPONSE if acts else AFTERWARDS if differs else AS_RECORDED)
     return codes
 

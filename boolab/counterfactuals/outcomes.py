@@ -46,8 +46,8 @@ from boolab.counterfactuals.first_crossing import (
     fires_of,
     first_fires,
     first_interventions,
+    key_type,
     keys_of,
-    never,
 )
 from boolab.counterfactuals.grid import Settings
 from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
@@ -94,24 +94,25 @@ class Stops:
 def grid_keys(ledger: Ledger, settings: Settings, places: Places) -> tuple[Keys, list[Keys]]:
     """The key of each run's stop under each setting, R x values of each axis, and the tables whose minimum it is.
 
-    See `boolab.counterfactuals.first_crossing` for keys. The largest number stands for no stop.
+    See `boolab.counterfactuals.first_crossing` for keys. The largest number means no stop.
     """
     ranks = ranks_of(settings)
     here = ledger.at_response() if settings.checks_responses else ledger
     tables = []
     for rank, axis in enumerate(settings.axes):
-        asked = axis.at_response
-        if asked is None or axis.rules:
+        response_axis = axis.at_response
+        if response_axis is None or axis.rules:
             table = first_fires(ledger, fires_of(ledger, axis, places), places, rank, ranks=ranks)
-        if asked is not None:
-            there = fires_of(here, asked, places)
+        if response_axis is not None:
+            there = fires_of(here, response_axis, places)
             dropped = first_fires(here, there, places, AT_RESPONSE + rank, ranks=ranks, at_response=True)
             table = np.minimum(table, dropped) if axis.rules else dropped
         if axis.agent or axis.but_for:
             table[~np.array(axis.holds_for(agents_of(ledger)), dtype=bool)] = np.iinfo(table.dtype).max
         tables.append(table)
-    if not tables:
-        tables.append(never(ledger, ranks))
+    if not tables:  # no limit at all
+        kind = key_type(ledger, ranks)
+        tables.append(np.full((ledger.n_runs, 1), np.iinfo(kind).max, dtype=kind))
     keys = keys_of(tables)
     if settings.intervenes:
         intervened = first_interventions(ledger, ledger.counters[INTERVENED], places)

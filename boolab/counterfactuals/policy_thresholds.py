@@ -24,9 +24,9 @@ AXIS_OF: Final[Mapping[str, str]] = {
     "cost_budget": "max_cost",
     "time_budget": "max_time",
 }
-"""The axis of a grid that stands for a policy's limit, where it has another name."""
+"""The axis of a grid for a policy's limit, where it has another name."""
 LIMIT_OF: Final[Mapping[str, str]] = {axis: limit for limit, axis in AXIS_OF.items()}
-"""The policy's limit that such an axis stands for."""
+"""The policy's limit for such an axis."""
 FIELD_OF: Final[Mapping[str, str]] = {"token_budget": "tokens", "cost_budget": "cost", "time_budget": "seconds"}
 """The field of `Budgets` that holds such a limit."""
 NEVER: Final = 1 << 62
@@ -34,7 +34,7 @@ NEVER: Final = 1 << 62
 
 
 class Limit(NamedTuple):
-    """One rule of a policy that no axis of a grid stands for.
+    """One rule of a policy without an axis in a grid.
 
     Attributes:
         name: The policy's name for the limit.
@@ -63,13 +63,13 @@ def check_identified(policy: Policy, axes: Collection[str]) -> None:
     why = ""
     if policy.compaction is not None:
         why = (
-            "compaction changes the requests, and no recording shows what the model does then: expected one "
+            "compaction changes the requests, and no recording shows what the model would do then: expected one "
             "without, such as policy.vary(compaction=None)"
         )
     elif policy.last_step.reminder != "none":
         why = (
             f"last_step.reminder={policy.last_step.reminder!r} changes every request, so that a recording "
-            "says nothing of another limit: expected 'none'"
+            "shows nothing about another limit: expected 'none'"
         )
     elif policy.budgets.batch == "cut" and "tool_budget" in axes:
         why = (
@@ -82,7 +82,7 @@ def check_identified(policy: Policy, axes: Collection[str]) -> None:
 
 
 def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | None, Threshold | None]:
-    """The rules that a value of an axis, not None, stands for under a policy: at the boundary, and at the response.
+    """The rules for a value of an axis, not None, under a policy: at the boundary, and at the response.
 
     The policy's ceiling and identity are not used.
 
@@ -116,22 +116,22 @@ def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | N
 
 
 def own_limits(policy: Policy, axes: Collection[str], *, settings: bool) -> Iterator[Limit]:
-    """The limits of a policy that no axis of a grid stands for, in order of precedence.
+    """The limits of a policy without an axis in a grid, in order of precedence.
 
     With `settings`, its defaults for steps, tool budget and doom loop are in force, and its ceiling.
     """
     held = policy.effective({}, no_agent=True) if settings else {}
-    asked = policy if settings else policy.vary(cap={"ceiling": None})
+    limited = policy if settings else policy.vary(cap={"ceiling": None})
     cap = held.get("max_steps")
     if settings and cap is not None and (policy.last_step.action != "tools" or policy.cap.kind == "soft"):
-        asked = policy.vary(cap={"ceiling": None})
+        limited = policy.vary(cap={"ceiling": None})
         yield Limit("max_steps", next(max_steps(min(cap, policy.cap.ceiling or cap)).leaves()), "boundary", closes=True)
         held["max_steps"] = None
     for name in policy.precedence:
         if AXIS_OF.get(name, name) in axes:
             continue
         for place in ("boundary", "response"):
-            for rule in asked.limit(name, held.get(name), place):
+            for rule in limited.limit(name, held.get(name), place):
                 yield Limit(name, next(rule.leaves()), place)
     for guard in policy.detectors.guards:
         at = next((at for at, action in guard.ladder if action == "stop"), None)

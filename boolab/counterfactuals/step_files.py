@@ -39,7 +39,7 @@ _BLOCK: Final = 4 * 2**20
 _ALL_ROWS: Final = 1 << 20
 """How many rows are read at a time where only a few columns are wanted."""
 _END_ROWS: Final = 5_000
-"""How many rows are read at a time to find where a run ends that goes on beyond its partition."""
+"""How many rows are read at a time to find the end of a run that continues beyond its partition."""
 _FRACTION: Final = re.compile(r"to int64, couldn't parse:\d+\.\d")
 
 
@@ -68,13 +68,17 @@ def read_steps(path: str | Path) -> pd.DataFrame:
     """
     check_pyarrow()
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import json, parquet
 
     nullable = {**_nullable_types(), pa.string(): pd.StringDtype("pyarrow")}
     frames: list[pd.DataFrame] = []
     for file in _files(path):
         with _faults(file):
-            table = _json_table(file) if file.suffix == ".jsonl" else parquet.read_table(file)
+            if file.suffix == ".jsonl":
+                parse = json.ParseOptions(explicit_schema=_schema(_first_row(file)))
+                table = json.read_json(file, json.ReadOptions(block_size=_BLOCK), parse)
+            else:
+                table = parquet.read_table(file)
             frames.append(table.to_pandas(types_mapper=nullable.get))
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
@@ -96,10 +100,7 @@ class Partition(NamedTuple):
             if self.groups is None
             else _runs_begun(self.file, range(*self.groups), rows, columns)
         )
-        seen: set[Any] = set()
-        for frame in _whole_runs(found, self.file):
-            take_ids(seen, frame["run_id"].unique(), self.file)
-            yield frame
+        return _whole_runs(found, self.file, set())
 
 
 def partitions_of(path: str | Path, rows: int) -> list[Partition]:
@@ -138,9 +139,7 @@ def frames_of(path: str | Path, rows: int, columns: Sequence[str]) -> Iterator[p
     """
     seen: set[Any] = set()
     for file in _files(path):
-        for frame in _whole_runs(_batches(file, rows, columns), file):
-            take_ids(seen, frame["run_id"].unique(), file)
-            yield frame
+        yield from _whole_runs(_batches(file, rows, columns), file, seen)
 
 
 def homes_in(path: str | Path) -> dict[str, tuple[str, int]]:
@@ -226,8 +225,8 @@ def _files(path: str | Path) -> list[Path]:
     return files
 
 
-def _whole_runs(batches: Iterable[pd.DataFrame], file: Path) -> Iterator[pd.DataFrame]:
-    """The rows of one file, so that those of each run are in one frame, if they are together."""
+def _whole_runs(batches: Iterable[pd.DataFrame], file: Path, seen: set[Any]) -> Iterator[pd.DataFrame]:
+    """The rows of one file, so that those of each run are in one frame; `seen` are the ids of earlier runs."""
     kept: pd.DataFrame | None = None
     for batch in batches:
         if "run_id" not in batch:
@@ -236,9 +235,11 @@ def _whole_runs(batches: Iterable[pd.DataFrame], file: Path) -> Iterator[pd.Data
         other = np.flatnonzero(frame["run_id"] != frame["run_id"].iloc[-1])
         start = int(other[-1]) + 1 if len(other) else 0
         if start:
+            take_ids(seen, frame["run_id"].iloc[:start].unique(), file)
             yield frame.iloc[:start].reset_index(drop=True)
         kept = frame.iloc[start:].reset_index(drop=True)
     if kept is not None:
+        take_ids(seen, kept["run_id"].unique(), file)
         yield kept
 
 
@@ -336,13 +337,6 @@ def _check_columns(schema: pa.Schema, names: Sequence[str], file: Path) -> None:
             raise RunFormatError(f"column {name} is of {kind!s:.80}: expected plain values", path=file)
 
 
-def _json_table(file: Path) -> pa.Table:
-    from pyarrow import json
-
-    parse = json.ParseOptions(explicit_schema=_schema(_first_row(file)))
-    return json.read_json(file, json.ReadOptions(block_size=_BLOCK), parse)
-
-
 def _json_batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     from pyarrow import json
 
@@ -387,11 +381,11 @@ def _kinds() -> dict[str, Any]:
     import pyarrow as pa
 
     types = {INT: pa.int64(), FLOAT: pa.float64(), FLAG: pa.bool_(), TEXT: pa.string()}
-    kinds = {column.name: types[column.dtype] for column in (*RUN_COLUMNS, *STEP_COLUMNS) if column.dtype in types}
-    more = {str(name): types.get(str(kind)) for name, kind in recording_df([]).dtypes.items()}
+    names = {column.name: column.dtype for column in (*RUN_COLUMNS, *STEP_COLUMNS)}
+    names |= {str(name): str(kind) for name, kind in recording_df([]).dtypes.items() if str(kind) in types}
     numbers = {"call_keys": pa.list_(pa.int64()), "call_errors": pa.list_(pa.int8())}
     lists = numbers | dict.fromkeys((CALL_TOOLS, SUBAGENTS), pa.list_(pa.string()))
-    return kinds | {name: kind for name, kind in more.items() if kind is not None} | lists
+    return {name: types[kind] for name, kind in names.items() if kind in types} | lists
 
 
 @contextmanager

@@ -420,15 +420,9 @@ def running_sum(values: Ints, starts: Ints, lengths: Ints) -> Ints:
     before = np.concatenate(([0], total))[starts]
     total -= np.repeat(before, lengths)
     if some:
-        total[_since(unknown, starts, lengths)] = UNKNOWN
+        seen = np.cumsum(unknown)
+        total[seen > np.repeat(np.concatenate(([0], seen))[starts], lengths)] = UNKNOWN
     return total
-
-
-def _since(flags: Flags, starts: Ints, lengths: Ints) -> Flags:
-    """Whether a flag was set in the segment, here or before."""
-    seen = np.cumsum(flags)
-    before = np.concatenate(([0], seen))[starts]
-    return np.asarray(seen > np.repeat(before, lengths))
 
 
 def _elapsed(raw: Mapping[str, Ints], starts: Ints, lengths: Ints, new_run: Flags) -> Ints:

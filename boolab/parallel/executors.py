@@ -32,8 +32,6 @@ cluster."""
 ATTEMPTS: Final = 4
 """How often a task is started: one that kills its worker would do so each time."""
 
-_EXPECTED: Final = "expected 'processes', a concurrent.futures executor, or a distributed.Client"
-
 
 class Pool(Protocol):
     """Workers that run tasks."""
@@ -194,18 +192,11 @@ def _copy_outcome(done: Future[T], outcome: Future[T]) -> None:
     error = done.exception()
     if error is None:
         outcome.set_result(done.result())
-    else:
-        outcome.set_exception(_death(error) if _is_death(error) else error)
-
-
-def _is_death(error: BaseException) -> bool:
-    """Whether an error means that a worker died."""
+        return
     distributed = sys.modules.get("distributed")
-    return isinstance(error, BrokenExecutor if distributed is None else (BrokenExecutor, distributed.KilledWorker))
-
-
-def _death(error: BaseException) -> WorkerDied:
-    return WorkerDied(f"a worker died before its task was finished ({type(error).__name__}: {error})")
+    if isinstance(error, BrokenExecutor if distributed is None else (BrokenExecutor, distributed.KilledWorker)):
+        error = WorkerDied(f"a worker died before its task was finished ({type(error).__name__}: {error})")
+    outcome.set_exception(error)
 
 
 def _client_executor(given: object) -> FuturesExecutor:
@@ -214,7 +205,8 @@ def _client_executor(given: object) -> FuturesExecutor:
         return given
     distributed = sys.modules.get("distributed")
     if distributed is None or not isinstance(given, distributed.Client):
-        raise SettingError(f"executor={given!r}: {_EXPECTED}{_hint(given)}")
+        expected = "expected 'processes', a concurrent.futures executor, or a distributed.Client"
+        raise SettingError(f"executor={given!r}: {expected}{_hint(given)}")
     if given.asynchronous:
         msg = (
             f"executor={given!r}: this client is asynchronous, and waits in the event loop that it would block: "

@@ -49,7 +49,8 @@ def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95)
         [0.8, 0.139, 1.0]
     """
     check_confidence(confidence)
-    part, whole = _observed(parts, wholes)
+    some = np.asarray(wholes, float) > 0  # clusters with observations
+    part, whole = np.asarray(parts, float)[some], np.asarray(wholes, float)[some]
     n, clusters = float(whole.sum()), len(whole)
     if not n:
         return NOTHING
@@ -102,13 +103,6 @@ def spread(values: npt.ArrayLike, clusters: npt.ArrayLike, confidence: float = 0
     half = _half(2 / (n - 1), np.asarray(np.bincount(codes, away), float), n, confidence)
     value = math.sqrt(variance)
     return Estimated(value, value * math.exp(-half / 2), value * math.exp(half / 2), n, number)
-
-
-def _observed(parts: npt.ArrayLike, wholes: npt.ArrayLike) -> tuple[Array, Array]:
-    """The clusters in which anything was observed."""
-    part, whole = np.asarray(parts, float), np.asarray(wholes, float)
-    some = whole > 0
-    return part[some], whole[some]
 
 
 def _between(away: Array) -> float:

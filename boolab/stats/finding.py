@@ -115,15 +115,11 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     while fit < len(widths) and (not fit or used + widths[fit] <= WIDTH):
         used += widths[fit] + 2
         fit += 1
-    words = [place for place, column in enumerate(columns) if not _number(column[1])]
+    words = [n for n, (_, cell, *_) in enumerate(columns) if cell != "NA" and not cell.lstrip("-")[:1].isdigit()]
     lines = aligned(zip(*columns[:fit], strict=True), left=words)
     if fit < len(columns):
         lines += ["", wrapped(f"Further columns: {', '.join(header[fit:])}.")]
     return "\n".join(lines)
-
-
-def _number(cell: str) -> bool:
-    return cell == "NA" or cell.lstrip("-")[:1].isdigit()
 
 
 def _escaped(text: object) -> str:

@@ -102,7 +102,7 @@ def runs_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
         [29, 59, 299]
     """
     alpha = 1 - check_confidence(confidence)
-    # Without the margin, rounding would ask for one run too many where keep ** n is just 1 - confidence.
+    # Without the margin, rounding would add one run where keep ** n is just 1 - confidence.
     return math.ceil(math.log(alpha) / math.log(check_confidence(keep, "keep")) - _ROUNDING)
 
 

@@ -42,42 +42,21 @@ _MAX_COMPARED = 20  # groups: 190 pairs
 _INFORMATIVE = ("doom_loop", "error_streak", "stuck", "error", "aborted", "paused", INTERRUPTED)
 """Stop reasons of censored runs that may depend on how long the run would have taken."""
 
+_ENDS = tuple(f"{kind}{end}" for kind in ("success", "failure") for end in ("", "_low", "_high"))
 _COLUMNS: dict[str, str] = {
     "of": TEXT,
-    "time": INT,
-    "at_risk": INT,
-    "ended": INT,
-    "censored": INT,
-    "survival": FLOAT,
-    "low": FLOAT,
-    "high": FLOAT,
-    "success": FLOAT,
-    "success_low": FLOAT,
-    "success_high": FLOAT,
-    "failure": FLOAT,
-    "failure_low": FLOAT,
-    "failure_high": FLOAT,
-    "confidence": FLOAT,
+    **dict.fromkeys(("time", "at_risk", "ended", "censored"), INT),
+    **dict.fromkeys(("survival", "low", "high", *_ENDS, "confidence"), FLOAT),
     "success_by": TEXT,
 }
 _TABLE: dict[str, str] = {
-    "n": INT,
-    "ended": INT,
-    "censored": INT,
-    "median": INT,
-    "median_low": INT,
-    "median_high": INT,
-    "success": FLOAT,
-    "failure": FLOAT,
+    **dict.fromkeys(("n", "ended", "censored", "median", "median_low", "median_high"), INT),
+    **dict.fromkeys(("success", "failure"), FLOAT),
 }
 _TESTS: dict[str, str] = {
-    "first": TEXT,
-    "second": TEXT,
-    "n_first": INT,
-    "n_second": INT,
-    "statistic": FLOAT,
-    "p": FLOAT,
-    "p_holm": FLOAT,
+    **dict.fromkeys(("first", "second"), TEXT),
+    **dict.fromkeys(("n_first", "n_second"), INT),
+    **dict.fromkeys(("statistic", "p", "p_holm"), FLOAT),
     "clustered_by": TEXT,
 }
 
@@ -162,7 +141,7 @@ class _Group:
         success = units["success"]
         self.labelled = bool(success.notna().any())
         times, clusters = units[column].to_numpy(np.int64), self.clusters if self.word else None
-        # A label holds for a censored run too: it judges the run under the limits of the recording.
+        # A label applies to a censored run too: it judges the run under the limits of the recording.
         judged = self.over | success.notna().to_numpy(bool)
         kinds = {"success": success.fillna(value=False), "failure": ~success.fillna(value=True)}
         flags = {name: values.to_numpy(bool) for name, values in kinds.items()} if self.labelled else None
@@ -275,12 +254,8 @@ class _Words:
     def ends(self, groups: list[_Group], n: int) -> Iterator[str]:
         """When runs of each group end, and how."""
         if not groups:
-            none = (
-                f"There are no {self.noun}s."
-                if not n
-                else f"How many {self.thing}s it took is not known of any of {count(n, self.noun)}."
-            )
-            yield none
+            unknown = f"How many {self.thing}s it took is not known of any of {count(n, self.noun)}."
+            yield unknown if n else f"There are no {self.noun}s."
         for group in groups[:_MAX_SENTENCES]:
             prefix = f"{group.name}: " if group.name else ""
             yield prefix + self._end(group)
@@ -305,7 +280,7 @@ class _Words:
         if median is None:
             share = self._interval(*(part[-1] for part in group.curve.survival))
             return (
-                f"The median is not reached: {share} of {n} go on beyond {longest}, the longest that was "
+                f"The median is not reached: {share} of {n} continue beyond {longest}, the longest that was "
                 f"observed{censored}."
             )
         interval = f"{low:,} to {high:,}" if high is not None else f"{low:,} or more"

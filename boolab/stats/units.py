@@ -44,7 +44,7 @@ UNIT_COLUMNS = {
 }
 """The columns of a unit and their dtypes.
 
-`n_tokens` is input and output, without what was asked outside the steps. So is `cost_usd` of runs; that of a table of
+`n_tokens` is input and output, without requests outside the steps. So is `cost_usd` of runs; that of a table of
 runs includes it, as there is no column for it.
 """
 

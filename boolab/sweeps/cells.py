@@ -289,7 +289,10 @@ def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
         if isinstance(given, str) or not isinstance(given, Iterable):
             msg = f"grid: {name}={given!r} is not a list of values"
             raise SettingError(msg)
-        axes[name] = [_temperature(value) if name == "temperature" else _plain(value) for value in given]
+        axes[name] = [
+            _temperature(value) if name == "temperature" else int(value) if is_whole(value) else value
+            for value in given
+        ]
         if not axes[name]:
             msg = f"grid: {name} has no values; leave the axis out to keep the agents' own settings"
             raise SettingError(msg)
@@ -297,10 +300,6 @@ def _axes(grid: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
             msg = f"grid: DEFAULT is not a value of {name!r}; leave the axis out to keep the agents' own settings"
             raise SettingError(msg)
     return axes
-
-
-def _plain(value: object) -> object:
-    return int(value) if is_whole(value) else value
 
 
 def _temperature(value: object) -> float | None:

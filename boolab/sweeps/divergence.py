@@ -307,7 +307,8 @@ def _place(a: _Observed, b: _Observed) -> _Place | None:
     """Where two runs diverge, and in what."""
     for step, (one, other) in enumerate(zip(a.requests, b.requests, strict=False), 1):
         if one != other:
-            return _Place(step, _kind(one, other))
+            kinds = ("tools", "tool_choice", "messages")
+            return _Place(step, next(kind for kind in kinds if getattr(one, kind) != getattr(other, kind)))
         if _response(a, step) != _response(b, step):
             return _Place(step, "response")
         if a.fates[step - 1] != b.fates[step - 1]:
@@ -317,12 +318,6 @@ def _place(a: _Observed, b: _Observed) -> _Place | None:
     if _end(a) != _end(b):
         return _Place(len(a.requests) + 1, "end" if a.run.stop.reason != b.run.stop.reason else "after")
     return None
-
-
-def _kind(one: _SentRequest, other: _SentRequest) -> str:
-    if one.tools != other.tools:
-        return "tools"
-    return "tool_choice" if one.tool_choice != other.tool_choice else "messages"
 
 
 def _response(observed: _Observed, step: int) -> tuple[object, ...]:
@@ -373,7 +368,7 @@ def _did(mine: _Observed, other: _Observed, place: _Place) -> str:
 def _ended(observed: _Observed) -> str:
     stop, run = observed.run.stop, observed.run
     rule = f", by {stop.rule}" if stop.rule else ""
-    after = ", and asks for a summary" if _summary_asked(run) else ""
+    after = ", and requests a summary" if _summary_asked(run) else ""
     after += ", and leaves a sentinel" if run.sentinel is not None and not after else ""
     return f"ends after step {len(run.steps)}: {stop.reason}{rule}{after}"
 

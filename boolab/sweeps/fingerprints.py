@@ -274,7 +274,7 @@ def _buffered(value: object) -> str:
 
 
 def _is_foreign(value: object) -> bool:
-    """Whether it belongs to Python, to boolab, or to an installed package: then its name stands for it."""
+    """Whether it belongs to Python, to boolab, or to an installed package: then its name is enough."""
     module = str(value.__module__)
     top = module.partition(".")[0]
     if top == _OWN:

@@ -49,19 +49,8 @@ class CellResult(NamedTuple):
 
 def result_of(run: Run) -> CellResult:
     """The result of a cell, from its run: the values of `runs_df`."""
-    return CellResult(
-        run.run_id,
-        run.agent,
-        run.model,
-        run.policy,
-        run.task,
-        run.settings,
-        run.stop.reason,
-        len(run.steps),
-        _COST(run),
-        run.success,
-        run.error,
-    )
+    names = (run.run_id, run.agent, run.model, run.policy, run.task)
+    return CellResult(*names, run.settings, run.stop.reason, len(run.steps), _COST(run), run.success, run.error)
 
 
 class Begun(NamedTuple):

@@ -223,7 +223,7 @@ def test_runs_of_the_same_steps_part_where_the_next_would_be_if_something_else_f
     script = bl.ScriptedModel(distinct(9), summary="Summed up.")
     parted = found(script, "boocode", quiet, agent=CAP_OF_THREE)
     assert parted.step == 4
-    assert "asks for a summary" in parted.a
+    assert "requests a summary" in parted.a
     assert "summary" not in parted.b
 
 
@@ -301,7 +301,7 @@ def test_a_summary_that_only_one_of_them_asks_for_parts_them_after_the_same_end(
     model = bl.ScriptedModel(steps("A A A", end=None), summary="In short.")
     parted = found(model, "boocode", static)
     assert (parted.step, parted.what) == (4, "both end before it, and something else follows.")
-    assert parted.a.endswith("and asks for a summary")
+    assert parted.a.endswith("and requests a summary")
     assert parted.b.endswith("and leaves a sentinel")
 
 

@@ -117,7 +117,8 @@ class _Seen:
         self.by_turn = [*zip(_clusters(self.turns), self.turns, strict=True)]
         self.moves = [(code, move) for code, turn in self.by_turn for move in turn.moves]
         self.calls = [(code, move, made) for code, move in self.moves for made in move.calls]
-        self.new = [(code, made) for code, move, made in self.calls if _is_new(move, made)]
+        # Those that repeat no other.
+        self.new = [(c, made) for c, move, made in self.calls if move.kind not in ("loop", "retry") and not made.again]
         self.own = [(code, move) for code, move in self.moves if move.kind != "loop"]
         self.tools = sorted({_named(made.tool) for _, _, made in self.calls})
 
@@ -130,11 +131,6 @@ def _clusters(listed: Sequence[Turn]) -> list[int]:
     labels = next((some for some in (by_task, by_run) if len(set(some)) > 1), by_turn)
     codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     return [codes[label] for label in labels]
-
-
-def _is_new(move: Move, made: Made) -> bool:
-    """Whether a call repeats no other."""
-    return move.kind not in ("loop", "retry") and not made.again
 
 
 def _named(tool: str) -> str:
@@ -363,19 +359,14 @@ def _note_quality(seen: _Seen, figures: Figures) -> None:
     steps = sum(len(run.steps) for run in {id(turn.run): turn.run for turn in seen.turns}.values())
     hidden = sum(made.argument_chars is None for _, _, made in seen.calls)
     by_call = sum(turn.finished and bool(turn.moves[-1].source.response.tool_calls) for turn in seen.turns)
-    unsure = sum(move.kind == "retry" and not _is_distinct(move) for _, move in seen.moves)
+    retries = [move.source.response for _, move in seen.moves if move.kind == "retry"]
+    unsure = sum(not response.text and response.usage.output_tokens is None for response in retries)
     for number, thing, what in (
         (cut, "turn", "cut: they count as far as they were seen"),
-        (steps - len(seen.moves), "step", "left out: broken, asked for by a limit, or after a turn had ended"),
+        (steps - len(seen.moves), "step", "left out: broken, requested by a limit, or after a turn had ended"),
         (hidden, "call", "without arguments: whether they repeat others is not known"),
-        (0 if seen.finish_tool else by_call, "turn", "ended with a call, which stands for the end and not for a call"),
+        (0 if seen.finish_tool else by_call, "turn", "ended with a call, which counts as the end and not as a call"),
         (unsure, "repeat", "of a failed call taken for retries: without text or tokens they might be loops"),
     ):
         if number:
             figures.notes.append(f"{count(number, thing)} {what}.")
-
-
-def _is_distinct(move: Move) -> bool:
-    """Whether the record has enough of a response to distinguish a retry from a loop."""
-    response = move.source.response
-    return bool(response.text) or response.usage.output_tokens is not None

@@ -130,7 +130,9 @@ class Candidates:
         self._units = units
         self._question = question
         self._clusters = pd.factorize(pd.Series(clusters))[0].astype(np.int64)
-        self._fold = self._folds()
+        order = np.random.default_rng(question.seed).permutation(int(self._clusters.max(initial=-1)) + 1)
+        self._fold = np.asarray(order % FOLDS, dtype=np.int64)[self._clusters]
+        """R: the fold of each unit."""
         self._axes = {name: self._axis(name) for name in question.order}
         if question.policy is None:
             self._thresholds = {name: _thresholds(axis) for name, axis in self._axes.items()}
@@ -140,7 +142,7 @@ class Candidates:
         else:
             self._thresholds, self._peaks, self._along = {}, {}, {}
             for name in question.order:
-                self._ask_policy(name)
+                self._evaluate_policy(name)
         self._of_setting: dict[tuple[tuple[str, Any], ...], Ints] = {}
 
     def choose(self, without: int | None = None) -> Choice:
@@ -184,11 +186,6 @@ class Candidates:
                 total[name] = total.get(name, 0) + value
         return total
 
-    def _folds(self) -> Ints:
-        """R: the fold of each unit."""
-        order = np.random.default_rng(self._question.seed).permutation(int(self._clusters.max(initial=-1)) + 1)
-        return np.asarray(order % FOLDS, dtype=np.int64)[self._clusters]
-
     def _axis(self, name: str) -> GridAxis:
         """An axis with all values that it may have."""
         question, units = self._question, self._units
@@ -196,24 +193,24 @@ class Candidates:
             return question.axis(name, list(question.grid[name]))
         least = AXES[name].min_useful
         tightest = question.axis(name, [least])
-        asked = [(rule, units) for rule in tightest.rules] + [
+        listed = [(rule, units) for rule in tightest.rules] + [
             (rule, units.at_response()) for rule in tightest.responses
         ]
         # The distance from the tightest value to the largest known peak; the last value never fires.
-        peaks = [(there.peak(rule.counter), rule.threshold) for rule, there in asked]
+        peaks = [(there.peak(rule.counter), rule.threshold) for rule, there in listed]
         beyond = [int(peak.max(where=peak < UNKNOWN_PEAK, initial=0)) - tight + 1 for peak, tight in peaks]
         return question.axis(name, range(least, least + max(0, *beyond) + 1))
 
-    def _ask_policy(self, name: str) -> None:
+    def _evaluate_policy(self, name: str) -> None:
         """What the values of an axis lose and spend where the policy evaluates them, beside its further limits.
 
         Values are numbered by their place: those from the tightest up to a unit's peak stop it.
         """
-        asked = self._axes[name].values  # noqa: PD011 - no pandas
-        values = [value for value in asked if value is not None]
+        listed = self._axes[name].values  # noqa: PD011 - no pandas
+        values = [value for value in listed if value is not None]
         lost, spent = reach_of(self._units, self._question.settings({name: [*values, None]}), self._question.measure)
         places = np.arange(1, len(values) + 1)
-        self._thresholds[name] = np.append(places, OFF) if None in asked else places
+        self._thresholds[name] = np.append(places, OFF) if None in listed else places
         self._peaks[name] = np.where(lost[:, -1], OFF, lost[:, :-1].sum(axis=1)).astype(np.int64)
         self._along[name] = np.zeros((FOLDS, spent.shape[1]), dtype=np.int64)
         np.add.at(self._along[name], self._fold, spent)

@@ -1,4 +1,4 @@
-"""Which values keep enough successes: tests along paths that are fixed before the data are looked at.
+"""Which values keep enough successes: tests along paths that are fixed before the data are used.
 
 A *path* is a list of values from loose to tight, each of which loses all that the one before it loses. Values are
 accepted along it up to the first one that fails. The first value of a path that is truly too tight is accepted with a

@@ -174,10 +174,10 @@ def recommend(
     identity = identity_under(harness, identity, exempt)
     order = tuple(grid) if grid is not None else ORDER if harness is None else axes_of(harness)
     chosen_from = None if grid is None else {name: list(values) for name, values in grid.items()}
-    asked: Grid = {name: [2] for name in order} if chosen_from is None else chosen_from
+    tested: Grid = {name: [2] for name in order} if chosen_from is None else chosen_from
     if harness is not None:
-        check_policy(harness, asked)
-    detectors = settings_of(asked, harness, identity).detectors()
+        check_policy(harness, tested)
+    detectors = settings_of(tested, harness, identity).detectors()
     runs = Ledger.joined(list(ledgers_of(recorded, detectors, scope, keys, harness)))
     kin = runs.kin()
     if harness is not None and kin is not None and kin.calls:
@@ -186,7 +186,8 @@ def recommend(
     if by is None and kin is not None and kin.calls and "agent" in runs.runs:
         keys = ["agent"]
     units = units_of_ledger(runs, success, keys)
-    measure = next(name for name in (objective, "tokens", "steps") if _is_reported(units, name))
+    reported = [name for name, used in units.used.items() if not units.n_steps or bool((used >= 0).any())]
+    measure = next(name for name in (objective, "tokens", "steps") if name in ("steps", *reported))
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in _parts(runs, keys):
         one_scope(sources_of(part.runs), scope)
@@ -264,11 +265,6 @@ def clusters_of_ledger(units: Ledger) -> pd.Series[Any]:
     return run if len(set(cluster[base_of(units)])) == 1 else cluster
 
 
-def _is_reported(units: Ledger, name: str) -> bool:
-    """Whether the use of at least one unit is known."""
-    return name == "steps" or not units.n_steps or bool((units.used[name] >= 0).any())
-
-
 def _parts(units: Ledger, keys: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Ledger]]:
     if not keys:
         yield (), units
@@ -295,7 +291,7 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
     columns: dict[str, tuple[str, Callable[[Group], Any]]] = {
         "qualifies": (FLAG, lambda g: g.choice.qualifies),
         "n_units": (INT, lambda g: g.units.n_runs),
-        "successes": (INT, lambda g: int(base_of(g.units).sum())),
+        "successes": (INT, lambda g: g.choice.successes),
         "tasks": (INT, lambda g: g.choice.tasks),
         "kept_lower": (INT, lambda g: g.sums["kept_lower"]),
         "kept_upper": (INT, lambda g: g.sums["kept_upper"]),
@@ -310,7 +306,7 @@ def _frame(groups: Sequence[Group], keys: Sequence[str], question: Question, suc
         "saved": (FLOAT, lambda g: _in_units(g.sums[f"saved_{question.measure}"], question)),
         "saved_share": (FLOAT, lambda g: g.saved_share(question.measure)),
         "heldout_kept": (INT, lambda g: None if g.folds is None else g.folds["kept_lower"]),
-        "heldout_successes": (INT, lambda g: g.heldout_successes),
+        "heldout_successes": (INT, lambda g: None if g.folds is None else g.choice.successes),
         "heldout_saved_share": (FLOAT, lambda g: g.heldout_saved_share(question.measure)),
         "more_needed": (INT, lambda g: g.choice.missing),
     }  # fmt: skip

@@ -59,11 +59,6 @@ class Group:
         """What is saved, as a share of the use on record."""
         return _share(self.sums, measure)
 
-    @property
-    def heldout_successes(self) -> int | None:
-        """The number of successes among units that were not used to choose."""
-        return None if self.folds is None else int(base_of(self.units).sum())
-
     def heldout_saved_share(self, measure: str) -> float | None:
         """What is saved, as a share of the use on record, on units that were not used to choose."""
         return None if self.folds is None else _share(self.folds, measure)
@@ -245,19 +240,15 @@ class Advice:
             f" to {sums['kept_upper']:,}" if sums["kept_upper"] != sums["kept_lower"] else ""
         )
         most = choice.best.tests.may_lose
+        source = "these same tasks" if question.dependence == "same_tasks" else "the same source"
+        if not group.units.terminated.all():
+            source += " under the recorded limits"
         return (
             f"Ship {_joined(limits)}. On record it keeps {kept} of {_successes(choice.successes)} and saves "
             f"{self._saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
-            f"{level(question.keep)} of future successes from {self._source()}{self._of_those(group)}: for that it may "
+            f"{level(question.keep)} of future successes from {source}: for that it may "
             f"lose {most or 'none'} of {self._rests(choice, choice.best)}."
         )
-
-    def _source(self) -> str:
-        return "these same tasks" if self._question.dependence == "same_tasks" else "the same source"
-
-    def _of_those(self, group: Group) -> str:
-        """The recorded limits are a condition where they stopped runs."""
-        return "" if group.units.terminated.all() else " under the recorded limits"
 
     def _rests(self, choice: Choice, found: Found) -> str:
         """The number of successes, and the effective sample size where they are dependent."""
@@ -295,7 +286,6 @@ class Advice:
         folds, question = group.folds, self._question
         if folds is None:
             return "There are too few tasks to test the choice on tasks that it was not made on."
-        base = group.heldout_successes or 0
         share = group.heldout_saved_share(question.measure)
         saved = "" if share is None else f" and saved {percent(share)} of the {_plural(question.measure)}"
         if not folds["chosen"]:
@@ -303,7 +293,7 @@ class Advice:
         some = f"; {folds['chosen']} of {FOLDS} parts were enough to choose" if folds["chosen"] < FOLDS else ""
         return (
             f"Cross-validated (chosen on four fifths of the tasks, tested on the other fifth, five times{some}), such "
-            f"settings kept {folds['kept_lower']:,} of {_successes(base)}{saved}."
+            f"settings kept {folds['kept_lower']:,} of {_successes(group.choice.successes)}{saved}."
         )
 
     def _not_tested(self, group: Group) -> str:
@@ -389,8 +379,8 @@ class Advice:
         """The tightest value of an axis, of those in the grid if there is one, that is no less."""
         if self._question.grid is None:
             return least
-        asked = [value for value in self._question.grid.get(name, ()) if value is not None and value >= least]
-        return min(asked, default=None)
+        values = [value for value in self._question.grid.get(name, ()) if value is not None and value >= least]
+        return min(values, default=None)
 
 
 def _successes(n: int, more: str = "") -> str:

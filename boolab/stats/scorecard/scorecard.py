@@ -41,30 +41,17 @@ from boolab.stats.scorecard.metrics import (
 )
 from boolab.stats.units import cluster_notes, grouped, keys_of, units_of, units_of_table
 
+_LOST: Final = ("successes", "successes_lost_lower", "successes_lost_upper")
+_CLEAN: Final = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
-    "n_runs": INT,
-    "n_positive": INT,
-    "alarms": INT,
-    "true_alarms": INT,
-    "false_alarms": INT,
-    "missed": INT,
+    **dict.fromkeys(("n_runs", "n_positive", "alarms", "true_alarms", "false_alarms", "missed"), INT),
     **{f"{name}{end}": FLOAT for name in RATIOS for end in ("", "_low", "_high")},
     "saved_steps": INT,
-    "saved_steps_low": FLOAT,
-    "saved_steps_high": FLOAT,
-    "saved_steps_on_true_alarms": INT,
-    "saved_tool_calls": INT,
-    "saved_tokens": INT,
+    **dict.fromkeys(("saved_steps_low", "saved_steps_high"), FLOAT),
+    **dict.fromkeys(("saved_steps_on_true_alarms", "saved_tool_calls", "saved_tokens"), INT),
     "saved_cost_usd": FLOAT,
-    "successes": INT,
-    "successes_lost_lower": INT,
-    "successes_lost_upper": INT,
-    "converged": INT,
-    "clean_threshold": INT,
-    "clean_threshold_low": INT,
-    "clean_threshold_high": INT,
-    "n_unknown": INT,
+    **dict.fromkeys((*_LOST, "converged", *_CLEAN, "n_unknown"), INT),
     "positive_is": TEXT,
     "confidence": FLOAT,
 }
@@ -150,23 +137,23 @@ def scorecard(
     check_confidence(confidence)
     check_scope(scope)
     keys = keys_of(by, _COLUMNS)
-    asked = listed_rules(rules)
-    if not asked:
+    listed = listed_rules(rules)
+    if not listed:
         raise SettingError(f"rules={rules!r}: expected stop rules such as [bl.doom_loop(3), bl.error_streak(4)]")
-    material = material_of(runs, asked, scope=scope, keys=keys, positive=positive)
-    if converged and material.runs is None and any(map(watches_repeats, asked)):
+    material = material_of(runs, listed, scope=scope, keys=keys, positive=positive)
+    if converged and material.runs is None and any(map(watches_repeats, listed)):
         msg = "converged=True compares the results of calls, which a table with a row per step does not have: pass runs"
         raise SettingError(msg)
     table = material.ledger.runs
     units = units_of_table(table, by) if material.runs is None else units_of(material.runs, scope="run", by=by)
     truth = truth_of(material, positive)
-    scores = scores_of(material, asked, truth, converged=converged)
+    scores = scores_of(material, listed, truth, converged=converged)
     known = units[truth.known]
     groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
     words = _Words(truth, scores, confidence)
     frame = _frame(groups, keys)
     return Finding(
-        title=f"What {count(len(asked), 'stop rule')} would have caught, and at which cost",
+        title=f"What {count(len(listed), 'stop rule')} would have caught, and at which cost",
         frame=frame,
         sentences=tuple(words.sentences(groups)),
         notes=(*words.data(material, known.index.to_numpy()), *words.limits(groups, known)),
