@@ -1,24 +1,15 @@
 """A page that was written is enough: from a file, without a network and without a kernel."""
 
-import subprocess
-import sys
-from pathlib import Path
-from typing import Final
-
 import pytest
-from playwright.sync_api import Browser, FrameLocator, Page, expect
+from playwright.sync_api import expect
 
 import boolab as bl
-from tests.browser.chromium import PATIENCE_MS, Watch
+from tests.browser.chromium import PATIENCE_MS
 from tests.browser.conftest import PageOf
 from tests.browser.examples import EXAMPLES, example, failing, page_with, runs
-from tests.support.notebooks import code_cell, notebook
-from tests.support.project import ROOT
 
 # ipykernel and zmq leave sockets to the garbage collector when a notebook's kernel ends.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-ELSEWHERE: Final = ("cdnjs.cloudflare.com", "unpkg.com", "Failed to load resource", "require", "MathJax")
-"""What nbconvert's own template asks of other machines and misses where there are none."""
 
 
 def test_replay_plays_searches_and_jumps(page_of: PageOf) -> None:
@@ -117,41 +108,3 @@ def test_what_a_notebook_keeps_is_a_short_text_and_a_page(name: str) -> None:
     assert bundle["text/plain"].startswith(f"{name}(")
     assert len(bundle["text/plain"]) < 10_000
     assert "<iframe" in bundle["text/html"]
-
-
-@pytest.mark.slow
-def test_an_executed_notebook_exported_by_nbconvert_shows_the_widget(chromium: Browser, tmp_path: Path) -> None:
-    logs = ROOT / "datasets/runs"
-    path = tmp_path / "shown.ipynb"
-    cell = code_cell(f"import boolab as bl\nbl.Replay(bl.load_runs({str(logs)!r})[0])")
-    path.write_text(notebook(cell), encoding="utf-8")
-    convert = [
-        sys.executable,
-        "-m",
-        "nbconvert",
-        "--to",
-        "html",
-        "--execute",
-        "--ExecutePreprocessor.kernel_name=python3",
-    ]
-    subprocess.run([*convert, "--ExecutePreprocessor.store_widget_state=False", path], check=True, capture_output=True)
-    context = chromium.new_context(offline=True)
-    context.set_default_timeout(PATIENCE_MS)
-    watch = Watch(
-        context, home=("file:", "data:", "blob:", "about:", "https://cdnjs.", "https://unpkg."), known=ELSEWHERE
-    )
-    page = context.new_page()
-    page.goto(path.with_suffix(".html").as_uri())
-    frame = page.locator("iframe[srcdoc]").content_frame
-    step_on(page, frame)
-    context.close()
-    assert [one for one in watch.seen if "is not defined" not in one] == []
-
-
-def step_on(page: Page, frame: FrameLocator) -> None:
-    """Go from the first step to the second."""
-    replay = frame.locator(".boolab-replay")
-    expect(replay.locator(".step-number")).to_contain_text("step 1 of")
-    replay.press("ArrowRight")
-    expect(replay.locator(".step-number")).to_contain_text("step 2 of")
-    assert page.locator("iframe").count() == 1

@@ -294,14 +294,6 @@ def test_a_run_without_steps_says_so(opened: Opened, data: dict[str, Any]) -> No
     expect(shown.locator(".step-number")).to_have_text("step 0 of 0")
 
 
-def test_nothing_is_wider_than_the_window(opened: Opened) -> None:
-    shown = opened(step=4, query="old_name")
-    shown.locator("button.subagent").click()
-    for width in (1600, 1080, 540, 480):  # 540: a window of 1080 at 200%
-        shown.set_viewport_size({"width": width, "height": 800})
-        assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, width
-
-
 def test_five_thousand_steps_are_drawn_a_screenful_at_a_time(opened: Opened, data: dict[str, Any]) -> None:
     n = 5_000
     step = data["steps"][1]

@@ -43,18 +43,3 @@ def test_it_shows_what_python_counted(page_of: PageOf, theme: str) -> None:
     assert rows.nth(1).locator(".shares").inner_text() == "no label"
     assert rows.nth(1).locator(".cost").inner_text() == "?"
     assert not page.locator(".refresh").is_visible()
-
-
-def test_names_and_errors_from_logs_are_text(page_of: PageOf) -> None:
-    page = page_of(a_view())
-    said = page.locator(".failures li").inner_text()
-    assert "<img src=x" in said
-    assert "⟨U+202E⟩" in said
-    assert "␛[31m" in said
-    assert page.locator(".boolab img").count() == 0
-
-
-def test_nothing_is_wider_than_a_narrow_page(page_of: PageOf) -> None:
-    page = page_of(a_view(), width=480)
-    page.locator("tbody tr").first.wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

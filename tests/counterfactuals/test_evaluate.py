@@ -338,40 +338,6 @@ def wrong(run: Run, threshold: int, variant: str) -> tuple[str, int]:
     return "finished", len(run.steps) - 1
 
 
-def test_precedence_is_the_policys() -> None:
-    run = play(distinct(6), policy=FREE, stop=NEVER)
-    grid = {"tool_budget": [3], "max_steps": [3]}
-    row = row_of(counterfactual(run, grid=grid))
-    assert (row["stop_reason"], row["also_fired"]) == ("step_cap", "tool_budget")
-    other = replace(FREE, order=("tool_budget", "max_steps"))
-    row = row_of(counterfactual(run, grid=grid, policy=other))
-    assert (row["stop_reason"], row["also_fired"]) == ("tool_budget", "step_cap")
-    assert list(counterfactual(run, grid=grid).columns)[:3] == ["run_id", "tool_budget", "max_steps"]
-
-
-def test_a_cap_of_zero_asks_for_text_alone_and_is_not_identified() -> None:
-    run = play(distinct(3), policy=FREE, stop=NEVER)
-    rows = counterfactual([run, run], grid={"max_steps": [0, 2]})
-    assert rows[["outcome", "stop_reason", "steps"]].values.tolist()[:2] == [
-        ["not_identified", "finished", 0],
-        ["truncated", "step_cap", 2],
-    ]
-    tally = counterfactual([run, run], grid={"max_steps": [0, 2]}, aggregate=True)
-    assert tally[["n_not_identified", "n_finished", "n_truncated", "n_step_cap"]].values.tolist() == [
-        [2, 2, 0, 0],
-        [0, 0, 2, 2],
-    ]
-
-
-def test_a_policy_that_takes_the_tools_away_at_its_last_step_is_not_identified_from_there_on() -> None:
-    run = play(distinct(6), policy=FREE, stop=NEVER)
-    rows = counterfactual(run, grid={"max_steps": [4, 7, None]}, policy="opencode_3631")
-    assert rows["outcome"].tolist() == ["not_identified", "not_identified", "unchanged"]
-    assert rows["stop_step"].tolist() == [3, 6, 6]
-    tally = counterfactual(run, grid={"max_steps": [4, 7, None]}, policy="opencode_3631", aggregate=True)
-    assert tally["n_not_identified"].tolist() == [1, 1, 0]
-
-
 @pytest.mark.parametrize(
     "ask",
     [

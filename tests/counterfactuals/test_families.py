@@ -180,18 +180,6 @@ def test_sums_are_the_sums_of_the_rows_and_parts_of_whole_families_change_nothin
             assert below is None or (below.missing == [] and below.parent.count(-1) == 1)
 
 
-def test_a_lead_whose_scout_is_stopped_is_not_identified_from_that_call_on() -> None:
-    """The case of issue 19: two steps of a lead, and twenty of its only scout."""
-    family = Family([[("scout", [["a"], ["b"]] * 9 + [["a"]])]]).run({})
-    table = ask(family, grid={"max_steps": [5]}, by="agent").set_index("agent")
-    assert table["outcome"].to_dict() == {"lead": "not_identified", "scout": "truncated"}
-    assert table.loc["lead", ["kept_lower", "kept_upper", "steps", "saved_steps"]].tolist() == [0, 1, 1, 1]
-    assert table.loc["lead", "saved_is"] == "at most"
-    sums = ask(family, grid={"max_steps": [5]}, aggregate=True).iloc[0]
-    assert (sums["kept_lower"], sums["kept_upper"]) == (0, 1)
-    assert (sums["saved_steps_lower"], sums["saved_steps_upper"]) == (15, 16)
-
-
 def test_an_axis_of_one_agent_takes_the_place_of_the_one_for_all() -> None:
     family = Family([[("scout", [["a"]] * 4)], ["a"], ["a"]]).run({})
     table = ask(family, grid={"max_steps": [2, None], "max_steps@scout": [3, None]}, by="agent")
@@ -211,34 +199,6 @@ def test_an_agent_that_occurs_nowhere_is_refused_by_name() -> None:
         ask(family, grid={"max_steps@scuot": [3]}, aggregate=True)
     with pytest.raises(bl.SettingError, match="name@agent"):
         ask(family, grid={"step@scout": [3]})
-
-
-def test_a_stop_at_the_end_of_the_step_with_the_call_stands() -> None:
-    family = Family([["a"], [("scout", [["a"]] * 4)], ["a"]]).run({})
-    grid = {"max_steps@lead": [2], "max_steps@scout": [3]}
-    table = ask(family, grid=grid, by="agent").set_index("agent")
-    assert table["outcome"].to_dict() == {"lead": "truncated", "scout": "truncated"}
-    assert table["stop_step"].to_dict() == {"lead": 2, "scout": 3}
-
-
-def test_a_streak_of_errors_at_the_end_of_that_step_is_not_known() -> None:
-    """A subagent that is stopped gives an error, which the recording does not hold, and the other way round."""
-    family = Family([["a"], [("scout", [["a"]] * 4)], ["a"]]).run({})
-    rule = bl.max_steps(3) | bl.error_streak(1)
-    table = ask(family, rules=[rule], by="agent").set_index("agent")
-    assert table["outcome"].to_dict() == {"lead": "not_identified", "scout": "truncated"}
-    assert table.loc["lead", "steps"] == 2
-
-
-def test_a_subagent_that_is_never_begun_saves_all_of_it() -> None:
-    family = Family([["a"], ["a"], [("scout", [[("clerk", [["a"]])], ["a"]])]]).run({})
-    table = ask(family, grid={"max_steps@lead": [2, 3]}, by=["agent"])
-    stopped = table[table["max_steps@lead"] == 2].set_index("agent")
-    assert stopped["outcome"].tolist() == ["truncated"] * 3
-    assert stopped["stop_reason"].tolist() == ["step_cap"] * 3
-    assert stopped["steps"].tolist() == [2, 0, 0]
-    assert stopped["saved_steps"].tolist() == [2, 3, 2]
-    assert table[table["max_steps@lead"] == 3]["outcome"].tolist() == ["truncated", "unchanged", "unchanged"]
 
 
 def test_a_subagent_that_is_not_on_record_leaves_its_parent_unknown_where_a_limit_holds_for_it() -> None:

@@ -1,6 +1,5 @@
 """What recordings say about the presets: as the live loop has it, for every preset whose rules the model cannot see."""
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -197,35 +196,6 @@ def test_what_cannot_be_seen_is_what_changes_no_request() -> None:
         "boocode", "finish_aware", "claude_code", "aider", "autogpt", "pydantic_ai", "autogen", "ai_sdk",
         "langgraph_react", "openai_agents", "naive",
     ]  # fmt: skip
-
-
-def test_a_response_beyond_the_limit_is_paid_for_and_its_calls_are_not_made() -> None:
-    look = {"tool_calls": [{"name": "look"}] * 2, "usage": {"input_tokens": 10, "output_tokens": 0}}
-    run = play([look, look, look, "done"], policy="claude_code", stop=NEVER)
-    row = row_of(bl.counterfactual(run, grid={"max_steps": [2]}, policy="claude_code"))
-    assert (row["stop_reason"], row["stop_step"], row["steps"], row["tool_calls"]) == ("step_cap", 2, 3, 4)
-    assert (row["saved_steps"], row["saved_tool_calls"]) == (1, 2)
-
-
-def test_a_final_text_can_be_dropped_too() -> None:
-    spend = {"usage": {"input_tokens": 10, "output_tokens": 0}}
-    run = play(
-        [{"tool_calls": [{"name": "look"}], **spend}, {"text": "done", **spend}], policy="pydantic_ai", stop=NEVER
-    )
-    policy = bl.policies["pydantic_ai"].vary(budgets={"tokens": 19})
-    row = row_of(bl.counterfactual(replace(run, success=True), policy=policy))
-    assert (row["outcome"], row["stop_reason"], row["stop_step"]) == ("truncated", "token_budget", 1)
-    assert (row["tokens"], row["saved_steps"], row["kept_lower"], row["kept_upper"]) == (20, 0, 0, 1)
-    assert row_of(bl.counterfactual(run, policy=policy.vary(budgets={"tokens": 20})))["outcome"] == "unchanged"
-
-
-def test_what_was_told_in_the_recording_as_well_leaves_it_identified() -> None:
-    fails = [{"tool_calls": [{"name": "fail"}]}] * 3
-    items = [*fails, {"tool_calls": [{"name": "look"}]}, "done"]
-    told, untold = play(items, policy="openhands"), play(items, policy="openhands", stop=NEVER)
-    rows = [row_of(bl.counterfactual(run, policy="openhands", grid={"max_steps": [4]})) for run in (told, untold)]
-    assert [row["outcome"] for row in rows] == ["truncated", "not_identified"]
-    assert [row["stop_step"] for row in rows] == [4, 3]
 
 
 def test_frames_tell_as_much_as_runs_of_limits_at_the_response() -> None:

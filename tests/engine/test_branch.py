@@ -146,14 +146,6 @@ def walked(whole: bl.Run, at: int, setting: dict[str, Any]) -> tuple[str, int, s
     return whole.stop_reason, whole.stop_step, ""
 
 
-def test_the_counters_of_a_branch_are_those_of_the_whole_run() -> None:
-    items = [item | {"latency_ms": 10, "usage": {"input_tokens": 3, "output_tokens": 1}} for item in distinct(6, None)]
-    whole = play([*items, "done"])
-    again = branched(whole, 3, [*items, "done"])
-    frames = [bl.boundaries_df(run).drop(columns="run_id") for run in (whole, again)]
-    assert frames[0].equals(frames[1])
-
-
 # Other conditions.
 
 
@@ -166,23 +158,6 @@ def test_a_branch_goes_on_with_another_model_tools_and_agent_from_the_messages_o
     branched(first, 2, model, max_steps=3)
     assert [len(messages) for messages in model.of()] == [5]
     assert model.of()[0] == list(first.messages[:5])
-
-
-def test_a_cap_that_the_kept_steps_have_reached_stops_at_once() -> None:
-    again = branched(play(distinct(6)), 5, distinct(9), max_steps=3)
-    assert (again.stop_reason, again.n_steps, again.stop.value, again.stop.overshoot) == ("step_cap", 5, 5, 2)
-
-
-def test_a_streak_goes_on_across_the_branch() -> None:
-    same = [{"tool_calls": [letter("A")]}] * 9
-    again = branched(play(same, max_steps=2), 2, same, doom_loop=3)
-    assert (again.stop_reason, again.n_steps) == ("doom_loop", 3)
-
-
-def test_a_branch_at_0_begins_anew_with_the_same_prompt() -> None:
-    first = play(distinct(3))
-    again = branched(first, 0, ["At once."])
-    assert (again.prompt, again.text, again.n_steps) == (first.prompt, "At once.", 1)
 
 
 def test_the_user_speaks_at_the_branch() -> None:
@@ -366,17 +341,6 @@ def test_a_log_of_another_tool_is_branched(tmp_path: Path) -> None:
     assert [step.turn for step in later.steps] == [1, 1, 2, 3]
     assert later.text == "A wall."
     assert later.steps[:3] == log.steps
-
-
-def test_a_run_that_went_on_after_its_cap_is_branched_before_and_after_that() -> None:
-    model = bl.ScriptedModel(distinct(9, None), summary="So far.")
-    first = play(model, policy="boocode", max_steps=2)
-    went_on = asyncio.run(bl.resume(first, "Go on."))
-    assert went_on.n_steps == 4
-    after = branched(went_on, 3, model, policy="boocode", max_steps=2)
-    assert since(after) == since(went_on)
-    before = branched(went_on, 2, model, policy="boocode", max_steps=2)
-    assert since(before) == since(first)
 
 
 def test_a_paused_branch_is_resumed() -> None:
