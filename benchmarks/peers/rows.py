@@ -41,17 +41,15 @@ PEERS: Final = (
     Peer("bare", "Awaits a model, parses arguments, calls a function, appends dictionaries. No limits, no record."),
     Peer(
         "boolab",
-        "Before each step it asks its stop rules; it validates what the model says and the arguments of calls, and"
-        " keeps a record of every step, call and result, from which the tables and counterfactuals are made. It "
-        "has no structured output, no handoffs, no MCP, no guardrails, no sandbox of containers, no tracing to "
+        "It evaluates its stop rules before each step, validates responses and the arguments of calls, and keeps a "
+        "record of every step, call and result for tables and counterfactuals. It has no structured output, no handoffs, no MCP, no guardrails, no sandbox of containers, no tracing to "
         "other systems, and two wire protocols for real models.",
     ),
     Peer(
         "pydantic-ai-slim",
-        "Typed messages and validated arguments and outputs, many providers, retries that the model is told of, "
-        "toolsets, MCP, durable execution. Each step prepares the whole history anew for the model (it orders "
-        "results, and looks for orphaned ones and for compaction), so that a step costs more the longer the run "
-        "is.",
+        "Typed messages and validated arguments and outputs, many providers, retries that the model sees, "
+        "toolsets, MCP, durable execution. Each step prepares the whole history again (it orders results, and looks "
+        "for orphaned ones and for compaction), so a step costs more the longer the run is.",
     ),
     Peer(
         "inspect-ai",
@@ -95,33 +93,34 @@ PEERS: Final = (
 
 NOTES: Final = {
     ("pydantic-ai-slim", "UsageLimits.request_limit"): (
-        "exact. As its docstring says, the exception has no messages; who wants them has to ask beforehand."
+        "exact. As documented, the exception has no messages; they are available only through a context manager "
+        "around the run."
     ),
     ("inspect-ai", "turn_limit"): (
-        "the response that crosses it is asked for and paid, then left out of the messages; the sample says which "
-        "limit it met."
+        "the response that crosses it is requested and paid for, then left out of the messages; the sample names the "
+        "limit."
     ),
     ("inspect-ai", "message_limit"): (
         "counts messages of all roles, the prompt's among them; react has no cap of its own."
     ),
     ("langgraph", "recursion_limit (create_react_agent)"): (
-        "counts supersteps: a response is one, its tools are another. Where too few are left, the model's last "
-        "response is replaced by a text in the model's name, and the graph returns as if it had finished."
+        "counts supersteps: a response is one, its tools are another. If too few are left, a text in the "
+        "model's name replaces the model's last response, and the graph returns as if it had finished."
     ),
     ("langgraph", "recursion_limit (create_agent)"): (
-        "counts supersteps too, and raises; the state is left only where a checkpointer was given."
+        "counts supersteps too, and raises; the state is left only with a checkpointer."
     ),
     ("langgraph", "ModelCallLimitMiddleware.run_limit"): "exact; it ends with a message in the model's name.",
     ("openai-agents", "max_turns"): "exact; the exception carries the record.",
     ("autogen-agentchat", "max_tool_iterations"): (
-        "exact, and 1 by default. The last result is returned as the answer; no stop reason says that it was cut."
+        "exact, and 1 by default. The last result is returned as the answer; no stop reason shows that it was stopped."
     ),
-    ("smolagents", "max_steps"): "exact; the model is then asked once more, without tools, for an answer.",
+    ("smolagents", "max_steps"): "exact; then one more request, without tools, for an answer.",
     ("mini-swe-agent", "step_limit"): "exact; 0 is no limit.",
     ("strands-agents", "limits['turns']"): "exact; the agent's messages stay as they were.",
     ("agno", "tool_call_limit"): (
-        "a limit on calls: those beyond it are refused in results that say so, and the model is asked on for as "
-        "long as it calls. The model here gave up at its 50th request."
+        "a limit on calls: further calls are refused with a result, and requests continue as long as the model makes "
+        "calls. The model here gave up at its 50th request."
     ),
     ("boolab", "max_steps"): "exact; the run has its reason, its rule, and every step.",
 }

@@ -130,21 +130,21 @@ print(
     assert images(notebook) == 4
 
 
-TOLD = """
-def kept(told, setting):
-    return table.query("told == @told and setting == @setting")["kept"].tolist()
+REMINDED = """
+def kept(reminder, setting):
+    return table.query("reminder == @reminder and setting == @setting")["kept"].tolist()
 
 
-more_is_more = all((np.diff([kept(told, name) for told in REMINDERS], axis=0) >= 0).all() for name in SETTINGS)
+more_is_more = all((np.diff([kept(reminder, name) for reminder in REMINDERS], axis=0) >= 0).all() for name in SETTINGS)
 extended = {row["no effect"] for row in more.values()}
 print(same, more_is_more, max(kept("no effect", "p25")) < 41, extended, quartiles, len(side))
 """
-"""Whether more is kept, the more an agent heeds what it is told, and whether a mere cut keeps less than published."""
+"""Whether a stronger effect of the reminder keeps more, and whether a plain stop keeps less than published."""
 
 
 @pytest.mark.slow
 def test_05_keeps_what_the_agent_heeds_and_saves_nothing_by_extensions_that_it_does_not() -> None:
-    notebook = execute(NOTEBOOKS["05"], TOLD)
+    notebook = execute(NOTEBOOKS["05"], REMINDED)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
     assert printed == "True True True {'0 (0 to 0)'} {'p25': 11, 'p50': 17, 'p75': 28} 18"
     told = [out["text"] for cell in notebook.cells for out in cell.get("outputs", ()) if "text" in out]
@@ -230,7 +230,7 @@ def test_07_goes_on_where_it_was_interrupted_and_finds_a_setting_that_holds_on_o
 def test_08_gives_the_same_on_a_cluster_also_when_a_worker_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BOOLAB_SCHEDULER", raising=False)
     extra = """
-print(same, there.equals(here), died, lost["run_id"].nunique(), set(lost["stop_reason"]), len(said), client.status)
+print(same, there.equals(here), died, lost["run_id"].nunique(), set(lost["stop_reason"]), len(process_ids), client.status)
 """
     notebook = execute(NOTEBOOKS["08"], extra)
     assert notebook.cells[-1].outputs[0]["text"].strip() == "True True True 80 {'finished'} 80 closed"

@@ -91,5 +91,5 @@ async def limited(name: str, limit: int, turns: Turns, add: Callable[[int, int],
     responses = sum(one.role == "assistant" and bool(one.tool_calls) for one in messages)
     results = sum(one.role == "tool" for one in messages)
     said = str(result.content)
-    how = "refuses further calls; the model is asked on until it stops by itself" if said == "gave up" else "returns"
+    how = "refuses further calls; requests continue until the model stops" if said == "gave up" else "returns"
     return End(how, said, [("the result's messages", responses, results)])
