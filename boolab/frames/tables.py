@@ -345,7 +345,7 @@ def _branch(fact: str) -> Callable[[Run], Any]:
 
 
 def _resumed_from(run: Run) -> str | None:
-    """The id of the run that this one went on from; None if it is no resumed run, or one that a branch was made of."""
+    """The id of the run that this one continues; None if it is no resumed run, or a branch of one."""
     began = next((event for event in reversed(run.events) if event.kind in ("branch", "resumed")), None)
     return None if began is None or began.kind == "branch" else began.payload.get("run_id")
 

@@ -132,7 +132,7 @@ def _each_once(runs: Iterable[Run]) -> Iterator[Run]:
     for run in runs:
         if run.run_id in seen:
             msg = (
-                f"run id {run.run_id!r} occurs more than once: a table could not tell the two apart. Give one another "
+                f"run id {run.run_id!r} occurs more than once: a table cannot distinguish the two. Give one another "
                 "id (dataclasses.replace(run, run_id=...)), or use boolab import, which does so"
             )
             raise SettingError(msg)

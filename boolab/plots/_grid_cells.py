@@ -202,9 +202,9 @@ def _title(
     if marked is not None and "successes" in marked and not pd.isna(marked["successes"]) and marked["successes"]:
         where = " with ".join(setting(name, marked[name]) for name in drawn)
         kept = f"keeps {span(int(marked['kept_lower']), int(marked.get('kept_upper', marked['kept_lower'])))}"
-        said = [f"{kept} of {words.number(int(marked['successes']))}"]
-        said += [spent_and_saved("steps", marked)] if {"steps", "saved_steps"} <= set(marked) else []
-        return f"{capital(where)} {' and '.join(filter(None, said))}"
+        found = [f"{kept} of {words.number(int(marked['successes']))}"]
+        found += [spent_and_saved("steps", marked)] if {"steps", "saved_steps"} <= set(marked) else []
+        return f"{capital(where)} {' and '.join(filter(None, found))}"
     total = rows["successes"].max() if "successes" in rows else pd.NA
     if good is not None and keep is not None and not pd.isna(total) and total:
         enough = int(good.sum())

@@ -267,7 +267,7 @@ def test_it_asks_a_server_of_either_protocol_and_the_key_is_nowhere(
             "explorer",
             "Where is it?",
             *("--model", "m", "--base-url", server.url + speaks.root, "--protocol", speaks.name, "--key-env", "MY_KEY"),
-            *("--temperature", "0.5", "--param", "top_p=0.9", "--record", "told.jsonl"),
+            *("--temperature", "0.5", "--param", "top_p=0.9", "--record", "recording.jsonl"),
         )
     first, second = server.asked
     assert (speaks.key_in(first), speaks.key_in(second)) == (KEY, KEY)
@@ -277,7 +277,7 @@ def test_it_asks_a_server_of_either_protocol_and_the_key_is_nowhere(
     assert f"model m at {server.url}{speaks.root}" in done.stdout
     run = the_record()
     assert (run.stop_reason, run.steps[0].response.usage[:2]) == ("finished", (20, 7))
-    played = ran("explorer", "Where is it?", "--model", "told.jsonl", "--quiet")
+    played = ran("explorer", "Where is it?", "--model", "recording.jsonl", "--quiet")
     assert played.stdout == "It is in a.py.\n"
     everything = [done.stdout, done.stderr, *(path.read_text() for path in folder.rglob("*.jsonl"))]
     assert len(everything) == 5

@@ -1,5 +1,6 @@
 """`.ci/words`: words that the project has left behind are found, and the repository holds none."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ OLD = {
     "e.py": 'bl.recommend(runs, identity={"poll": ' + "None})",
 }
 NEW = {"a.py": "also_fired", "b.md": "--tool-budget 3, counters.steps", "c.py": 'limits={"steps": 5}'}
+
+
+PROSE = ("docs/a.md", "The page sa" + "ys so."), ("boolab/a.py", "# no" + "body reads it")
 
 
 def words(path: Path) -> subprocess.CompletedProcess[str]:
@@ -37,3 +41,11 @@ def test_a_word_of_the_list_is_found_with_its_place_and_what_to_write(tmp_path: 
 def test_the_words_in_their_place_are_none_of_the_list(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(NEW[name])
     assert words(tmp_path / name).returncode == 0
+
+
+@pytest.mark.parametrize(("path", "text"), PROSE)
+def test_a_verb_of_the_dialect_is_found_in_prose_and_nowhere_else(path: str, text: str) -> None:
+    script = runpy.run_path(str(ROOT / ".ci/words"))
+    assert script["found_in"](path, text)
+    assert not script["found_in"](f"tests/{path}", text)
+    assert not script["found_in"](path, text.replace(" ", " `"))

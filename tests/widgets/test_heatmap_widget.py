@@ -123,7 +123,7 @@ def test_each_list_has_as_many_stopped_runs_as_the_tally_counts(patterns: list[l
 
 
 def test_runs_that_do_not_give_the_tables_numbers_are_refused() -> None:
-    with pytest.raises(bl.SettingError, match=r"at step cap .* they give n_runs 13, the table says 14"):
+    with pytest.raises(bl.SettingError, match=r"at step cap .* they give n_runs 13, the table has 14"):
         bl.Heatmap(TALLY, RUNS[1:])
     with pytest.raises(bl.SettingError, match="none of the 1 is in the table"):
         bl.Heatmap(ROWS, [replace(RUNS[0], run_id="another")])

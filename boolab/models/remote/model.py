@@ -166,15 +166,15 @@ class RemoteModel:
         body = self._wire.body(request)
         begin, attempt = request.clock.now(), 1
         while True:
-            response, fault, begun, told = await self._attempt(body, request, emit)
+            response, fault, begun, requested = await self._attempt(body, request, emit)
             if fault is None:
                 return response
             wait = None
             if fault.retryable and not begun:
                 spent = (request.clock.now() - begin) / 1000
-                wait = self._retry.wait(attempt, spent=spent, told=told, chance=random.random())  # noqa: S311 - it spreads retries, no secret
+                wait = self._retry.wait(attempt, spent=spent, told=requested, chance=random.random())  # noqa: S311 - it spreads retries, no secret
             if wait is None:
-                raise self._error(fault, attempt, told, response)
+                raise self._error(fault, attempt, requested, response)
             if request.note is not None:
                 facts = {"attempt": attempt, "status": fault.status, "wait_ms": round(wait * 1000)}
                 usage = {name: getattr(response.usage, name) for name in ("input_tokens", "output_tokens", "cost")}
@@ -183,10 +183,10 @@ class RemoteModel:
             await request.clock.sleep(wait)
             attempt += 1
 
-    def _error(self, fault: Fault, attempt: int, told: float | None, partial: Response) -> ModelError:
+    def _error(self, fault: Fault, attempt: int, requested: float | None, partial: Response) -> ModelError:
         tries = f" (attempt {attempt} of {self._retry.attempts})" if attempt > 1 else ""
-        if fault.retryable and told is not None and attempt < self._retry.attempts:
-            tries = f" (the server requests a wait of {told:,.10g} s; the limit is {self._retry.seconds:,.10g} s)"
+        if fault.retryable and requested is not None and attempt < self._retry.attempts:
+            tries = f" (the server requests a wait of {requested:,.10g} s; the limit is {self._retry.seconds:,.10g} s)"
         return ModelError(f"{fault.message}{tries}", status=fault.status, retryable=fault.retryable, partial=partial)
 
     async def _attempt(self, body: bytes, request: Request, emit: Emit | None) -> _Outcome:

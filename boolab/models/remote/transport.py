@@ -41,8 +41,8 @@ Receive = Callable[[str, str], None]
 class Answer(NamedTuple):
     """The result of a request.
 
-    `body` is set if the answer was not a stream of events. `broken` says why the connection broke, or is empty;
-    `retryable` says whether another attempt may succeed.
+    `body` is set if the answer was not a stream of events. `broken` is the reason why the connection broke, or empty;
+    `retryable` is whether another attempt may succeed.
     """
 
     status: int | None = None
@@ -375,7 +375,7 @@ async def _beginning(body: AsyncGenerator[bytes, None]) -> bytes:
 
 
 def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes, None]:
-    pieces: Any = answer.aiter_bytes()  # a generator, though its type does not say so
+    pieces: Any = answer.aiter_bytes()  # a generator, although its type does not show it
     return pieces  # type: ignore[no-any-return]
 
 

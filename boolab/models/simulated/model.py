@@ -4,7 +4,7 @@ A run depends on the profile, the model's seed, the run's seed, the task (the us
 the requests; other runs, their order and the machine change nothing. The requests have these effects:
 
 - If no tool is offered, or none may be called, the agent answers in text.
-- If a request says how many turns are left, the profile's `reminders` change the hazard.
+- If a request states how many turns are left, the profile's `reminders` change the hazard.
 - If a summary is requested, the agent writes one. After a compaction its requests have fewer tokens.
 - If another request follows after it finished, it continues as if it had not finished.
 
@@ -338,7 +338,7 @@ def _called_last(messages: Sequence[Message]) -> list[str]:
 
 
 def _turns_left(tail: Sequence[Message]) -> int:
-    """The number of turns that a request says are left; any other message at its end announces the last turn."""
+    """The number of turns that a request states as left; any other message at its end announces the last turn."""
     matches = (_TURNS_LEFT.match(message.text) for message in tail)
     return next((int(match[1]) for match in matches if match is not None), 1)
 

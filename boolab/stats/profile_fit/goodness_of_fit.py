@@ -38,7 +38,7 @@ RATES: Final = {
 
 _DRAWN: Final = 400
 _SEED: Final = 0
-_SHORTEST: Final = 5  # calls in a row that are shown at least
+MIN_STREAK: Final = 5  # the longest streak that is always shown
 _ROUNDING: Final = 1e-12
 
 
@@ -80,7 +80,7 @@ def compared(
     other = rng.integers(len(played), size=(_DRAWN, len(played)))
     cuts = rng.permuted(np.broadcast_to(np.where(data.ended, np.iinfo(np.int64).max, data.steps), own.shape), axis=1)
 
-    last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), _SHORTEST) + 1)
+    last, streaks = int(data.steps.max()), np.arange(1, max(int(data.streak.max()), MIN_STREAK) + 1)
     measures: list[tuple[str, Sequence[object], Callable[[_Facts], Array]]] = [
         (STEPS, range(last + 1), lambda facts: going_on(facts.steps, facts.ended, last)),
         (STREAK, streaks.tolist(), lambda facts: (facts.streak[:, None] >= streaks).mean(axis=0)),
@@ -203,6 +203,6 @@ def _bands(all_: Sequence[_Comparison], confidence: float) -> pd.DataFrame:
     for one in all_:
         low, high = np.quantile(one.own, [tail, 1 - tail], axis=0)
         columns = {"recorded": one.recorded, "simulated": one.simulated, "low": low, "high": high}
-        xs = pd.Series([*one.xs], dtype=object)  # names of tools may hold half surrogates, which no text column can
+        xs = pd.Series([*one.xs], dtype=object)  # names of tools may hold lone surrogates, which no text column can
         parts.append(pd.DataFrame({"of": one.of, "x": xs, **columns}))
     return pd.concat(parts, ignore_index=True)

@@ -127,7 +127,7 @@ def _check(square: Square, x: str, y: str, seen: Sequence[pd.DataFrame]) -> None
             if name in row and not pd.isna(row[name]) and row[name] != mine:
                 where = " and ".join(setting(axis, row[axis]) for axis in (x, y))
                 msg = (
-                    f"runs: at {where} they give {name} {int(mine):,}, the table says {int(row[name]):,}: expected the "
+                    f"runs: at {where} they give {name} {int(mine):,}, the table has {int(row[name]):,}: expected the "
                     "runs that the table was made of, and the scope=, policy= and identity= that it was made with"
                 )
                 raise SettingError(msg)
