@@ -204,7 +204,7 @@ def test_06_says_what_to_install_if_there_is_nothing_to_ask(monkeypatch: pytest.
     first, second, *_ = sources(NOTEBOOKS["06"])
     namespace: dict[str, Any] = {}
     exec(first, namespace)  # noqa: S102 - the project's own notebook
-    with pytest.raises(SystemExit, match="install the double: pip install llmock"):
+    with pytest.raises(SystemExit, match="install the mock: pip install llmock"):
         exec(second, namespace)  # noqa: S102
 
 
@@ -230,7 +230,8 @@ def test_07_goes_on_where_it_was_interrupted_and_finds_a_setting_that_holds_on_o
 def test_08_gives_the_same_on_a_cluster_also_when_a_worker_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BOOLAB_SCHEDULER", raising=False)
     extra = """
-print(same, there.equals(here), died, lost["run_id"].nunique(), set(lost["stop_reason"]), len(process_ids), client.status)
+ended = set(lost["stop_reason"])
+print(same, there.equals(here), died, lost["run_id"].nunique(), ended, len(process_ids), client.status)
 """
     notebook = execute(NOTEBOOKS["08"], extra)
     assert notebook.cells[-1].outputs[0]["text"].strip() == "True True True 80 {'finished'} 80 closed"
