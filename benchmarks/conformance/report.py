@@ -19,10 +19,11 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "conformance.md"
 
 HEAD: Final = """# Conformance
 
-A comparison of presets with the released packages. Both run the same script: the package in its own environment, with a
-model that plays the script, and boolab's preset. The comparison covers the number of model calls, the tools run, the model
-calls without tools (wrap-ups), and the package's own word for the end. `make conformance` makes this page; the tests check
-the presets against it without the packages. Known differences have their reasons in [known.py](../benchmarks/conformance/known.py).
+A comparison of presets with the released packages. Both run the same script: the package in its own environment, with
+a model that plays the script, and boolab's preset. The comparison covers the number of model calls, the tools run,
+the model calls without tools (wrap-ups), and the package's own word for the end. `make conformance` makes this page;
+the tests check the presets against it without the packages. Known differences have their reasons in
+[known.py](../benchmarks/conformance/known.py).
 
 The scripts are in [scenarios.py](../benchmarks/conformance/scenarios.py), the drivers in
 [peers](../benchmarks/conformance/peers/exchange.py). Tools run are counted inside the tools; finish tools (`submit`,

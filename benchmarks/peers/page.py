@@ -17,38 +17,37 @@ NONE: Final = "-"
 
 HEAD: Final = """# boolab beside its peers
 
-The cost of a step of the loop in boolab and in released packages, on the same work; and the effect of a limit on steps in
-each, with the record that it leaves. `make bench-peers` makes this page.
+The cost of a step of the loop in boolab and in released packages, on the same work; and the effect of a limit on
+steps in each, with the record that it leaves. `make bench-peers` makes this page.
 
 The cost is that of the loop alone. With a real model, whose answer takes a second, a few milliseconds per step do not
-matter. They matter if models take no time: in sweeps of scripted, simulated or recorded runs, and in tests; and in long
-runs, if the cost grows with the length of the run. Each package has features that cost time; [they are listed
+matter. They matter if models take no time: in sweeps of scripted, simulated or recorded runs, and in tests; and in
+long runs, if the cost grows with the length of the run. Each package has features that cost time; [they are listed
 below](#what-each-does).
 """
 
 METHOD: Final = """## How it was measured
 
-The work is S steps: a model that costs nothing makes S - 1 responses with one call of a tool that adds two numbers, each
-time with new arguments, and then the text "done". Every row proves that it did the work: the number of calls, the sum of
-all results and the last text must be correct; otherwise the row has the reason of its failure.
+The work is S steps: a model that costs nothing makes S - 1 responses with one call of a tool that adds two numbers,
+each time with new arguments, and then the text "done". Every row proves that it did the work: the number of calls,
+the sum of all results and the last text must be correct; otherwise the row has the reason of its failure.
 
 Each measurement is a separate process, in an environment that has the package with pinned dependencies
 (`benchmarks/requirements`), with its own home and no keys. The rows take turns, so that a slow minute of the machine
-affects all of them. In each process the bare loop
-([bare.py](../benchmarks/peers/adapters/bare.py)) runs before and after each measurement, and the ratio is taken there,
-pair by pair: compare the ratios, since microseconds depend on the machine. Figures are CPU time of all threads, medians
-over processes with quartiles in brackets. Agents are built before the clock starts; an agent that remembers its runs is
-built for each run. *Growth* is the ratio at the longest runs divided by that at the shortest. *Import* is the time of the
-imports, *first run* the time from the start of Python to the end of a first short run, including late imports; both are
-CPU seconds. Memory is resident, after that first run and at its peak in the longest runs. The adapters are in
-`benchmarks/peers/adapters`, one short file each.
+affects all of them. In each process the bare loop ([bare.py](../benchmarks/peers/adapters/bare.py)) runs before and
+after each measurement, and the ratio is taken there, pair by pair: compare the ratios, since microseconds depend on
+the machine. Figures are CPU time of all threads, medians over processes with quartiles in brackets. Agents are built
+before the clock starts; an agent that remembers its runs is built for each run. *Growth* is the ratio at the longest
+runs divided by that at the shortest. *Import* is the time of the imports, *first run* the time from the start of
+Python to the end of a first short run, including late imports; both are CPU seconds. Memory is resident, after that
+first run and at its peak in the longest runs. The adapters are in `benchmarks/peers/adapters`, one short file each.
 """
 
 LIMITS: Final = """## Limits, and the record that they leave
 
-Each limit is set to {at}, on a run that never ends, and on one that ends with the {at}th call of the model. *Left* is the
-number of responses of the model, and of results of the tool, that are available afterwards, and their place. A dash as the
-default is no limit. The defaults are read from the installed packages.
+Each limit is set to {at}, on a run that never ends, and on one that ends with the {at}th call of the model. *Left* is
+the number of responses of the model, and of results of the tool, that are available afterwards, and their place. A
+dash as the default is no limit. The defaults are read from the installed packages.
 """
 
 

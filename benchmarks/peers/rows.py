@@ -41,9 +41,10 @@ PEERS: Final = (
     Peer("bare", "Awaits a model, parses arguments, calls a function, appends dictionaries. No limits, no record."),
     Peer(
         "boolab",
-        "It evaluates its stop rules before each step, validates responses and the arguments of calls, and keeps a "
-        "record of every step, call and result for tables and counterfactuals. It has no structured output, no handoffs, no MCP, no guardrails, no sandbox of containers, no tracing to "
-        "other systems, and two wire protocols for real models.",
+        "It evaluates its stop rules before each step, validates responses and the arguments of calls, and "
+        "keeps a record of every step, call and result for tables and counterfactuals. It has no structured "
+        "output, no handoffs, no MCP, no guardrails, no sandbox of containers, no tracing to other systems, "
+        "and two wire protocols for real models.",
     ),
     Peer(
         "pydantic-ai-slim",

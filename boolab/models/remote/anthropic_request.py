@@ -3,8 +3,8 @@
 Rules of the API (https://docs.anthropic.com/en/api/messages, and its error messages):
 
 - The roles are user and assistant; consecutive messages of one role are merged. Results are the first blocks of a user
-  message, one for each call of the message before. A call without a result gets a substitute; a result without a call is
-  sent as text.
+  message, one for each call of the message before. A call without a result gets a substitute; a result without a call
+  is sent as text.
 - The system prompt is not among the messages. Later system messages are sent as text of the user.
 - Ids of calls have only letters, digits, `_` and `-`, and are unique; other ids are mapped.
 - The input of a call is an object. Other arguments are wrapped as the documentation of fine-grained tool streaming
