@@ -3,11 +3,12 @@
 ```
 BoolabError
 ├── SettingError          a value passed to boolab is not one that it accepts (also a ValueError)
-├── AgentFileError        an agent file cannot be read                         (path, line)
-├── ScriptError           a script cannot be read                              (path, line)
-├── ProfileError          a profile of a simulated agent cannot be read        (path, line)
-├── RunFormatError        a log of runs cannot be read                         (path, line)
-├── StoreError            a store of runs cannot be read or written               (path)
+├── FileError             a file cannot be read: one of the next five          (path, line)
+│   ├── AgentFileError    an agent file cannot be read
+│   ├── ScriptError       a script cannot be read
+│   ├── ProfileError      a profile of a simulated agent cannot be read
+│   ├── RunFormatError    a log of runs cannot be read
+│   └── StoreError        a store of runs cannot be read or written            (path)
 ├── ScriptExhausted       a scripted or recorded model holds no further response
 ├── ModelError            a model failed to respond                            (status, retryable, partial)
 ├── WorkerDied            a worker vanished before its piece of work was done

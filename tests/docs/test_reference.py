@@ -72,7 +72,7 @@ def _written(function: Callable[..., object]) -> Callable[..., object]:
 
 def parameters(value: Callable[..., object]) -> list[str]:
     """What can be passed: nothing to a protocol; to an error without an `__init__` of its own a message, as to any."""
-    if inspect.isclass(value) and not isinstance(value.__init__, FunctionType) and issubclass(value, Exception):
+    if inspect.isclass(value) and issubclass(value, Exception) and "__init__" not in vars(value):
         return []
     if getattr(value, "_is_protocol", False):
         return []

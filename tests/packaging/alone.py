@@ -64,7 +64,7 @@ def every_widget_has_its_files() -> None:
         widget.to_html(page)
         assert page.stat().st_size > 10_000, name
     for kind in ("*.js", "*.css"):
-        found = [path for path in (PACKAGE / "widgets").glob(kind) if path.stat().st_size]
+        found = [path for path in (PACKAGE / "widgets").rglob(kind) if path.stat().st_size]
         assert len(found) >= len(widgets), kind
 
 
