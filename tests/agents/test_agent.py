@@ -187,16 +187,6 @@ def test_missing_empty_and_double_are_errors(tmp_path: Path) -> None:
     assert f"{first}:1" in str(caught.value)
 
 
-def test_an_alias_bomb_is_refused_at_once(tmp_path: Path) -> None:
-    rungs = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12))
-    path = write(tmp_path / "bomb.md", f"---\nname: a\na0: &a0 [x]\n{rungs}\n---\n")
-    with pytest.raises(bl.errors.AgentFileError, match="expands to more than 1,000,000 values"):
-        bl.load_agents(path)
-    deep = write(tmp_path / "deep.md", f"---\nname: a\nx: {'[' * 5000}\n---\n")
-    with pytest.raises(bl.errors.AgentFileError, match="nested too deeply"):
-        bl.load_agents(deep)
-
-
 def test_a_file_with_windows_line_ends_and_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
     path.write_bytes("\ufeff---\r\nname: a\r\nsteps: 3\r\n---\r\nHi.\r\n".encode())

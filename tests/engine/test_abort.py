@@ -60,46 +60,6 @@ def test_an_abort_in_mid_stream_keeps_the_text_so_far() -> None:
     assert result.steps[-1].error == "aborted"
 
 
-def test_an_abort_in_mid_tool_gives_the_calls_without_a_result_an_error_result() -> None:
-    abort = bl.Abort()
-
-    async def wait(n: int) -> str:
-        """Wait, unless n is 0."""
-        if n == 0:
-            return "quick"
-        if n == 2:
-            abort.abort()
-        await asyncio.Event().wait()
-        return "never"
-
-    items = [*steps("A", None), {"text": "Now.", "tool_calls": [call("wait", n=n) for n in (1, 0, 2)]}]
-    agent = bl.Agent("a", tools=(*TOOLS, wait), policy=QUIET)
-    result = play(items, agent=agent, abort=abort)
-    check_whole(result)
-    assert (result.n_steps, result.stop_step, result.n_tool_calls) == (2, 1, 4)
-    assert [r and (r.content, r.is_error) for r in result.steps[1].results] == [
-        ("aborted", True),
-        ("quick", False),
-        ("aborted", True),
-    ]
-    assert result.steps[1].response.text == "Now."
-
-
-def test_an_abort_from_a_plain_tool_ends_the_run_at_the_next_boundary() -> None:
-    abort = bl.Abort()
-
-    def stopper() -> str:
-        """Stop."""
-        abort.abort()
-        return "stopped"
-
-    result = play([{"tool_calls": [call("stopper")]}, "more"], agent=bl.Agent("a", tools=(stopper,)), abort=abort)
-    check_whole(result)
-    assert (result.n_steps, result.stop_step) == (1, 1)
-    assert result.steps[0].results[0] is not None
-    assert result.steps[0].results[0].content == "stopped"
-
-
 def test_an_abort_that_fired_before_the_run_stops_it_before_the_first_request() -> None:
     abort = bl.Abort()
     abort.abort()
@@ -186,24 +146,6 @@ def test_an_outer_cancel_is_told_from_the_runs_own_abort() -> None:
     record, cancelling = asyncio.run(scenario())
     check_whole(record)
     assert cancelling == 1
-
-
-def test_an_abort_while_the_watcher_of_a_live_run_thinks_ends_the_run_and_spares_the_watcher() -> None:
-    async def scenario() -> tuple[bl.Run, list[int]]:
-        abort = bl.Abort()
-        seen = []
-        async with bl.start(AGENT, "go", model=bl.ScriptedModel(distinct(5)), abort=abort) as live:
-            async for step in live:
-                seen.append(step.index)
-                if step.index == 2:
-                    abort.abort()
-                    await asyncio.sleep(0)
-                    await asyncio.sleep(0)
-        return live.run, seen
-
-    record, seen = asyncio.run(scenario())
-    check_whole(record)
-    assert seen == [1, 2]
 
 
 def test_a_tool_that_swallows_the_cancellation_does_not_hide_the_abort_and_its_task_is_unharmed() -> None:

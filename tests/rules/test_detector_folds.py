@@ -297,36 +297,6 @@ def test_openhands_looks_at_the_last_twenty_events() -> None:
     assert counts_of(ActionStreak("repeating"), far * 6)[::4] == [1, 2, 3, 4, 4, 4]
 
 
-@pytest.mark.parametrize("pattern", ["repeating", "alternating"])
-def test_key_order_is_nothing_to_openhands_and_thoughts_are(pattern: Any) -> None:
-    flips = [one_call(ARGUMENTS[i % 2 if i else 1]) for i in range(5)]
-    assert counts_of(ActionStreak(pattern), flips) == [1, 2, 3, 4, 5]
-    thoughts = [one_call(text=f"thought {i}") for i in range(3)]
-    assert counts_of(ActionStreak(pattern), thoughts) == ([1, 1, 1] if pattern == "repeating" else [1, 2, 2])
-
-
-@pytest.mark.parametrize(
-    ("rounds", "counts"), [(["AB", "BA"], [1, 2]), (["AA", "A"], [1, 2]), (["AB", "A"], [1, 1]), (["A", "AB"], [1, 1])]
-)
-def test_a_round_repeats_where_its_set_of_calls_is_the_one_before(rounds: list[str], counts: list[int]) -> None:
-    steps: Steps = [
-        (Response("", tuple(ToolCall("", "t", f'"{letter}"') for letter in one)), [ToolResult("", "x")] * len(one))
-        for one in rounds
-    ]
-    assert counts_of(RoundStreak(), steps) == counts
-
-
-def test_failures_are_counted_for_each_tool_and_the_most_are_reported() -> None:
-    failing: Steps = [
-        (
-            Response("", tuple(ToolCall("", name, "{}") for name in names)),
-            [ToolResult("", "x", is_error=True)] * len(names),
-        )
-        for names in ("t", "tt", "u", "tu")
-    ]
-    assert counts_of(ToolErrors(), failing) == [1, 2, 2, 3]
-
-
 CHANT = "The same old words, over and over and over again and again. "
 AT_250 = "".join(f"w{i:04}" for i in range(50))
 """A text of 250 characters in which no chunk occurs twice: the largest mean distance of a chunk that repeats."""

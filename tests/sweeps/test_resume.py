@@ -131,26 +131,12 @@ def model(cell):
     from boolab.models.scripted import ScriptedModel
     return ScriptedModel([{"tool_calls": [{"name": "note", "arguments": {"book": BOOK, "what": "a"}}]}, "done"])
 '''
-COMMENTED = (
-    TOOL.replace("    return cut", "\n    # cut it short,\n    # as one does\n\n    return cut")
-    .replace("LIMIT = 3", "LIMIT = 3  # enough")
-    .replace("def score(run):", "def unrelated() -> int:\n    return 1\n\n\ndef score(run):\n    # right?\n")
-    .replace('"done"])', '"done" ,  ])  # the end')
-)
 
 
 def from_module(lab: Lab, module: ModuleType) -> dict[str, Any]:
     module.__dict__["BOOK"] = str(lab.book)
     agents = [bl.Agent("a", prompt="You look.", tools=(module.note,), policy=QUIET)]
     return {"agents": agents, "model": module.model, "score": module.score, "grid": {"max_steps": [1, 2]}, "repeats": 1}
-
-
-def test_comments_blank_lines_and_unrelated_functions_change_nothing(lab: Lab) -> None:
-    runs, made = lab.sweep(**from_module(lab, lab.module(TOOL, 1)))
-    assert len(made) == 4
-    again, made = lab.sweep(**from_module(lab, lab.module(COMMENTED, 2)))
-    assert made == set()
-    assert_equal(frames(again), frames(runs))
 
 
 @pytest.mark.parametrize(

@@ -114,24 +114,6 @@ def test_a_recording_grows_with_what_is_said_and_not_with_its_square(tmp_path: P
     assert sizes[2] - sizes[1] < 2.1 * (sizes[1] - sizes[0])
 
 
-def test_a_step_hashes_only_the_messages_that_are_new() -> None:
-    hashed: list[int] = []
-
-    def count(_said: object) -> None:
-        hashed[-1] += 1
-
-    chain = Chain(count)
-
-    def answer(request: Request, _emit: object) -> Response:
-        hashed.append(0)
-        chain(request.messages)
-        last = len(hashed) == 50
-        return Response("end") if last else Response("", (ToolCall(f"c{len(hashed)}", "look", "{}"),))
-
-    play(Answering(answer), policy=FREE, stop=NEVER)
-    assert hashed == [1] + [2] * 49
-
-
 def test_what_the_loop_asks_of_a_model_it_asks_of_the_one_inside(tmp_path: Path) -> None:
     tools = {"look": {"text": "from the script"}}
     script = ScriptedModel(steps("A B"), summary="So far.", tools=tools, context_window=70)

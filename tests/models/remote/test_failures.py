@@ -445,24 +445,6 @@ def test_an_abort_in_mid_stream_closes_the_connection_and_keeps_what_came(speaks
     assert len(server.asked) == 1
 
 
-@both
-def test_an_abort_while_the_first_token_is_awaited_closes_the_connection(speaks: Speaks) -> None:
-    abort, never = Abort(), Gate()
-
-    async def stop_when_asked(server: ModelServer) -> Run:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(going(speaks.model(server.url), abort=abort))
-            await asyncio.to_thread(server.wait_for, 1)
-            abort.abort()
-        return task.result()
-
-    with ModelServer([never]) as server:
-        run = asyncio.run(stop_when_asked(server))
-        server.asked[0].gone.wait()
-    assert run.stop_reason == "aborted"
-    assert len(server.asked) == 1
-
-
 def test_an_abort_in_a_wait_between_attempts_ends_it() -> None:
     abort = Abort()
 
@@ -477,23 +459,6 @@ def test_an_abort_in_a_wait_between_attempts_ends_it() -> None:
         run = asyncio.run(stop_when_it_waits(CHAT.model(server.url)))
     assert run.stop_reason == "aborted"
     assert len(server.asked) == 1
-
-
-@both
-def test_a_cancelled_task_closes_the_connection(speaks: Speaks) -> None:
-    never = Gate()
-
-    async def cancel_when_asked(server: ModelServer) -> None:
-        task = asyncio.ensure_future(going(speaks.model(server.url)))
-        await asyncio.to_thread(server.wait_for, 1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError) as caught:
-            await task
-        assert caught.value.run.stop_reason == "aborted"  # type: ignore[attr-defined]
-
-    with ModelServer([never]) as server:
-        asyncio.run(cancel_when_asked(server))
-        server.asked[0].gone.wait()
 
 
 @both
@@ -549,11 +514,3 @@ def test_a_summary_at_the_cap_is_retried_like_a_step(speaks: Speaks) -> None:
     assert run.wrap_up is not None
     assert run.wrap_up.response is not None
     assert run.wrap_up.response.usage[:2] == (10, 5)
-
-
-def test_many_kinds_of_failure_in_one_run_lose_nothing() -> None:
-    answers: list[list[Act]] = [[RESET], failing(CHAT, 429, retry_after_ms="5"), stream(), said(CHAT, LOOK)] * 5
-    with ModelServer(*answers, said(CHAT)) as server:
-        run = go(CHAT.model(server.url), clock=VirtualClock())
-    assert (run.stop_reason, run.n_steps, len(retries(run))) == ("finished", 6, 15), run.error
-    assert sum(step.response.usage.input_tokens or 0 for step in run.steps) == 110

@@ -50,20 +50,6 @@ def test_a_limit_on_requests_at_once_holds_for_all_runs_of_a_sweep_and_is_used_u
     assert server.most_under_way == 2
 
 
-def test_without_a_limit_there_is_none() -> None:
-    """Else the test above would hold of anything."""
-    everyone = Gate()
-
-    def reply(_asked: Asked) -> list[Act]:
-        if server.under_way == 16:
-            everyone.open()
-        return [everyone, *stream(*CHAT.events(DONE))]
-
-    with ModelServer(reply=reply) as server:
-        runs = asyncio.run(bl.sweep(bl.Agent("a"), "go", CHAT.model(server.url), repeats=16, progress=False))
-    assert [run.stop_reason for run in runs] == ["finished"] * 16
-
-
 @both
 def test_two_models_may_share_one_throttle(speaks: Speaks) -> None:
     rate_limit = bl.models.RateLimit(concurrency=1)
@@ -79,20 +65,6 @@ def most_in_a_minute(times: list[int]) -> int:
     return max(bisect.bisect_left(times, start + 60_000) - place for place, start in enumerate(times))
 
 
-@both
-def test_a_limit_on_requests_per_minute_holds_in_every_window(speaks: Speaks) -> None:
-    clock = VirtualClock()
-    rate_limit = bl.models.RateLimit(requests_per_minute=7, clock=clock)
-    with ModelServer(reply=loop_of(speaks, 14), now=clock.now) as server:
-        model = speaks.model(server.url, rate_limit=rate_limit)
-        runs = [go(model, clock=clock) for _ in range(3)]
-    assert [(run.stop_reason, run.n_steps) for run in runs] == [("finished", 15)] * 3
-    times = [asked.at for asked in server.asked if asked.at is not None]
-    assert len(times) == 45
-    assert most_in_a_minute(times) <= 7
-    assert times[-1] - times[0] <= 6 * 60_000 + 60_000  # and no slower than it needs to be, but for a minute
-
-
 def test_retries_count_among_the_requests_per_minute() -> None:
     clock = VirtualClock()
     answers = [whole(CHAT.error("Busy."), 503)] * 8
@@ -102,30 +74,6 @@ def test_retries_count_among_the_requests_per_minute() -> None:
         run = go(CHAT.model(server.url, rate_limit=rate_limit, retry=retry), clock=clock)
     assert run.stop_reason == "finished", run.error
     assert most_in_a_minute([asked.at for asked in server.asked if asked.at is not None]) <= 3
-
-
-def test_a_run_that_is_aborted_while_it_waits_for_its_turn_leaves_the_turn_to_others() -> None:
-    never, abort = Gate(), Abort()
-
-    def reply(_asked: Asked) -> list[Act]:
-        return [never] if len(server.asked) == 1 else stream(*CHAT.events(DONE))
-
-    async def crowd(server: ModelServer) -> list[Run]:
-        model = CHAT.model(server.url, rate_limit=bl.models.RateLimit(concurrency=1))
-        holding, stop_holding = asyncio.ensure_future(going(model, abort=(held := Abort()))), held.abort
-        await asyncio.to_thread(server.wait_for, 1)
-        waiting = [asyncio.ensure_future(going(model, abort=abort)) for _ in range(3)]
-        last = asyncio.ensure_future(going(model))
-        await asyncio.sleep(0)
-        abort.abort()
-        stopped = await asyncio.gather(*waiting)
-        stop_holding()
-        return [await holding, *stopped, await last]
-
-    with ModelServer(reply=reply) as server:
-        runs = asyncio.run(crowd(server))
-    assert [run.stop_reason for run in runs] == ["aborted"] * 4 + ["finished"]
-    assert len(server.asked) == 2
 
 
 def test_who_waits_to_ask_again_does_not_hold_a_place() -> None:
