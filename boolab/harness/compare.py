@@ -162,12 +162,7 @@ def compare_policies(*policies: str | Policy, all_axes: bool = False) -> Compari
 
 
 def distinct_names(given: Iterable[str]) -> tuple[str, ...]:
-    """The names of policies, made distinct: a variant may have the name of its original.
-
-    Example:
-        >>> distinct_names(["cline", "roo", "cline"])
-        ('cline', 'roo', 'cline (2)')
-    """
+    """The names of policies, made distinct (`cline`, `cline (2)`): a variant may have the name of its original."""
     seen: dict[str, int] = {}
     names = []
     for name in given:

@@ -41,13 +41,7 @@ class Axis(NamedTuple):
     form: Callable[[Any], str]
 
     def of(self, policy: Policy) -> str:
-        """The policy's value on this axis, in words.
-
-        Example:
-            >>> import boolab as bl
-            >>> next(axis for axis in axes() if axis.field == "cap.counts").of(bl.policies["autogpt"])
-            'executed calls'
-        """
+        """The policy's value on this axis, in words."""
         if not self.matters(policy):
             return NOT_APPLICABLE
         value = policy.value(self.field)
@@ -56,12 +50,7 @@ class Axis(NamedTuple):
 
 
 def axes() -> tuple[Axis, ...]:
-    """All axes of a policy, by heading and then in the order of its fields.
-
-    Example:
-        >>> [axis.field for axis in axes() if axis.group == "compaction"]
-        ['compaction']
-    """
+    """All axes of a policy, by heading and then in the order of its fields."""
     headings = {path: GROUPS.get(path) or GROUPS[path.partition(".")[0]] for path in PATHS if path != "name"}
     found = [Axis(path, heading, *_TABLE[path]) for path, heading in headings.items()]
     order = list(dict.fromkeys(GROUPS.values()))

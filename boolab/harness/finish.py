@@ -9,18 +9,7 @@ from boolab.harness.policy import Policy
 
 
 def ends_turn(policy: Policy, response: Response, *, input_waits: bool) -> bool:
-    """Whether a response ends the turn, by the policy's conditions.
-
-    Args:
-        policy: The policy.
-        response: The response.
-        input_waits: Whether a message of the user waits that the policy would deliver.
-
-    Example:
-        >>> import boolab as bl
-        >>> ends_turn(bl.policies["opencode_v1"], bl.models.Response("Hello.", finish_reason="stop"), input_waits=False)
-        True
-    """
+    """Whether a response ends the turn; `input_waits`: whether a message of the user waits for delivery."""
     if response.finish_reason in policy.finish.final_reasons:
         return True
     if policy.finish.conditions == ("no_calls",):
@@ -43,13 +32,7 @@ def _holds(condition: str, response: Response, *, input_waits: bool) -> bool:
 
 
 def is_done(policy: Policy, calls: Sequence[ToolCall], results: Sequence[ToolResult | None]) -> bool:
-    """Whether a response's calls ended the turn: by a finishing tool, or because no call failed.
-
-    Args:
-        policy: The policy.
-        calls: The calls of the response.
-        results: The result of each call; None for a call without one.
-    """
+    """Whether a response's calls ended the turn: by a finishing tool, or because no call failed."""
     if policy.finish.asks_again == "after_errors" and calls:
         return not any(result is not None and result.is_error for result in results)
     if policy.finish.batch == "alone" and len(calls) > 1:

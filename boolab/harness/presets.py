@@ -572,11 +572,7 @@ policies: Final[dict[str, Policy]] = {policy.name: policy for policy in _PRESETS
 
 
 def get_policy(policy: str | Policy) -> Policy:
-    """The policy itself, or the preset with that name.
-
-    Raises:
-        SettingError: if there is no such preset.
-    """
+    """The policy itself, or the preset with that name; a `SettingError` if there is none."""
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, str) and policy in policies:
@@ -587,15 +583,7 @@ def get_policy(policy: str | Policy) -> Policy:
 def identity_under(
     policy: Policy | str | None, identity: Identities | None, exempt: Iterable[str] = ()
 ) -> Identities | None:
-    """The identity of calls, without the exempt tools.
-
-    Args:
-        policy: The policy; None for none.
-        identity: What makes two calls the same; None for the policy's identity, or `canonical`.
-        exempt: The tools whose repeats are no loop, such as one that polls.
-
-    Returns:
-        The identity; unchanged if no tool is exempt.
+    """The identity of calls without the exempt tools; without an identity, that of the policy, or `canonical`.
 
     Example:
         >>> identity_under("boocode", None, ["poll"])

@@ -113,15 +113,7 @@ LINES: Final[dict[str, type[Link | Offer | Exchange]]] = {"message": Link, "tool
 class Chain:
     """Identifies conversations: the id of a message is a hash of it and of the id of the message before it.
 
-    Args:
-        on_link: Called with each message that is hashed; with each message of a run's own list once.
-
-    Example:
-        >>> from boolab.core.types import Text
-        >>> hello, bye = (Message("user", (Text(text),)) for text in ("Hello.", "Bye."))
-        >>> chain = Chain()
-        >>> chain([hello, bye]) == chain([bye, hello])
-        False
+    `on_link` is called with each message that is hashed, and with each message of a run's own list only once.
     """
 
     def __init__(self, on_link: Callable[[Link], object] | None = None) -> None:

@@ -258,12 +258,7 @@ class MessageDecoder(Decoder):
 
 
 def fault_of(payload: Mapping[str, Any]) -> Fault:
-    """The fault in an error of the API, an event or a body.
-
-    Example:
-        >>> fault_of({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
-        Fault(message='overloaded_error: Overloaded', retryable=True, status=529)
-    """
+    """The fault in an error of the API, an event or a body."""
     error = payload.get("error")
     facts = error if isinstance(error, dict) else {}
     status, code = _STATUS.get(_word(facts.get("type"))), facts.get("code")
@@ -273,12 +268,7 @@ def fault_of(payload: Mapping[str, Any]) -> Fault:
 
 
 def error_words(payload: Mapping[str, Any]) -> str:
-    """The message of an error in any of the forms that servers use; "" if there is none.
-
-    Example:
-        >>> error_words({"error": {"type": "api_error", "message": "Oops"}}), error_words({"error": "Oops"})
-        ('api_error: Oops', 'Oops')
-    """
+    """The message of an error in any of the forms that servers use; "" if there is none."""
     error = payload.get("error")
     if not isinstance(error, dict):
         return _word(error) or _word(payload.get("message")) or _word(payload.get("detail"))

@@ -41,22 +41,12 @@ _T = TypeVar("_T", str, bytes, Response)
 
 
 def key_for(host: str, api_key: str | SecretStr | None, *, encrypted: bool = True) -> SecretStr | None:
-    """The key for a host: the given one, else that of the host's environment variable.
+    """The key for a host: the given one, else that of the host's environment variable, else None.
 
-    Args:
-        host: The host.
-        api_key: The given key.
-        encrypted: Whether the connection is https; a key of the environment is sent only over https.
-
-    Returns:
-        The key; None for an unknown host without a given key.
+    A key of the environment is sent only over https (`encrypted`).
 
     Raises:
         SettingError: if a provider's key is missing or not valid. The message does not contain it.
-
-    Example:
-        >>> key_for("127.0.0.1", None), key_for("127.0.0.1", "a-key-of-mine")
-        (None, SecretStr('**********'))
     """
     if api_key is not None:
         return secret(api_key, "api_key")
@@ -88,10 +78,6 @@ def split_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
 
     Raises:
         SettingError: if a header is not valid. The message does not contain its value.
-
-    Example:
-        >>> split_headers({"X-Title": "my study", "api-key": "a-key-of-mine"})
-        ({'X-Title': 'my study'}, {'api-key': SecretStr('**********')})
     """
     plain: dict[str, str] = {}
     hidden: dict[str, SecretStr] = {}

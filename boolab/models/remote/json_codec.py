@@ -54,22 +54,12 @@ def parsed_object(text: str | bytes) -> dict[str, Any] | None:
 
 
 def figure(value: object) -> int | None:
-    """A number of usage: an integer >= 0 that a table can hold; None for anything else.
-
-    Example:
-        >>> [figure(value) for value in (3, -1, True, 3.0, "3", None, 2**63)]
-        [3, None, None, None, None, None, None]
-    """
+    """A number of usage: an integer >= 0 that a table can hold; None for anything else."""
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
 def micro_dollars(value: object) -> int | None:
-    """A cost in dollars as integer micro-dollars; None if it is no valid cost.
-
-    Example:
-        >>> micro_dollars(0.00012), micro_dollars("0.1"), micro_dollars(-1), micro_dollars(float("nan"))
-        (120, None, None, None)
-    """
+    """A cost in dollars as integer micro-dollars; None if it is no valid cost."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return round(value * MICRO) if 0 <= value <= MAX_COUNT // MICRO else None
@@ -90,10 +80,6 @@ def checked_parameters(parameters: Mapping[str, Any], refused: Collection[str]) 
 
 def with_ids(calls: Sequence[ToolCall], prefix: str) -> tuple[ToolCall, ...]:
     """The calls of one response with unique ids, which results need to name their call.
-
-    Args:
-        calls: The calls; "" is the id of one that came without an id.
-        prefix: The beginning of the ids of these.
 
     Example:
         >>> import boolab as bl

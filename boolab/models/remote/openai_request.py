@@ -127,14 +127,7 @@ def wire_messages(message: Message, model: str) -> list[dict[str, Any]]:
 
     Servers refuse an assistant's message without text and calls, so it is left out, as are an empty system message and
     sentinels. An empty text of the user is sent, since servers refuse a conversation without a message of the user.
-
-    Args:
-        message: The message.
-        model: The model of the request. Opaque content is sent only to the model that it came from.
-
-    Example:
-        >>> wire_messages(Message("tool", (ToolResult("a", "1"), ToolResult("b", "2"))), "m")[1]
-        {'role': 'tool', 'tool_call_id': 'b', 'content': '2'}
+    Opaque content is sent only to the model that it came from.
     """
     if message.role == "tool":
         results = (part for part in message.parts if isinstance(part, ToolResult))

@@ -213,12 +213,7 @@ class ChatStream(Decoder):
 
 
 def error_text(body: bytes) -> str:
-    """The provider's message in the body of an error; "" if there is none.
-
-    Example:
-        >>> error_text(b'{"error": {"message": "No such model.", "code": 404}}'), error_text(b"<html>")
-        ('No such model.', '')
-    """
+    """The provider's message in the body of an error; "" if there is none."""
     chunk = _object_in(body)
     return "" if chunk is None else _message_of(_error_in(_places(chunk)) or chunk)
 
@@ -340,12 +335,7 @@ def usage_of(usage: Mapping[str, Any]) -> Usage:
 
 
 def written_in(usage: Mapping[str, Any]) -> int:
-    """The tokens of the prompt that were written to the provider's cache, as OpenAI and OpenRouter report them.
-
-    Example:
-        >>> written_in({"prompt_tokens_details": {"cache_write_tokens": 7}}), written_in({})
-        (7, 0)
-    """
+    """The tokens of the prompt that were written to the provider's cache, as OpenAI and OpenRouter report them."""
     return figure(_details(usage, "prompt_tokens_details").get("cache_write_tokens")) or 0
 
 

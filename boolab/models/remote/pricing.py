@@ -40,11 +40,6 @@ def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int 
 
     Returns:
         Integer micro-dollars; None if the provider, the model or a number of tokens is unknown.
-
-    Example:
-        >>> import boolab as bl
-        >>> cost_of(bl.models.Usage(1000, 100, 0), "gpt-4o", "http://localhost:8000/v1") is None
-        True
     """
     if cache_write_tokens is None or _is_near(base_url):
         return None
@@ -52,22 +47,13 @@ def cost_of(usage: Usage, model: str, base_url: str, *, cache_write_tokens: int 
 
 
 def list_price(usage: Usage, model: str, provider: str, at: datetime | None = None) -> int | None:
-    """The cost of a recorded response at its provider's list price.
+    """The cost of a recorded response at its provider's list price, as `cost_of`.
 
     Args:
-        usage: The usage, as in `cost_of`, with its own `cache_write_tokens` (None counts as none);
-            `cache_write_1h_tokens` have another price.
+        usage: The usage, with its own `cache_write_tokens` (None counts as none); `cache_write_1h_tokens` cost more.
         model: The provider's name for the model.
         provider: The provider's id in the price table, such as "anthropic".
         at: The time of the response, because prices change; by default now.
-
-    Returns:
-        Integer micro-dollars; None if something is unknown that the price depends on.
-
-    Example:
-        >>> import boolab as bl
-        >>> list_price(bl.models.Usage(1000, 100, 0), "a model of my own", "openai") is None
-        True
     """
     return _cost(usage, model, provider_id=provider, genai_request_timestamp=at)
 

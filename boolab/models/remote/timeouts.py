@@ -72,12 +72,7 @@ class Deadline:
         return min(then, self._begin + self._timeouts.whole)
 
     def arrived(self, *, output: bool, ended: bool) -> None:
-        """Report an event.
-
-        Args:
-            output: Whether output has begun.
-            ended: Whether the response is complete, except for the end of the stream.
-        """
+        """Report an event: whether output has begun, and whether only the end of the stream is missing."""
         if not (ended or output):
             return
         now = self._loop.time()

@@ -56,14 +56,8 @@ class Answer(NamedTuple):
 class Endpoint:
     """The URL of requests, and the secrets that are sent only there: redirects are not followed.
 
-    Each event loop has its own clients, because connections belong to a loop; they are closed with the loop.
-
-    Args:
-        url: The whole URL.
-        headers: Headers without secrets.
-        secrets: Headers with secrets.
-        connect: The timeout for a connection, in seconds.
-        max_bytes: The longest response that is read.
+    Each event loop has its own clients, because connections belong to a loop; they are closed with the loop. `connect`
+    is the timeout for a connection, in seconds.
     """
 
     def __init__(
@@ -87,19 +81,13 @@ class Endpoint:
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = weakref.WeakKeyDictionary()
 
     async def post(self, body: bytes, receive: Receive, over: Callable[[], None] = lambda: None) -> Answer:
-        """Post a JSON body, and read the answer to its end.
+        """Post a JSON body, and read the answer to its end; a cancellation closes the connection.
 
         Args:
             body: The body.
             receive: Called with each event of a stream of events.
             over: Called when the whole answer is read. The pool's work that follows closes other connections too, and
                 should not be interrupted.
-
-        Returns:
-            The answer.
-
-        Raises:
-            asyncio.CancelledError: if the task was cancelled; the connection is then closed.
         """
         status, headers, streamed = None, {}, False
         try:
@@ -388,15 +376,7 @@ def _is_temporary(error: Exception) -> bool:
 
 
 def checked_base_url(base_url: object) -> httpx.URL:
-    """The base URL of an API.
-
-    Raises:
-        SettingError: if it is not valid, or contains what belongs into `api_key` or `headers`.
-
-    Example:
-        >>> checked_base_url("http://127.0.0.1:8000/v1").host
-        '127.0.0.1'
-    """
+    """The base URL of an API; a `SettingError` if it is not valid, or has what belongs into `api_key` or `headers`."""
     expected = "expected the address of an API, such as http://127.0.0.1:8000/v1"
     if not isinstance(base_url, str):
         msg = f"base_url={base_url!r}: {expected}"

@@ -479,12 +479,7 @@ class Profile(_Strict):
 
 
 def normalised(shares: Mapping[K, float]) -> dict[K, float]:
-    """The shares, scaled so that they add up to 1.
-
-    Example:
-        >>> normalised({1: 3, 2: 1})
-        {1: 0.75, 2: 0.25}
-    """
+    """The shares, scaled so that they add up to 1."""
     total = sum(shares.values())
     return {name: share / total for name, share in shares.items()}
 

@@ -40,15 +40,10 @@ _make: Final = tuple.__new__
 
 
 class Planned(NamedTuple):
-    """One step of a trajectory.
+    """One step of a trajectory: the response (always with calls) and its results, unless the agent finishes.
 
-    Attributes:
-        response: The response unless the agent finishes; it always has calls.
-        results: The results of the calls.
-        hazard: The probability that the agent finishes instead, before any factor of the task; or `NEVER`, or `ALWAYS`.
-        draw: A number from 0 to 1; the agent finishes if it is below the hazard.
-        aside: Which of `SLOTS` texts the agent writes when it finishes or summarises.
-        duration_ms: The time of the response.
+    It finishes if `draw` is below `hazard`, the probability before any factor of the task (or `NEVER`, or `ALWAYS`).
+    Then, and for a summary, it writes the text with the number `aside`. `duration_ms` is the time of the response.
     """
 
     response: Response
@@ -60,12 +55,7 @@ class Planned(NamedTuple):
 
 
 class Choice(Generic[T]):
-    """A draw from shares; their order does not matter.
-
-    Example:
-        >>> Choice({"a": 3, "b": 1}).pick(0.8)
-        'b'
-    """
+    """A draw from shares; their order does not matter."""
 
     __slots__ = ("_bounds", "_values")
 
@@ -166,13 +156,7 @@ _NO_TOKENS: Final = Tokens(prompt=Distribution(median=0), output=Distribution(me
 
 
 def texts(chars: Distribution, head: str = "", *, less: int = 0) -> tuple[str, ...]:
-    """A text for each slot, with lengths from a distribution.
-
-    Args:
-        chars: The lengths.
-        head: The beginning of each text, in which `{}` is the number of its slot.
-        less: The number of characters by which each text is shorter.
-    """
+    """A text for each slot: its length from a distribution, `less` shorter; `head` begins it, with its number."""
     sizes = [max(min(size, MAX_CHARS) - less, 0) for size in chars.table(SLOTS)]
     whole = _FILLER * (sizes[-1] // len(_FILLER) + 1)
     if not head:
@@ -190,14 +174,9 @@ def _without(name: str, *rows: Mapping[str, float]) -> Mapping[str, float]:
 
 
 class SimulatedTrajectory:
-    """The steps of one run, drawn on demand.
+    """The steps of one run, drawn on demand; `key` (16 hex digits) identifies the run.
 
-    Args:
-        rules: The prepared profile.
-        key: The run's key, 16 hex digits.
-
-    Attributes:
-        luck: A number from 0 to 1; the run is a success if it is below the probability of success.
+    `luck` is a number from 0 to 1: the run is a success if it is below the probability of success.
     """
 
     __slots__ = (
