@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from boolab.core.types import Compacted, Response, Run, ToolCall, ToolResult, WrapUp
+from boolab.core.types import Response, Run, ToolCall, ToolResult
 from boolab.errors import ModelError, ScriptExhausted
 from boolab.models.base import Emit, Request
 from boolab.tools.tool import FailedReply, ToolContext
@@ -38,10 +38,8 @@ class RunReplay:
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
         """The recorded response to this request."""
-        if request.purpose == "summary":
-            return await self._summary(request)
-        if request.purpose == "compaction":
-            return await self._compaction(request)
+        if request.purpose != "step":
+            return await self._aside(request)
         if request.index >= self._run.n_steps:
             msg = f"the recording ends after {self._run.n_steps} responses ({self._run.stop_reason})"
             raise ScriptExhausted(msg)
@@ -60,21 +58,18 @@ class RunReplay:
                 emit("text", step.response.text)
         return step.response
 
-    async def _summary(self, request: Request) -> Response:
-        wrap_up = self._wrap_ups.get(request.index)
-        if wrap_up is None or not wrap_up.asked:
-            msg = f"the recording has no summary after {request.index} responses"
+    async def _aside(self, request: Request) -> Response:
+        """The response to a request outside the steps; raises its failure."""
+        compacted, wrap_up = self._compactions.get(request.index), self._wrap_ups.get(request.index)
+        aside = compacted if request.purpose == "compaction" else wrap_up
+        if aside is None or not aside.asked:
+            msg = f"the recording has no {request.purpose} after {request.index} responses"
             raise ScriptExhausted(msg)
-        await request.clock.sleep(self._pause_ms(request.index) / 1000)
-        return _response_of(wrap_up)
-
-    async def _compaction(self, request: Request) -> Response:
-        compacted = self._compactions.get(request.index)
-        if compacted is None:
-            msg = f"the recording has no compaction after {request.index} responses"
-            raise ScriptExhausted(msg)
-        await request.clock.sleep((compacted.duration_ms or 0) / 1000)
-        return _response_of(compacted)
+        pause_ms = self._pause_ms(request.index) if aside is wrap_up else aside.duration_ms or 0
+        await request.clock.sleep(pause_ms / 1000)
+        if aside.broken or aside.response is None:
+            raise ModelError(aside.fault, partial=aside.response, recorded=aside.fault)
+        return aside.response
 
     def _pause_ms(self, after: int) -> int:
         """The recorded time between a step and the next step, or the end, without a compaction."""
@@ -110,10 +105,3 @@ def _longest(results: Sequence[ToolResult | None]) -> int:
     """The number of the first call that took longest; unknown times count as the shortest."""
     times = [-2 if result is None else -1 if result.duration_ms is None else result.duration_ms for result in results]
     return times.index(max(times)) + 1
-
-
-def _response_of(aside: WrapUp | Compacted) -> Response:
-    """The response to a request outside the steps; raises its failure."""
-    if aside.broken or aside.response is None:
-        raise ModelError(aside.fault, partial=aside.response, recorded=aside.fault)
-    return aside.response

@@ -77,21 +77,6 @@ class Choice(Generic[T]):
 class Tool:
     """A tool of a profile, prepared for draws."""
 
-    __slots__ = (
-        "after_error",
-        "argument_texts",
-        "calls",
-        "error_rate",
-        "error_texts",
-        "fails_again",
-        "finish_factor",
-        "latencies",
-        "name",
-        "next",
-        "others",
-        "place",
-        "result_texts",
-    )
     next: Choice[Tool]
     others: Choice[Tool]
 
@@ -178,25 +163,6 @@ class SimulatedTrajectory:
 
     `luck` is a number from 0 to 1: the run is a success if it is below the probability of success.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_bits",
-        "_failed",
-        "_inputs",
-        "_key",
-        "_last",
-        "_last_made",
-        "_looped",
-        "_made",
-        "_next_inputs",
-        "_period",
-        "_random",
-        "_rules",
-        "_seen",
-        "_steps",
-        "luck",
-    )
 
     def __init__(self, rules: Rules, key: str) -> None:
         source = Random(int(key, 16))  # noqa: S311 - a simulation, no secret
