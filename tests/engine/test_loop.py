@@ -296,17 +296,6 @@ def test_a_malformed_response_is_an_error_of_that_run_and_its_frames_can_be_made
     assert all(len(make(run)) for make in (runs_df, steps_df, events_df))
 
 
-def test_a_counter_never_survives_a_retry_with_the_same_agent_and_model() -> None:
-    agent = bl.Agent("a", tools=TOOLS, policy=QUIET, max_steps=3)
-    broken = bl.ScriptedModel([*steps("A A", None), {"error": {"status": 503}}])
-    whole = bl.ScriptedModel(steps("A A"))
-    assert play(broken, agent=agent).stop_reason == "error"
-    for _ in range(2):
-        run = play(whole, agent=agent)
-        assert (run.stop_reason, run.n_steps) == ("finished", 3)
-        assert steps_df(run)["repeat_streak"].tolist() == [0, 1, 2]
-
-
 def test_concurrent_runs_of_the_same_objects_do_not_share_counters() -> None:
     async def yielding(what: str = "") -> str:
         await asyncio.sleep(0)
@@ -647,18 +636,6 @@ def test_3631_steps_0_is_an_error_before_the_first_request() -> None:
 
 
 # naive: the failures that the loop makes visible.
-
-
-def test_naive_leaves_on_finish_reason_stop_and_the_pending_calls_are_recorded_as_dropped(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    items = [*steps("A", None), {"tool_calls": [letter("B"), letter("C")], "finish_reason": "stop"}, "never"]
-    with caplog.at_level(logging.WARNING, "boolab.loop"):
-        run = play(items, policy="naive")
-    assert (run.stop_reason, run.n_steps, run.n_tool_calls) == ("finished", 2, 1)
-    assert len(run.steps[-1].dropped) == 2
-    assert "step 2: tool calls dropped: look, look" in caplog.text
-    assert play([*items[:-1], "done"]).n_tool_calls == 3
 
 
 def test_naive_goes_on_after_a_text_whose_finish_reason_is_not_stop() -> None:
