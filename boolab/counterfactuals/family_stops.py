@@ -52,18 +52,10 @@ def family_stops(
     by_results: Collection[str],
     holds_for: Callable[[str], Flags],
 ) -> tuple[Stops, Stops]:
-    """Stops as they are in families.
+    """Stops of runs and of their spans (the same object where each run is one span), with what families change.
 
-    Args:
-        ledger: The recordings.
-        kin: Which of them started which.
-        stops: Where the settings stop each run first, by itself.
-        spans: Where they stop each of its spans, by itself; the same object where each run is one span.
-        by_results: The stop reasons of limits that depend on results: see `depends_on_results`.
-        holds_for: For each setting, whether any of its limits applies to the agent of that name ("" if not known).
-
-    Returns:
-        The two, with what the family changes.
+    `by_results` are the stop reasons of limits that depend on results: see `depends_on_results`. `holds_for` is, for
+    each setting, whether any of its limits applies to the agent of that name ("" if not known).
     """
     work = _Work(ledger, kin, spans, frozenset(by_results), holds_for)
     work.open_callers()
@@ -122,8 +114,6 @@ class _Work:
         low, high = self._rows[run].tolist()
         return int(low + np.searchsorted(self._before[low:high], step - 1, side="right") - 1)
 
-    # --- From subagents to their callers ---------------------------------------------------------------------------
-
     def open_callers(self) -> None:
         """End what is known of a run at a call whose subagent gives another answer, or may give one."""
         diverges: dict[int, Flags] = {}
@@ -164,8 +154,6 @@ class _Work:
         _put(table, row, cut, at=end, stopped=True, dropped=False, undecided=lacking, ahead=True, open=True,
              reason=reason, also_fired="")  # fmt: skip
 
-    # --- From callers to their subagents ---------------------------------------------------------------------------
-
     def begin_children(self) -> None:
         """Mark which subagents are never started, and for which that is not known."""
         table, fates = self._table, {}
@@ -202,8 +190,6 @@ class _Work:
         doubt = table.undecided[row] | table.ahead[row] | table.open[row]
         return np.where(done, _RUNS, np.where(doubt, doubtful, _NOT_BEGUN)), table.reason[row]
 
-    # --- Back into columns -----------------------------------------------------------------------------------------
-
     def of_spans(self) -> Stops:
         """The stops of all spans."""
         return _shaped(self._table, -1)
@@ -236,9 +222,7 @@ def _by_caller(items: Iterable[_Item]) -> dict[int, list[_Item]]:
 
 def _children_first(n_runs: int, calls: Sequence[Call]) -> list[int]:
     """All runs, each after those that it called; in a circle, in any order."""
-    called: dict[int, list[int]] = {}
-    for call in calls:
-        called.setdefault(call.caller, []).append(call.child)
+    called = {caller: [call.child for call in own] for caller, own in _by_caller(calls).items()}
     order: list[int] = []
     seen: set[int] = set()
     for root in range(n_runs):

@@ -45,16 +45,10 @@ def ledger_of(
 ) -> Ledger:
     """The ledger of runs, with a counter for each detector. Labels are successes where any run has one, else a proxy.
 
-    Its `ended` marks the records that terminated: `Ledger.kept` keeps the limits of the recording in force.
-
-    Args:
-        runs: A run, or runs.
-        detectors: The detectors to count.
-        scope: Where counters start again: see `boolab.counterfactuals.scopes`.
-        columns: Further counters, such as those of a policy.
-        responses: Whether each detector is counted at the response too, before its calls are executed: see
-            `response_counter`.
-        labelled: Whether labels are successes, where the runs are a part of more; by default if there are any.
+    Its `ended` marks the records that terminated: `Ledger.kept` keeps the limits of the recording in force. `columns`
+    are further counters, such as those of a policy. With `responses` each detector is counted at the response too,
+    before its calls are executed: see `response_counter`. `labelled` is whether labels are successes, where the runs
+    are a part of more.
     """
     check_scope(scope)
     rows = as_runs(runs)

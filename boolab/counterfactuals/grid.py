@@ -202,13 +202,10 @@ class Settings:
 
 
 def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identities | None = None) -> Settings:
-    """The settings of a grid.
+    """The settings of a grid: the values of each axis, by name; `name@agent` for the runs of one agent alone.
 
-    Args:
-        grid: The values of each axis, by name; `name@agent` for the runs of one agent alone.
-        policy: The policy whose order of precedence and identity apply. Without one: cap, doom loop, budget, then the
-            others; identity canonical.
-        identity: What makes two calls the same; overrides the policy's.
+    The order of precedence and the identity are those of the policy. Without one: cap, doom loop, budget, then the
+    others; identity canonical. `identity` overrides the policy's.
 
     Raises:
         SettingError: if an axis or a value is not known, or there are too many settings.

@@ -84,10 +84,7 @@ def check_identified(policy: Policy, axes: Collection[str]) -> None:
 def thresholds_of(policy: Policy, axis: str, value: Cell) -> tuple[Threshold | None, Threshold | None]:
     """The rules for a value of an axis, not None, under a policy: at the boundary, and at the response.
 
-    The policy's ceiling and identity are not used.
-
-    Raises:
-        SettingError: if the policy gives the value another meaning than that of a limit.
+    The policy's ceiling and identity are not used. `SettingError` if the policy gives the value another meaning.
 
     Example:
         >>> import boolab as bl

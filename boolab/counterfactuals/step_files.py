@@ -104,17 +104,7 @@ class Partition(NamedTuple):
 
 
 def partitions_of(path: str | Path, rows: int) -> list[Partition]:
-    """The parts of a table, in order; of a Parquet file, each has at least `rows` rows, except the last.
-
-    Example:
-        >>> import tempfile
-        >>> frame = pd.DataFrame({"run_id": ["a", "b", "b", "c"]})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     frame.to_parquet(f"{folder}/steps.parquet", row_group_size=2)
-        ...     parts = partitions_of(folder, 1)
-        ...     [frame["run_id"].tolist() for part in parts for frame in part.frames(2, ["run_id"])]
-        [['a'], ['b', 'b'], ['c']]
-    """
+    """The parts of a table, in order; of a Parquet file, each has at least `rows` rows, except the last."""
     return [part for file in _files(path) for part in _parts_of(file.absolute(), rows)]
 
 

@@ -316,14 +316,10 @@ def finished_if(flags: Flags) -> npt.NDArray[np.object_]:
 
 
 class Ends(NamedTuple):
-    """How each of R runs ended, and its scope.
+    """How each of R runs ended, and its scope, "turn" or "run".
 
-    Attributes:
-        labels: 1, 0, or -1 without a label.
-        by_proxy: Whether it counts as a success by the proxy.
-        terminated: Whether it ended by itself.
-        reasons: The recorded stop reason; None where it is not known.
-        scopes: "turn" or "run".
+    `labels` are 1, 0, or -1 without a label; `by_proxy` is whether it counts as a success by the proxy; `terminated`
+    whether it ended by itself; `reasons` are the recorded stop reasons, None where not known.
     """
 
     labels: Ints

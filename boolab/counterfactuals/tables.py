@@ -25,9 +25,6 @@ _MAX_SUMS: Final = 5_000_000
 _OF_ROWS: Final = ("run_id", "outcome", "scope", "success_by", "kept_lower", "saved_steps", "saved_is")
 
 
-# --- A row per run and setting ----------------------------------------------------------------------------------------
-
-
 def pieces(ledger: Ledger, kin: Kin | None, size: int) -> Iterator[Ledger]:
     """A ledger in parts of about `size` runs, each of whole families; one part if there are no runs."""
     if kin is not None:
@@ -103,9 +100,6 @@ def repeated(value: str | None, n: int) -> Cells:
     return text([value]).take(np.zeros(n, dtype=np.int64))
 
 
-# --- Sums -------------------------------------------------------------------------------------------------------------
-
-
 def sums_of(ledger: Ledger, question: Question) -> pd.DataFrame:
     """Sums over the runs of a ledger, a row for each setting and group."""
     settings, kin = question.settings, ledger.kin()
@@ -121,13 +115,7 @@ def sums_of(ledger: Ledger, question: Question) -> pd.DataFrame:
 def summed(table: pd.DataFrame) -> pd.DataFrame:
     """The sums of a table with a row for each run and setting, as `counterfactual(..., aggregate=True)` gives them.
 
-    Rows are in the order in which settings (and groups) first appear.
-
-    Args:
-        table: The result of `counterfactual` without `aggregate`, or some of its rows.
-
-    Raises:
-        SettingError: if a column is missing.
+    The table may be some of the rows of `counterfactual`. `SettingError` if a column is missing.
 
     Example:
         >>> import boolab as bl

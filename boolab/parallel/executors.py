@@ -44,11 +44,7 @@ class Pool(Protocol):
     def submit(self, function: Callable[..., T], *args: object) -> Future[T]:
         """Call a function in a worker; workers must be able to import it.
 
-        Returns:
-            A future of what it returns or raises. It raises `WorkerDied` if the worker vanished before.
-
-        Raises:
-            WorkerDied: if all workers are gone for good.
+        The future raises `WorkerDied` if the worker vanished before; `submit` does if all workers are gone for good.
         """
         ...
 
@@ -57,9 +53,7 @@ class Pool(Protocol):
 def open_pool(executor: Executor) -> Iterator[Pool]:
     """The workers of an executor. Unfinished tasks are cancelled at the end of the block.
 
-    Args:
-        executor: `"processes"`, whose processes end with the block; or the user's own executor or client, which stays
-            open.
+    The processes of `"processes"` end with the block; the user's own executor or client stays open.
 
     Raises:
         SettingError: if it is none of these, or a client that cannot be waited for.
@@ -88,15 +82,7 @@ def in_order(pool: Pool, function: Callable[..., T], tasks: Iterable[tuple[Any, 
     """The results of a function for each tuple of arguments, in order. Tasks of workers that died are run again.
 
     Only a few tasks more than there are workers are submitted at once, so that neither all tasks nor all results have
-    to fit into memory.
-
-    Raises:
-        WorkerDied: if the worker of a task died four times in a row.
-
-    Example:
-        >>> with open_pool("processes") as pool:
-        ...     list(in_order(pool, divmod, [(n, 2) for n in range(3)]))
-        [(0, 0), (0, 1), (1, 0)]
+    to fit into memory. It raises `WorkerDied` if the worker of a task died four times in a row.
     """
     waiting = iter(tasks)
     ahead: deque[tuple[tuple[Any, ...], Future[T]]] = deque()

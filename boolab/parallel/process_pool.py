@@ -36,10 +36,7 @@ class _Task(NamedTuple):
 
 
 class ProcessPool:
-    """Processes that are started as they are needed, at most `size` of them; see `boolab.parallel.executors.Pool`.
-
-    Args:
-        size: The number of processes; by default one for each core that this process may use.
+    """Processes that are started as they are needed, at most `size` (by default one for each core that may be used).
 
     Example:
         >>> pool = ProcessPool(1)

@@ -37,12 +37,8 @@ NOTHING = Estimated(math.nan, math.nan, math.nan, 0, 0)
 def share(parts: npt.ArrayLike, wholes: npt.ArrayLike, confidence: float = 0.95) -> Estimated:
     """The share of true observations, with its Korn-Graubard interval.
 
-    A single cluster does not show how clusters differ: then its observations count as independent.
-
-    Args:
-        parts: The number of true observations of each cluster; shape (clusters,).
-        wholes: The number of observations of each cluster; shape (clusters,).
-        confidence: Of the interval.
+    A single cluster does not show how clusters differ: then its observations count as independent. `parts` and `wholes`
+    are the numbers of true and of all observations of each cluster; shape (clusters,).
 
     Example:
         >>> [round(x, 3) for x in share([2, 3, 3], [3, 4, 3])[:3]]

@@ -6,13 +6,14 @@ Names in it come from logs, which are untrusted input: they are never markup, an
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
 from boolab.core.text import NO_MATH, WIDTH, aligned, clean, count, shorten, wrapped
-from boolab.frames.dtypes import Cell, Cells, is_missing
+from boolab.frames.dtypes import Cell, Cells, cells, is_missing
 
 _ROWS = 20  # rows of a table that is shown
 
@@ -84,6 +85,17 @@ class Finding:
     @property
     def _shown(self) -> pd.DataFrame:
         return self.frame if self.table is None else self.table
+
+
+def frame_of(
+    keys: Sequence[str],
+    groups: Sequence[Sequence[object]],
+    columns: Mapping[str, str],
+    rows: Sequence[Mapping[str, object]],
+) -> pd.DataFrame:
+    """A row for each of `rows`, with the values of its group by key in front, and columns of these types."""
+    data: dict[str, Any] = {key: [group[place] for group in groups] for place, key in enumerate(keys)}
+    return pd.DataFrame(data | {name: cells([row[name] for row in rows], kind) for name, kind in columns.items()})
 
 
 def _cell(value: object) -> str:

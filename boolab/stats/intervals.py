@@ -66,9 +66,6 @@ def lower_bound(successes: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 
 
     `successes` x, 0 to n, and `n` broadcast. Fractional counts are allowed, as effective numbers are.
 
-    Raises:
-        SettingError: if x is not between 0 and n, or confidence not between 0 and 1.
-
     Example:
         >>> round(float(lower_bound(59, 59)), 4)
         0.9505
@@ -264,17 +261,10 @@ def _divide(above: npt.ArrayLike, below: npt.ArrayLike) -> Array:
 
 
 def percentiles(samples: Array, levels: npt.ArrayLike) -> Array:
-    """Percentiles of each column, over the samples that are defined.
+    """Percentiles of each column of `samples`, over those that are not NaN: shape (levels, columns).
 
-    Between two samples it takes the outer one, so that a coarse bootstrap errs towards the wider interval.
-
-    Args:
-        samples: Shape (repetitions, columns); NaN where a sample has no value.
-        levels: Between 0 and 1; shape (levels,) for all columns, or (levels, columns). NaN gives NaN.
-
-    Example:
-        >>> percentiles(np.array([[3.0], [1.0], [2.0], [4.0]]), [0.4, 0.6]).tolist()
-        [[2.0], [3.0]]
+    Between two samples it takes the outer one, so that a coarse bootstrap errs towards the wider interval. `levels` are
+    between 0 and 1, for all columns or for each; NaN gives NaN.
     """
     ordered = np.sort(samples.T, axis=1)  # NaN last; a row of its own is quicker to sort than a column
     known = (~np.isnan(ordered)).sum(axis=1)

@@ -10,7 +10,7 @@ Sources: Brookmeyer and Crowley, Biometrics 38 (1982) 29-41 (the median's interv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
@@ -20,9 +20,9 @@ import pandas as pd
 from boolab.core.text import all_of, count, level, percent
 from boolab.core.types import Run, Scope
 from boolab.errors import SettingError
-from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
+from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.frames.runs import as_runs
-from boolab.stats.finding import Finding
+from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import Array, check_confidence
 from boolab.stats.survival_curves import Share, curve, logrank
 from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, grouped, keys_of, units_of
@@ -112,17 +112,18 @@ def survival(
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [_Group(values, rows, keys, column, confidence) for values, rows in grouped(known, keys) if len(rows)]
     tests = _compared(groups, known, keys, column)
+    rows = [(group.keys, row) for group in groups for row in group.rows(of, confidence)]
     words = _Words("turn" if bool((units["turn"] > 1).any()) else "run", thing, confidence)
     return Finding(
         title=f"How many {thing}s a {words.noun} takes",
-        frame=_rows(_COLUMNS, keys, groups, lambda group: group.rows(of, confidence)),
+        frame=frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows]),
         sentences=(*words.ends(groups, len(units)), *words.differences(tests)),
         notes=(
             *words.left_out(known, units),
             *words.labels(known, sessions=_labelled_sessions(data, units)),
             *words.limits(groups, known),
         ),
-        table=_rows(_TABLE, keys, groups, lambda group: group.summary()),
+        table=frame_of(keys, [group.keys for group in groups], _TABLE, [group.summary() for group in groups]),
         tests=tests,
     )
 
@@ -137,6 +138,7 @@ class _Group:
         self.name = group_name(values)
         self.index = units.index
         self.over = units["ended"].to_numpy(bool)
+        self.n, self.censored = len(self.over), int((~self.over).sum())
         self.clusters, self.word = clusters_of(units, keys)
         success = units["success"]
         self.labelled = bool(success.notna().any())
@@ -149,18 +151,7 @@ class _Group:
         same = np.array_equal(judged, self.over)
         self.curve = by_label if same else curve(times, self.over, clusters=clusters, confidence=confidence)
         self.labels: Mapping[str, Share] = by_label.incidence
-
-    @property
-    def n(self) -> int:
-        return len(self.over)
-
-    @property
-    def censored(self) -> int:
-        return int((~self.over).sum())
-
-    @property
-    def longest(self) -> int:
-        return int(self.curve.time[-1])
+        self.longest = int(self.curve.time[-1])
 
     def share(self, kind: str) -> Share:
         """An incidence; all NaN without labels."""
@@ -172,37 +163,19 @@ class _Group:
         below = np.flatnonzero(share <= _HALF)
         return int(self.curve.time[below[0]]) if len(below) else None
 
-    def rows(self, of: str, confidence: float) -> dict[str, Any]:
-        out: dict[str, Any] = {"of": of, "time": self.curve.time, "at_risk": self.curve.at_risk}
-        out |= {"ended": self.curve.ended, "censored": self.curve.censored}
-        out |= dict(zip(("survival", "low", "high"), self.curve.survival, strict=True))
-        for kind in ("success", "failure"):
-            out |= dict(zip((kind, f"{kind}_low", f"{kind}_high"), self.share(kind), strict=True))
-        return out | {"confidence": confidence, "success_by": "label" if self.labelled else None}
+    def rows(self, of: str, confidence: float) -> list[dict[str, Any]]:
+        """One row for each time."""
+        same = {"of": of, "confidence": confidence, "success_by": "label" if self.labelled else None}
+        names = ("time", "at_risk", "ended", "censored", "survival", "low", "high", *_ENDS)
+        arrays = (*self.curve[:4], *self.curve.survival, *self.share("success"), *self.share("failure"))
+        lists = (array.tolist() for array in arrays)
+        return [same | dict(zip(names, values, strict=True)) for values in zip(*lists, strict=True)]
 
     def summary(self) -> dict[str, Any]:
         medians = [self.half(part) for part in self.curve.survival]
         out: dict[str, Any] = {"n": self.n, "ended": self.n - self.censored, "censored": self.censored}
         out |= dict(zip(("median", "median_low", "median_high"), medians, strict=True))
         return out | {kind: self.share(kind).value[-1] for kind in ("success", "failure")}
-
-
-def _rows(
-    columns: dict[str, str], keys: list[str], groups: list[_Group], make: Callable[[_Group], dict[str, Any]]
-) -> pd.DataFrame:
-    """The frame with the rows that `make` gives for each group."""
-    made = [make(group) for group in groups]
-    sizes = [max(np.size(value) for value in part.values()) for part in made]
-    data: dict[str, Any] = {}
-    for place, key in enumerate(keys):
-        data[key] = [group.keys[place] for group, size in zip(groups, sizes, strict=True) for _ in range(size)]
-    for name, dtype in columns.items():
-        values: list[Any] = []
-        for part, size in zip(made, sizes, strict=True):
-            value = part[name]
-            values += value.tolist() if isinstance(value, np.ndarray) else [value] * size
-        data[name] = cells(values, dtype)
-    return pd.DataFrame(data)
 
 
 def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column: str) -> pd.DataFrame:
@@ -223,8 +196,7 @@ def _compared(groups: list[_Group], units: pd.DataFrame, keys: list[str], column
     found = np.array([row["p"] for row in rows], dtype=float)
     for row, p in zip(rows, holm(found), strict=True):
         row["p_holm"] = p
-    values = {name: [row[name] for row in rows] for name in _TESTS}
-    return pd.DataFrame({name: cells(values[name], dtype) for name, dtype in _TESTS.items()})
+    return frame_of((), (), _TESTS, rows)
 
 
 def holm(p: Array) -> Array:

@@ -44,15 +44,7 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run of a sweep.
-
-    Attributes:
-        agent: The agent, as given.
-        task: The task.
-        model_name: The model's name, where there are several.
-        variant: The policy and the settings.
-        repeat: The number of the repeat, from 0.
-    """
+    """One run of a sweep. `model_name` is None for a single model; repeats count from 0."""
 
     agent: Agent
     task: str
@@ -106,14 +98,7 @@ class Task(NamedTuple):
 
 
 class Plan:
-    """The cells of a sweep in their order. They are made again for each pass, and never all in memory at once.
-
-    Args:
-        agents: An agent, agents, or the result of `load_agents`.
-        tasks: The tasks.
-        model: A model, models by name, a function of a cell, or None.
-        grid: Values by axis.
-        repeats: How often each cell runs.
+    """The cells of a sweep in their order; arguments as for `sweep`. They are made again for each pass, to save memory.
 
     Example:
         >>> import boolab as bl

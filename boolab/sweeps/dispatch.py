@@ -29,19 +29,12 @@ _MAX_DEATHS: Final = 3
 
 
 class Dispatcher:
-    """Sends chunks of tasks to workers.
+    """Sends chunks of tasks to workers: at most `chunk` tasks together, and `ahead` chunks at once.
 
     The tasks of a worker that died are run again, one at a time and with nothing beside them: so the cell that kills
     its worker is found, and no other suffers. A cell that kills three workers is an `error`. Where all workers are
-    gone, as in a user's own pool that broke, the sweep ends with `WorkerDied`.
-
-    Args:
-        job: What all cells share.
-        pool: The workers.
-        received: Is called with each result.
-        rows: Whether runs are wanted as rows for a store.
-        chunk: The largest number of tasks that are sent together; fewer, where many cells follow from each.
-        ahead: How many chunks are sent at once.
+    gone, as in a user's own pool that broke, the sweep ends with `WorkerDied`. With `rows`, runs come back as rows for
+    a store.
     """
 
     def __init__(self, job: Job, pool: Pool, received: Received, *, rows: bool, chunk: int, ahead: int) -> None:

@@ -184,9 +184,6 @@ def _model_of(script: Script) -> Model:
     return script if isinstance(script, Model) else ScriptedModel(script)
 
 
-# --- Watching a run ---------------------------------------------------------------------------------------------------
-
-
 class _SentRequest(NamedTuple):
     """One request: the numbers of its messages in the lexicon, the tools, and whether they may be called."""
 
@@ -293,9 +290,6 @@ def _observe(
         for step in run.steps
     ]
     return _Observed(run, observer.steps, fates, lexicon)
-
-
-# --- Comparing two ----------------------------------------------------------------------------------------------------
 
 
 class _Place(NamedTuple):

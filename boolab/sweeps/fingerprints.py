@@ -45,16 +45,9 @@ _MAKERS: Final = ("__init__", "__post_init__", "__new__")
 
 
 def fingerprint(value: object) -> str:
-    """A digest of a value: equal as long as nothing visible was changed.
+    """A digest of plain data, a function, a class, an object, or anything made of these; 32 hexadecimal digits.
 
-    Args:
-        value: Plain data, a function, a class, an object, or anything made of these.
-
-    Returns:
-        32 hexadecimal digits.
-
-    Raises:
-        SettingError: if it is nested too deeply.
+    It is equal as long as nothing visible was changed. `SettingError` if the value is nested too deeply.
 
     Example:
         >>> def fetch(n=3):

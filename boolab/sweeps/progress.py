@@ -20,18 +20,8 @@ _COST: Final = next(column.get for column in RUN_COLUMNS if column.name == "cost
 class CellResult(NamedTuple):
     """The result of a cell in few values: cheap to send from one process to another, whatever the run's length.
 
-    Attributes:
-        run_id: The run.
-        agent: The agent's name.
-        model: The model's name.
-        policy: The policy's name.
-        task: The task.
-        settings: The axes of the grid, policies by name; None where the policy has no such setting.
-        reason: Why the run stopped.
-        n_steps: The number of steps.
-        cost_usd: The cost in dollars; None if unknown.
-        success: Whether it was a success; None if unknown.
-        error: The error that broke it, if there was one.
+    `settings` are the axes of the grid, policies by name; None where the policy has no such setting. `reason` is the
+    stop reason, and `error` what broke the run, if anything did. `cost_usd` and `success` are None if unknown.
     """
 
     run_id: str

@@ -144,16 +144,7 @@ def _unsendable(job: Job, tasks: Sequence[Task]) -> str:
 
 
 def work(job_load: bytes, load: bytes, rows: bool) -> list[tuple[int, Run | Sequence[Record], CellResult]]:
-    """Make the runs of some tasks in an event loop of their own: what other processes do.
-
-    Args:
-        job_load: The job, from `packed`.
-        load: The tasks, likewise.
-        rows: Whether runs are wanted as rows for a store.
-
-    Returns:
-        For each cell its place in the plan, its run or its rows, and its result.
-    """
+    """Make the runs of packed tasks: for each cell its place, its run or its rows for a store, and its result."""
     job, tasks = _unpacked(job_load, threading.get_ident()), cloudpickle.loads(load)
     return asyncio.run(_run_all(job, tasks, _rows if rows else lambda one: one.run))
 

@@ -138,9 +138,6 @@ def _named(tool: str) -> str:
     return _NOT_IN_NAMES.sub("_", tool)[:64] or "_"
 
 
-# --- One part of the profile each -------------------------------------------------------------------------------------
-
-
 def _chain(seen: _Seen, figures: Figures) -> None:
     """Which tool follows which, and how many calls a step has."""
     follows: list[tuple[int, str, str]] = []

@@ -173,9 +173,6 @@ def _median(share: Array) -> float:
     return float(below[0]) if len(below) else np.nan
 
 
-# --- The tables -------------------------------------------------------------------------------------------------------
-
-
 def _goodness(all_: Sequence[_Comparison], data: _Facts, pool: _Facts, confidence: float) -> pd.DataFrame:
     def typical(one: _Comparison, values: Array, facts: _Facts) -> float:
         if one.of == TOOLS:

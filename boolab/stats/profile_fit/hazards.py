@@ -89,17 +89,12 @@ def hazards(
     groups: Sequence[Sequence[Group | None]] = (),
     confidence: float = 0.95,
 ) -> Hazards:
-    """The hazard of each piece, and its factor for each group, with intervals.
+    """The hazard of each piece, from its start, and its factor for each group, with intervals.
 
     Where no group has a factor of its own, the hazards are plain shares. A group, or a piece, without a finish has the
-    estimate 0 and a bound from that alone.
-
-    Args:
-        chances: The chances to finish.
-        starts: The steps from which the hazard changes, the first being 1.
-        groups: Partitions of the chances, each as the name of every chance's group, or None. A group for which fewer
-            than `ENOUGH` finishes are expected, and the largest of each partition, have factor 1.
-        confidence: Of the intervals.
+    estimate 0 and a bound from that alone. `groups` are partitions of the chances, each as the name of every chance's
+    group, or None. A group for which fewer than `ENOUGH` finishes are expected, and the largest of each partition, have
+    factor 1.
     """
     check_confidence(confidence)
     block = np.searchsorted(np.asarray(starts), chances.steps, side="right") - 1

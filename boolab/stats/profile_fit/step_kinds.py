@@ -107,12 +107,6 @@ def turns(runs: Sequence[Run], finish_tool: str | None = None) -> list[Turn]:
     A turn ends with the first step without calls: what follows in it is no longer the agent's own. Where a limit cut a
     turn, a last answer in text is left out, because the limit requested it; so are broken responses, and whatever
     follows them. A call of `finish_tool` ends a turn too.
-
-    Example:
-        >>> import boolab as bl
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
-        >>> [move.kind for move in turns([run])[0].moves]
-        ['finish']
     """
     kept = [turn for run in runs for turn in _kept_of(run, finish_tool)]
     loops = [list(_loops(turn)) for turn in kept]

@@ -39,18 +39,11 @@ FOLDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The checked arguments of `recommend`.
+    """The checked arguments of `recommend`, for one group.
 
-    Attributes:
-        keep: The share of successes to keep.
-        confidence: One-sided.
-        measure: What to save: steps, tool_calls, tokens or cost.
-        order: The axes. The first has half of the error.
-        grid: The values of each axis; None for all whole numbers.
-        identity: What makes two calls the same.
-        seed: Of the split into folds.
-        dependence: How runs of a task depend on each other.
-        policy: The harness whose limits are set, where it evaluates them; its further limits are in force too.
+    `measure` is what to save: steps, tool_calls, tokens or cost. `order` are the axes; the first has half of the error.
+    `grid` has the values of each axis; None for all whole numbers. `policy` is the harness whose limits are set, where
+    it evaluates them; its further limits are in force too.
     """
 
     keep: float
@@ -118,12 +111,8 @@ class Choice:
 class Candidates:
     """The possible settings for some units: which successes each of them loses, and what it saves.
 
-    All of it is computed once, and summed over the units that take part.
-
-    Args:
-        units: Runs, or turns as runs.
-        clusters: R: the cluster of each unit, such as its task.
-        question: The question.
+    `clusters` is R: the cluster of each unit, such as its task. All of it is computed once, and summed over the units
+    that take part.
     """
 
     def __init__(self, units: Ledger, clusters: Labels, question: Question) -> None:

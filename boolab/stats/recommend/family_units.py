@@ -25,16 +25,9 @@ _HOME: Final = "\0home"
 def family_units(runs: Ledger, kin: Kin, by: Sequence[str], *, by_turn: bool) -> Ledger:
     """The runs with the unit of each: the runs of one family and of one agent, or another value of `by`.
 
-    Args:
-        runs: The recordings.
-        kin: Which of them started which.
-        by: The columns of the runs that separate groups, such as `agent`.
-        by_turn: Whether each span is a run of its own (see `Ledger.by_span`): then the subagents that a turn of the
-            root started belong to that turn.
-
-    Returns:
-        A ledger whose `success` is that of the family, once for each unit, and unknown in its other runs. Its `run_id`
-        and `task` are the root's, so that a family is one cluster; `parent_run_id` is NA for roots only.
+    Its `success` is that of the family, once for each unit, and unknown in its other runs. Its `run_id` and `task` are
+    the root's, so that a family is one cluster; `parent_run_id` is NA for roots only. With `by_turn` each span is a run
+    of its own (see `Ledger.by_span`): then the subagents that a turn of the root started belong to that turn.
     """
     each = runs.by_span() if by_turn else runs
     owner, before = _owners(runs, by_turn=by_turn)

@@ -51,13 +51,9 @@ _MAX_MISSING: Final = 10_000_000
 
 
 class Path(NamedTuple):
-    """Values from loose to tight.
+    """Values from loose to tight: the name of their axis (or `JOINT`), their number, and the path's part of the error.
 
-    Attributes:
-        name: The name of its axis, or `JOINT`.
-        size: The number of values.
-        lost_at: For each success, the number of values before the first one that loses it; `size` if none does.
-        share: Its part of the error.
+    `lost_at` is, for each success, the number of values before the first one that loses it; `size` if none does.
     """
 
     name: str
@@ -102,13 +98,9 @@ def accept_values(
 ) -> list[PathResult]:
     """Test every path. With too few successes for all of them, test only the first, with the whole error.
 
-    Args:
-        paths: The paths; the first is tested in any case.
-        clusters: The task of each success, numbered from 0.
-        keep: The share of successes to keep.
-        alpha: The error that is allowed over all paths.
-        dependence: "auto": the design effect is measured. "worst": runs of a task are lost or kept together.
-            "same_tasks": successes are independent, which holds for new runs of the recorded tasks only.
+    `clusters` has the task of each success, numbered from 0; `alpha` is the error that is allowed over all paths.
+    `dependence` "auto": the design effect is measured. "worst": runs of a task are lost or kept together. "same_tasks":
+    successes are independent, which holds for new runs of the recorded tasks only.
 
     Example:
         >>> cap = Path("max_steps", 3, np.array([3] * 35 + [2]), 1.0)  # the tightest of three values loses one of 36
@@ -178,9 +170,6 @@ def missing(results: Sequence[PathResult], n: int, keep: float, alpha: float) ->
     return _MAX_MISSING
 
 
-# --- Dependence -------------------------------------------------------------------------------------------------------
-
-
 def worst_effect(clusters: Ints) -> float:
     """The design effect where all successes of a task are lost or kept together: sum of squared sizes / their sum."""
     sizes = np.bincount(clusters)
@@ -247,9 +236,6 @@ def _ratio(sums: npt.NDArray[np.float64], tasks: int) -> npt.NDArray[np.float64]
         return np.asarray(tasks / (tasks - 1) * between / (n * p * (1 - p)))
 
 
-# --- Paths ------------------------------------------------------------------------------------------------------------
-
-
 def paths_of(
     thresholds: Mapping[str, Ints], peaks: Mapping[str, Ints], *, whole: bool, joint: bool = True
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
@@ -307,10 +293,6 @@ def ladder(top: float) -> npt.NDArray[np.int64]:
 
     Levels x (cap, doom-loop threshold, tool budget). The threshold is a sixth of the cap, but at least 3; the budget is
     one and a half times the cap; halves are rounded up.
-
-    Example:
-        >>> ladder(400)[[0, 1, -2, -1]].tolist()
-        [[400, 67, 600], [380, 63, 570], [2, 3, 3], [1, 3, 2]]
     """
     first = int(np.floor(np.log(max(top, 1) / LADDER_TOP) / np.log(LADDER_RATIO)))
     last = int(np.ceil(np.log(0.5 / LADDER_TOP) / np.log(LADDER_RATIO)))

@@ -330,10 +330,9 @@ def _table(frame: pd.DataFrame, keys: Sequence[str], question: Question) -> pd.D
         f"{low}-{high} of {base}" if low != high else f"{low} of {base}"
         for low, high, base in zip(frame["kept_lower"], frame["kept_upper"], frame["successes"], strict=True)
     ]
-    shown["may lose"] = ["NA" if most is pd.NA else f"{most:,}" for most in frame["may_lose"]]
-    shown[f"{question.measure} saved"] = [
-        f"{share:.1%}" if share is not pd.NA else "NA" for share in frame["saved_share"]
-    ]
+    saved = f"{question.measure} saved"
+    for name, column, form in (("may lose", "may_lose", "{:,}"), (saved, "saved_share", "{:.1%}")):
+        shown[name] = ["NA" if value is pd.NA else form.format(value) for value in frame[column]]
     return shown
 
 

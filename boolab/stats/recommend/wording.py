@@ -29,14 +29,10 @@ _NOUNS: Final = {"steps": "step", "tool_calls": "tool call", "tokens": "token"}
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What was found for one group of units.
+    """What was found for one group of units: runs, or turns.
 
-    Attributes:
-        names: The values of the columns that separate it from other groups.
-        units: Its runs or turns.
-        choice: The choice.
-        sums: The aggregate of the chosen setting.
-        folds: The aggregate on units that were not used to choose; None if there are too few to split.
+    `names` are the values of the columns that separate it from other groups, `sums` the aggregate of the chosen
+    setting, `folds` that on units that were not used to choose; None if there are too few to split.
     """
 
     names: tuple[Any, ...]
@@ -83,8 +79,6 @@ class Advice:
         self._objective = objective
         self._noun = "turn" if units.success_by == TURN_PROXY else "run"
         self._scope = scope
-
-    # --- The data, first ----------------------------------------------------------------------------------------------
 
     def notes(self, groups: Sequence[Group]) -> Iterator[str]:
         """The quality of the data, and what limits the answer."""
@@ -208,8 +202,6 @@ class Advice:
         used = self._units.used[self._question.measure]
         run = np.searchsorted(self._units.first, np.flatnonzero(used < 0), side="right") - 1
         return len(np.unique(run))
-
-    # --- What to do ---------------------------------------------------------------------------------------------------
 
     def group(self, group: Group) -> Iterator[str]:
         """What to ship for one group, and at which confidence."""

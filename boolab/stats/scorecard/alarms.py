@@ -57,11 +57,9 @@ class Alarms:
 class Reach:
     """The largest values of a rule's counter.
 
-    Attributes:
-        false: The largest threshold at which an alarm would be false; `NOT_REPORTED` where none could be.
-        unknown: Whether the counter is unknown at a boundary of a run in which any alarm is false, so that it may have
-            been larger.
-        least: The smallest threshold that the rule accepts.
+    `false` is the largest threshold at which an alarm would be false; `NOT_REPORTED` where none could be. `unknown` is
+    whether the counter is unknown at a boundary of a run in which any alarm is false, so that it may have been larger.
+    `least` is the smallest threshold that the rule accepts.
     """
 
     false: Ints
@@ -103,7 +101,7 @@ def _converged(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raise
     if not watches or runs is None:
         return None
     out = np.zeros(ledger.n_runs, dtype=bool)
-    by_turn = _by_turn(ledger)
+    by_turn = (ledger.runs["scope"] == "turn").tolist()
     for place in np.flatnonzero(raised & (at > 0)).tolist():
         step = int(ledger.first[place] + at[place] - 1)
         out[place] = any(
@@ -112,11 +110,6 @@ def _converged(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, raise
             for leaf, watch in watches
         )
     return out
-
-
-def _by_turn(ledger: Ledger) -> list[bool]:
-    """R: whether the counters of a run start again in each turn."""
-    return [scope == "turn" for scope in ledger.runs["scope"]]
 
 
 def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
@@ -157,13 +150,7 @@ def reach_of(
 ) -> Reach | None:
     """How far the counter of a rule goes where alarms are false; None unless the rule is a single threshold.
 
-    Args:
-        ledger: The runs as columns.
-        runs: The runs, for alarms that may converge; None where there are only columns.
-        rule: The rule.
-        negative: In which runs every alarm is false.
-        places: The positions of the ledger's steps.
-        converged: In which other runs an alarm is false if it converges.
+    Every alarm is false in `negative` runs; in those of `converged` it is false if it converges.
     """
     if not isinstance(rule, Threshold):
         return None
@@ -177,7 +164,7 @@ def reach_of(
     false = np.where(negative, peak, NOT_REPORTED)
     watch = rule.detector
     if isinstance(watch, RepeatStreak) and runs is not None:
-        by_turn = _by_turn(ledger)
+        by_turn = (ledger.runs["scope"] == "turn").tolist()
         for place in np.flatnonzero(np.broadcast_to(converged, negative.shape) & ~negative).tolist():
             steps = slice(ledger.first[place], ledger.first[place + 1])
             values = np.where(ledger.boundary[steps], counts[steps], 0)

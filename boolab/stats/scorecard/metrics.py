@@ -38,10 +38,10 @@ NOT_ENDED: Final = "did not end by itself"
 """What is positive by default: a label of failure, or, where no run has a label, this proxy."""
 
 UNNAMED: Final = "positive"
+COUNTS: Final = ("n_runs", "n_positive", "alarms", "true_alarms", "false_alarms", "missed")
 RATIOS: Final = ("precision", "recall", "false_alarm_rate")
-
-
-# --- Positive runs ----------------------------------------------------------------------------------------------------
+LOST: Final = ("successes", "successes_lost_lower", "successes_lost_upper")
+CLEAN: Final = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
 
 
 class Truth(NamedTuple):
@@ -129,9 +129,6 @@ def _flags(material: Material, positive: Positive) -> list[bool | None]:
     return [flag_of(labels[run_id], f"of {run_id!r}") if run_id in labels else None for run_id in ids]
 
 
-# --- Each rule on each run --------------------------------------------------------------------------------------------
-
-
 class Score(NamedTuple):
     """The alarms of a rule, and which of them are true; an entry for each run."""
 
@@ -168,9 +165,6 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
     return Scores(scores, truth.positive, ledger.success if labelled else None, converged, truth.name)
 
 
-# --- Groups and their rows --------------------------------------------------------------------------------------------
-
-
 class Group:
     """The runs of one group, and a row for each rule."""
 
@@ -199,7 +193,8 @@ class Group:
         rows = []
         for place, score in enumerate(rules):
             row: dict[str, Any] = {"rule": str(score.alarms.rule)}
-            row |= self._counts(judged[:, place], positive[:, place], raised[:, place], true[:, place])
+            flags = (judged, positive, raised, true, raised & ~true, positive & ~true)
+            row |= zip(COUNTS, (int(flag[:, place].sum()) for flag in flags), strict=True)
             for name, ratio in zip(RATIOS, ratios, strict=True):
                 row |= zip((name, f"{name}_low", f"{name}_high"), _at(ratio, place), strict=True)
             row |= self._saved(score, raised[:, place], _at(mean, place)[1:], int(judged[:, place].sum()))
@@ -213,17 +208,6 @@ class Group:
                 row |= dict.fromkeys(name for name in row if name.startswith(("saved_", "successes_lost_")))
             rows.append(row | {"positive_is": self.scores.positive_is, "confidence": self.confidence})
         return rows
-
-    @staticmethod
-    def _counts(judged: Flags, positive: Flags, raised: Flags, true: Flags) -> dict[str, Any]:
-        return {
-            "n_runs": int(judged.sum()),
-            "n_positive": int(positive.sum()),
-            "alarms": int(raised.sum()),
-            "true_alarms": int(true.sum()),
-            "false_alarms": int((raised & ~true).sum()),
-            "missed": int((positive & ~true).sum()),
-        }
 
     def _saved(self, score: Score, raised: Flags, mean: tuple[float, ...], n: int) -> dict[str, Any]:
         """Totals over alarms. The interval is that of the mean over all runs, times their number."""
@@ -242,35 +226,27 @@ class Group:
 
     def _lost(self, raised: Flags, judged: Flags, score: Score) -> dict[str, Any]:
         if self.scores.success is None:
-            return dict.fromkeys(("successes", "successes_lost_lower", "successes_lost_upper"))
+            return dict.fromkeys(LOST)
         success = self.scores.success[self.runs] == 1
-        return {
-            "successes": int((success & judged).sum()),
-            "successes_lost_lower": int((success & score.alarms.cut_off[self.runs]).sum()),
-            "successes_lost_upper": int((success & raised).sum()),
-        }
+        stopped = (judged, score.alarms.cut_off[self.runs], raised)
+        return dict(zip(LOST, (int((success & some).sum()) for some in stopped), strict=True))
 
     def _clean(self, reach: Reach | None) -> dict[str, Any]:
-        names = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
-        if reach is None or reach.unknown[self.runs].any():
-            return dict.fromkeys(names)
-        false = reach.false[self.runs]
-        if not (false != NOT_REPORTED).any():
-            return dict.fromkeys(names)
-        codes = self.bootstrap.codes
+        if reach is None or reach.unknown[self.runs].any() or (reach.false[self.runs] == NOT_REPORTED).all():
+            return dict.fromkeys(CLEAN)
+        false, codes = reach.false[self.runs], self.bootstrap.codes
         largest = np.full(self.bootstrap.n_clusters, NOT_REPORTED, dtype=np.int64)
         np.maximum.at(largest, codes, false)
         order = np.argsort(-largest, kind="stable")
-        ordered = largest[order]
         # The largest of a sample is that of the first cluster drawn, in descending order; NOT_REPORTED if none reports.
-        drawn = [ordered[np.argmax(block[:, order] > 0, axis=1)] for block in self.bootstrap.weights()]
+        drawn = [largest[order][np.argmax(block[:, order] > 0, axis=1)] for block in self.bootstrap.weights()]
         samples = np.concatenate(drawn).astype(float)
         level = expanded((1 - self.confidence) / 2, [int((largest != NOT_REPORTED).sum())])
         samples[samples == NOT_REPORTED] = np.nan
         ends = percentiles(samples[:, None], np.stack([level, 1 - level]))[:, 0]
         values = [float(false.max()), *ends.tolist()]
         clean = [None if np.isnan(value) else max(int(value) + 1, reach.least) for value in values]
-        return dict(zip(names, clean, strict=True))
+        return dict(zip(CLEAN, clean, strict=True))
 
     def beyond(self, reach: Reach) -> float:
         """The upper bound of the share of runs like the negative ones that reach the clean threshold.

@@ -20,12 +20,15 @@ from boolab.counterfactuals.recordings import Recorded
 from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
-from boolab.frames.dtypes import FLOAT, INT, TEXT, cells
+from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.rules.stop import StopRule
-from boolab.stats.finding import Finding
+from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.scorecard.alarms import NOT_REPORTED, watches_repeats
 from boolab.stats.scorecard.metrics import (
+    CLEAN,
+    COUNTS,
+    LOST,
     NOT_ENDED,
     RATIOS,
     UNNAMED,
@@ -41,17 +44,15 @@ from boolab.stats.scorecard.metrics import (
 )
 from boolab.stats.units import cluster_notes, grouped, keys_of, units_of, units_of_table
 
-_LOST: Final = ("successes", "successes_lost_lower", "successes_lost_upper")
-_CLEAN: Final = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
-    **dict.fromkeys(("n_runs", "n_positive", "alarms", "true_alarms", "false_alarms", "missed"), INT),
+    **dict.fromkeys(COUNTS, INT),
     **{f"{name}{end}": FLOAT for name in RATIOS for end in ("", "_low", "_high")},
     "saved_steps": INT,
     **dict.fromkeys(("saved_steps_low", "saved_steps_high"), FLOAT),
     **dict.fromkeys(("saved_steps_on_true_alarms", "saved_tool_calls", "saved_tokens"), INT),
     "saved_cost_usd": FLOAT,
-    **dict.fromkeys((*_LOST, "converged", *_CLEAN, "n_unknown"), INT),
+    **dict.fromkeys((*LOST, "converged", *CLEAN, "n_unknown"), INT),
     "positive_is": TEXT,
     "confidence": FLOAT,
 }
@@ -151,7 +152,8 @@ def scorecard(
     known = units[truth.known]
     groups = [Group(values, part, keys, scores, confidence) for values, part in grouped(known, keys)]
     words = _Words(truth, scores, confidence)
-    frame = _frame(groups, keys)
+    rows = [(group.keys, row) for group in groups for row in group.rows]
+    frame = frame_of(keys, [values for values, _ in rows], _COLUMNS, [row for _, row in rows])
     return Finding(
         title=f"What {count(len(listed), 'stop rule')} would have caught, and at which cost",
         frame=frame,
@@ -159,19 +161,6 @@ def scorecard(
         notes=(*words.data(material, known.index.to_numpy()), *words.limits(groups, known)),
         table=frame[[*keys, *_TABLE]],
     )
-
-
-def _frame(groups: Sequence[Group], keys: Sequence[str]) -> pd.DataFrame:
-    data: dict[str, Any] = {
-        key: [group.keys[place] for group in groups for _ in group.rows] for place, key in enumerate(keys)
-    }
-    for name, dtype in _COLUMNS.items():
-        values = [row[name] for group in groups for row in group.rows]
-        data[name] = cells(values, dtype)
-    return pd.DataFrame(data)
-
-
-# --- In plain words ---------------------------------------------------------------------------------------------------
 
 
 class _Words:
