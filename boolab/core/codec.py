@@ -33,7 +33,7 @@ _PARTS: Final[dict[str, type]] = {
     "sentinel": Sentinel,
 }
 _NAMES: Final = {kind: name for name, kind in _PARTS.items()}
-_MOST: Final = 2**63 - 1
+MAX_COLUMN_INT: Final = 2**63 - 1
 """The largest figure that a column of a table holds."""
 _TUPLE, _PAIRS = "$tuple", "$pairs"
 
@@ -93,7 +93,7 @@ def decode(kind: type[_Kind], value: object) -> _Kind:
 
 
 def dumps(value: object) -> bytes:
-    """A JSON value as compact text; half surrogates are escaped."""
+    """A JSON value as compact text; lone surrogates are escaped."""
     try:
         return to_json(value)
     except PydanticSerializationError:
@@ -217,7 +217,10 @@ def _reader(hint: _Hint) -> _Read:
     if hint is datetime:
         return _time
     if hint is int:
-        return _check(lambda value: _is_whole(value) and -_MOST - 1 <= value <= _MOST, "a whole number of 64 bits")
+        return _check(
+            lambda value: _is_whole(value) and -MAX_COLUMN_INT - 1 <= value <= MAX_COLUMN_INT,
+            "a whole number of 64 bits",
+        )
     return _check(lambda value: isinstance(value, hint), f"a {hint.__name__}")
 
 

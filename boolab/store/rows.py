@@ -47,8 +47,8 @@ class Record(NamedTuple):
     """One run as rows of plain values, which are cheap to send from one process to another.
 
     `head` has the columns of `HEAD`; the rows of `steps` and `calls` those of `STEP` and `CALL`. `texts` is JSON:
-    `prompt`, `inputs`, and `said`, the `StepTexts` of each step. `base` is the id of the run that has the steps, if it
-    is another one; then `texts` has no `said`, and no `prompt` if it is the same.
+    `prompt`, `inputs`, and `responses`, the `StepTexts` of each step. `base` is the id of the run that has the steps,
+    if it is another one; then `texts` has no `responses`, and no `prompt` if it is the same.
     """
 
     head: Row
@@ -86,9 +86,9 @@ def records_of(run: Run, base: Run | None = None) -> list[Record]:
 
 def run_of_record(record: Record, base: Record | Run | None = None) -> Run:
     """The run of a record, without subagents and continuation; a `ValueError` if the record contradicts itself."""
-    prompt, inputs, said = texts_of(record.texts)
+    prompt, inputs, responses = texts_of(record.texts)
     if record.base is None:
-        return run_of_head(record.head, steps_of(record.steps, record.calls, said), prompt or (), inputs)
+        return run_of_head(record.head, steps_of(record.steps, record.calls, responses), prompt or (), inputs)
     if base is None:
         raise ValueError(f"the steps of run {record.run_id} are those of run {record.base}, which was not given")
     whole = base if isinstance(base, Run) else run_of_record(base)
@@ -98,14 +98,14 @@ def run_of_record(record: Record, base: Record | Run | None = None) -> Run:
 def texts_of(texts: str) -> tuple[tuple[Message, ...] | None, tuple[Input, ...], Sequence[StepTexts]]:
     """The prompt, if it is there, the inputs and the steps' texts, of a record's `texts`; a `ValueError` if damaged."""
     found = json.loads(texts)
-    prompt, said = found.get("prompt"), found.get("said", ())
-    for words in said:
+    prompt, responses = found.get("prompt"), found.get("responses", ())
+    for words in responses:
         if not (type(words) is str or (type(words) is list and [*map(type, words)] == [str, str, str])):
-            raise ValueError(f"said: {words!r:.80} is neither a text nor three")
+            raise ValueError(f"responses: {words!r:.80} is neither a text nor three")
     return (
         None if prompt is None else tuple([decode(Message, message) for message in prompt]),
         tuple([decode(Input, one) for one in found.get("inputs", ())]),
-        said,
+        responses,
     )
 
 
@@ -186,7 +186,7 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     return rows, calls
 
 
-def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[StepTexts]) -> tuple[Step, ...]:
+def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[StepTexts]) -> tuple[Step, ...]:
     """The steps of these rows, which are in order, with their texts; a `ValueError` if a row is damaged."""
     asked: list[list[ToolCall]] = [[] for _ in rows]
     answered: list[list[ToolResult | None]] = [[] for _ in rows]
@@ -211,7 +211,7 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], said: Sequence[StepTexts
         if not _step_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no step")
         index, turn, start_ms, duration_ms, model_ms, ttft_ms, reason, native, *used, model, error, shadow, _ = row
-        words = said[place] if said else ""
+        words = responses[place] if responses else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
         usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
         response = Response(text, tuple(asked[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "")
@@ -288,12 +288,12 @@ def _record(run: Run, base: Run | None) -> Record:
         pieces.append(f'"inputs":{_json(encode(run.inputs, "inputs"))}')
     if base is not None:
         return Record(head_of(run), (), (), f"{{{','.join(pieces)}}}", base.run_id)
-    said = [
+    responses = [
         text if not (reasoning or opaque) else (text, reasoning, opaque)
         for text, _, _, _, reasoning, _, _, opaque, _ in (step.response for step in run.steps)
     ]
-    if any(said):
-        pieces.append(f'"said":{_json(said)}')
+    if any(responses):
+        pieces.append(f'"responses":{_json(responses)}')
     return Record(head_of(run), *step_rows(run.steps), f"{{{','.join(pieces)}}}")
 
 

@@ -65,7 +65,7 @@ CREATE TABLE runs (
     limits TEXT,                       -- JSON; NULL for none
     settings TEXT,                     -- JSON; NULL for none
     rest TEXT,                         -- JSON: events, compactions, wrap-ups, sentinel, synthesis; NULL for none
-    texts TEXT,                        -- JSON: prompt, inputs, said; NULL where they are rows of messages and parts
+    texts TEXT,                        -- JSON: prompt, inputs, responses; NULL where they are rows of messages, parts
     odd INTEGER NOT NULL DEFAULT 0,    -- whether some of its values are BLOBs, because SQLite cannot hold them
     UNIQUE (run_id, attempt)
 );

@@ -172,7 +172,7 @@ class RemoteModel:
             wait = None
             if fault.retryable and not begun:
                 spent = (request.clock.now() - begin) / 1000
-                wait = self._retry.wait(attempt, spent=spent, told=requested, chance=random.random())  # noqa: S311 - it spreads retries, no secret
+                wait = self._retry.wait(attempt, spent=spent, requested=requested, chance=random.random())  # noqa: S311 - it spreads retries, no secret
             if wait is None:
                 raise self._error(fault, attempt, requested, response)
             if request.note is not None:

@@ -29,7 +29,7 @@ class Retry:
 
     Example:
         >>> import boolab as bl
-        >>> [bl.models.Retry().wait(attempt, spent=0, told=None, chance=0) for attempt in (1, 2, 3, 4, 5)]
+        >>> [bl.models.Retry().wait(attempt, spent=0, requested=None, chance=0) for attempt in (1, 2, 3, 4, 5)]
         [0.5, 1.0, 2.0, 4.0, None]
     """
 
@@ -48,13 +48,13 @@ class Retry:
                 msg = f"retry: {name}={value!r}: expected seconds >= 0"
                 raise SettingError(msg)
 
-    def wait(self, attempt: int, *, spent: float, told: float | None, chance: float) -> float | None:
+    def wait(self, attempt: int, *, spent: float, requested: float | None, chance: float) -> float | None:
         """The wait before the next attempt.
 
         Args:
             attempt: The number of attempts so far.
             spent: The seconds since the first attempt began.
-            told: The seconds of the server's Retry-After; None without it.
+            requested: The seconds of the server's Retry-After; None without it.
             chance: A random number from 0 to 1.
 
         Returns:
@@ -63,7 +63,7 @@ class Retry:
         if attempt >= self.attempts:
             return None
         own = min(self.first * 2.0 ** min(attempt - 1, 60), self.most) * (1 - chance / 2)
-        wait = own if told is None else max(told, own)
+        wait = own if requested is None else max(requested, own)
         return None if spent + wait > self.seconds else wait
 
 

@@ -18,7 +18,7 @@ from boolab.rules.call_identity import ObservedCall
 Pattern: TypeAlias = Literal["repeating", "failing", "alternating"]
 EVENTS: Final = 20
 _FULL: Final = "ao" * (EVENTS // 2)
-_LEAST: Final = {"repeating": 2, "failing": 1, "alternating": 3}
+MIN_COUNTS: Final = {"repeating": 2, "failing": 1, "alternating": 3}
 
 _State: TypeAlias = tuple[tuple[ObservedCall | None, ObservedCall | None], int | None, int, str]
 """The last two actions, the streak, how many calls the step has so far, and the kinds of the last events."""
@@ -44,7 +44,7 @@ class ActionStreak:
     pattern: Pattern
 
     def __post_init__(self) -> None:
-        if self.pattern not in _LEAST:
+        if self.pattern not in MIN_COUNTS:
             msg = f"actions: pattern {self.pattern!r} is not known; accepted: {', '.join(get_args(Pattern))}"
             raise SettingError(msg)
 
@@ -54,7 +54,7 @@ class ActionStreak:
 
     @property
     def least(self) -> int:
-        return _LEAST[self.pattern]
+        return MIN_COUNTS[self.pattern]
 
     def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
         (before, last), streak, calls, events = state
