@@ -1,7 +1,6 @@
 """The demo: what it counts is what its runs say, and it writes what it names."""
 
 import asyncio
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -112,13 +111,6 @@ def test_another_script_makes_another_report() -> None:
     body = _early_exit(material._replace(scripts=scripts)).body
     assert "Response 1 of the script early_exit has the finish reason 'stop' while 5 tool calls are in it." in body
     assert "It dropped 5 calls" in body
-
-
-@pytest.mark.slow
-def test_a_folder_that_cannot_be_made_is_a_clean_error(measured: Measured, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SettingError, match="cannot be written to"):
-        report(measured, tmp_path / "file" / "demo")
 
 
 def test_stop_reasons_add_up_and_leave_unknown_tokens_out() -> None:

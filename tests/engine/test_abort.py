@@ -23,9 +23,23 @@ class Silent:
 
     name = "silent"
 
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
     async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
+        self.asked.set()
         await asyncio.Event().wait()
         return bl.models.Response()
+
+
+async def wait() -> str:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+    return ""
+
+
+WAITING = bl.Agent("a", tools=(wait,))
+WAITS = bl.ScriptedModel([{"tool_calls": [call("wait")]}])
 
 
 def check_whole(run: bl.Run) -> None:
@@ -69,24 +83,15 @@ def test_an_abort_that_fired_before_the_run_stops_it_before_the_first_request() 
 
 
 def test_an_abort_from_another_thread_wakes_a_waiting_model() -> None:
-    abort = bl.Abort()
-    asked = threading.Event()
-
-    class Silent:
-        name = "silent"
-
-        async def respond(self, request: Any, emit: Any = None) -> bl.models.Response:
-            asked.set()
-            await asyncio.Event().wait()
-            return bl.models.Response()
+    abort, model = bl.Abort(), Silent()
 
     def later() -> None:
-        asked.wait(10)
+        model.asked.wait(10)
         abort.abort()
 
     thread = threading.Thread(target=later)
     thread.start()
-    result = play(Silent(), abort=abort)
+    result = play(model, abort=abort)
     thread.join()
     check_whole(result)
     assert result.n_steps == 1
@@ -95,16 +100,8 @@ def test_an_abort_from_another_thread_wakes_a_waiting_model() -> None:
 def test_one_abort_stops_all_runs_that_hold_it_and_no_other() -> None:
     abort = bl.Abort()
 
-    async def wait() -> str:
-        """Wait."""
-        await asyncio.Event().wait()
-        return ""
-
-    agent = bl.Agent("a", tools=(wait,))
-    model = bl.ScriptedModel([{"tool_calls": [call("wait")]}])
-
     async def scenario() -> tuple[list[bl.Run], bl.Run]:
-        stopped = [asyncio.create_task(run(agent, "go", model=model, abort=abort)) for _ in range(5)]
+        stopped = [asyncio.create_task(run(WAITING, "go", model=WAITS, abort=abort)) for _ in range(5)]
         other = asyncio.create_task(run(AGENT, "go", model=bl.ScriptedModel(distinct(3)), abort=bl.Abort()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -127,15 +124,7 @@ def record_of(cancelled: BaseException) -> bl.Run:
 def test_an_outer_cancel_is_told_from_the_runs_own_abort() -> None:
     async def scenario() -> tuple[bl.Run, int]:
         abort = bl.Abort()
-
-        async def wait() -> str:
-            """Wait."""
-            await asyncio.Event().wait()
-            return ""
-
-        agent = bl.Agent("a", tools=(wait,))
-        model = bl.ScriptedModel([{"tool_calls": [call("wait")]}])
-        task = asyncio.create_task(run(agent, "go", model=model, abort=abort))
+        task = asyncio.create_task(run(WAITING, "go", model=WAITS, abort=abort))
         await asyncio.sleep(0)
         abort.abort()
         task.cancel()

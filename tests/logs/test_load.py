@@ -160,20 +160,6 @@ def test_an_unreadable_file_among_others_is_a_row(tmp_path: Path) -> None:
         load_runs(tmp_path / "gone.jsonl")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
-def test_pipes_and_devices_are_no_logs_and_nothing_waits_for_them(tmp_path: Path) -> None:
-    session(tmp_path / "a.jsonl", name="a")
-    for name in ("pipe.jsonl", "results.json", "report.json"):
-        os.mkfifo(tmp_path / name)
-    (tmp_path / "zero.json").symlink_to("/dev/zero")
-    (tmp_path / "x.traj").write_text('{"environment": "e", "trajectory": [], "info": {}}')
-    for place in (tmp_path, tmp_path / "*"):
-        assert [Path(row.path).name for row in read_logs(place).files] == ["a.jsonl", "x.traj"]
-    for name in ("pipe.jsonl", "zero.json"):
-        with pytest.raises(RunFormatError, match="a pipe or a device, not a file"):
-            load_runs(tmp_path / name)
-
-
 NO_PROC = pytest.mark.skipif(not Path("/proc/version").is_file(), reason="there is no /proc here")
 
 
@@ -210,14 +196,6 @@ def _noting(opened: list[str], real: Callable[..., Any]) -> Callable[..., Any]:
         return real(path, *args, **options)
 
     return noted
-
-
-def test_links_that_go_in_circles_lead_nowhere(tmp_path: Path) -> None:
-    session(tmp_path / "sub" / ".hidden" / "a.jsonl", name="a")
-    for name in ("here", "there"):
-        (tmp_path / "sub" / name).symlink_to(tmp_path)
-    for pattern in ("", "**", "**/*.jsonl", "**/a.json**", "*/**/a*"):
-        assert len(load_runs(tmp_path / pattern)) == 1
 
 
 def test_every_reader_says_what_it_is() -> None:
