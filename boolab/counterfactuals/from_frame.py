@@ -185,7 +185,7 @@ def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> In
         return np.full(len(frame), missing, dtype=np.int64)
     values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
     gone = np.isnan(values)
-    return np.where(gone, missing, np.rint(np.where(gone, 0, values) * in_one)).astype(np.int64)
+    return np.where(gone, missing, np.rint(values * in_one)).astype(np.int64)
 
 
 def _calls(frame: pd.DataFrame) -> Ints:
