@@ -401,90 +401,68 @@ def test_cancelling_wherever_a_run_waits_leaves_a_whole_record_and_nothing_else(
         assert at > len(reference.steps)
 
 
-@every_run
-def test_an_abort_wherever_a_run_waits_gives_back_a_whole_record_and_an_unharmed_task(
-    scenario: Callable[[Stage], Play], moments: list[When]
-) -> None:
-    stage = Stage()
-    play = scenario(stage)
-    reference = played(play, stage, 0).value
-
-    def aborted(at: int, when: When) -> Struck:
-        abort = bl.Abort()
-
-        async def then_more(**options: Any) -> Any:
-            record = await play(abort=abort, **options)
-            await pause()  # whoever ran it goes on, also where the abort came as the run was ending
-            return record
-
-        return played(then_more, stage, at, lambda *_: abort.abort(), when)
-
-    for when in moments:
-        for at, out in everywhere(partial(aborted, when=when)):
-            with told(place=at, when=when):
-                assert out.error is None
-                check(out.value, reference, stage, out)
-                assert out.cancelling == 0
+Way: TypeAlias = Callable[[Play], tuple[Play, Callable[..., object]]]
+"""A scenario that goes on after it was ended, and the blow that ends it."""
 
 
-@every_run
-def test_a_timeout_wherever_a_run_waits_is_a_timeout_with_a_whole_record(
-    scenario: Callable[[Stage], Play], moments: list[When]
-) -> None:
-    stage = Stage()
-    play = scenario(stage)
-    reference = played(play, stage, 0).value
+def by_an_abort(play: Play) -> tuple[Play, Callable[..., object]]:
+    abort = bl.Abort()
 
-    def timed(at: int, when: When) -> Struck:
-        limits: list[asyncio.Timeout] = []
+    async def within(**options: Any) -> Any:
+        record = await play(abort=abort, **options)
+        await pause()  # whoever ran it goes on, also where the abort came as the run was ending
+        return record
 
-        async def within(**options: Any) -> Any:
+    return within, lambda *_: abort.abort()
+
+
+def by_a_timeout(play: Play) -> tuple[Play, Callable[..., object]]:
+    limits: list[asyncio.Timeout] = []
+
+    async def within(**options: Any) -> Any:
+        try:
             async with asyncio.timeout(None) as limit:
                 limits.append(limit)
                 return await play(**options)
+        except TimeoutError as late:  # not `__cause__`: CPython 3.11.2 raises it without one
+            return late.__context__.run  # type: ignore[union-attr] # that is where it is
 
-        return played(within, stage, at, lambda *_: limits[0].reschedule(0), when)
+    return within, lambda *_: limits[0].reschedule(0)
 
-    for when in moments:
-        for at, out in everywhere(partial(timed, when=when)):
-            with told(place=at, when=when):
-                if out.error is not None:
-                    assert isinstance(out.error, TimeoutError)
-                    # Not `__cause__`: CPython 3.11.2 raises it without one.
-                    check(out.error.__context__.run, reference, stage, out)  # type: ignore[union-attr]
-                else:  # it was over before the event loop came to it
-                    check(out.value, reference, stage, out)
-                    assert len(out.value.steps) == len(reference.steps)
-                assert out.cancelling == 0
+
+def by_a_cancel_scope(play: Play) -> tuple[Play, Callable[..., object]]:
+    """Of anyio, whose cancellations come again in each turn of the event loop, until the scope is left."""
+    scopes: list[anyio.CancelScope] = []
+
+    async def within(**options: Any) -> Any:
+        record = None
+        with anyio.CancelScope() as scope:
+            scopes.append(scope)
+            try:
+                record = await play(**options)
+            except asyncio.CancelledError as cancelled:
+                record = cancelled.run  # type: ignore[attr-defined] # that is where it is
+                raise
+        return record
+
+    return within, lambda *_: scopes[0].cancel()
 
 
 @every_run
-def test_a_cancel_scope_of_anyio_wherever_a_run_waits_ends_it_with_a_whole_record(
-    scenario: Callable[[Stage], Play], moments: list[When]
+@pytest.mark.parametrize("way", [by_an_abort, by_a_timeout, by_a_cancel_scope], ids=lambda way: way.__name__)
+def test_a_run_that_is_ended_wherever_it_waits_gives_back_a_whole_record_and_an_unharmed_task(
+    scenario: Callable[[Stage], Play], way: Way, moments: list[When]
 ) -> None:
-    """Its cancellations come again in each turn of the event loop, until the scope is left."""
     stage = Stage()
     play = scenario(stage)
     reference = played(play, stage, 0).value
 
-    def scoped(at: int, when: When) -> Struck:
-        scopes: list[anyio.CancelScope] = []
-
-        async def within(**options: Any) -> Run | None:
-            record = None
-            with anyio.CancelScope() as scope:
-                scopes.append(scope)
-                try:
-                    record = await play(**options)
-                except asyncio.CancelledError as cancelled:
-                    record = cancelled.run  # type: ignore[attr-defined] # that is where it is
-                    raise
-            return record
-
-        return played(within, stage, at, lambda *_: scopes[0].cancel(), when)
+    def ended(at: int, when: When) -> Struck:
+        within, blow = way(play)
+        return played(within, stage, at, blow, when)
 
     for when in moments:
-        for at, out in everywhere(partial(scoped, when=when)):
+        for at, out in everywhere(partial(ended, when=when)):
             with told(place=at, when=when):
                 assert out.error is None
                 check(out.value, reference, stage, out)
