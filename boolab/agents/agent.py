@@ -289,7 +289,7 @@ def _agent(document: Document, prompt: str, path: Path, default_name: str | None
         raise fail(fault, str(error)) from error
 
 
-def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401
+def _value(meant: str, value: Any, fail: Callable[[object, str], AgentFileError], key: object) -> Any:  # noqa: ANN401 - any field
     """One value of the front matter as an agent has it, if its type is right."""
     if meant in SETTINGS:
         return None if value == "none" else value

@@ -18,7 +18,7 @@ WIDTH: Final = 78
 
 Options: TypeAlias = "argparse._ActionsContainer"  # noqa: SLF001 - it has no public name
 """A parser, or a group of options."""
-Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # noqa: SLF001 - it has no public name
 """What `add_subparsers` returns."""
 
 
@@ -109,7 +109,7 @@ def pages_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 def subcommands(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     """The parsers of a parser's own subcommands, in the order of the help."""
     # argparse has no public way to list them.
-    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
+    found = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse shows them nowhere else
     return [command for action in found for command in action.choices.values()]
 
 

@@ -101,8 +101,9 @@ def _slice(rows: pd.DataFrame, name: str, at: Mapping[str, Any]) -> tuple[pd.Dat
     if name in at:
         some = rows[rows[name].isna() if is_missing(value) else rows[name] == value]
         if some.empty:
-            known = ", ".join("None" if is_missing(v) else f"{v:g}" for v in values.tolist()[:12])
-            msg = f"at={{{name!r}: {value!r}}} is not in the table: it has {known}{', ...' if len(values) > 12 else ''}"  # noqa: PLR2004
+            first, more = values.tolist()[:12], values.tolist()[12:]
+            known = ", ".join("None" if is_missing(v) else f"{v:g}" for v in first)
+            msg = f"at={{{name!r}: {value!r}}} is not in the table: it has {known}{', ...' if more else ''}"
             raise SettingError(msg)
     elif values.isna().any():
         some = rows[rows[name].isna()]

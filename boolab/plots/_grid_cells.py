@@ -123,7 +123,7 @@ def cell_text(value: float, measure: Measure) -> str:
         return ""
     if measure.shares:
         return whole_percent(value, 1)
-    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"  # noqa: PLR2004
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.3g}"  # noqa: PLR2004 - three digits
 
 
 def _values(rows: pd.DataFrame, name: str) -> list[Any]:

@@ -161,7 +161,7 @@ def _scale(ax: Axes, curves: Sequence[_Curve], name: str) -> None:
     low, high = float(x[0]), float(x[-1])
     ax.set_ylim(0, 1.03)
     style.share_ticks(ax, ax.yaxis)
-    if low > 0 and len(x) > 2 and high > low and (np.median(x) - low) / (high - low) < _LOG:  # noqa: PLR2004
+    if low > 0 and len(x) > 2 and high > low and (np.median(x) - low) / (high - low) < _LOG:  # noqa: PLR2004 - a middle value
         ax.set_xscale("log")
         ax.set_xlim(low, _end(curves))
         ax.xaxis.set_tick_params(which="both", labelsize=style.sizes(ax).text)

@@ -90,7 +90,7 @@ def _checked(table: pd.DataFrame) -> npt.NDArray[Any]:
 
 def _grouped(steps: npt.NDArray[Any], some: list[int]) -> list[int]:
     """An order in which those that diverge late are neighbours: the largest group first, each ordered likewise."""
-    if len(some) < 2:  # noqa: PLR2004
+    if len(some) <= 1:
         return some
     first = min(steps[i, j] for i in some for j in some if i != j)
     if np.isinf(first):

@@ -259,7 +259,7 @@ def _thinned(values: Sequence[Any], most: int) -> list[int]:
     for power in range(8):
         for digit in (1, 2, 5):
             some = [i for i in on if values[i] % (digit * 10**power) == 0]
-            if len(some) <= most and (len(some) > 1 or most < 3):  # noqa: PLR2004
+            if len(some) <= most and (len(some) > 1 or most < 3):  # noqa: PLR2004 - two ticks
                 near = [i for i in some if not off or len(on) - i > len(on) / most / 2]
                 return [*near, *off]
     return [*on[:: -(-len(on) // most)], *off]

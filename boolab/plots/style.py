@@ -123,7 +123,7 @@ def ground(ax: Axes) -> Color:
 def is_dark(color: Color) -> bool:
     """Whether white is easier to read on a colour than black, by its luminance in the contrast rules of the web."""
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color)  # noqa: PLR2004 - sRGB
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.3  # noqa: PLR2004
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.3  # noqa: PLR2004 - sRGB
 
 
 def tint(ax: Axes, color: str) -> Color:

@@ -224,7 +224,8 @@ def _title(parts: Sequence[tuple[str, pd.DataFrame]], noun: tuple[str, str], wha
         return f"In none of {len(parts)} groups half of the {what}s end"
     (low, first), (high, last) = min(known), max(known)
     if len(known) < len(parts):
-        return f"Half of the {what}s end within {count(int(low), *noun)} ({first}); in {len(parts) - len(known)} of {len(parts)} groups not half of them end"  # noqa: E501
+        unknown = f"in {len(parts) - len(known)} of {len(parts)} groups not half of them end"
+        return f"Half of the {what}s end within {count(int(low), *noun)} ({first}); {unknown}"
     if low == high:
         return f"In each of {len(parts)} groups half of the {what}s end within {count(int(low), *noun)}"
     ends = f"{count(int(low), *noun)} ({shorten(first, 20)}) to {int(high):,} ({shorten(last, 20)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from boolab.core.types import Response, Run, ToolCall, ToolResult
+from boolab.core.types import Compacted, Response, Run, ToolCall, ToolResult
 from boolab.errors import ModelError, ScriptExhausted
 from boolab.models.base import Emit, Request
 from boolab.tools.tool import FailedReply, ToolContext
@@ -65,7 +65,7 @@ class RunReplay:
         if aside is None or not aside.asked:
             msg = f"the recording has no {request.purpose} after {request.index} responses"
             raise ScriptExhausted(msg)
-        pause_ms = self._pause_ms(request.index) if aside is wrap_up else aside.duration_ms or 0
+        pause_ms = aside.duration_ms or 0 if isinstance(aside, Compacted) else self._pause_ms(request.index)
         await request.clock.sleep(pause_ms / 1000)
         if aside.broken or aside.response is None:
             raise ModelError(aside.fault, partial=aside.response, recorded=aside.fault)

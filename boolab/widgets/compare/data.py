@@ -252,7 +252,7 @@ def _number(value: float) -> str:
 
 def _dollars(value: float) -> str:
     """Four decimals, or six, which is a micro-dollar, where four would show a zero."""
-    return f"${value:,.4f}" if value >= 0.0001 else f"${value:.6f}" if value else "$0"  # noqa: PLR2004
+    return f"${value:,.4f}" if value >= 0.0001 else f"${value:.6f}" if value else "$0"  # noqa: PLR2004 - four decimals
 
 
 def _seconds(ms: float) -> str:
