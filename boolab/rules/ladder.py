@@ -1,7 +1,8 @@
 """Where a turn stands: its counters, and the level that each guard has reached.
 
-The live loop, a resumed run and the evaluation of recordings all count steps with `LadderState.apply`. It reads the
-step and nothing else: no clock, no policy, no options. So they cannot count differently.
+The live loop, a resumed run, and the boundaries and guards of a recording all count steps with `LadderState.apply`. It
+reads the step and nothing else: no clock, no policy, no options. So they cannot count differently. Only the columns of
+`boolab.counterfactuals.step_table` are sums over all runs at once; their detectors are folded by the same `Watch`.
 """
 
 from __future__ import annotations

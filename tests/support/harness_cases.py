@@ -12,12 +12,6 @@ from boolab.models.base import Emit
 from boolab.tools.tool import ToolSpec
 from tests.support.helpers import grouped
 
-PRESETS = (
-    "boocode", "opencode_3631", "opencode_v1", "opencode_v2", "finish_aware", "claude_code", "aider", "cline", "roo",
-    "autogpt", "inspect_react", "pydantic_ai", "mini_swe_agent", "swe_agent", "openhands", "openhands_classic",
-    "gemini_cli", "gemini_subagent", "autogen", "smolagents", "ai_sdk", "langgraph_react", "openai_agents", "goose",
-    "crush", "openrouter", "naive",
-)  # fmt: skip
 TOKENS_PER_CALL = 100
 GUARDED = frozenset({"doom_loop", "error_streak", "stuck"})
 """The stop reasons that detectors give."""
