@@ -111,6 +111,44 @@ class Model(Protocol):
         ...
 
 
+class LocalModel:
+    """The base of models without a network, which can provide the results of their calls."""
+
+    async def respond(self, request: Request, emit: Emit | None = None) -> Response:
+        """Answer a request.
+
+        Args:
+            request: The messages, the tools and the number of the request in its run.
+            emit: Receives parts of the response as they arrive.
+
+        Returns:
+            The complete response.
+        """
+        raise NotImplementedError
+
+    def replies_to(self, tool: str) -> bool:
+        """Whether the model can provide results for a tool, so that no tool is executed.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if so.
+        """
+        raise NotImplementedError
+
+    def has_result_of(self, tool: str) -> bool:
+        """Whether the model has at least one result of a tool; if not, the tool is unknown.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if so.
+        """
+        return self.replies_to(tool)
+
+
 def validate_response(response: object) -> str:
     """Why a value is not a valid `Response`; "" if it is valid.
 

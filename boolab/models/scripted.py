@@ -55,7 +55,7 @@ from boolab.core.types import MICRO, Message, Response, StepStart, ToolCall, Too
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
 from boolab.io.safe_regex import Pattern, compiled
 from boolab.io.yaml_loader import Document
-from boolab.models.base import RETRYABLE, Emit, Request
+from boolab.models.base import RETRYABLE, Emit, LocalModel, Request
 from boolab.models.yaml_file import accepted_keys, read_document
 from boolab.tools.tool import ToolContext
 
@@ -193,7 +193,7 @@ class _Compiled(NamedTuple):
     when: Pattern | None
 
 
-class ScriptedModel:
+class ScriptedModel(LocalModel):
     """A model that answers from a script. One instance serves any number of concurrent runs.
 
     Latencies pass on a virtual clock, unless `realtime` is set. The items of a script and its tool results are
@@ -302,15 +302,6 @@ class ScriptedModel:
         return self._compaction is not None or self.summarises
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The script's response to a request.
-
-        Args:
-            request: The messages, the tools and the number of the request in its run.
-            emit: Receives parts of the response as they arrive.
-
-        Returns:
-            The complete response.
-        """
         item = self._find(request)
         if emit is None and item.fault is None and not item.latency_ms:
             return _numbered(item, request.index)
@@ -356,14 +347,6 @@ class ScriptedModel:
         return found
 
     def replies_to(self, tool: str) -> bool:
-        """Whether the script has results for a tool.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            True if so.
-        """
         return tool in self._results
 
     def _reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:

@@ -11,14 +11,14 @@ from boolab.core.codec import dumps, run_fields
 from boolab.core.types import Response, Run, ToolCall, ToolResult
 from boolab.errors import SettingError
 from boolab.io.files import read_file
-from boolab.models.base import Emit, Request
+from boolab.models.base import Emit, LocalModel, Request
 from boolab.models.recorded.format import MAX_BYTES, read_recording
 from boolab.models.recorded.replay_file import ReplayByOrder, ReplayByRequest
 from boolab.models.recorded.replay_run import RunReplay
 from boolab.tools.tool import ToolContext
 
 
-class RecordedModel:
+class RecordedModel(LocalModel):
     """A model that replays recorded responses, from a run or from a recording of `bl.record`. It needs no network.
 
     Of a *run*: tools are not executed, because the results are recorded too; so are summaries and compactions. Under
@@ -76,37 +76,12 @@ class RecordedModel:
         return (type(self._replay).__name__, blake2b(data, digest_size=16).digest())
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The recorded response to a request.
-
-        Args:
-            request: The messages, the tools and the number of the request in its run.
-            emit: Receives the parts of the response.
-
-        Returns:
-            The response, with the recorded usage and finish reason.
-        """
         return await self._replay.respond(request, emit)
 
     def replies_to(self, tool: str) -> bool:
-        """Whether the model can provide results for a tool.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            True for a run, False for a recording.
-        """
         return self.reply is not None
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether the recorded run has a result of a tool.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            True if there is at least one result.
-        """
         return isinstance(self._replay, RunReplay) and self._replay.has_result_of(tool)
 
 

@@ -236,7 +236,10 @@ def _places(chunk: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _first_in(places: list[dict[str, Any]], name: str) -> JSON:
     """The first non-empty value with that name."""
-    return next((place[name] for place in places if place.get(name)), None)
+    for place in places:  # not a generator: this runs twice for each event
+        if value := place.get(name):
+            return value
+    return None
 
 
 def _error_in(places: list[dict[str, Any]]) -> JSON:

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from boolab.core.clock import Clock, VirtualClock
 from boolab.core.context import Context, estimated_tokens
 from boolab.core.types import History, Message, Response, Run, StepStart, ToolCall, ToolResult
-from boolab.models.base import Emit, Request
+from boolab.models.base import Emit, LocalModel, Request
 from boolab.models.simulated.profile import Difficulty, Profile, Reminder
 from boolab.models.simulated.trajectory import ALWAYS, SLOTS, Planned, Rules, SimulatedTrajectory, texts
 from boolab.tools.tool import ToolContext
@@ -51,7 +51,7 @@ class _Played(NamedTuple):
     factor: float
 
 
-class SimulatedModel:
+class SimulatedModel(LocalModel):
     """An agent that is drawn from a profile: its calls, results, tokens and times, and when it finishes.
 
     It provides the results of its tools, so no tool is executed. If neither the agent nor the run has tools, its own
@@ -122,15 +122,6 @@ class SimulatedModel:
         return SimulatedModel, (self.profile, self.seed, self.name)
 
     async def respond(self, request: Request, emit: Emit | None = None) -> Response:
-        """The agent's response to a request.
-
-        Args:
-            request: The messages, the tools and the number of the request in its run.
-            emit: Receives parts of the response as they arrive.
-
-        Returns:
-            The complete response.
-        """
         index, messages, tools, clock, purpose, _, seed, choice, _, _ = request
         # Most requests hold a run's own list as it is: that is the fast path.
         played = self._played.get(messages) if type(messages) is History else None
@@ -235,25 +226,9 @@ class SimulatedModel:
         return response._replace(usage=self._rules.usage(max(inputs - gone, 1), max(cached - gone, 0), outputs))
 
     def replies_to(self, tool: str) -> bool:
-        """Whether the model can provide results for a tool.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            Always True: the profile alone decides what is called.
-        """
         return True
 
     def has_result_of(self, tool: str) -> bool:
-        """Whether the model has results of a tool.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            True if it is one of the profile's tools.
-        """
         return tool in self.own_tools
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
