@@ -137,17 +137,6 @@ class LocalModel:
         """
         raise NotImplementedError
 
-    def has_result_of(self, tool: str) -> bool:
-        """Whether the model has at least one result of a tool; if not, the tool is unknown.
-
-        Args:
-            tool: The tool's name.
-
-        Returns:
-            True if so.
-        """
-        return self.replies_to(tool)
-
 
 def validate_response(response: object) -> str:
     """Why a value is not a valid `Response`; "" if it is valid.

@@ -82,6 +82,14 @@ class RecordedModel(LocalModel):
         return self.reply is not None
 
     def has_result_of(self, tool: str) -> bool:
+        """Whether the model has at least one result of a tool; if not, the tool is unknown.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if so.
+        """
         return isinstance(self._replay, RunReplay) and self._replay.has_result_of(tool)
 
 

@@ -229,6 +229,14 @@ class SimulatedModel(LocalModel):
         return True
 
     def has_result_of(self, tool: str) -> bool:
+        """Whether the model has at least one result of a tool; if not, the tool is unknown.
+
+        Args:
+            tool: The tool's name.
+
+        Returns:
+            True if so.
+        """
         return tool in self.own_tools
 
     def reply(self, call: ToolCall, context: ToolContext) -> Awaitable[ToolResult] | None:
