@@ -71,8 +71,17 @@ def test_the_sweep_holds_most_that_can_happen_to_a_run(one_by_one: Frames) -> No
     assert len(set(simulated.groupby("seed")["n_steps"].first())) > 1
 
 
-def test_two_hundred_runs_at_once_give_the_frames_of_one_after_the_other(one_by_one: Frames) -> None:
-    assert_equal(frames(swept(**EVERYTHING, concurrency=200)), one_by_one)
+@pytest.mark.parametrize("how", ["two hundred at once", "threads", "random order"])
+def test_runs_that_are_made_at_once_give_the_frames_of_one_after_the_other(
+    one_by_one: Frames, tmp_path: Path, how: str
+) -> None:
+    path = tmp_path / "runs.db"
+    if how == "two hundred at once":
+        swept(**EVERYTHING, concurrency=200, store=path)
+    else:
+        with ThreadPoolExecutor(4) if how == "threads" else Shuffling(1) as executor:
+            swept(**EVERYTHING, executor=executor, store=path)
+    assert_equal(frames(path), one_by_one)
 
 
 def test_a_store_gives_the_frames_of_the_sweep_that_wrote_it(one_by_one: Frames, tmp_path: Path) -> None:
@@ -89,11 +98,6 @@ def test_processes_give_the_frames_of_the_event_loop(one_by_one: Frames, tmp_pat
     assert_equal(frames(swept(**EVERYTHING, executor="processes", store=store)), one_by_one)
 
 
-def test_threads_give_the_frames_of_the_event_loop(one_by_one: Frames) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        assert_equal(frames(swept(**EVERYTHING, executor=threads)), one_by_one)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("with_store", [False, True])
 def test_a_dask_cluster_of_two_processes_gives_the_frames_of_the_event_loop(
@@ -101,16 +105,6 @@ def test_a_dask_cluster_of_two_processes_gives_the_frames_of_the_event_loop(
 ) -> None:
     store = tmp_path / "runs.db" if with_store else None
     assert_equal(frames(swept(**EVERYTHING, executor=dask_client, store=store)), one_by_one)
-
-
-@pytest.mark.parametrize("seed", [1])
-def test_runs_that_are_made_in_random_order_stand_in_the_order_of_the_plan(
-    one_by_one: Frames, tmp_path: Path, seed: int
-) -> None:
-    path = tmp_path / "runs.db"
-    with Shuffling(seed) as executor:
-        swept(**EVERYTHING, executor=executor, store=path)
-    assert_equal(frames(path), one_by_one)
 
 
 def sort(given: Frames) -> Frames:
@@ -123,10 +117,9 @@ def sort(given: Frames) -> Frames:
     return Frames(by_id(runs[sorted(map(str, runs))]), by_id(steps), by_id(calls), by_id(events))
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_a_cell_gives_the_same_run_in_whatever_order_cells_and_axes_are_listed(one_by_one: Frames, seed: int) -> None:
+def test_a_cell_gives_the_same_run_in_whatever_order_cells_and_axes_are_listed(one_by_one: Frames) -> None:
     """Agents, tasks, models, axes and values are shuffled: the rows are the same, ids and seeds included."""
-    other = frames(swept(**shuffled(EVERYTHING, seed)))
+    other = frames(swept(**shuffled(EVERYTHING, 1)))
     assert list(other.runs["run_id"]) != list(one_by_one.runs["run_id"])
     assert_equal(sort(other), sort(one_by_one))
 
