@@ -33,12 +33,7 @@ _RUNS, _NOT_BEGUN, _OPEN, _UNKNOWN = range(4)
 
 
 def depends_on_results(counter: str, detector: Detector | None) -> bool:
-    """Whether a limit on this counter depends on results of calls or their durations, as a subagent's answer.
-
-    Example:
-        >>> depends_on_results("tool_calls", None), depends_on_results("elapsed", None)
-        (False, True)
-    """
+    """Whether a limit on this counter depends on results of calls or their durations, as a subagent's answer."""
     if detector is None:
         return counter == "elapsed"
     return not (isinstance(detector, RepeatStreak) and "result" not in detector.identities)

@@ -41,13 +41,7 @@ INTERVENED: Final = "intervened"
 
 
 class Places:
-    """The positions of a ledger's steps, which all axes need.
-
-    Attributes:
-        run: N: the run of each step.
-        step: N: the number of each step in its run, from 1.
-        opens: N: whether the step is the first of its run.
-    """
+    """The positions of a ledger's steps: N each, the run, the number in the run from 1, and whether it is the first."""
 
     def __init__(self, ledger: Ledger) -> None:
         lengths = np.diff(ledger.first)

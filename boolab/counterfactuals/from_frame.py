@@ -79,9 +79,12 @@ def ledger_of_frame(
     for name in heads.columns:
         if name in ("run_id", *RUN_FIELDS) or pd.api.types.infer_dtype(heads[name]) == "string":
             heads[name] = heads[name].astype(TEXT)
+    calls = _column(frame, "n_tool_calls", 0)  # those that got a result
+    if "n_tool_calls" not in frame and "call_keys" in frame:
+        calls = np.array([len(keys) for keys in frame["call_keys"]], dtype=np.int64)
     raw = {
         "turn": _column(frame, "turn", 1),
-        "tool_calls": _calls(frame),
+        "tool_calls": calls,
         "input_tokens": _column(frame, "input_tokens", UNKNOWN),
         "output_tokens": _column(frame, "output_tokens", UNKNOWN),
         "cost": _column(frame, "cost_usd", UNKNOWN, MICRO),
@@ -186,13 +189,6 @@ def _column(frame: pd.DataFrame, name: str, missing: int, in_one: int = 1) -> In
     values = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
     gone = np.isnan(values)
     return np.where(gone, missing, np.rint(values * in_one)).astype(np.int64)
-
-
-def _calls(frame: pd.DataFrame) -> Ints:
-    """The number of calls of each step that got a result."""
-    if "n_tool_calls" not in frame and "call_keys" in frame:
-        return np.array([len(keys) for keys in frame["call_keys"]], dtype=np.int64)
-    return _column(frame, "n_tool_calls", 0)
 
 
 def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, cut: Flags) -> Ints:

@@ -252,8 +252,7 @@ def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
 def settings_of_policy(policy: str | Policy) -> Settings:
     """The one setting of a policy as it comes: its defaults (those without an agent), ceiling, guards and budgets.
 
-    Raises:
-        SettingError: if recordings do not identify it; it names the axis.
+    `SettingError` if recordings do not identify it; it names the axis.
 
     Example:
         >>> [str(axis.rules[0]) for axis in settings_of_policy("boocode").axes]

@@ -34,14 +34,10 @@ NEVER: Final = 1 << 62
 
 
 class Limit(NamedTuple):
-    """One rule of a policy without an axis in a grid.
+    """One rule of a policy without an axis in a grid, and where it is evaluated.
 
-    Attributes:
-        name: The policy's name for the limit.
-        rule: The rule.
-        place: Where it is evaluated.
-        alone: Whether it is evaluated after all others at its place, so that it never fires together with another.
-        closes: Whether the request before it is changed.
+    `alone`: it is evaluated after all others at its place, so that it never fires together with another. `closes`: the
+    request before it is changed.
     """
 
     name: str

@@ -77,11 +77,7 @@ def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | Non
 
 
 def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """One row for each row of a table of runs of which only names are known: `by`, run_id, task and cluster.
-
-    Raises:
-        SettingError: if a column of `by` does not exist, or is known only after a run.
-    """
+    """One row for each row of a table of runs of which only names are known: `by`, run_id, task and cluster."""
     task = table["task"] if "task" in table else [""] * len(table)
     units = pd.DataFrame({"run_id": cells(table["run_id"], TEXT), "task": cells(task, TEXT)}).fillna("")
     named = table.assign(**{name: table[name].replace("", pd.NA) for name in ("agent", "model") if name in table})

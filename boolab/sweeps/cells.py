@@ -200,12 +200,12 @@ def _agents(given: Agents) -> list[Agent]:
 
 
 def _tasks(given: str | Sequence[str]) -> list[str]:
-    questions: list[Any] = [given] if isinstance(given, str) else list(given)
-    for question in questions:
-        if not isinstance(question, str):
-            msg = f"tasks: {question!r} is not accepted; expected a text, or texts"
+    texts: list[Any] = [given] if isinstance(given, str) else list(given)
+    for text in texts:
+        if not isinstance(text, str):
+            msg = f"tasks: {text!r} is not accepted; expected a text, or texts"
             raise SettingError(msg)
-    return list(dict.fromkeys(questions))
+    return list(dict.fromkeys(texts))
 
 
 def _check_model(model: object) -> None:

@@ -322,11 +322,13 @@ def _response(observed: _Observed, step: int) -> tuple[object, ...]:
 def _end(observed: _Observed) -> tuple[object, ...]:
     run = observed.run
     summed_up = sum(compacted.asked for compacted in run.compactions)
-    return (run.stop.reason, summed_up, _summary_asked(run), run.wrap_up is None, run.sentinel is None)
-
-
-def _summary_asked(run: Run) -> bool:
-    return run.wrap_up is not None and run.wrap_up.asked
+    return (
+        run.stop.reason,
+        summed_up,
+        (run.wrap_up is not None and run.wrap_up.asked),
+        run.wrap_up is None,
+        run.sentinel is None,
+    )
 
 
 def _compare(a: _Observed, b: _Observed) -> Divergence | None:
@@ -362,7 +364,7 @@ def _did(mine: _Observed, other: _Observed, place: _Place) -> str:
 def _ended(observed: _Observed) -> str:
     stop, run = observed.run.stop, observed.run
     rule = f", by {stop.rule}" if stop.rule else ""
-    after = ", and requests a summary" if _summary_asked(run) else ""
+    after = ", and requests a summary" if (run.wrap_up is not None and run.wrap_up.asked) else ""
     after += ", and leaves a sentinel" if run.sentinel is not None and not after else ""
     return f"ends after step {len(run.steps)}: {stop.reason}{rule}{after}"
 

@@ -44,14 +44,10 @@ def result_of(run: Run) -> CellResult:
 
 
 class Begun(NamedTuple):
-    """A sweep that begins.
+    """A sweep that begins: the number of its cells, its parts (as `Plan.about`) and its store.
 
-    Attributes:
-        total: The number of cells.
-        about: Its parts: `agents`, `tasks`, `models`, `grid` (values by axis) and `repeats`.
-        reasons: How many cells of the store ended before, by stop reason.
-        earlier: Their results: read from the store as it is iterated.
-        store: The file of the runs, if there is one.
+    `reasons` is how many cells of the store ended before, by stop reason; `earlier` reads their results when it is
+    iterated.
     """
 
     total: int

@@ -29,7 +29,7 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.profile_fit.hazards import Chances, hazards, pieces
 from boolab.stats.profile_fit.parameters import ENOUGH, Figures
 from boolab.stats.profile_fit.result import Fit, fit_of
-from boolab.stats.profile_fit.step_kinds import Made, Move, Turn, closing_tool, turns
+from boolab.stats.profile_fit.step_kinds import Made, Turn, closing_tool, turns
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _ENDED: Final = frozenset({"finished", "synthesis"})
@@ -262,13 +262,10 @@ def _sizes(seen: _Seen, figures: Figures) -> None:
                 figures.amount(("tools", tool, figure), own)
             elif pooled is not None:
                 figures.put(("tools", tool, figure), pooled)
-    figures.amount(("text_chars",), [(code, _text_chars(move)) for code, move in seen.own if move.calls])
-    last = [(code, _text_chars(move)) for code, move in seen.own if move.kind in ("finish", "give_up")]
+    texts = [(code, move, len(move.source.response.text)) for code, move in seen.own]
+    figures.amount(("text_chars",), [(code, n) for code, move, n in texts if move.calls])
+    last = [(code, n) for code, move, n in texts if move.kind in ("finish", "give_up")]
     figures.amount(("finish", "text_chars"), last)
-
-
-def _text_chars(move: Move) -> int:
-    return len(move.source.response.text)
 
 
 def _times(seen: _Seen, figures: Figures) -> None:

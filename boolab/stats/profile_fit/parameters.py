@@ -27,15 +27,9 @@ _QUANTILES: Final = 11
 class Figures:
     """The parts of a profile. Observations are pairs of a cluster and a value.
 
-    Args:
-        confidence: Of the intervals.
-
-    Attributes:
-        profile: The figures, nested as in a profile's file.
-        rows: Each with its interval, by its place with dots.
-        basis: By place, the observations behind the figures.
-        assumed: By place, why there is a figure that was not measured.
-        notes: What the record lacks, and what was left out.
+    `profile` has the figures, nested as in a profile's file; `rows` each with its interval, by its place with dots. By
+    place, `basis` has the observations behind the figures, and `assumed` why there is a figure that was not measured.
+    `notes` are what the record lacks, and what was left out.
 
     Example:
         >>> figures = Figures(0.95)

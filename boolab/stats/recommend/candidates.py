@@ -66,14 +66,10 @@ class Question:
 
 
 class Found(NamedTuple):
-    """The result along a path.
+    """The result along a path: of its tests, and of the accepted value that saves most, by axis.
 
-    Attributes:
-        tests: The result of its tests.
-        setting: The accepted value that saves most, by axis, None for off; the loosest of those that save as much. None
-            if no value was accepted.
-        lost: How many successes it loses; if no value was accepted, how many the loosest one loses.
-        saved: What it saves on record.
+    Of those that save as much it is the loosest; None is off. If no value was accepted, `setting` is None, and `lost`
+    is how many successes the loosest value loses.
     """
 
     tests: PathResult
@@ -84,15 +80,11 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen setting and the reasons for it.
+    """The chosen setting by axis, None for off, and the reasons for it.
 
-    Attributes:
-        setting: The value of each axis, None for off.
-        best: The path that it comes from; None if there is none, or nothing that was accepted saves anything.
-        paths: The result along each path.
-        missing: How many more successes without a further loss are needed until there is a setting; 0 if there is one.
-        successes: The number of successes.
-        tasks: The number of their clusters.
+    `best` is the path that it comes from; None if there is none, or nothing that was accepted saves anything. `missing`
+    is how many more successes without a further loss are needed until there is a setting. `tasks` is the number of
+    clusters of the `successes`.
     """
 
     setting: dict[str, Any]

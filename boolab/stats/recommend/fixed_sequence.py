@@ -69,13 +69,9 @@ class Path(NamedTuple):
 class PathResult(NamedTuple):
     """The result of the tests along a path.
 
-    Attributes:
-        path: The path.
-        error: Its part of the error in the end; 0 if it was dropped, and no value of it tested.
-        design_effect: How much more the number of lost successes varies than if they were independent.
-        effective: The effective sample size: the number of successes divided by the design effect.
-        may_lose: How many successes a value may lose and be accepted; -1 if none is accepted even without a loss.
-        accepted: The number of accepted values, from the loosest on.
+    `error` is its part of the error in the end; 0 if it was dropped, and no value of it tested. `effective` is the
+    number of successes divided by the design effect. `may_lose` is how many of them a value may lose and be accepted;
+    -1 if none is accepted even without a loss. `accepted` is the number of accepted values, from the loosest on.
     """
 
     path: Path

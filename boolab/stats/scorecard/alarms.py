@@ -35,12 +35,10 @@ class Alarms:
         raised: Whether it fires.
         unknown: Whether it needs an unknown counter; then it is not raised.
         at: How many steps of the run are complete at the stop.
-        saved: What the stopped scope uses after the stop, by name; `NOT_REPORTED` where the source does not have it. 0
-            where there is no alarm.
+        saved: What the stopped scope uses after it, by name; `NOT_REPORTED` if unknown. 0 where there is no alarm.
         cut_off: Whether calls follow the stop in the last turn, so that a success is certainly lost.
         early: Whether the stop is in a turn that others follow: how these would have continued is not known.
-        converged: Whether the alarm is work and not a loop (see `converges`); None where the rule watches no repeats,
-            or there are no results.
+        converged: Whether the alarm is work and not a loop; None where no repeats are watched, or there are no results.
     """
 
     rule: StopRule

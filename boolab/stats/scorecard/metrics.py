@@ -69,11 +69,7 @@ def material_of(
     keys: Sequence[str] = (),
     positive: Positive | None = None,
 ) -> Material:
-    """Read what is judged: runs, a table with a row for each step, or the path of such a table or of a store.
-
-    Raises:
-        SettingError: if a table lacks a column, or cannot hold what a rule watches.
-    """
+    """Read what is judged: runs, a table with a row for each step, or the path of such a table or of a store."""
     detectors = [detector for rule in rules for detector in rule.detectors()]
     if isinstance(recorded, pd.DataFrame) or (isinstance(recorded, str | Path) and not begins_as_sqlite(recorded)):
         more = [positive] if isinstance(positive, str) else []
@@ -91,11 +87,7 @@ def material_of(
 
 
 def truth_of(material: Material, positive: Positive | None) -> Truth:
-    """Which runs are positive: by what the user gives; else failure by label; else, where no run has one, the proxy.
-
-    Raises:
-        SettingError: if `positive` cannot be read, or a label is neither True nor False.
-    """
+    """Which runs are positive: by what the user gives; else failure by label; else, where no run has one, the proxy."""
     if positive is not None:
         try:
             flags = _flags(material, positive)
