@@ -47,7 +47,7 @@ _SIGNALLED: Final = 128
 SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Ctrl-C, a kill, and a closed terminal: a run that was paid for keeps its record after all three."""
 TICK_S: Final = 0.1
-"""How often the status line is drawn anew while nothing happens."""
+"""How often the status line is refreshed while nothing happens."""
 
 
 def run_agent(args: Namespace) -> int:

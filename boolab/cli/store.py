@@ -244,7 +244,7 @@ ACTIONS: Final = {
         Command(
             _printing(_prune),
             _add_prune,
-            "First prints what would be removed, and asks for confirmation. At least one of --replaced, --interrupted "
+            "First prints what would be removed, and waits for confirmation. At least one of --replaced, --interrupted "
             "and --sweep selects it. Runs whose steps are part of runs that stay are kept.",
             """
             examples:

@@ -35,7 +35,7 @@ def is_terminal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> 
 
 
 def clipped(line: str, room: int) -> str:
-    """A line of at most so many columns; an ellipsis stands for a missing end.
+    """A line, cut to this many columns; an ellipsis stands for a missing end.
 
     Example:
         >>> clipped("東京都庁", 5), clipped("Tokyo", 5)

@@ -17,7 +17,7 @@ from boolab.core.types import Run, Scope
 from boolab.counterfactuals.scopes import check_scope, scopes_of
 from boolab.counterfactuals.step_table import UNKNOWN, Ends, Ints, Ledger, assemble, response_counter
 from boolab.frames.dtypes import cells, text
-from boolab.frames.recording import RUN_FIELDS, is_final, was_heard
+from boolab.frames.recording import RUN_FIELDS, has_response, is_final
 from boolab.frames.runs import Runs, as_runs, has_boundary, turns_of
 from boolab.frames.tables import setting_columns
 from boolab.rules.detector import Detector
@@ -102,7 +102,7 @@ def _step_rows(run: Run, scope: str, detectors: Sequence[Detector], *, responses
                 usage.cost,
                 step.start_ms,
                 step.duration_ms,
-                len(step.response.tool_calls) if was_heard(run, step) else None,
+                len(step.response.tool_calls) if has_response(run, step) else None,
                 (scope == "run" and step.counted and step.index < len(run.steps)) or has_boundary(run, step),
                 is_final(step),
                 turn_proxy_success(run, [step]),

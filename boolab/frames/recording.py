@@ -34,7 +34,7 @@ OF_STEPS: Final = (
 _OF_RUNS: Final = ("run_id", "identity", "success", "censored", "stop_reason")
 
 
-def was_heard(run: Run, step: Step) -> bool:
+def has_response(run: Run, step: Step) -> bool:
     """Whether the response of a step came, and the recording policy did not treat it as a failure."""
     if any(step.results):
         return True
@@ -43,7 +43,7 @@ def was_heard(run: Run, step: Step) -> bool:
 
 
 def is_final(step: Step) -> bool:
-    """Whether a step asks for no tools, so that its turn ends with it if nothing follows."""
+    """Whether a step requests no tools, so that its turn ends with it if nothing follows."""
     return not (step.response.tool_calls or step.error)
 
 
@@ -57,7 +57,7 @@ def recording_df(runs: Runs, identity: Identities = "canonical", exempt: Sequenc
         exempt: The tools whose repeats are no loop, such as one that polls.
 
     Returns:
-        run_id, turn, step; `boundary` (whether rules are evaluated after the step); `final` (whether it asks for no
+        run_id, turn, step; `boundary` (whether rules are evaluated after the step); `final` (whether it requests no
         tools); `answered` (whether a turn that ends with it counts as a success where there is no label);
         n_tool_calls; `asked` (how many calls the response requested, NA if it did not arrive); `call_keys`,
         `call_errors` and `call_tools`, a tuple each with one value for each call that has a result (a hash, 0 for a
@@ -106,7 +106,7 @@ def recording_table(listed: Sequence[Run], identity: Identities, settings: Seque
         "final": (FLAG, lambda _, step: is_final(step)),
         "answered": (FLAG, lambda run, step: turn_proxy_success(run, [step])),
         "n_tool_calls": (INT, lambda _, step: sum(result is not None for result in step.results)),
-        "asked": (INT, lambda run, step: len(step.response.tool_calls) if was_heard(run, step) else None),
+        "asked": (INT, lambda run, step: len(step.response.tool_calls) if has_response(run, step) else None),
         "input_tokens": (INT, lambda _, step: step.response.usage.input_tokens),
         "output_tokens": (INT, lambda _, step: step.response.usage.output_tokens),
         "cost_usd": (FLOAT, lambda _, step: dollars(step.response.usage.cost)),

@@ -3,7 +3,7 @@
 Integers are `Int64` and flags `boolean`, both nullable: what a source does not report is NA, never zero. So is an
 integer beyond 64 bits, such as a seed, which no such column holds: the run has it. Times are milliseconds from the
 run's start, money is in dollars. The counters in `steps_df` are those at the boundary *before* the step, computed from
-the record by the same folds that the live loop uses, and they start anew at each turn.
+the record by the same folds that the live loop uses, and they start at zero in each turn.
 """
 
 from __future__ import annotations

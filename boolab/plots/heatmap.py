@@ -250,7 +250,7 @@ def _ticks(ax: Axes, across: _Side, up: _Side) -> None:
 
 
 def _thinned(values: Sequence[Any], most: int) -> list[int]:
-    """Which values get a tick: all, or multiples of a round number, or every so many; off always."""
+    """Which values get a tick: all, or multiples of a round number, or every nth; off always."""
     off = [len(values) - 1] if is_missing(values[-1]) else []
     on = list(range(len(values) - len(off)))
     if len(on) + len(off) <= most:

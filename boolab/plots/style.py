@@ -198,7 +198,7 @@ def text_width(text: str, size: float) -> float:
 
 
 def axes_for(ax: Axes | None, height: float = 4.2) -> Axes:
-    """The user's Axes, or those of a new figure, so many inches high."""
+    """The user's Axes, or those of a new figure of this height in inches."""
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt

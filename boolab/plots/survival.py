@@ -38,7 +38,7 @@ class _Curve(NamedTuple):
 
 
 def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | None = None) -> Axes:
-    """How many runs are still going after so many steps, tool calls or tokens.
+    """How many runs are still running after each number of steps, tool calls or tokens.
 
     Lines are stairs with their pointwise intervals. A short upright stroke is where runs are censored (stopped by a
     limit before they ended): they count as running until then. The numbers under the axis are the runs still observed.

@@ -87,7 +87,7 @@ class _Page:
         self.rows = {axis: self._rows(axis) for axis in study.margins}
 
     def html(self) -> str:
-        study, asked = self.study, self.study.question
+        study, question = self.study, self.study.question
         data = {
             "policy": POLICY,
             "version": version("boolab"),
@@ -111,9 +111,9 @@ class _Page:
             "detectors": self._detectors(),
             "proxy": study.proxy,
             "noun": study.noun,
-            "keep": level(asked.keep),
-            "sure": level(asked.confidence),
-            "unsure": level(1 - asked.confidence),
+            "keep": level(question.keep),
+            "sure": level(question.confidence),
+            "unsure": level(1 - question.confidence),
             "qualifies": study.qualifies,
             "use": {
                 "front_matter": front_matter(study),
@@ -150,11 +150,11 @@ class _Page:
                 if column in row and not is_missing(row[column])]  # fmt: skip
 
     def _question(self) -> str:
-        asked, makers = self.study.question, len(self.study.makers)
+        question, makers = self.study.question, len(self.study.makers)
         whose = f"the {makers:,} agents'" if makers > 1 else "this agent's"
         return (
-            f"The question: which limits on its loop keep at least {level(asked.keep)} of {whose} "
-            f"{kept_name(self.study)}, at {level(asked.confidence)} confidence, and what do they save?"
+            f"The question: which limits on its loop keep at least {level(question.keep)} of {whose} "
+            f"{kept_name(self.study)}, at {level(question.confidence)} confidence, and what do they save?"
         )
 
     def _makers(self) -> dict[str, object] | None:
@@ -291,10 +291,10 @@ class _Page:
         grid = {axis: self._thinned(axis) for axis in axes}
         if len(axes) < MIN_VALUES or not self.study.units or any(len(values) < MIN_VALUES for values in grid.values()):
             return None
-        asked = self.study.question
-        table = counterfactual([unit.run for unit in self.study.units], grid=grid, aggregate=True, **asked.how)
+        question = self.study.question
+        table = counterfactual([unit.run for unit in self.study.units], grid=grid, aggregate=True, **question.how)
         caption = "Kept for certain, by step cap and tool budget; the other limits off."
-        return self._figure(lambda ax: plot_heatmap(table, keep=asked.keep, ax=ax), caption, height=4.6)
+        return self._figure(lambda ax: plot_heatmap(table, keep=question.keep, ax=ax), caption, height=4.6)
 
     def _thinned(self, axis: str) -> list[Any]:
         values = [v for v in dict.fromkeys(self.study.margins[axis][axis].tolist()) if not is_missing(v)]
@@ -308,7 +308,7 @@ class _Page:
     def _lengths(self) -> dict[str, object]:
         found = survival(self.study.runs, scope=self.study.question.scope)
         units = [unit.run for unit in self.study.units]
-        going = "The share still running after so many steps, with its interval."
+        going = "The share still running after each number of steps, with its interval."
         ended = f"How many {self.study.noun}s took how many steps, by the reason that ended them."
         return {
             "title": found.title,

@@ -26,7 +26,7 @@ class Sources(NamedTuple):
         logs: Files, folders, globs.
         format: The name of their format, if it was not detected.
         since: Only files changed since then: as it was typed, and the time.
-        limit: At most so many logs, the newest first.
+        limit: At most this many logs, the newest first.
     """
 
     logs: Sequence[str] = ()
@@ -57,16 +57,16 @@ def front_matter(study: Study) -> str:
 
 
 def _block(study: Study, row: Mapping[Any, Any], values: Mapping[str, Any], notes: list[str]) -> str:
-    asked = study.question
-    agent = str(row["agent"]) if "agent" in asked.by and row.get("agent") else "your-agent"
-    scope = asked.scope if asked.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
+    question = study.question
+    agent = str(row["agent"]) if "agent" in question.by and row.get("agent") else "your-agent"
+    scope = question.scope if question.scope != "auto" else scopes_of([row.get("source")], "auto")[0]
     given = {axis: value for axis, value in values.items() if not is_missing(value)}
     limits = {axis: int(given[axis]) if axis in given else None for axis in SETTINGS}
-    same = asked.same or "canonical"
+    same = question.same or "canonical"
     more = [axis for axis in given if axis not in SETTINGS]
     notes += [f"The numbers are those with {axis} {given[axis]} too, which no agent file can set." for axis in more]
     setting = Setting(**limits, identity=same, scope="run" if scope == "run" else "turn", agent=agent)
-    return as_front_matter(setting, asked.policy, notes).rstrip("\n")
+    return as_front_matter(setting, question.policy, notes).rstrip("\n")
 
 
 def _tight(study: Study, axis: str) -> float | None:
@@ -77,13 +77,13 @@ def _tight(study: Study, axis: str) -> float | None:
 
 def python(study: Study, sources: Sources) -> str:
     """The code that gives the same recommendation, and what its setting makes of the runs."""
-    asked = study.question
+    question = study.question
     paths = repr(list(sources.logs)) if len(sources.logs) != 1 else repr(sources.logs[0])
-    how = f"scope={asked.scope!r}, identity={identity_arguments(asked.same or 'canonical')}"
-    how += f", policy={asked.policy!r}" if asked.policy else ""
-    arguments = [f"keep={asked.keep}", f"confidence={asked.confidence}", f"objective={asked.objective!r}", how]
-    arguments += [f"by={list(asked.by)!r}"] if asked.by else []
-    arguments += [f"success={asked.success!r}"] if asked.success else []
+    how = f"scope={question.scope!r}, identity={identity_arguments(question.same or 'canonical')}"
+    how += f", policy={question.policy!r}" if question.policy else ""
+    arguments = [f"keep={question.keep}", f"confidence={question.confidence}", f"objective={question.objective!r}", how]
+    arguments += [f"by={list(question.by)!r}"] if question.by else []
+    arguments += [f"success={question.success!r}"] if question.success else []
     grid = study.searched
     arguments += [f"grid={_grid(grid)}"] if grid else []
     lines = ["import boolab as bl"]
@@ -96,18 +96,18 @@ def python(study: Study, sources: Sources) -> str:
         lines += ["", f"runs = list(bl.read_logs({', '.join([paths, *only])}).runs)"]
     else:
         lines += ["", f"runs = bl.load_runs({', '.join([paths, *only])})"]
-    if asked.labels:
+    if question.labels:
         lines[1:1] = ["from boolab.frames.labels import labels_of"]
-        lines += [f"key, labels = labels_of({asked.labels!r})", "runs = bl.label(runs, labels, key=key)"]
-    if asked.success == "ended":
+        lines += [f"key, labels = labels_of({question.labels!r})", "runs = bl.label(runs, labels, key=key)"]
+    if question.success == "ended":
         lines.append("runs = bl.label(runs, lambda run: None)  # labels are left out")
-    if asked.prices and installed() and needs_prices(study.reading.runs):
+    if question.prices and installed() and needs_prices(study.reading.runs):
         lines.append("runs = bl.priced(runs)  # at list prices, where the logs have no cost")
     if study.found.frame.empty:
         lines.append("# No limit can be recommended: see above why.")
     else:
         lines += [f"found = bl.recommend(runs, {', '.join(arguments)})", "print(found)"]
-    if not asked.by and study.noun == "run":
+    if not question.by and study.noun == "run":
         lines += _table(study, how)
     return "\n".join(lines)
 
@@ -132,21 +132,23 @@ def _grid(grid: Mapping[str, Sequence[Any]]) -> str:
 
 def shell(study: Study, sources: Sources) -> str:
     """The command that gives the same result; with a comment where the command line cannot express it."""
-    asked = study.question
-    words = ["boolab", "whatif", *sources.logs, "--scope", asked.scope, "--keep", repr(asked.keep)]
-    words += ["--confidence", repr(asked.confidence), "--objective", asked.objective]
+    question = study.question
+    words = ["boolab", "whatif", *sources.logs, "--scope", question.scope, "--keep", repr(question.keep)]
+    words += ["--confidence", repr(question.confidence), "--objective", question.objective]
     words += [
-        word for axis, values in (asked.grid or {}).items() for word in (f"--{axis.replace('_', '-')}", _values(values))
+        word
+        for axis, values in (question.grid or {}).items()
+        for word in (f"--{axis.replace('_', '-')}", _values(values))
     ]
-    words += [word for column in asked.by for word in ("--by", column)]
-    words += ["--labels", asked.labels] if asked.labels else []
-    words += ["--policy", asked.policy] if asked.policy else []
-    words += ["--success", asked.success] if asked.success else []
-    words += [] if asked.prices else ["--no-prices"]
+    words += [word for column in question.by for word in ("--by", column)]
+    words += ["--labels", question.labels] if question.labels else []
+    words += ["--policy", question.policy] if question.policy else []
+    words += ["--success", question.success] if question.success else []
+    words += [] if question.prices else ["--no-prices"]
     words += ["--format", sources.format] if sources.format else []
     words += ["--since", sources.since[0]] if sources.since else []
     words += ["--limit", str(sources.limit)] if sources.limit else []
-    same = asked.same or "canonical"
+    same = question.same or "canonical"
     if isinstance(same, str):
         return shlex.join([*words, "--identity", same])
     words += ["--identity", same.get("*") or "canonical"]

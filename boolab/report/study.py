@@ -48,7 +48,7 @@ class Question:
 
     Attributes:
         grid: Values by axis; None for all that make a difference, on the three usual axes.
-        scope: Whether counters start anew at each user message ("turn"), never ("run"), or as the harness of each
+        scope: Whether counters start at zero with each user message ("turn"), never ("run"), or as the harness of each
             source counts ("auto"); in a study "auto" stands only where both occur, and sources are kept apart.
         identity: What makes two calls the same.
         policy: The harness whose limits are evaluated: its order of precedence, its identity, and what else stops it.
@@ -250,12 +250,12 @@ class Study:
 
     def _needed(self, axis: str) -> list[int | None]:
         """Of each unit, the smallest value of an axis that does not stop it; None where it is not known."""
-        asked = self.question
-        plain = settings_of({axis: [2]}, identity=asked.same).axes[0].rules[0]
-        under = settings_of({axis: [2]}, asked.policy, asked.identity)
+        question = self.question
+        plain = settings_of({axis: [2]}, identity=question.same).axes[0].rules[0]
+        under = settings_of({axis: [2]}, question.policy, question.identity)
         limit = next(one for one in under.axes if one.name == axis)
         watched = [rule.detector for rule in (*limit.rules, *limit.responses) if rule.detector is not None]
-        ledger = ledger_of([unit.run for unit in self.units], watched, asked.scope).kept()
+        ledger = ledger_of([unit.run for unit in self.units], watched, question.scope).kept()
         rules = [(rule, ledger) for rule in limit.rules] + [(rule, ledger.at_response()) for rule in limit.responses]
         most = np.iinfo(np.int64).max
         # A run goes past a value while the counter stays below its threshold, which may lie beyond the value itself.
@@ -283,7 +283,7 @@ def study_of(
         question: What to compute.
         format: The name of the logs' format, if it is not to be detected.
         since: Only files that were changed at this time or later.
-        limit: At most so many logs, the newest first.
+        limit: At most this many logs, the newest first.
         progress: Show a progress bar, if stderr is a terminal.
 
     Raises:

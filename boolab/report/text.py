@@ -148,19 +148,19 @@ def as_json(study: Study) -> str:
 
 def as_data(study: Study) -> dict[str, Any]:
     """The same as plain Python data."""
-    quality, asked = Quality(study), study.question
+    quality, question = Quality(study), study.question
     return {
         "schema": SCHEMA,
         "boolab": version("boolab"),
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "question": {
-            "scope": asked.scope,
-            "identity": asked.same or "canonical",
-            "policy": asked.policy,
-            "by": list(asked.by),
-            "keep": asked.keep,
-            "confidence": asked.confidence,
-            "objective": asked.objective,
+            "scope": question.scope,
+            "identity": question.same or "canonical",
+            "policy": question.policy,
+            "by": list(question.by),
+            "keep": question.keep,
+            "confidence": question.confidence,
+            "objective": question.objective,
         },
         "data": {
             **quality.counts,

@@ -123,21 +123,21 @@ class CapTables:
 
     def _recommendation(self, setting: Setting) -> dict[str, Any]:
         """The result of `recommend` for these runs; the positions of the sliders make no difference."""
-        asked = self.question
+        question = self.question
         runs = [run for run in self._as_given if self.roots or setting.agent in (ALL, run.agent)]
         none: dict[str, Any] = {
-            "keep": asked.keep, "confidence": asked.confidence, "setting": None, "tasks": 0, "notes": [],
+            "keep": question.keep, "confidence": question.confidence, "setting": None, "tasks": 0, "notes": [],
         }  # fmt: skip
         if self.ledger(setting).success_by == LABEL and all(run.success is None for run in runs):
             why = "no run of this agent has a label"
             return none | {"reason": why, "sentences": [f"N{why[1:]}: nothing is recommended."]}
         try:
             found = recommend(
-                runs, asked.keep, asked.confidence, asked.objective, success=asked.success, scope=setting.scope,
-                policy=asked.policy, identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
+                runs, question.keep, question.confidence, question.objective, success=question.success, scope=setting.scope,
+                policy=question.policy, identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
             )  # fmt: skip
         except SettingError as error:
-            if asked.policy is None:
+            if question.policy is None:
                 raise
             return {**none, "reason": "not under this policy", "sentences": [f"No recommendation. {error}."]}
         row = found.frame.iloc[[*found.frame["agent"]].index(setting.agent) if self.roots else 0]

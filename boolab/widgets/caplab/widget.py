@@ -38,7 +38,7 @@ _OFF: Final = ("no limit", "off")
 _COLUMNS: Final[Mapping[str, Literal["steps", "tool_calls", "tokens", "cost_usd"]]] = {
     "steps": "steps", "tool_calls": "tool_calls", "tokens": "tokens", "cost": "cost_usd",
 }  # fmt: skip
-_LABEL: Final = {"description_width": "initial"}  # as wide as it is
+_LABEL: Final = {"description_width": "135px"}
 _CLASSES: Final = {"max_steps": "boolab-cap", "tool_budget": "boolab-budget", "doom_loop": "boolab-doom"}
 
 

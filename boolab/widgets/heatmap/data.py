@@ -103,7 +103,7 @@ def heatmap_data(
 def ink_on(fill: str) -> str:
     """Black or white, whichever is easier to read on a colour: at least 4.58 to 1, whatever the colour.
 
-    Source: the contrast ratio of WCAG 2.2, which asks for 4.5.
+    Source: the contrast ratio of WCAG 2.2, which requires 4.5.
 
     Example:
         >>> ink_on("#00224e"), ink_on("#fee838")
@@ -238,7 +238,7 @@ def _listed(frames: Iterable[pd.DataFrame], most: int) -> dict[tuple[int, int], 
 
 
 def _first_of_each(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The first so many rows of each cell, by rank and step."""
+    """The first rows of each cell, by rank and step."""
     y, x, rank, steps = (frame[name].to_numpy(dtype=np.int64) for name in ("y", "x", "rank", "steps"))
     order = np.lexsort((steps, rank, x, y))
     cells = ((y << 32) | x)[order]

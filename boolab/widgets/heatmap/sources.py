@@ -64,7 +64,7 @@ def source_of(table: object, runs: Sequence[Run] | None, origin: Origin) -> Sour
         raise SettingError(msg)
     if "scope" in table and len(set(table["scope"])) > 1:
         msg = (
-            "table: limits start anew in each turn in some of these runs, and count through the run in others: "
+            "table: counters start at zero in each turn of some of these runs, and continue through others: "
             'expected a table of one scope, such as table[table["scope"] == "run"]'
         )
         raise SettingError(msg)

@@ -337,7 +337,7 @@ def _notes(run: Run) -> Iterator[str]:
     if not run.limits:
         yield "No limits are on record."
     elif len({step.turn for step in run.steps}) > 1:
-        yield "Counters start anew at each turn."
+        yield "Counters start at zero in each turn."
 
 
 def _marking_notes(marks: Sequence[dict[str, Any]]) -> Iterator[str]:
