@@ -133,8 +133,10 @@ class CapTables:
             return none | {"reason": why, "sentences": [f"N{why[1:]}: nothing is recommended."]}
         try:
             found = recommend(
-                runs, question.keep, question.confidence, question.objective, success=question.success, scope=setting.scope,
-                policy=question.policy, identity=_known_to(runs, setting.identity), by="agent" if self.roots else None,
+                runs, question.keep, question.confidence, question.objective, success=question.success,
+                scope=setting.scope,
+                policy=question.policy, identity=_known_to(runs, setting.identity),
+                by="agent" if self.roots else None,
             )  # fmt: skip
         except SettingError as error:
             if question.policy is None:
