@@ -106,3 +106,9 @@ def known_sum(values: Iterable[int | None]) -> int | None:
             return None
         total += value
     return total
+
+
+def used_by(run: Run, *amounts: str) -> int | None:
+    """The sum of these fields of `Usage` over all requests of a run, wrap-ups and compactions included."""
+    usages = (*(step.response.usage for step in run.steps), *run.outside)
+    return known_sum(getattr(usage, amount) for usage in usages for amount in amounts)

@@ -17,7 +17,7 @@ from boolab.core.finish_reasons import finish_reason
 from boolab.core.run_tree import parent_steps
 from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Cells, cells, well_formed
-from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of
+from boolab.frames.runs import Runs, as_runs, each_run, has_boundary, known_sum, turns_of, used_by
 from boolab.rules.call_identity import arguments_hash
 from boolab.rules.counters import COUNTERS
 from boolab.rules.detectors.cycles import cycle_period
@@ -329,16 +329,6 @@ def _dropped(run: Run) -> int:
     return sum(result is None for step in run.steps for result in step.results)
 
 
-def _usage(name: str) -> Callable[[Run], int | None]:
-    """A run's total of one kind of usage, wrap-ups and compactions included."""
-
-    def total(run: Run) -> int | None:
-        each = [*(step.response.usage for step in run.steps), *run.outside]
-        return known_sum(getattr(usage, name) for usage in each)
-
-    return total
-
-
 def _branch(fact: str) -> Callable[[Run], Any]:
     """Where a run was branched off last: the other run's id, or the step; None if it was not."""
     return lambda run: next((event.payload[fact] for event in reversed(run.events) if event.kind == "branch"), None)
@@ -377,8 +367,6 @@ def _shown(call: ToolCall, what: Callable[[str], str]) -> str | None:
     return None if call.arguments == REDACTED else what(call.arguments)
 
 
-_run_cost = _usage("cost")
-
 RUN_COLUMNS = [
     Column("run_id", TEXT, lambda run: run.run_id),
     Column("agent", TEXT, lambda run: run.agent or None),
@@ -407,9 +395,9 @@ RUN_COLUMNS = [
     Column("overshoot", INT, lambda run: run.stop.overshoot),
     Column("summary_calls", INT, lambda run: len(run.outside)),
     Column("summary_tokens", INT, _summary_tokens),
-    Column("input_tokens", INT, _usage("input_tokens")),
-    Column("output_tokens", INT, _usage("output_tokens")),
-    Column("cost_usd", FLOAT, lambda run: dollars(_run_cost(run))),
+    Column("input_tokens", INT, lambda run: used_by(run, "input_tokens")),
+    Column("output_tokens", INT, lambda run: used_by(run, "output_tokens")),
+    Column("cost_usd", FLOAT, lambda run: dollars(used_by(run, "cost"))),
     Column("duration_ms", INT, lambda run: run.duration_ms),
     Column("success", FLAG, lambda run: run.success),
     Column("censored", FLAG, lambda run: run.censored),

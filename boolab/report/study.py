@@ -189,14 +189,12 @@ class Study:
 
     def table(self) -> pd.DataFrame:
         """All combinations of the settings, a row for each and each group."""
-        grid = {axis: [None if is_missing(v) else v for v in self._values(axis)] for axis in self.margins}
+        values = {axis: dict.fromkeys(frame[axis].tolist()) for axis, frame in self.margins.items()}
+        grid = {axis: [None if is_missing(value) else value for value in some] for axis, some in values.items()}
         table = _aggregate([unit.run for unit in self.units], grid, self.question)
         for name in self.question.by:  # neither CSV nor Parquet can hold a lone surrogate
             table[name] = table[name].map(well_formed_cell)
         return table
-
-    def _values(self, axis: str) -> list[Any]:
-        return list(dict.fromkeys(self.margins[axis][axis].tolist()))
 
     def groups(self, axis: str) -> Iterator[tuple[str, pd.DataFrame, Mapping[str, Any]]]:
         """Of each group: its name, the rows of an axis, and what is recommended to it."""
@@ -370,21 +368,15 @@ def _why_no_run(reading: Reading) -> str:
 
 
 def _searched(question: Question) -> dict[str, list[Any]] | None:
-    """The grid that a recommendation chooses from: of the usual limits only those that the policy has."""
-    grid = _known_values(question.grid)
-    if grid is None or question.policy is None:
-        return grid
+    """The grid that a recommendation chooses from, in its fixed order; of the usual axes, those of the policy."""
+    order = (*ORDER, *(axis for axis in AXES if axis not in ORDER))
+    given = question.grid or {}
+    on = {axis: [value for value in given[axis] if value is not None] for axis in order if axis in given}
+    grid = {axis: values for axis, values in on.items() if values}
+    if not grid or question.policy is None:
+        return grid or None
     has = axes_of(get_policy(question.policy))
     return {axis: values for axis, values in grid.items() if axis in has or axis not in ORDER} or grid
-
-
-def _known_values(grid: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]] | None:
-    """The grid that a recommendation chooses from, its axes in their fixed order."""
-    if grid is None:
-        return None
-    order = (*ORDER, *(axis for axis in AXES if axis not in ORDER))
-    on = {axis: [value for value in grid[axis] if value is not None] for axis in order if axis in grid}
-    return {axis: values for axis, values in on.items() if values} or None
 
 
 def _usual(runs: Sequence[Run], question: Question) -> dict[str, list[int]]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from boolab.core.types import MICRO, Run, Usage
-from boolab.frames.runs import known_sum
+from boolab.core.types import MICRO, Run
+from boolab.frames.runs import used_by
 
 
 def tokens_of(run: Run) -> int | None:
     """Input and output tokens of all requests; None if unknown, or if there was no request."""
-    usages = _usages(run)
-    return known_sum(n for usage in usages for n in (usage.input_tokens, usage.output_tokens)) if usages else None
+    return used_by(run, "input_tokens", "output_tokens") if run.steps or run.outside else None
 
 
 def dollars_of(run: Run) -> float | None:
     """The cost of all requests in dollars; None if unknown, or if there was no request."""
-    usages = _usages(run)
-    cost = known_sum(usage.cost for usage in usages) if usages else None
+    cost = used_by(run, "cost") if run.steps or run.outside else None
     return None if cost is None else cost / MICRO
-
-
-def _usages(run: Run) -> list[Usage]:
-    return [*(step.response.usage for step in run.steps), *run.outside]

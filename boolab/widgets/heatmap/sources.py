@@ -20,7 +20,7 @@ from boolab.counterfactuals.step_table import LABEL, PROXY
 from boolab.counterfactuals.tables import summed
 from boolab.errors import SettingError
 from boolab.frames.dtypes import INT, axis_dtype, is_missing
-from boolab.frames.runs import known_sum
+from boolab.frames.runs import known_sum, used_by
 from boolab.harness.policy import Policy
 from boolab.plots._grid import setting
 from boolab.plots._grid_cells import Square
@@ -210,16 +210,10 @@ def _means(runs: Sequence[Run], *, labelled: bool) -> dict[str, Any]:
         SHARE: sum(known) / len(known) if known else None,
         "mean_steps": sum(run.n_steps for run in runs) / len(runs),
         "mean_tool_calls": sum(run.n_tool_calls for run in runs) / len(runs),
-        "mean_tokens": _mean([_used(run, "input_tokens", "output_tokens") for run in runs]),
-        "mean_cost_usd": _mean([_used(run, "cost") for run in runs], MICRO),
+        "mean_tokens": _mean([used_by(run, "input_tokens", "output_tokens") for run in runs]),
+        "mean_cost_usd": _mean([used_by(run, "cost") for run in runs], MICRO),
         **reasons,
     }
-
-
-def _used(run: Run, *amounts: str) -> int | None:
-    """What all requests of a run used; None if it is unknown for one of them."""
-    usages = (*(step.response.usage for step in run.steps), *run.outside)
-    return known_sum(getattr(usage, amount) for usage in usages for amount in amounts)
 
 
 def _mean(values: Sequence[int | None], scale: int = 1) -> float | None:
