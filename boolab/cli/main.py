@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: after `--help` and `--version`, and with code 2 for arguments that are not understood.
     """
-    _open_what_is_closed()
+    _prepare_streams()
     given = sys.argv[1:] if argv is None else list(argv)
     parser = parser_of(*given[:1])  # importing the modules of all commands would take longer than most of them do
     args, unknown = parser.parse_known_args(given)
@@ -132,8 +132,11 @@ def exit_code(command: Callable[[argparse.Namespace], int], args: argparse.Names
     return code
 
 
-def _open_what_is_closed() -> None:
-    """Discard what goes to a stream that was closed before the command started, as some daemons do."""
+def _prepare_streams() -> None:
+    """Replace characters that a stream cannot encode, and discard what goes to a closed one, as some daemons have."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # texts of models and logs may have any character

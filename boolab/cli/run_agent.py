@@ -67,9 +67,6 @@ def run_agent(args: Namespace) -> int:
         from boolab.models.recorded.recorder import record
 
         model = record(model, args.record)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # the terminal's encoding may lack what a model writes
     view = view_of(sys.stdout, sys.stderr, quiet=args.quiet, as_json=args.json)
     return asyncio.run(_perform(args, agent, model, where, view))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -183,23 +182,11 @@ def add(parser: ArgumentParser) -> None:
         add_command(actions, name, summary, command)
 
 
-def _printing(action: Callable[[Namespace], int]) -> Callable[[Namespace], int]:
-    """An action that prints texts of runs, which the terminal's encoding may not have."""
-
-    def run(args: Namespace) -> int:
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="replace")
-        return action(args)
-
-    return run
-
-
 ACTIONS: Final = {
     "ls": (
         "list which sweeps a store holds, how far they are, and how many runs are in which state",
         Command(
-            _printing(_ls),
+            _ls,
             _add_ls,
             "Changes nothing; works while a sweep writes, too.",
             """
@@ -213,7 +200,7 @@ ACTIONS: Final = {
     "show": (
         "show a sweep, or a run",
         Command(
-            _printing(_show),
+            _show,
             _add_show,
             "A sweep: its settings, its progress, and why its runs ended. A run: its whole transcript, folded.",
             """
@@ -227,7 +214,7 @@ ACTIONS: Final = {
     "export": (
         "write the runs of a store to a file, whatever their number",
         Command(
-            _printing(_export),
+            _export,
             _add_export,
             "A .parquet file has a row for each step and needs pyarrow; a .jsonl file is ATIF, which other tools read "
             "too. A file that is there is replaced.",
@@ -242,7 +229,7 @@ ACTIONS: Final = {
     "prune": (
         "remove runs from a store, and make its file smaller",
         Command(
-            _printing(_prune),
+            _prune,
             _add_prune,
             "First prints what would be removed, and waits for confirmation. At least one of --replaced, --interrupted "
             "and --sweep selects it. Runs whose steps are part of runs that stay are kept.",
