@@ -27,8 +27,8 @@ MORE: Final = """
       boolab run my_agent.md "Find the bug" --key-env MY_KEY \\
           --model m --base-url https://api.example.com/v1
       boolab run explorer "Look around" --model datasets/scripts/polling.yaml
-      boolab run scout "Who calls it?" --model gpt-4.1-mini --record recording.jsonl
-      boolab run scout "Who calls it?" --model recording.jsonl --max-steps 3
+      boolab run scout "Who calls it?" --model gpt-4.1-mini --record run.jsonl
+      boolab run scout "Who calls it?" --model run.jsonl --max-steps 3
 
     exit codes:
       0         it finished
