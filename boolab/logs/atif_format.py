@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from importlib.metadata import version
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from boolab.core.codec import decode, encode, run_fields, run_of
 from boolab.core.types import (
@@ -29,8 +29,6 @@ from boolab.core.types import (
     Usage,
 )
 from boolab.io.json_input import items, mapping, parse_exactly
-
-_Kind = TypeVar("_Kind", str, bool, int)
 
 SCHEMA: Final = "ATIF-v1.7"
 EXTRA: Final = "boolab"
@@ -335,17 +333,18 @@ def _only(own: Mapping[str, Any], known: Collection[str]) -> None:
         raise ValueError(f"{', '.join(sorted(unknown))}: not known here")
 
 
-def _known(row: Mapping[str, Any], name: str, kind: type[_Kind]) -> _Kind | None:
+def _known(row: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 - of this kind, or None
     value = row.get(name)
-    fits = type(value) is kind and (not isinstance(value, int) or -_MAX_INT - 1 <= value <= _MAX_INT)
-    if value is not None and not fits:
-        raise ValueError(f"{name}: {value!r:.80} is not {_KINDS[kind]}")
-    return value
+    fits = type(value) is kind
+    if fits and kind is int:
+        fits = -_MAX_INT - 1 <= value <= _MAX_INT
+    if value is None or fits:
+        return value
+    raise ValueError(f"{name}: {value!r:.80} is not {_KINDS[kind]}")
 
 
 def _text(row: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    value = _known(row, name, str)
-    value = default if value is None else value
-    if value is None:
-        raise ValueError(f"{name}: None is not a text")
-    return value
+    value = row.get(name, default)
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"{name}: {value!r:.80} is not {_KINDS[str]}")

@@ -117,12 +117,9 @@ def _with_calls(message: Message, calls: Iterator[int]) -> Iterator[Row]:
 
 def _part(part: Part) -> Row:
     kind = _KINDS[type(part)]
-    if isinstance(part, Text):
-        return (kind, part.text, None, None, None)
-    if isinstance(part, Reasoning):
-        return (kind, part.text, part.opaque, None, None)
-    if isinstance(part, Sentinel):
-        return (kind, part.text, part.kind, None, None)
+    if isinstance(part, Text | Reasoning | Sentinel):
+        about = part.opaque if isinstance(part, Reasoning) else part.kind if isinstance(part, Sentinel) else None
+        return (kind, part.text, about, None, None)
     return (kind, None, None, None, dumps(encode(part, "a part of a message")).decode())
 
 

@@ -6,6 +6,7 @@ import json
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from boolab.core.codec import decode, dumps, encode, run_of
@@ -118,15 +119,18 @@ def head_of(run: Run) -> Row:
         for name in _REST
         if (value := getattr(run, name)) is not None and value != ()
     }
-    columns = {
-        "started_at": None if run.started_at is None else run.started_at.isoformat(),
-        "also_fired": _json(stop.also_fired),
-        "n_steps": len(run.steps),
-        "limits": _json(encode(run.limits, f"limits of {where}") if run.limits else None),
-        "settings": _json(encode(run.settings, f"settings of {where}") if run.settings else None),
-        "rest": _json(rest),
-    } | {f"stop_{name}": getattr(stop, name) for name in _STOP}
-    return tuple([columns[name] if name in columns else getattr(run, name) for name in HEAD])
+    return (
+        *_plain_columns(run),
+        None if run.started_at is None else run.started_at.isoformat(),
+        *(run.duration_ms, run.identity, run.context_window, *stop[: len(_STOP)], _json(stop.also_fired)),
+        *(len(run.steps), run.success, run.error),
+        _json(encode(run.limits, f"limits of {where}") if run.limits else None),
+        _json(encode(run.settings, f"settings of {where}") if run.settings else None),
+        _json(rest),
+    )
+
+
+_plain_columns = attrgetter(*HEAD[: HEAD.index("started_at")])
 
 
 def run_of_head(head: Row, steps: tuple[Step, ...], prompt: tuple[Message, ...], inputs: tuple[Input, ...]) -> Run:

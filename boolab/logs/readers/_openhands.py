@@ -26,15 +26,7 @@ _RULE: Final = "max_iterations"
 
 
 class Meter:
-    """Computes the usage of each response from the accumulated metrics of a run.
-
-    Example:
-        >>> meter = Meter()
-        >>> meter.read({"accumulated_cost": 0.1, "accumulated_token_usage": {"prompt_tokens": 9}}).input_tokens
-        9
-        >>> meter.read({"accumulated_cost": 0.3}).cost
-        200000
-    """
+    """Computes the usage of each response from the accumulated metrics of a run."""
 
     def __init__(self) -> None:
         self._before: tuple[int | None, ...] = (0, 0, 0, 0, 0)

@@ -29,14 +29,7 @@ _NEVER_RUN: Final = "incomplete_ids"
 
 
 def run_name(path: Path, instance: str) -> str:
-    """A run's id: the experiment's folder and the instance.
-
-    Example:
-        >>> run_name(Path("/logs/first-try/repo-1/repo-1.traj"), "repo-1")
-        'first-try/repo-1'
-        >>> run_name(Path("/verified/20240620_sweagent_gpt4/trajs/repo-1.traj"), "repo-1")
-        '20240620_sweagent_gpt4/repo-1'
-    """
+    """A run's id: the experiment's folder and the instance, such as `first-try/repo-1`."""
     folders = [part for part in path.absolute().parent.parts[1:] if part not in (instance, _TRAJS)]
     return f"{folders[-1]}/{instance}" if folders else instance
 

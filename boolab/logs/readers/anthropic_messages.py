@@ -3,16 +3,14 @@
 One conversation a document, one a line, a list of them, or one message (or whole API response) a line or list entry.
 See docs.anthropic.com/en/api/messages. `boolab.logs.readers._chat` reads the messages.
 
-- Each assistant message is a step. Messages with the same `id` are one step, because a response may be written block by
-  block.
+- Each assistant message is a step; those with the same `id` are one, because a response may be written block by block.
 - `tool_use` blocks are calls. `tool_result` blocks in the next user message are their results; without `is_error` a
-  result is no error, which is the API's default. The results of tools that the provider runs (`server_tool_use`) are in
-  the same message.
+  result is no error, which is the API's default. Results of the provider's tools (`server_tool_use`) are in the same
+  message.
 - Text beside results in a user message opens no turn: harnesses put their reminders there.
-- `usage` and `stop_reason` are read from whole API responses. Input tokens include those written to and read from the
-  cache.
+- `usage` and `stop_reason` are those of whole API responses. Input tokens include those written to and read from the
+  cache. Times are known only if the writer added a `timestamp`.
 - Labels are `success`, `resolved`, `passed`, `reward` or `score` beside `messages`, if their value is yes or no.
-- There are no limits. Times are known only if the writer added a `timestamp`.
 """
 
 from __future__ import annotations

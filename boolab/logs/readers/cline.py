@@ -18,7 +18,7 @@ latter too.
   (`<read_file><path>a.py</path></read_file>`), and its result is a user's text that begins `[read_file for 'a.py']
   Result:`. They are paired by order and get new ids. Only the first call of a message was executed.
 - A subagent's session is named `<session>__<agent>`.
-- There are no finish reasons, limits or labels. An interrupted response ends with a sentence about that.
+- An interrupted response ends with a sentence about that.
 """
 
 from __future__ import annotations

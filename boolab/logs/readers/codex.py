@@ -25,7 +25,6 @@ repeat them for a user interface, with more facts. Rollouts of the first half of
   its token budget (`session_budget_exceeded`); the size of the budget is unknown. `thread_rolled_back` removes turns
   (event `rewind`).
 - Each subagent has a rollout that names the parent's thread, except for reviews.
-- There are no finish reasons, costs or labels, and no cap on steps.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ A session is one object with its `messages`, or JSON Lines: a header, messages, 
   shell command with an exit code other than 0 is still a success of its tool.
 - `tokens` are those of one response: `tool` adds to `input`, `thoughts` adds to `output`, `cached` is part of `input`.
 - A subagent's session has the `kind` `subagent`, in a folder with the name of its parent's session.
-- There are no finish reasons, costs, labels or limits.
 """
 
 from __future__ import annotations

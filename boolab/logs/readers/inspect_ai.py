@@ -82,22 +82,15 @@ _CONTINUE: Final = (
     "Your submission was incorrect. Please proceed and attempt to find the correct answer",
 )
 _GRADES: Final = {"C": True, "I": False, "N": False}
-_STOPS: Final[Mapping[str, StopReason]] = {
-    "cost": "cost_budget",
-    "message": "step_cap",
-    "time": "time_budget",
-    "token": "token_budget",
-    "turn": "step_cap",
-    "working": "time_budget",
+_LIMITS: Final[Mapping[str, tuple[StopReason, str, int]]] = {
+    "cost": ("cost_budget", "cost", 1_000_000),
+    "message": ("step_cap", "messages", 1),
+    "time": ("time_budget", "elapsed", 1000),
+    "token": ("token_budget", "tokens", 1),
+    "turn": ("step_cap", "steps", 1),
+    "working": ("time_budget", "working", 1000),
 }
-_COUNTERS: Final = {
-    "cost": ("cost", 1_000_000),
-    "message": ("messages", 1),
-    "time": ("elapsed", 1000),
-    "token": ("tokens", 1),
-    "turn": ("steps", 1),
-    "working": ("working", 1000),
-}
+"""For each kind of limit the reason of a stop by it, its counter, and the counter's units in one of the limit's."""
 
 
 def sniff(head: Head) -> bool:
@@ -201,7 +194,7 @@ class _Log:
         self.id = text(evaluation.get("eval_id"))
         self.id = self.id or "/".join(filter(None, (text(evaluation.get("run_id")) or path.stem, self.task)))
         self.limits: dict[str, int] = {}
-        for kind, (counter, unit) in _COUNTERS.items():
+        for kind, (_, counter, unit) in _LIMITS.items():
             allowed = _units(config.get(f"{kind}_limit"), unit)
             if kind == "message" and allowed is None:
                 allowed = _units(config.get("max_messages"), unit)
@@ -469,8 +462,8 @@ class _Sample:
             stop = self.builder.stop("error" if error or content else "finished")
         else:
             kind, _, _ = (stop.rule or "").partition("_limit")
-            if kind in _COUNTERS and stop.threshold is not None:
-                limits[_COUNTERS[kind][0]] = stop.threshold
+            if kind in _LIMITS and stop.threshold is not None:
+                limits[_LIMITS[kind][1]] = stop.threshold
         spent = _units(self._sample.get("total_time"), 1000) if self.builder.first_time is None else None
         return self.builder.build(
             run_id,
@@ -497,8 +490,8 @@ class _Sample:
                 return None
             kind, hit = "message", {"limit": most}
         allowed = hit.get("limit")
-        reason = _STOPS.get(kind, "aborted")
-        threshold = _units(allowed, _COUNTERS[kind][1]) if kind in _COUNTERS else None
+        reason, _, unit = _LIMITS.get(kind, ("aborted", "", 0))
+        threshold = _units(allowed, unit) if unit else None
         if threshold is None:
             return self.builder.stop(reason, f"{kind}_limit")
         counted = {"message": len(self._messages), "turn": len(steps)}.get(kind)

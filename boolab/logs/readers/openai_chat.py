@@ -7,10 +7,9 @@ platform.openai.com/docs/api-reference/chat. `boolab.logs.readers._chat` reads t
 - The arguments in `tool_calls` are a text or, unlike in the API, an object. The older `function_call` has no id; the
   next message of the role `function` is its result. A result without a `tool_call_id` answers the first open call.
 - The format has no errors, so they are unknown. `usage` and `finish_reason` are read if a message or response has them.
-- Labels are `success`, `resolved`, `passed`, `reward` or `score` beside `messages`, if their value is yes or no.
-- There are no limits. Times are known only if the writer added a `timestamp`.
+- Labels and times are as in `boolab.logs.readers.anthropic_messages`.
 
-Other formats also have `messages`; the keys beside them decide.
+Other formats also have `messages`, with other keys beside them.
 """
 
 from __future__ import annotations
