@@ -180,7 +180,7 @@ def _check(
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" else None
             if name is not None and name in seen:
-                msg = f"the key {name!r:.80} stands here twice"
+                msg = f"the key {name!r:.80} is here twice"
                 raise DocumentError(msg, first_line + key.start_mark.line)
             seen.add(name)
             inner += key, value

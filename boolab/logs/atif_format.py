@@ -334,7 +334,7 @@ def _only(own: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def _known(row: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 - of this kind, or None
-    value = row.get(name)
+    value: Any = row.get(name)
     fits = type(value) is kind
     if fits and kind is int:
         fits = -_MAX_INT - 1 <= value <= _MAX_INT

@@ -126,7 +126,7 @@ def explained(path: Path) -> Iterator[None]:
         msg = f"it is damaged (SQLite's message about it is not text: {error.object!r:.80})"
         raise StoreError(msg, path=path) from error
     except MemoryError as error:  # SQLite allocates what a file declares
-        msg = "it asks for more memory than there is: it is damaged, or a value in it is too large"
+        msg = "it needs more memory than there is: it is damaged, or a value in it is too large"
         raise StoreError(msg, path=path) from error
 
 
@@ -197,9 +197,9 @@ def _check_schema(connection: sqlite3.Connection, path: Path, *, empty: bool) ->
         raise StoreError(
             f"it is no store: a SQLite file of something else (tables: {', '.join(tables) or 'none'})", path=path
         )
-    strange = connection.execute(_NOT_A_TABLE).fetchone()
-    if strange is not None:
-        raise StoreError(f"it is no store of boolab's making: it holds the {strange[0]} {strange[1]!r}", path=path)
+    foreign = connection.execute(_NOT_A_TABLE).fetchone()
+    if foreign is not None:
+        raise StoreError(f"it is no store of boolab's making: it holds the {foreign[0]} {foreign[1]!r}", path=path)
     version = version_of(connection)
     if version < 0:
         raise StoreError(f"its schema is version {version}: expected one from 1 on", path=path)

@@ -12,7 +12,7 @@ from boolab.store.message_rows import TABLES
 from boolab.store.rows import HEAD, Record, Row, holdable, is_odd
 
 End: TypeAlias = Literal["finished", "interrupted"]
-Held: TypeAlias = Callable[[Row], Row]
+Storable: TypeAlias = Callable[[Row], Row]
 """Makes a row that SQLite can store: `tuple`, or `holdable` if that fails."""
 
 PLACE: Final = ("id", "attempt", "state", "cell", "root", "member", "base")
@@ -82,29 +82,29 @@ def settle(connection: sqlite3.Connection, root: int, run_ids: Sequence[str], ce
 
 
 def put_finished(
-    connection: sqlite3.Connection, families: Sequence[tuple[str | None, Sequence[Placed]]], held: Held
+    connection: sqlite3.Connection, families: Sequence[tuple[str | None, Sequence[Placed]]], storable: Storable
 ) -> None:
     """Insert families of finished runs, each for its cell; a `StoreError` if a run's base is not there."""
     rows: dict[str, int] = {}
     runs: list[Row] = []
     for cell, family in families:
-        (at,) = held((cell,))
-        run_ids = held(tuple([one.record.run_id for one in family]))
+        (at,) = storable((cell,))
+        run_ids = storable(tuple([one.record.run_id for one in family]))
         attempts = replace_others(connection, family[0].root, run_ids, at, COUNTING)
         for one, attempt in zip(family, attempts, strict=True):
             shared = one.record.base
-            base = None if shared is None else rows.get(shared) or _row_with_steps(connection, shared, held)
+            base = None if shared is None else rows.get(shared) or _row_with_steps(connection, shared, storable)
             rows[one.record.run_id] = one.row if base is None else base
             place = (one.row, attempt, "finished", None if one.member else at, one.root, one.member, base)
-            runs.append(_run_row(place, one.record, held))
-    _put_rows(connection, runs, [one for _, family in families for one in family], held)
+            runs.append(_run_row(place, one.record, storable))
+    _put_rows(connection, runs, [one for _, family in families for one in family], storable)
 
 
-def put_child(connection: sqlite3.Connection, one: Placed, held: Held) -> None:
+def put_child(connection: sqlite3.Connection, one: Placed, storable: Storable) -> None:
     """Insert the run of a subagent, whose root is under way."""
-    (attempt,) = replace_others(connection, one.root, held((one.record.run_id,)), None, ())
+    (attempt,) = replace_others(connection, one.root, storable((one.record.run_id,)), None, ())
     place = (one.row, attempt, "running", None, one.root, one.member, None)
-    _put_rows(connection, [_run_row(place, one.record, held)], [one], held)
+    _put_rows(connection, [_run_row(place, one.record, storable)], [one], storable)
 
 
 class Changes(NamedTuple):
@@ -118,11 +118,11 @@ class Changes(NamedTuple):
 
 
 def put_changes(
-    connection: sqlite3.Connection, root: int, cell: str | None, changes: Changes, held: Held, *, new: bool
+    connection: sqlite3.Connection, root: int, cell: str | None, changes: Changes, storable: Storable, *, new: bool
 ) -> None:
     """Insert the changes of a run that is under way. A `new` one replaces those that were interrupted."""
-    head, (at,) = held(changes.head), held((cell,))
-    tables = [[held(row) for row in rows] for rows in changes[1:]]
+    head, (at,) = storable(changes.head), storable((cell,))
+    tables = [[storable(row) for row in rows] for rows in changes[1:]]
     odd = is_odd(head) or any(is_odd(row) for rows in tables for row in rows)
     if new:
         (attempt,) = replace_others(connection, root, [head[0]], at, ("running", "interrupted"))
@@ -138,19 +138,21 @@ def put_changes(
 _RUN: Final = (*PLACE, *HEAD, "texts", "odd")
 
 
-def _run_row(place: Row, record: Record, held: Held) -> Row:
-    head = held(record.head)
-    odd = held is holdable and any(map(is_odd, map(held, (record.head, *record.steps, *record.calls))))
+def _run_row(place: Row, record: Record, storable: Storable) -> Row:
+    head = storable(record.head)
+    odd = storable is holdable and any(map(is_odd, map(storable, (record.head, *record.steps, *record.calls))))
     return (*place, *head, record.texts, odd)
 
 
-def _put_rows(connection: sqlite3.Connection, runs: Sequence[Row], placed: Sequence[Placed], held: Held) -> None:
+def _put_rows(
+    connection: sqlite3.Connection, runs: Sequence[Row], placed: Sequence[Placed], storable: Storable
+) -> None:
     connection.executemany(statements.insert("runs", _RUN), runs)
     for table in _OWN_TABLES:
         rows = [
             (row, *[_NULL if value is None else value for value in values])
             for row, _, _, record in placed
-            for values in map(held, getattr(record, table))
+            for values in map(storable, getattr(record, table))
         ]
         connection.executemany(statements.insert(table, ("run", *TABLES[table])), rows)
 
@@ -162,9 +164,9 @@ does for each None (`need_adapt` in CPython's `_sqlite/statement.c`): a step, ha
 in place of 14."""
 
 
-def _row_with_steps(connection: sqlite3.Connection, run_id: str, held: Held) -> int:
+def _row_with_steps(connection: sqlite3.Connection, run_id: str, storable: Storable) -> int:
     question = "SELECT coalesce(base, id) FROM runs WHERE run_id = ? AND state = 'finished'"
-    found = connection.execute(question, held((run_id,))).fetchone()
+    found = connection.execute(question, storable((run_id,))).fetchone()
     if found is None:
         msg = f"a run shares the steps of run {run_id}, of which the store has no finished one: put that one first"
         raise StoreError(msg)

@@ -174,12 +174,12 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
     rows: list[Row] = []
     calls: list[Row] = []
     for index, turn, start_ms, duration_ms, model_ms, response, results, error, shadow_stops, counted in steps:
-        _, asked, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model = response
+        _, tool_calls, finish_reason, usage, _, ttft_ms, native_finish_reason, _, model = response
         rows.append((
             index, turn, start_ms, duration_ms, model_ms, ttft_ms, finish_reason, native_finish_reason, *usage,
             model or None, error or None, _json(shadow_stops), +counted,
         ))  # fmt: skip
-        for number, (call, result) in enumerate(zip(asked, results, strict=True), 1):
+        for number, (call, result) in enumerate(zip(tool_calls, results, strict=True), 1):
             if result is None:
                 calls.append((index, number, *call, None, None, None, None, None))
             else:
@@ -192,14 +192,14 @@ def step_rows(steps: Iterable[Step]) -> tuple[list[Row], list[Row]]:
 
 def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[StepTexts]) -> tuple[Step, ...]:
     """The steps of these rows, which are in order, with their texts; a `ValueError` if a row is damaged."""
-    asked: list[list[ToolCall]] = [[] for _ in rows]
-    answered: list[list[ToolResult | None]] = [[] for _ in rows]
+    calls_of: list[list[ToolCall]] = [[] for _ in rows]
+    results_of: list[list[ToolResult | None]] = [[] for _ in rows]
     for row in calls:
         if not _call_fits(tuple(map(type, row))):
             raise ValueError(f"{row!r:.80} is no call")
         step, _, call_id, tool, arguments, content, is_error, parse_error, duration_ms, answers = row
-        asked[step - 1].append(ToolCall(call_id, tool, arguments))
-        answered[step - 1].append(
+        calls_of[step - 1].append(ToolCall(call_id, tool, arguments))
+        results_of[step - 1].append(
             None
             if content is None
             else ToolResult(
@@ -218,8 +218,10 @@ def steps_of(rows: Sequence[Row], calls: Iterable[Row], responses: Sequence[Step
         words = responses[place] if responses else ""
         text, reasoning, opaque = (words, "", "") if isinstance(words, str) else words
         usage = UNKNOWN_USAGE if used == _NOTHING_KNOWN else Usage(*used)
-        response = Response(text, tuple(asked[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or "")
-        results = tuple(answered[place])
+        response = Response(
+            text, tuple(calls_of[place]), reason, usage, reasoning, ttft_ms, native, opaque, model or ""
+        )
+        results = tuple(results_of[place])
         times = (start_ms, duration_ms, model_ms)
         steps.append(Step(index, turn, *times, response, results, error or "", _texts(shadow), bool(row[-1])))
     return tuple(steps)

@@ -17,7 +17,7 @@ from boolab.errors import StoreError
 from boolab.store import sweep_plans
 from boolab.store.connection import check_place, explained, open_to_write, path_of
 from boolab.store.delete import Prunable, Unwanted, prunable, prune
-from boolab.store.insert import Changes, End, Held, Placed, first_row, put_changes, put_child, put_finished, settle
+from boolab.store.insert import Changes, End, Placed, Storable, first_row, put_changes, put_child, put_finished, settle
 from boolab.store.lock import WAIT_S, lock
 from boolab.store.message_rows import MessageRows
 from boolab.store.rows import CALL, Record, as_json, head_of, holdable, records_of, step_rows
@@ -232,7 +232,7 @@ class Store:
         if not self._waiting:
             return
         try:
-            self._commit(lambda held: put_finished(self._connection, self._waiting, held), "NORMAL")
+            self._commit(lambda storable: put_finished(self._connection, self._waiting, storable), "NORMAL")
         except StoreError as error:
             lost = len(self._waiting)
             self._new_batch()
@@ -294,15 +294,15 @@ class Store:
         ]
         members = {**seen.members, **{one.record.run_id: one.row for one in placed}}
 
-        def write(held: Held) -> None:
-            put_changes(self._connection, root, cell, changes, held, new=not seen.begun)
+        def write(storable: Storable) -> None:
+            put_changes(self._connection, root, cell, changes, storable, new=not seen.begun)
             for one in placed:
-                put_child(self._connection, one, held)
+                put_child(self._connection, one, storable)
             if end is not None:
                 places = [(member, members[child.run_id]) for member, child in enumerate(children, 1)]
                 self._connection.executemany("UPDATE runs SET member = ? WHERE id = ?", places)
-                run_ids = held((run.run_id, *(child.run_id for child in children)))
-                settle(self._connection, root, run_ids, held((cell,))[0], end)
+                run_ids = storable((run.run_id, *(child.run_id for child in children)))
+                settle(self._connection, root, run_ids, storable((cell,))[0], end)
 
         self._commit(write, "FULL")
         if end is None:
@@ -354,7 +354,7 @@ class Store:
 
     # --- Transactions -------------------------------------------------------------------------------------------------
 
-    def _commit(self, write: Callable[[Held], None], durable: Literal["NORMAL", "FULL"]) -> None:
+    def _commit(self, write: Callable[[Storable], None], durable: Literal["NORMAL", "FULL"]) -> None:
         """Write values as they are; if SQLite cannot store some, with BLOBs in their place."""
         try:
             with self._transaction(durable):

@@ -113,7 +113,7 @@ def test_none_is_no_limit_and_zero_is_zero(tmp_path: Path, text: str, value: int
         ("name: a\nmodel: 3", 3, "model: 3 is not accepted; expected a text"),
         ("name: [a]", 2, "has no name; expected a key 'name' with a text"),
         ("steps: 3\ndescription: x", 2, "has no name"),
-        ("name: a\nname: b", 3, "the key 'name' stands here twice"),
+        ("name: a\nname: b", 3, "the key 'name' is here twice"),
         ("name: a\nsteps: [", 3, "not valid YAML"),
         ("name: a\nx: &x [*x]", 3, "contains itself"),
     ],

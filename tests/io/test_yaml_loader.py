@@ -24,7 +24,7 @@ def test_the_line_of_a_place_that_is_not_there_is_that_of_what_is_around_it() ->
     ("text", "line", "message"),
     [
         ("a: [1\nb: 2\n", 2, "not valid YAML"),
-        ("a: 1\nb: 2\na: 3\n", 3, "the key 'a' stands here twice"),
+        ("a: 1\nb: 2\na: 3\n", 3, "the key 'a' is here twice"),
         ("a: &x\n  b: *x\n", 1, "a YAML alias contains itself"),
         ("[" * 3000, 1, "the YAML is nested too deeply"),
         ("- " * 3000, 1, "the YAML is nested too deeply"),

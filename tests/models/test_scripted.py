@@ -81,7 +81,7 @@ def test_a_file_may_be_a_bare_list_and_takes_its_name_from_the_file(tmp_path: Pa
         ("- text: [\n", 2, "not valid YAML"),
         ("items: 3\n", 1, "items: Input should be a valid list"),
         ("", 1, "expected a list of items, or a mapping with 'items'"),
-        ("- text: a\n  text: b\n", 2, "the key 'text' stands here twice"),
+        ("- text: a\n  text: b\n", 2, "the key 'text' is here twice"),
         ("- tool_calls: [{name: ls, arguments: {day: 2020-01-01}}]\n", 1, "cannot be written as JSON"),
         ("items: []\ntools:\n  ls: []\n", 3, "tools.ls: Value should have at least 1 item"),
         ("- usage: {cost_usd: 1.0e308}\n", 1, "less than or equal to 9007199254"),

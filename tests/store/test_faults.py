@@ -129,7 +129,7 @@ def test_a_newer_schema_and_one_below_the_first_are_refused(
 
 def test_memory_that_sqlite_does_not_get_is_told_with_the_path(tmp_path: Path) -> None:
     with (
-        pytest.raises(bl.errors.StoreError, match=r"runs\.db: it asks for more memory than there is"),
+        pytest.raises(bl.errors.StoreError, match=r"runs\.db: it needs more memory than there is"),
         explained(tmp_path / "runs.db"),
     ):
         raise MemoryError

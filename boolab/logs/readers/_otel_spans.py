@@ -132,10 +132,10 @@ def _attributes(listed: object) -> dict[str, Any]:
 
 
 def _plain(value: object, depth: int = 0) -> JSON:
-    held = mapping(value)
-    if depth > MAX_DEPTH or not held:
+    wrapped = mapping(value)
+    if depth > MAX_DEPTH or not wrapped:
         return None
-    name, inner = next(iter(held.items()))
+    name, inner = next(iter(wrapped.items()))
     if name == "arrayValue":
         return [_plain(one, depth + 1) for one in items(mapping(inner).get("values"))]
     if name == "kvlistValue":

@@ -16,7 +16,7 @@ observation. A trajectory is a JSON list of events. See github.com/OpenHands/Ope
 - Tokens and finish reasons are those of the model response, else those that the row's metrics list for its id, else the
   difference between the accumulated metrics of two actions (`llm_metrics`), as is the cost. Times have no zone and are
   taken as UTC.
-- A delegate's events stand between the action `delegate` and its observation. It is a run of its own.
+- A delegate's events are between the action `delegate` and its observation. It is a run of its own.
 - The end is the call `finish`, or the row's `error`, or the last state (`agent_state_changed`) with its reason: maximum
   iterations (each action is one), maximum budget, stuck in a loop, timeout. The limit of iterations is in the row's
   `metadata`. `success` is the resolver's, or that of the evaluation's report in the row.

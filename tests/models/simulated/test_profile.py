@@ -118,7 +118,7 @@ def test_only_tools_must_be_there_and_the_name_is_that_of_the_file(tmp_path: Pat
         ("- 1", 1, "expected a mapping with 'tools', found list"),
         ("", 1, "expected a mapping with 'tools', found NoneType"),
         ("tools: [", 1, "not valid YAML"),
-        ("tools: {a: {}}\ntools: {b: {}}", 2, "the key 'tools' stands here twice"),
+        ("tools: {a: {}}\ntools: {b: {}}", 2, "the key 'tools' is here twice"),
     ],
 )
 def test_errors_name_file_and_line_and_what_is_accepted(tmp_path: Path, text: str, line: int, message: str) -> None:
