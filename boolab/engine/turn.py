@@ -75,7 +75,7 @@ TABLE: Final[dict[str, dict[str, Row]]] = {
     BOUNDARY: {
         "go": Row(ASKED),
         "limit": Row(STOPPED, stop="pending"),
-        "failed": Row(STOPPED, stop="limit"),
+        "failed": Row(STOPPED, stop="error"),
         "aborted": Row(STOPPED, stop="aborted"),
     },
     ASKED: {

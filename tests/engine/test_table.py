@@ -135,3 +135,11 @@ def test_a_row_says_what_stops_the_run_where_it_counts_and_what_its_calls_give(r
     run = asyncio.run(taken(items, policy))
     given = [result and result.content for step in run.steps for result in step.results]
     assert (run.stop_reason, run.stop_step, given) == (reason, boundary, results)
+
+
+def test_a_failure_at_the_boundary_before_a_granted_step_ends_the_run_with_the_error() -> None:
+    policy = PLAIN.vary(budgets=UNKNOWN, finish={"conditions": (), "tools": ("submit",), "idle": "grace"})
+    run = asyncio.run(taken(["Nothing is called.", "Done."], policy))
+    assert [event.kind for event in run.events] == ["grace"]
+    assert run.stop_reason == "error"
+    assert "UnknownCounter" in (run.error or "")
