@@ -37,8 +37,7 @@ def whole_response(response: Response) -> Response:
         True
     """
     text, calls, reason, _, reasoning, _, native, opaque, model = response
-    texts = (text, reasoning, reason or "", native or "", opaque, model, *chain.from_iterable(calls))
-    if all(map(str.isascii, texts)) or all(map(_is_whole, texts)):  # most are ASCII: no call of a function each
+    if _is_whole("".join((text, reasoning, reason or "", native or "", opaque, model, *chain.from_iterable(calls)))):
         return response
     return response._replace(
         text=whole_text(text),

@@ -104,8 +104,15 @@ class ObservedCall:
             return True
         if self.arguments == other.arguments:
             same = self.arguments != REDACTED
+        elif identity == "raw":
+            same = False
         else:
-            same = identity != "raw" and self.parsed == other.parsed and self._has_text_of(other, identity)
+            mine, theirs = self._parsed, other._parsed  # a property would cost more than the comparison
+            if mine is _NOT_PARSED:
+                mine = self._parsed = _parse(self.arguments)
+            if theirs is _NOT_PARSED:
+                theirs = other._parsed = _parse(other.arguments)
+            same = mine == theirs and self._has_text_of(other, identity)
         return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
 
     def _has_text_of(self, other: ObservedCall, identity: str) -> bool:
