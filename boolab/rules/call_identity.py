@@ -104,21 +104,18 @@ class ObservedCall:
             return True
         if self.arguments == other.arguments:
             same = self.arguments != REDACTED
-        elif identity == "raw":
-            same = False
         else:
-            mine, theirs = self._parsed, other._parsed  # a property would cost more than the comparison
-            if mine is _NOT_PARSED:
-                mine = self._parsed = _parse(self.arguments)
-            if theirs is _NOT_PARSED:
-                theirs = other._parsed = _parse(other.arguments)
-            same = mine == theirs and self._has_text_of(other, identity)
+            same = identity != "raw" and self._has_arguments_of(other, sort=identity != "ordered")
         return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
 
-    def _has_text_of(self, other: ObservedCall, identity: str) -> bool:
+    def _has_arguments_of(self, other: ObservedCall, *, sort: bool) -> bool:
+        mine, theirs = self._parsed, other._parsed  # the property would cost more than the comparison
+        if mine is _NOT_PARSED:
+            mine = self._parsed = _parse(self.arguments)
+        if theirs is _NOT_PARSED:
+            theirs = other._parsed = _parse(other.arguments)
         # Values that Python holds equal, such as 1 and True, may have unequal texts.
-        sort = identity != "ordered"
-        return self.normalised(sort=sort) == other.normalised(sort=sort)
+        return mine == theirs and self.normalised(sort=sort) == other.normalised(sort=sort)
 
     def _has_outcome_of(self, other: ObservedCall, identity: str) -> bool:
         if identity == "call+result":
