@@ -102,8 +102,8 @@ def ledger_of_frame(
     raw["counted"] = _counted(frame, raw["turn"], first)
     raw["boundary"] &= raw["counted"]
     segments = first_of_spans(span, first)
-    calls, by_run = np.where(raw["counted"], raw["tool_calls"], 0), "run" in scopes
-    of_counted = np.repeat(raw["counted"] > 0, raw["tool_calls"])
+    calls, by_run = raw["tool_calls"] * raw["counted"], "run" in scopes
+    of_counted = slice(None) if raw["counted"].all() else np.repeat(raw["counted"] > 0, raw["tool_calls"])
     for detector in watched:
         raw[detector.name] = _detected(detector, frame, of_counted, calls, segments, by_run=by_run)
     raw["answered"] = _answered(frame, raw["final"], first, cut)
@@ -215,7 +215,7 @@ def _counted(frame: pd.DataFrame, turn: Ints, first: Ints) -> Ints:
 
 
 def _detected(
-    detector: Detector, frame: pd.DataFrame, of_counted: Flags, calls: Ints, opens: Flags, *, by_run: bool
+    detector: Detector, frame: pd.DataFrame, of_counted: Flags | slice, calls: Ints, opens: Flags, *, by_run: bool
 ) -> Ints:
     """A detector's counter after each step, from the numbers that the frame has for each call."""
     if isinstance(detector, RepeatStreak) and "call_keys" in frame:

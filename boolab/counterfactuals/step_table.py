@@ -352,7 +352,9 @@ def assemble(
     tokens = np.where(unknown, UNKNOWN, raw["input_tokens"] + raw["output_tokens"])
     amounts = {name: raw[name] for name in ("tool_calls", "input_tokens", "output_tokens", "cost")}
     amounts |= {"steps": np.ones(len(opens), dtype=np.int64), "tokens": tokens}
-    counters = {name: running_sum(np.where(counted, of, 0), starts, lengths) for name, of in amounts.items()}
+    if not counted.all():
+        amounts = {name: np.where(counted, values, 0) for name, values in amounts.items()}
+    counters = {name: running_sum(values, starts, lengths) for name, values in amounts.items()}
     counters["elapsed"] = _elapsed(raw, starts, lengths, new_run)
     for detector in detectors:
         counters[detector.name] = raw[detector.name]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -100,15 +102,11 @@ def has_boundary(run: Run, step: Step) -> bool:
 
 def known_sum(values: Iterable[int | None]) -> int | None:
     """The sum, None if one of the values is unknown."""
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+    listed = list(values)
+    return None if None in listed else sum(listed)  # type: ignore[arg-type] # all are known
 
 
 def used_by(run: Run, *amounts: str) -> int | None:
     """The sum of these fields of `Usage` over all requests of a run, wrap-ups and compactions included."""
-    usages = (*(step.response.usage for step in run.steps), *run.outside)
-    return known_sum(getattr(usage, amount) for usage in usages for amount in amounts)
+    usages = [*[step.response.usage for step in run.steps], *run.outside]
+    return known_sum(chain.from_iterable(map(attrgetter(amount), usages) for amount in amounts))

@@ -13,6 +13,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -205,6 +206,7 @@ def as_tools(values: Iterable[ToolSpec | Callable[..., Any]]) -> tuple[ToolSpec,
     return tuple(map(as_tool, values))
 
 
+@lru_cache(maxsize=1024)
 def open_tool(name: str) -> ToolSpec:
     """A tool that takes any arguments and has no function: its results come from the model's `reply`."""
 
