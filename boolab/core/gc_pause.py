@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Without the collector of cycles: readers make millions of tuples and no cycles, and it looks at them all."""
+    """Without the collector of cycles: readers and ledgers make millions of tuples and no cycles."""
     if not gc.isenabled():
         yield
         return

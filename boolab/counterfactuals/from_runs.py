@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from boolab.core.endings import proxy_success, terminated, turn_proxy_success
+from boolab.core.gc_pause import without_collection
 from boolab.core.run_tree import starts_of
 from boolab.core.types import Run, Scope
 from boolab.counterfactuals.scopes import check_scope, scopes_of
@@ -56,7 +57,8 @@ def ledger_of(
     names = [detector.name for detector in watched]
     scopes = scopes_of([run.source for run in rows], scope)
     each = list(zip(rows, scopes, strict=True))
-    numbers = [row for run, its_scope in each for row in _step_rows(run, its_scope, watched, responses=responses)]
+    with without_collection():
+        numbers = [row for run, its_scope in each for row in _step_rows(run, its_scope, watched, responses=responses)]
     more = [response_counter(name) for name in names] if responses else []
     labels = (*_NUMBERS, *names, *more)
     raw = dict(zip(labels, np.array(numbers, dtype=np.int64).reshape(-1, len(labels)).T.copy(), strict=True))
@@ -81,7 +83,7 @@ def ledger_of(
     return replace(ledger, counters={**ledger.counters, **further}) if further else ledger
 
 
-def _step_rows(run: Run, scope: str, detectors: Sequence[Detector], *, responses: bool) -> Iterator[tuple[int, ...]]:
+def _step_rows(run: Run, scope: str, detectors: Sequence[Detector], *, responses: bool) -> Iterator[list[int]]:
     """The raw columns of each step: `_NUMBERS`, the detectors' counts after it and, if wanted, at its response."""
     names = [detector.name for detector in detectors]
     watch = Watch(detectors)
@@ -91,12 +93,12 @@ def _step_rows(run: Run, scope: str, detectors: Sequence[Detector], *, responses
             watch, counts = Watch(detectors), dict.fromkeys(names, 0)
         for step in steps:
             ahead = {**counts, **watch.after(step.response)} if responses else {}
-            usage = step.response.usage
-            if step.counted:
+            usage, answered = step.response.usage, len(step.results) - step.results.count(None)
+            if step.counted and detectors:
                 watch.complete(step.response, step.results, counts)
             values = (
                 turn,
-                len(step.results) - step.results.count(None),
+                answered,
                 usage.input_tokens,
                 usage.output_tokens,
                 usage.cost,
@@ -110,4 +112,4 @@ def _step_rows(run: Run, scope: str, detectors: Sequence[Detector], *, responses
                 *(counts[name] for name in names),
                 *(ahead[name] for name in names if responses),
             )
-            yield tuple(UNKNOWN if value is None else value for value in values)
+            yield [UNKNOWN if value is None else value for value in values]

@@ -22,19 +22,17 @@ identity: `1 == True == 1.0`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Final
 
+from pydantic_core import from_json
+
 from boolab.core.types import IDENTITIES, REDACTED, Identities, ToolCall, ToolResult
 from boolab.errors import SettingError, near
 
-MAX_DEPTH: Final = 200
 _NOT_PARSED: Final = object()
 _ONLY_THE_CALL: Final = frozenset({"raw", "ordered", "canonical"})
-_SPACE: Final = " \t\n\r"
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class ObservedCall:
@@ -104,18 +102,21 @@ class ObservedCall:
             return True
         if self.arguments == other.arguments:
             same = self.arguments != REDACTED
+        elif identity == "raw":
+            same = False
         else:
-            same = identity != "raw" and self._has_arguments_of(other, sort=identity != "ordered")
+            # Each call of a run comes here: one more function call would cost as much as the comparison.
+            mine, theirs = self._parsed, other._parsed  # noqa: SLF001 - of the same class
+            if mine is _NOT_PARSED:
+                mine = self._parsed = _parse(self.arguments)
+            if theirs is _NOT_PARSED:
+                theirs = other.parsed
+            same = mine == theirs and self._has_text_of(other, sort=identity != "ordered")
         return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
 
-    def _has_arguments_of(self, other: ObservedCall, *, sort: bool) -> bool:
-        mine, theirs = self._parsed, other._parsed  # the property would cost more than the comparison
-        if mine is _NOT_PARSED:
-            mine = self._parsed = _parse(self.arguments)
-        if theirs is _NOT_PARSED:
-            theirs = other._parsed = _parse(other.arguments)
+    def _has_text_of(self, other: ObservedCall, *, sort: bool) -> bool:
         # Values that Python holds equal, such as 1 and True, may have unequal texts.
-        return mine == theirs and self.normalised(sort=sort) == other.normalised(sort=sort)
+        return self.normalised(sort=sort) == other.normalised(sort=sort)
 
     def _has_outcome_of(self, other: ObservedCall, identity: str) -> bool:
         if identity == "call+result":
@@ -252,11 +253,6 @@ def exempting(identity: Identities, exempt: Iterable[str]) -> Identities:
     return {**others, **without} if without else identity
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)  # NaN and Infinity are not JSON
-
-
-_scan: Final = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-defined] # typeshed leaves it out
 _ENCODERS: Final = {
     sort: json.JSONEncoder(sort_keys=sort, separators=(",", ":"), ensure_ascii=False) for sort in (False, True)
 }
@@ -264,32 +260,12 @@ _ENCODERS: Final = {
 
 def _parse(arguments: str) -> object:
     """The arguments as a JSON value; their text if they are not valid JSON, or nested too deep to be compared."""
-    text = arguments.strip(_SPACE)
     try:
-        value, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError):
+        return from_json(arguments, allow_inf_nan=False)
+    except (ValueError, TypeError):  # a TypeError for lone surrogates
         return arguments
-    return arguments if end != len(text) or (end > 2 * MAX_DEPTH and _is_too_deep(value)) else value
-
-
-def _is_too_deep(value: object) -> bool:
-    """Whether a value is nested more than `MAX_DEPTH` deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _normalised(arguments: str, parsed: object, *, sort: bool) -> str:
-    """Arguments as compact JSON; as they are if they are not valid JSON, which lone surrogates are not either."""
-    if parsed is arguments:
-        return arguments
-    text = _ENCODERS[sort].encode(parsed)
-    return text if text.isascii() or _SURROGATE.search(text) is None else arguments
+    """Arguments as compact JSON; as they are if they are not valid JSON."""
+    return arguments if parsed is arguments else _ENCODERS[sort].encode(parsed)
