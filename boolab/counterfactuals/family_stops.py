@@ -171,7 +171,6 @@ class _Work:
                     ahead=doubtful, open=doubtful, begun=~never, also_fired="",
                     reason=np.where(never, reasons[run], _ERROR[lacking.astype(np.int64)]),
                 )  # fmt: skip
-        self._fates = fates
 
     def _fate(self, parent: int, step: int) -> tuple[Ints, Any]:
         """The result for a subagent that a step of a run called, if the run itself starts; and the reason."""

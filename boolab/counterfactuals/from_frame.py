@@ -208,10 +208,8 @@ def _boundaries(frame: pd.DataFrame, turn: Ints, span: Ints, first: Ints, cut: F
 
 def _counted(frame: pd.DataFrame, turn: Ints, first: Ints) -> Ints:
     """Whether limits count each step: all but those without a boundary that another step of their turn follows."""
-    follows = np.zeros(len(frame), dtype=bool)
-    follows[:-1] = turn[1:] == turn[:-1]
-    follows[first[1:][np.diff(first) > 0] - 1] = False
-    return _column(frame, "boundary", 1) | ~follows
+    last_of_turn: Flags = np.append(first_of_spans(turn, first)[1:], True)[: len(turn)]
+    return np.where(last_of_turn, 1, _column(frame, "boundary", 1))
 
 
 def _detected(

@@ -14,7 +14,7 @@ from datetime import timedelta
 from importlib.metadata import version
 from typing import Any, Final
 
-from boolab.core.codec import decode, encode, run_fields, run_of
+from boolab.core.codec import MAX_COLUMN_INT, decode, encode, run_fields, run_of
 from boolab.core.types import (
     MICRO,
     UNKNOWN_USAGE,
@@ -37,7 +37,6 @@ EXTRA: Final = "boolab"
 VERSION: Final = 2
 """The version of these facts."""
 
-_MAX_INT: Final = 2**63 - 1  # the largest value in a column of integers
 _IN_ATIF: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
 _STEP_FACTS: Final = (
@@ -313,7 +312,7 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
     cost = metrics.get("cost_usd")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
         raise ValueError(f"cost_usd: {cost!r:.80} is not a number")
-    if cost is not None and not abs(cost) * MICRO <= _MAX_INT + 1:
+    if cost is not None and not abs(cost) * MICRO <= MAX_COLUMN_INT + 1:
         raise ValueError(f"cost_usd: {cost!r:.80} is too large")
     more = mapping(metrics.get("extra"))
     return Usage(
@@ -321,7 +320,7 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
         _known(metrics, "completion_tokens", int),
         _known(metrics, "cached_tokens", int),
         _known(more, "reasoning_tokens", int),
-        None if cost is None else min(round(cost * MICRO), _MAX_INT),  # dollars are floats: they may round up
+        None if cost is None else min(round(cost * MICRO), MAX_COLUMN_INT),  # dollars are floats: they may round up
         _known(more, "cache_write_tokens", int),
         _known(more, "cache_write_1h_tokens", int),
     )
@@ -337,7 +336,7 @@ def _known(row: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN40
     value: Any = row.get(name)
     fits = type(value) is kind
     if fits and kind is int:
-        fits = -_MAX_INT - 1 <= value <= _MAX_INT
+        fits = -MAX_COLUMN_INT - 1 <= value <= MAX_COLUMN_INT
     if value is None or fits:
         return value
     raise ValueError(f"{name}: {value!r:.80} is not {_KINDS[kind]}")

@@ -105,7 +105,7 @@ class ObservedCall:
         elif identity == "raw":
             same = False
         else:
-            # Each call of a run comes here: one more function call would cost as much as the comparison.
+            # Not a method of its own: most calls of a run come here.
             mine, theirs = self._parsed, other._parsed  # noqa: SLF001 - of the same class
             if mine is _NOT_PARSED:
                 mine = self._parsed = _parse(self.arguments)

@@ -1,8 +1,6 @@
 """The notebooks run from top to bottom, are committed without outputs, and do what they say."""
 
 import json
-import os
-import select
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.model_protocols import CHAT, Said
-from tests.support.model_server import PATIENCE_S, ModelServer, stream
+from tests.support.model_server import ModelServer, stream
 from tests.support.notebooks import execute, sources
+from tests.support.processes import has_ended
 from tests.support.project import ROOT
 
 pytestmark = [
@@ -182,18 +181,6 @@ def test_06_compares_a_double_a_script_and_a_model_of_ones_own_and_shows_no_key(
     assert {CHAT.key_in(asked) for asked in own.asked} == {key}
     assert key not in json.dumps(notebook)
     assert has_ended(int(server))
-
-
-def has_ended(process: int) -> bool:
-    """Wait until a process that is no child of this one has ended."""
-    try:
-        handle = os.pidfd_open(process)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], PATIENCE_S)[0])
-    finally:
-        os.close(handle)
 
 
 @pytest.mark.slow

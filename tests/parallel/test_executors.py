@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import boolab as bl
 from boolab.parallel.executors import ATTEMPTS, Pool, in_order, open_pool
 from boolab.parallel.process_pool import ProcessPool
 from tests.support import pieces
-from tests.support.model_server import PATIENCE_S
+from tests.support.processes import has_ended
 from tests.support.project import ROOT
 
 SCRIPT = """
@@ -33,18 +32,6 @@ with open_pool("processes") as pool:
         pool.submit(wait).result()
 """
 """Without a guard against running twice, on purpose."""
-
-
-def has_ended(process: int) -> bool:
-    """Wait until a process that is no child of this one has ended."""
-    try:
-        handle = os.pidfd_open(process)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], PATIENCE_S)[0])
-    finally:
-        os.close(handle)
 
 
 @pytest.fixture(scope="module")

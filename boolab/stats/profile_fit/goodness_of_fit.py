@@ -87,23 +87,25 @@ def compared(
         (TOOLS, tools, lambda facts: facts.tools.sum(axis=0) / max(facts.tools.sum(), 1)),
         *((name, [words], partial(_rate, place)) for place, (name, words) in enumerate(RATES.items())),
     ]
-    draws = ([[get(facts) for _, _, get in measures] for facts in _drawn(pool, rows)] for rows in (own, other))
+    cut_like_the_record = (_cut(facts, longest) for facts, longest in zip(_drawn(pool, own), cuts, strict=True))
+    both = (cut_like_the_record, _drawn(pool, other))
+    draws = ([[get(facts) for _, _, get in measures] for facts in drawn] for drawn in both)
     columns = [[np.array(values) for values in zip(*rows, strict=True)] for rows in draws]
     all_ = [
         _Comparison(of, xs, get(data), get(pool), *values)
         for (of, xs, get), *values in zip(measures, *columns, strict=True)
     ]
-    cut_like_the_record = [
-        going_on(np.minimum(pool.steps[those], cut), pool.ended[those] & (pool.steps[those] <= cut), last)
-        for those, cut in zip(own, cuts, strict=True)
-    ]
-    all_[0] = all_[0]._replace(own=np.array(cut_like_the_record))
     return _goodness(all_, data, pool, confidence), _bands(all_, confidence)
 
 
 def _drawn(facts: _Facts, draws: Ints) -> Iterator[_Facts]:
     """Turns that are drawn from others, again and again."""
     return (_Facts(*(values[those] for values in facts)) for those in draws)
+
+
+def _cut(facts: _Facts, longest: Ints) -> _Facts:
+    """Turns with so many steps each at most; those that are longer did not end."""
+    return facts._replace(steps=np.minimum(facts.steps, longest), ended=facts.ended & (facts.steps <= longest))
 
 
 def _rate(place: int, facts: _Facts) -> Array:
