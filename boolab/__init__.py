@@ -1,7 +1,7 @@
 """boolab: step caps, tool budgets and doom-loop thresholds for LLM agents, compared in notebooks.
 
 The public names are listed in `__init__.pyi`. Each is imported when it is first used, so that `import boolab` costs
-next to nothing. `detectors`, `errors`, `models` and `plots` hold further ones.
+next to nothing. `detectors`, `errors`, `models`, `plots` and `stats` hold further ones.
 """
 
 from boolab.core.lazy_names import lazy_names

@@ -3,6 +3,7 @@
 from boolab import errors as errors
 from boolab import models as models
 from boolab import plots as plots
+from boolab import stats as stats
 from boolab.agents.agent import Agent as Agent
 from boolab.agents.agent import load_agents as load_agents
 from boolab.core.types import Run as Run

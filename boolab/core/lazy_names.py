@@ -64,7 +64,7 @@ def public_names() -> dict[str, str]:
     from boolab import errors
 
     found = {name: f"{home}.{name}" for name, home in homes_of("boolab").items()}
-    spaces = {name: found.pop(name) for name in ("detectors", "errors", "models", "plots")}
+    spaces = {name: found.pop(name) for name in ("detectors", "errors", "models", "plots", "stats")}
     for space, package in spaces.items():
         homes = homes_of(package).items()
         found |= {f"{space}.{name}": f"{home}.{name}" for name, home in homes if name not in found}

@@ -4,3 +4,7 @@ It imports `boolab.counterfactuals`, `boolab.engine` and what is below them. Rea
 returns, a frame with its sentences and the quality of its data. `survival`, `recommend`, `scorecard` and `profile_fit`
 are the questions, `intervals` and `units` the methods.
 """
+
+from boolab.core.lazy_names import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__)

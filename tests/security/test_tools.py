@@ -90,7 +90,7 @@ def watch(event, args):
         seen.append((event, str(args)))
 sys.addaudithook(watch)
 import boolab as bl
-for space in (bl, bl.detectors, bl.models, bl.plots):
+for space in (bl, bl.detectors, bl.models, bl.plots, bl.stats):
     for name in dir(space):
         getattr(space, name)
 from boolab.cli.main import main
