@@ -38,6 +38,7 @@ NEVER = {
     "cline": {"success", "finish reason"},
     "codex": {"cost", "finish reason", "success"},
     "gemini": {"cost", "finish reason", "success"},
+    "intercode": {"input tokens", "output tokens", "cost", "step start", "finish reason", "start"},
     "mini_swe_agent": {"first token"},
     "openai_chat": {"failed", "call duration"},
     "opencode": {"success"},

@@ -14,6 +14,7 @@ OTHERS = {
     "codex": ("a.jsonl", ["{}", '{"a": 1}\n{"b": 2}\n', "nonsense", "[]"]),
     "gemini": ("a.jsonl", ["{}", '{"a": 1}\n{"b": 2}\n', "nonsense", "[]"]),
     "inspect": ("a.json", ["{}", "[]", '{"eval": 3}', "x", "", '{"version": 2, "status": "success"}']),
+    "intercode": ("a.json", ["{}", "[]", "3", "", "nonsense", '{"0": {"task_id": 1}}', '{"0": {"turn_history": {}}}']),
     "mini_swe_agent": ("a.traj.json", ["{}", "3", ""]),
     "openai_chat": ("a.json", ["{}", "[]", "7", "nonsense", "", '{"messages": []}', '{"messages": 3}']),
     "openhands": ("a.json", ["{}", "[]", "[1]", '[{"action": 3}]', '[{"role": "user"}]', "x", "", '{"history": 3}x']),

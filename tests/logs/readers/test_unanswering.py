@@ -116,7 +116,7 @@ CASES: dict[str, tuple[str, str, int | None]] = {
     "tau_bench": ("a.json", json.dumps([{"task_id": 1, "trial": 0, "reward": 1.0, "info": {}, "traj": OPENAI}]), None),
     "tau2_bench": ("a.json", json.dumps([{"task_id": "1", "termination_reason": "user_stop", "messages": TAU2}]), None),
 }
-BY_PLACE = {"gemini", "opencode", "swe_agent"}
+BY_PLACE = {"gemini", "intercode", "opencode", "swe_agent"}
 """Formats that keep a result with its call, so that none can be without one."""
 OWN = {"parquet", "store"}
 
