@@ -1,4 +1,8 @@
 # The public names of `bl.stats`. See boolab/core/lazy_names.py.
 
+from boolab.stats.compare_rules.choosers import best_rule as best_rule
+from boolab.stats.compare_rules.choosers import percentile_cap as percentile_cap
+from boolab.stats.compare_rules.choosers import smallest_cap as smallest_cap
+from boolab.stats.compare_rules.cross_validation import crossval as crossval
 from boolab.stats.finding import Finding as Finding
 from boolab.stats.recommend.recommend import Recommendation as Recommendation

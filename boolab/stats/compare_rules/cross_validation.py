@@ -1,0 +1,291 @@
+"""What a rule that was chosen by some tasks keeps and saves on others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from boolab.core.text import count, level, percent
+from boolab.core.types import Scope
+from boolab.counterfactuals.recordings import Recorded
+from boolab.counterfactuals.rule_matrix import Rule
+from boolab.counterfactuals.step_table import Ints, Ledger
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT
+from boolab.stats.compare_rules.choosers import Chooser, ReadyChooser
+from boolab.stats.compare_rules.folds import MIN_FOLDS, Choices, Places, candidates_of, check_folds, folds_of
+from boolab.stats.compare_rules.judged import (
+    FIGURES,
+    Judged,
+    Sums,
+    detectors_of,
+    in_memory,
+    judged_in,
+    ledger_for,
+    recorded_once,
+)
+from boolab.stats.compare_rules.settings import label_of
+from boolab.stats.compare_rules.wording import data_notes, holds, promise
+from boolab.stats.finding import Finding, frame_of
+from boolab.stats.intervals import check_confidence
+from boolab.stats.units import cluster_notes, clusters_of, group_name, grouped, keys_of
+
+POOLED, SAME_TASKS = "held out", "same tasks"
+"""The parts over all folds: judged on held-out tasks, and on the tasks that the rule was chosen by."""
+
+_COLUMNS: Final[Mapping[str, str]] = {
+    "part": TEXT,
+    "rule": TEXT,
+    **FIGURES,
+    **dict.fromkeys(("chosen_kept_share", "chosen_saved_share", "keep"), FLOAT),
+    "holds": FLAG,
+    **dict.fromkeys(("folds", "seed"), INT),
+    "confidence": FLOAT,
+    "success_by": TEXT,
+}
+_TABLE: Final = ("part", "rule", "n_tasks", "successes", "kept_share", "saved_share", "chosen_kept_share", "holds")
+_MAX_SENTENCES: Final = 20  # groups that get sentences
+
+
+def crossval(
+    runs: Recorded,
+    choose: Chooser,
+    folds: int | Mapping[str, int] = 5,
+    *,
+    by: str | Sequence[str] | None = None,
+    keep: float | None = None,
+    scope: Scope = "auto",
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> Finding:
+    """What a way to choose a rule keeps and saves on tasks that it has not seen.
+
+    The tasks are divided into folds. For each fold, `choose` is called on the runs of all other tasks, and the rule
+    that it returns is judged on the tasks of the fold. Beside it stands what the same choice shows on the very tasks
+    that it was made by (resubstitution): the best of many rules there is always partly luck, and keeps less elsewhere.
+
+    Args:
+        runs: Runs, a frame with a row per step, or the path of such a file or of a store: see `counterfactual`.
+        choose: A function that takes the runs of the other tasks, as they were given (a list of runs, or a frame; what
+            a file or a store holds is read into memory first), and returns a stop rule, a setting such as
+            `{"max_steps": 20}`, or None for no limit. `bl.stats.smallest_cap`, `bl.stats.best_rule` and
+            `bl.stats.percentile_cap` make such functions, which are evaluated once for all folds.
+        folds: The number of folds. The names of the tasks (of the runs, where no task is named) are sorted, shuffled by
+            `numpy.random.default_rng(seed)` and dealt out in turn, so that the folds depend on names and seed alone;
+            with fewer tasks there are fewer folds. Or the fold of each task, by its name.
+        by: Columns of the runs; each group is cross-validated by itself.
+        keep: The share of successes that is to be kept, for the column `holds`; by default that of a ready-made
+            `choose`.
+        scope: Where counters start anew: see `counterfactual`.
+        confidence: Of the two-sided intervals.
+        seed: Of the folds, and of the bootstrap.
+        progress: Whether to show a progress bar, if there is more than a second of work.
+
+    Returns:
+        A finding whose frame has a row for each group and part: "fold 1" and so on, "held out" (all folds together),
+        and "same tasks" (chosen by all tasks, and judged on them). Columns:
+
+        - the columns of `by`, `part`, and `rule`; of "held out", the rule if all folds have the same, else NA.
+        - `n_runs`, `n_tasks` (runs where no task is named) and `successes` that it is judged on.
+        - `kept_lower` successes that it does not stop, and `kept_upper` that it may keep; `kept_share` is that of
+          `kept_lower`, with the interval `kept_low` to `kept_high`; `kept_share_upper`.
+        - `steps` of all runs, `saved_steps`, `saved_share` with the interval `saved_low` to `saved_high`; `cost_usd`,
+          `saved_cost_usd` and `saved_cost_share` over the runs that report the cost of each step.
+        - `steps_per_success` and `cost_per_success_usd` (where all runs report it): what is spent under the rule, for
+          each success that it keeps; `steps_saved_per_lost_success`.
+        - `n_unknown`: runs where a counter that the rule needs is unknown.
+        - `chosen_kept_share` and `chosen_saved_share`: the same on the tasks that the rule was chosen by.
+        - `keep`, and `holds`: whether `kept_share` is at least that. `folds`, `seed`, `confidence`, `success_by`.
+
+        Intervals resample the tasks that a rule is judged on. They take the rules as they are: that other tasks would
+        have led to other rules shows in the differences between the folds.
+
+    Raises:
+        SettingError: if an argument is not one of those above, or `choose` returns something else.
+
+    Example:
+        >>> import boolab as bl
+        >>> from dataclasses import replace
+        >>> looks = [{"tool_calls": [{"name": "ls", "arguments": {"page": n}}]} for n in range(20)]
+        >>> models = [bl.ScriptedModel([*looks[:n], "Done."]) for n in range(1, 11)]
+        >>> runs = [replace(bl.run_sync(None, "Look", model=model), task=f"t{n}") for n, model in enumerate(models)]
+        >>> found = bl.stats.crossval(runs, bl.stats.smallest_cap(0.8), folds=2)
+        >>> found[["part", "rule", "kept_lower", "successes"]].iloc[2:].values.tolist()
+        [['held out', <NA>, 8, 10], ['same tasks', 'max_steps(9)', 8, 10]]
+    """
+    check_confidence(confidence)
+    check_folds(folds)
+    if keep is not None:
+        check_confidence(keep, "keep")
+    candidates = candidates_of(choose)
+    promised = keep if keep is not None or not isinstance(choose, ReadyChooser) else choose.keep
+    keys = keys_of(by, _COLUMNS)
+    recorded = recorded_once(runs) if isinstance(choose, ReadyChooser) else in_memory(recorded_once(runs))
+    ledger = ledger_for(recorded, candidates, by=keys, scope=scope)
+    judged = judged_in(ledger, candidates, keys)
+    choices, rules = Choices(recorded, judged, choose), Places()
+    groups = list(_divided(judged, keys, folds, seed))
+    with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
+        chosen = [_chosen(group, choices, rules, bar.update) for group in groups]
+    final = rejudged(recorded, ledger, rules.rules, keys, scope)
+    rows = [
+        [*_rows(group, of_group, final, keys, promised, confidence, seed)]
+        for group, of_group in zip(groups, chosen, strict=True)
+    ]
+    names = [group.names for group, of_group in zip(groups, rows, strict=True) for _ in of_group]
+    frame = frame_of(keys, names, _COLUMNS, [*itertools.chain.from_iterable(rows)])
+    return Finding(
+        title=f"What {name_of(choose)} keeps and saves on tasks that it has not seen",
+        frame=frame,
+        sentences=tuple(_sentences(groups, rows, promised, confidence)),
+        notes=(*data_notes(final), *_notes(groups, judged)),
+        table=frame.loc[frame["part"].isin([POOLED, SAME_TASKS]), [*keys, *_TABLE]].reset_index(drop=True),
+    )
+
+
+class Divided(NamedTuple):
+    """The runs of a group: their places, the fold of each, and the name and the number of its clusters."""
+
+    names: tuple[Any, ...]
+    runs: Ints
+    fold: Ints
+    word: str
+
+    @property
+    def n_folds(self) -> int:
+        """The number of folds; 0 if there are too few tasks."""
+        top = int(self.fold.max(initial=0))
+        return top if top >= MIN_FOLDS else 0
+
+
+class Chosen(NamedTuple):
+    """The place of the rule of each fold, and of that chosen by all runs of the group."""
+
+    of_folds: list[int]
+    of_all: int
+
+
+def _divided(judged: Judged, keys: Sequence[str], folds: int | Mapping[str, int], seed: int) -> Iterator[Divided]:
+    for values, part in grouped(judged.units, list(keys)):
+        # Never by run where a task is named: runs of one task on both sides would not be held out.
+        fold = folds_of(part["cluster"], folds, seed)
+        yield Divided(values, part.index.to_numpy(), fold, clusters_of(part, keys)[1])
+
+
+def _chosen(group: Divided, choices: Choices, rules: Places, tick: Callable[[], object]) -> Chosen:
+    found = []
+    for fold in range(1, group.n_folds + 1):
+        found.append(rules.of(choices.of(group.runs[group.fold != fold])))
+        tick()
+    of_all = rules.of(choices.of(group.runs))
+    tick()
+    return Chosen(found, of_all)
+
+
+def rejudged(recorded: Recorded, ledger: Ledger, rules: Sequence[Rule], by: Sequence[str], scope: Scope) -> Judged:
+    """The runs under rules that have been chosen; they are read again if a rule needs a further detector."""
+    if any(detector.name not in ledger.counters for detector in detectors_of(rules)):
+        ledger = ledger_for(recorded, rules, by=by, scope=scope)
+    return judged_in(ledger, rules, by)
+
+
+def _rows(
+    group: Divided,
+    chosen: Chosen,
+    final: Judged,
+    keys: Sequence[str],
+    keep: float | None,
+    confidence: float,
+    seed: int,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a group: each fold, held out, same tasks."""
+    mine = final.rows(group.runs)
+    more = {"folds": group.n_folds, "success_by": final.success_by, "keep": keep}
+    more |= {"seed": seed, "confidence": confidence}
+
+    def row(part: str, judged: Judged, rule: Rule | str, kept: float | None, saved: float | None) -> dict[str, Any]:
+        [figures] = Sums(judged, keys, confidence, seed).rows()
+        return {
+            "part": part,
+            "rule": rule if isinstance(rule, str) else label_of(rule),
+            **figures,
+            "chosen_kept_share": kept,
+            "chosen_saved_share": saved,
+            "holds": holds(figures, keep),
+            **more,
+        }
+
+    seen = []
+    for fold, place in enumerate(chosen.of_folds, 1):
+        held_out, others = np.flatnonzero(group.fold == fold), np.flatnonzero(group.fold != fold)
+        seen.append(_totals(mine.rows(others), place))
+        one = mine.rows(held_out).under(np.full(len(held_out), place))
+        yield row(f"fold {fold}", one, final.rules[place], *_shares(seen[-1:]))
+    if chosen.of_folds:
+        same = len(set(chosen.of_folds)) == 1
+        its_own = mine.under(np.array(chosen.of_folds)[group.fold - 1])
+        found = row(POOLED, its_own, final.rules[chosen.of_folds[0]] if same else "", *_shares(seen))
+        yield found | ({} if same else {"rule": None})
+    everywhere = np.full(mine.n_runs, chosen.of_all)
+    yield row(SAME_TASKS, mine.under(everywhere), final.rules[chosen.of_all], *_shares([_totals(mine, chosen.of_all)]))
+
+
+def _totals(judged: Judged, place: int) -> tuple[int, int, int, int]:
+    """Kept of successes, and saved of steps, under a rule."""
+    matrix = judged.matrix
+    kept, saved = int(matrix.kept_lower[:, place].sum()), int(matrix.saved_steps[:, place].sum())
+    return kept, int((judged.success == 1).sum()), saved, int(judged.steps.sum())
+
+
+def _shares(totals: Sequence[tuple[int, int, int, int]]) -> tuple[float | None, float | None]:
+    kept, successes, saved, steps = (sum(column) for column in zip(*totals, strict=True))
+    return kept / successes if successes else None, saved / steps if steps else None
+
+
+def name_of(choose: Chooser) -> str:
+    """What a chooser does, in a few words."""
+    return choose.name if isinstance(choose, ReadyChooser) else str(getattr(choose, "__name__", "a choice"))
+
+
+def _sentences(
+    groups: Sequence[Divided], rows: Sequence[Sequence[Mapping[str, Any]]], keep: float | None, confidence: float
+) -> Iterator[str]:
+    pairs = [(group, of_group[-2], of_group[-1]) for group, of_group in zip(groups, rows, strict=True) if group.n_folds]
+    if keep is not None and len(pairs) > 1:
+        yield (
+            f"On held-out tasks {promise([held for _, held, _ in pairs], keep)}; on the tasks that it was chosen by, "
+            f"{promise([same for _, _, same in pairs], keep)}."
+        )
+    for group, held, same in pairs[:_MAX_SENTENCES]:
+        name = f"{group_name(group.names)}: on" if group.names else "On"
+        if not held["successes"]:
+            saved = percent(held["saved_share"])
+            yield f"{name} held-out tasks there is no success to keep; {saved} of steps are saved."
+            continue
+        rules = "" if held["rule"] is None else f" ({held['rule']} in every fold)"
+        kept = f"{held['kept_lower']:,} of {count(held['successes'], 'success', 'successes')}"
+        interval = f"{level(confidence)} interval {percent(held['kept_low'])} to {percent(held['kept_high'])}"
+        yield (
+            f"{name} held-out tasks{rules} it keeps {kept} ({percent(held['kept_share'])}, {interval}) and saves "
+            f"{percent(held['saved_share'])} of steps; on the tasks that it was chosen by, {same['rule']} keeps "
+            f"{percent(same['kept_share'])} and saves {percent(same['saved_share'])}."
+        )
+    if len(pairs) > _MAX_SENTENCES:
+        yield f"{count(len(pairs) - _MAX_SENTENCES, 'further group')} in the table."
+
+
+def _notes(groups: Sequence[Divided], judged: Judged) -> Iterator[str]:
+    few = [group_name(group.names) or "the runs" for group in groups if not group.n_folds]
+    if few:
+        yield f"Too few tasks to hold some out: {', '.join(few)}."
+    sizes = [(group.word, judged.units["cluster"].iloc[group.runs].nunique()) for group in groups]
+    yield from cluster_notes(sizes, judged.units)
+    if any(group.n_folds for group in groups):
+        yield (
+            "The intervals take the chosen rules as they are; that other tasks would have led to other rules shows in "
+            "the differences between the folds."
+        )

@@ -1,0 +1,213 @@
+"""Runs under rules, as arrays, and what they keep and save in sum.
+
+A success is *kept* if the rule does not stop its run, so that it is certainly as recorded; it may be kept too if no
+call follows the stop. What a rule *saves* are the steps after the stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.types import Scope
+from boolab.counterfactuals.recordings import Recorded, ledgers_of
+from boolab.counterfactuals.rule_matrix import Floats, Rule, RuleMatrix, rule_matrix, run_costs
+from boolab.counterfactuals.scopes import check_scope
+from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
+from boolab.frames.dtypes import FLOAT, INT
+from boolab.frames.runs import Runs, as_runs
+from boolab.rules.detector import Detector
+from boolab.stats.intervals import ClusterBootstrap, Estimate
+from boolab.stats.units import clusters_of, units_of_table
+from boolab.store.connection import begins_as_sqlite
+from boolab.store.stored_runs import stored_runs
+
+FIGURES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("n_runs", "n_tasks", "successes", "kept_lower", "kept_upper"), INT),
+    **dict.fromkeys(("kept_share", "kept_low", "kept_high", "kept_share_upper"), FLOAT),
+    **dict.fromkeys(("steps", "saved_steps"), INT),
+    **dict.fromkeys(("saved_share", "saved_low", "saved_high"), FLOAT),
+    **dict.fromkeys(("cost_usd", "saved_cost_usd", "saved_cost_share"), FLOAT),
+    **dict.fromkeys(("steps_per_success", "cost_per_success_usd", "steps_saved_per_lost_success"), FLOAT),
+    "n_unknown": INT,
+}
+"""The columns that say what a rule keeps and saves, and their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """R runs under S rules.
+
+    Attributes:
+        rules: S: the rules; None is no limit.
+        units: R rows: run_id, task, cluster, and the columns that separate groups.
+        matrix: R x S: what the rules make of the runs.
+        success: R: 1, 0, or -1 where it is not known.
+        steps: R: the number of steps.
+        peak: R: the most steps at a place where a cap is evaluated; a cap above it does not stop the run.
+        cost: R: in dollars; NaN where it is not known.
+        success_by: What a success is: see `Ledger`.
+    """
+
+    rules: tuple[Rule, ...]
+    units: pd.DataFrame
+    matrix: RuleMatrix
+    success: Ints
+    steps: Ints
+    peak: Ints
+    cost: Floats
+    success_by: str
+
+    @property
+    def n_runs(self) -> int:
+        """R."""
+        return len(self.steps)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a success is a label, not the proxy that a run ended by itself."""
+        return self.success_by == LABEL
+
+    def rows(self, places: Ints) -> Judged:
+        """Some of the runs, by their places."""
+        return Judged(
+            self.rules,
+            self.units.iloc[places].reset_index(drop=True),
+            self.matrix.rows(places),
+            self.success[places],
+            self.steps[places],
+            self.peak[places],
+            self.cost[places],
+            self.success_by,
+        )
+
+    def under(self, rule: Ints) -> Judged:
+        """Each run under one rule, by the rule's place: a matrix of one column."""
+        names = RuleMatrix.__slots__
+        picked = (np.take_along_axis(getattr(self.matrix, name), rule[:, None], axis=1) for name in names)
+        return Judged(
+            (None,), self.units, RuleMatrix(*picked), self.success, self.steps, self.peak, self.cost, self.success_by
+        )
+
+
+def recorded_once(recorded: Recorded) -> Recorded:
+    """What can be read several times: runs as a list, all else as it is."""
+    return recorded if isinstance(recorded, str | Path | pd.DataFrame) else as_runs(recorded)
+
+
+def judged_of(recorded: Recorded, rules: Sequence[Rule], *, by: Sequence[str] = (), scope: Scope = "auto") -> Judged:
+    """Read recordings, and evaluate rules on them."""
+    return judged_in(ledger_for(recorded, rules, by=by, scope=scope), rules, by)
+
+
+def ledger_for(recorded: Recorded, rules: Sequence[Rule], *, by: Sequence[str] = (), scope: Scope = "auto") -> Ledger:
+    """Recordings with the counters that rules need; their own limits stay in force."""
+    check_scope(scope)
+    return Ledger.joined([*ledgers_of(recorded, detectors_of(rules), scope, by, own_limits="kept")])
+
+
+def detectors_of(rules: Sequence[Rule]) -> list[Detector]:
+    """The detectors of rules, each once."""
+    return [*dict.fromkeys(detector for rule in rules if rule is not None for detector in rule.detectors())]
+
+
+def judged_in(ledger: Ledger, rules: Sequence[Rule], by: Sequence[str] = ()) -> Judged:
+    """Evaluate rules on recordings that have been read."""
+    return Judged(
+        tuple(rules),
+        units_of_table(ledger.runs, list(by)),
+        rule_matrix(ledger, rules),
+        ledger.success,
+        np.diff(ledger.first),
+        ledger.peak("steps"),
+        run_costs(ledger),
+        ledger.success_by,
+    )
+
+
+def runs_at(recorded: Recorded, judged: Judged, places: Ints) -> Runs | pd.DataFrame:
+    """Some of the recorded runs, of the kind that was given: runs, or a frame; a store gives runs, a file a frame."""
+    if isinstance(recorded, pd.DataFrame):
+        ids = judged.units["run_id"].iloc[places]
+        return recorded[recorded["run_id"].isin(ids.tolist())]
+    runs = as_runs(recorded)
+    return [runs[place] for place in places.tolist()]
+
+
+def in_memory(recorded: Recorded) -> Recorded:
+    """A file or a store as the frame or the runs in it; all else as it is."""
+    if not isinstance(recorded, str | Path):
+        return recorded
+    if begins_as_sqlite(recorded):
+        return list(stored_runs(recorded))
+    from boolab.counterfactuals.step_files import read_steps
+
+    return read_steps(recorded)
+
+
+class Sums:
+    """What rules keep and save over some runs, with intervals over the tasks.
+
+    Args:
+        judged: The runs under the rules.
+        by: The columns by which groups are kept apart; one of them may be the task.
+        confidence: Of the two-sided intervals.
+        seed: Of the bootstrap.
+    """
+
+    def __init__(self, judged: Judged, by: Sequence[str] = (), confidence: float = 0.95, seed: int = 0) -> None:
+        self.judged = judged
+        clusters, self.word = clusters_of(judged.units, by)
+        self.bootstrap = ClusterBootstrap(clusters.to_numpy(), seed=seed)
+        matrix, success = judged.matrix, judged.success == 1
+        self.success = success
+        self.kept: Estimate = self.bootstrap.ratio(matrix.kept_lower, success, confidence, proportion=True)
+        self.saved: Estimate = self.bootstrap.ratio(matrix.saved_steps, judged.steps, confidence)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The columns of `FIGURES`, a row for each rule."""
+        judged, matrix = self.judged, self.judged.matrix
+        successes, steps = int(self.success.sum()), int(judged.steps.sum())
+        lower, upper = matrix.kept_lower.sum(axis=0), matrix.kept_upper.sum(axis=0)
+        saved, unknown = matrix.saved_steps.sum(axis=0, dtype=np.int64), matrix.unknown.sum(axis=0)
+        reported = ~np.isnan(judged.cost)
+        cost = float(judged.cost[reported].sum()) if reported.any() else None
+        saved_cost = matrix.saved_cost[reported].sum(axis=0)
+        rows = []
+        for place in range(len(judged.rules)):
+            kept = int(lower[place])
+            spent = None if cost is None else cost - float(saved_cost[place])
+            lost = successes - kept
+            rows.append(
+                {
+                    "n_runs": judged.n_runs,
+                    "n_tasks": self.bootstrap.n_clusters,
+                    "successes": successes,
+                    "kept_lower": kept,
+                    "kept_upper": int(upper[place]),
+                    **_with_ends("kept_share", "kept", self.kept, place),
+                    "kept_share_upper": int(upper[place]) / successes if successes else None,
+                    "steps": steps,
+                    "saved_steps": int(saved[place]),
+                    **_with_ends("saved_share", "saved", self.saved, place),
+                    "cost_usd": cost,
+                    "saved_cost_usd": None if cost is None else float(saved_cost[place]),
+                    "saved_cost_share": float(saved_cost[place]) / cost if cost else None,
+                    "steps_per_success": (steps - int(saved[place])) / kept if kept else None,
+                    # The cost is that of all runs only if all of them report it.
+                    "cost_per_success_usd": spent / kept if spent is not None and kept and reported.all() else None,
+                    "steps_saved_per_lost_success": int(saved[place]) / lost if lost else None,
+                    "n_unknown": int(unknown[place]),
+                }
+            )
+        return rows
+
+
+def _with_ends(name: str, stem: str, estimate: Estimate, place: int) -> dict[str, float]:
+    low, high = (float(np.atleast_1d(end)[place]) for end in (estimate.low, estimate.high))
+    return {name: float(np.atleast_1d(estimate.value)[place]), f"{stem}_low": low, f"{stem}_high": high}
