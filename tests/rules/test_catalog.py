@@ -14,7 +14,9 @@ from boolab.counterfactuals.from_runs import ledger_of
 from boolab.report.html_page import page_of
 from boolab.report.study import Question, study_of
 from boolab.rules.detectors.wrappers import PerMessage, Rearmed
+from boolab.rules.learned.risk import LearnedRisk
 from tests.counterfactuals.test_properties import FREE, NEVER
+from tests.rules.learned.test_risk import LINEAR, TREES
 from tests.support.cases import cases
 from tests.support.helpers import call, play
 
@@ -38,6 +40,8 @@ RULES: list[bl.StopRule] = [
     bl.detectors.repeated_text(),
     bl.detectors.stop_when(PerMessage(bl.detectors.RepeatStreak("ordered")), 2),
     bl.detectors.stop_when(Rearmed(bl.detectors.RepeatStreak(), 2), 2),
+    bl.detectors.stop_when(LearnedRisk(LINEAR), 600_000),
+    bl.detectors.stop_when(LearnedRisk(TREES), 700_000),
 ]
 
 ITEMS = st.lists(

@@ -1,0 +1,130 @@
+"""Models that make a score of the features of a run: a weighted sum, or trees. Both are plain numbers.
+
+A score is the model's estimate, in millionths, of the share of failures among runs that look like this one so far,
+under the weights of its fit (see `boolab.stats.learn`). It is an integer, as all counters are. All arithmetic is in a
+fixed order on floats, so that the same features give the same score, live and offline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Protocol, TypeAlias
+
+MILLION: Final = 1_000_000
+_MAX_LOG_ODDS: Final = 30.0
+
+Values: TypeAlias = Sequence[float | None]
+"""The values of a model's features after a step, in its order; None where one is not known."""
+
+
+class Model(Protocol):
+    """A function from features to log-odds.
+
+    Attributes:
+        kind: Its name in files and labels.
+        features: The names of its features, in the order in which it takes their values.
+        unknown: What takes the place of a value that is not known, for each feature: its mean in the fit.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def features(self) -> tuple[str, ...]: ...
+
+    @property
+    def unknown(self) -> tuple[float, ...]: ...
+
+    def log_odds(self, values: Values) -> float:
+        """The log-odds of failure.
+
+        Args:
+            values: The values of the features, in order.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LinearModel:
+    """A weighted sum of features: what a logistic regression gives.
+
+    A value that is not known counts as its mean in the fit, so it moves the score neither way.
+
+    Attributes:
+        features: The names of the features.
+        weights: The log-odds that one unit of each feature adds.
+        intercept: The log-odds where all features are 0.
+        unknown: What takes the place of a value that is not known.
+
+    Example:
+        >>> model = LinearModel(("calls_streak", "error_share"), (1.5, 2.0), -1.0, (0.8, 0.25))
+        >>> model.log_odds([2.0, 0.5]), model.log_odds([2.0, None])
+        (3.0, 2.5)
+    """
+
+    kind: ClassVar[str] = "logistic"
+
+    features: tuple[str, ...]
+    weights: tuple[float, ...]
+    intercept: float
+    unknown: tuple[float, ...]
+
+    def log_odds(self, values: Values) -> float:
+        """The log-odds of failure."""
+        total = self.intercept
+        # Not sum(), whose rounding differs between Python 3.11 and 3.12.
+        for weight, value, unknown in zip(self.weights, values, self.unknown, strict=True):
+            total += weight * (unknown if value is None else value)
+        return total
+
+
+Tree: TypeAlias = "float | tuple[int, float, Tree, Tree]"
+"""A leaf's log-odds; or a feature's place, a bound, and the trees for values up to the bound and above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeModel:
+    """A sum of small decision trees: what gradient boosting gives.
+
+    Attributes:
+        features: The names of the features.
+        trees: The trees.
+        intercept: What the trees add to.
+        unknown: What takes the place of a value that is not known: its mean in the fit.
+
+    Example:
+        >>> model = TreeModel(("calls_streak",), ((0, 1.0, -0.5, (0, 2.0, 0.5, 1.5)),), 0.25, (0.8,))
+        >>> [model.log_odds([value]) for value in (0.7, 1.1, 2.4, None)]
+        [-0.25, 0.75, 1.75, -0.25]
+    """
+
+    kind: ClassVar[str] = "trees"
+
+    features: tuple[str, ...]
+    trees: tuple[Tree, ...]
+    intercept: float
+    unknown: tuple[float, ...]
+
+    def log_odds(self, values: Values) -> float:
+        """The log-odds of failure."""
+        known = [unknown if value is None else value for value, unknown in zip(values, self.unknown, strict=True)]
+        total = self.intercept
+        for tree in self.trees:
+            node = tree
+            while isinstance(node, tuple):
+                place, bound, low, high = node
+                node = low if known[place] <= bound else high
+            total += node
+        return total
+
+
+def score_of(log_odds: float) -> int:
+    """Log-odds as a probability in millionths.
+
+    Example:
+        >>> score_of(0.0), score_of(-100.0), score_of(100.0)
+        (500000, 0, 1000000)
+    """
+    bounded = min(max(log_odds, -_MAX_LOG_ODDS), _MAX_LOG_ODDS)
+    return round(MILLION / (1 + math.exp(-bounded)))
