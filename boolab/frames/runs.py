@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from itertools import chain
-from operator import attrgetter
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -83,8 +83,8 @@ def by_columns(by: str | Sequence[str] | None) -> list[str]:
 def turns_of(run: Run) -> Iterator[tuple[int, list[Step]]]:
     """The steps of a run by turn, in order; a run without steps has one turn."""
     turns: dict[int, list[Step]] = {}
-    for step in run.steps:
-        turns.setdefault(step.turn, []).append(step)
+    for turn, steps in groupby(run.steps, itemgetter(1)):
+        turns.setdefault(turn, []).extend(steps)
     yield from (turns or {1: []}).items()
 
 
