@@ -95,8 +95,10 @@ def crossval(
           `kept_lower`, with the interval `kept_low` to `kept_high`; `kept_share_upper`.
         - `steps` of all runs, `saved_steps`, `saved_share` with the interval `saved_low` to `saved_high`; `cost_usd`,
           `saved_cost_usd` and `saved_cost_share` over the runs that report the cost of each step.
-        - `steps_per_success` and `cost_per_success_usd` (where all runs report it): what is spent under the rule, for
-          each success that it keeps; `steps_saved_per_lost_success`.
+        - `steps_per_success` on record, and `steps_per_kept_success`: the steps under the rule for each success that
+          it keeps; `saved_steps_per_lost_success`; `even_trade`, which is that over `steps_per_success`: above 1 the
+          steps saved would buy more successes than are lost. `cost_per_success_usd` and `cost_per_kept_success_usd`,
+          where all runs report their cost.
         - `n_unknown`: runs where a counter that the rule needs is unknown.
         - `chosen_kept_share` and `chosen_saved_share`: the same on the tasks that the rule was chosen by.
         - `keep`, and `holds`: whether `kept_share` is at least that. `folds`, `seed`, `confidence`, `success_by`.

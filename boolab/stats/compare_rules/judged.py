@@ -23,6 +23,7 @@ from boolab.frames.dtypes import FLOAT, INT
 from boolab.frames.runs import Runs, as_runs
 from boolab.rules.detector import Detector
 from boolab.stats.intervals import ClusterBootstrap, Estimate
+from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, units_of_table
 from boolab.store.connection import begins_as_sqlite
 from boolab.store.stored_runs import stored_runs
@@ -33,7 +34,7 @@ FIGURES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("steps", "saved_steps"), INT),
     **dict.fromkeys(("saved_share", "saved_low", "saved_high"), FLOAT),
     **dict.fromkeys(("cost_usd", "saved_cost_usd", "saved_cost_share"), FLOAT),
-    **dict.fromkeys(("steps_per_success", "cost_per_success_usd", "steps_saved_per_lost_success"), FLOAT),
+    **TRADE,
     "n_unknown": INT,
 }
 """The columns that say what a rule keeps and saves, and their types."""
@@ -181,8 +182,6 @@ class Sums:
         rows = []
         for place in range(len(judged.rules)):
             kept = int(lower[place])
-            spent = None if cost is None else cost - float(saved_cost[place])
-            lost = successes - kept
             rows.append(
                 {
                     "n_runs": judged.n_runs,
@@ -198,10 +197,14 @@ class Sums:
                     "cost_usd": cost,
                     "saved_cost_usd": None if cost is None else float(saved_cost[place]),
                     "saved_cost_share": float(saved_cost[place]) / cost if cost else None,
-                    "steps_per_success": (steps - int(saved[place])) / kept if kept else None,
-                    # The cost is that of all runs only if all of them report it.
-                    "cost_per_success_usd": spent / kept if spent is not None and kept and reported.all() else None,
-                    "steps_saved_per_lost_success": int(saved[place]) / lost if lost else None,
+                    **trade_of(
+                        steps=steps,
+                        saved_steps=int(saved[place]),
+                        successes=successes,
+                        kept=kept,
+                        cost=cost if reported.all() else None,
+                        saved_cost=float(saved_cost[place]),
+                    ),
                     "n_unknown": int(unknown[place]),
                 }
             )

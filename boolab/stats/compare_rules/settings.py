@@ -72,7 +72,7 @@ def label_of(rule: Rule) -> str:
 def _not_known(name: str, given: object) -> SettingError:
     return SettingError(
         f"{name}={given!r}: expected stop rules such as [bl.max_steps(20), bl.doom_loop(3)], a grid such as "
-        "{'max_steps': range(5, 50)}, or thresholds by the function of a rule such as {bl.cycle: [2, 3]}"
+        "{'max_steps': range(5, 50)}, or thresholds by the function of a rule such as {bl.doom_loop: [3, 4]}"
     )
 
 
@@ -99,7 +99,13 @@ def _of_mapping(given: Mapping[Any, Iterable[Any]], name: str) -> Settings:
 
 
 def _made(function: Callable[..., StopRule], value: object) -> StopRule:
-    return function(*value) if isinstance(value, tuple) else function(value)
+    arguments = value if isinstance(value, tuple) else (value,)
+    try:
+        return function(*arguments)
+    except TypeError as error:
+        name = getattr(function, "__name__", function)
+        msg = f"{name} with {value!r}: {error}; a tuple is several arguments, such as {{bl.cycle: [(2, 3)]}}"
+        raise SettingError(msg) from None
 
 
 def _any_of(members: Sequence[StopRule]) -> Rule:

@@ -1,0 +1,242 @@
+"""All that a choice among settings can have: what each keeps and saves, and which of them no other beats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tqdm.auto import tqdm
+
+from boolab.core.axes import AXES
+from boolab.core.text import count, level, percent
+from boolab.core.types import Scope
+from boolab.counterfactuals.recordings import Recorded
+from boolab.frames.dtypes import FLAG, FLOAT, TEXT, axis_dtype, cells
+from boolab.stats.compare_rules.judged import FIGURES, Judged, Sums, judged_of
+from boolab.stats.compare_rules.pareto import Band, band_of, undominated
+from boolab.stats.compare_rules.settings import Rules, Settings, label_of, listed_settings
+from boolab.stats.compare_rules.wording import data_notes
+from boolab.stats.finding import Finding, frame_of
+from boolab.stats.intervals import check_confidence
+from boolab.stats.units import cluster_notes, group_name, grouped, keys_of
+
+LEVELS: Final = 201
+"""At how many levels of what is saved, evenly apart, the band is given, beside those of the settings on the front."""
+
+_COLUMNS: Final[Mapping[str, str]] = {
+    "rule": TEXT,
+    **FIGURES,
+    "on_front": FLAG,
+    "front_share": FLOAT,
+    "confidence": FLOAT,
+    "success_by": TEXT,
+}
+_BAND: Final[Mapping[str, str]] = dict.fromkeys(("saved_share", "kept_share", "kept_low", "kept_high"), FLOAT)
+_TABLE: Final = ("rule", "successes", "kept_lower", "kept_share", "saved_share", "even_trade", "front_share")
+_KEPT: Final = (1.0, 0.95, 0.9)  # the shares of successes in sentences
+_MAX_SENTENCES: Final = 20  # groups that get sentences
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier(Finding):
+    """The result of `bl.stats.frontier`: a row for each group and setting in `frame`, and the front in `band`.
+
+    Args:
+        title: What it is about, in a few words.
+        frame: What each setting keeps and saves, and whether it is on the front.
+        sentences: What they show, in plain words.
+        notes: The quality of the data and what limits the answer. They are shown first.
+        table: What is shown of the numbers: the settings on the front.
+        tests: Empty.
+        band: The front as a function: the columns of the group; `saved_share`, from 0 on; `kept_share`, the largest
+            share of successes that a setting keeps which saves at least so much (1 at 0, which is no limit);
+            `kept_low` and `kept_high`, the interval of that at this level.
+
+    Example:
+        >>> columns = {"rule": ["a", "b"], "kept_lower": [9, 9], "saved_steps": [5, 3], "on_front": [True, False]}
+        >>> Frontier("Two caps", pd.DataFrame(columns)).front["rule"].tolist()
+        ['a']
+    """
+
+    band: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def front(self) -> pd.DataFrame:
+        """The rows of the settings on the front; of those that keep and save the same, the first."""
+        return first_on_front(self.frame)
+
+
+def first_on_front(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a frontier's frame that are on the front; of settings that keep and save the same, the first."""
+    front = frame[frame["on_front"].fillna(value=False)]
+    names = [str(name) for name in front.columns]
+    keys = [name for name in names[: names.index("rule")] if name not in AXES]
+    return front[~front.duplicated([*keys, "kept_lower", "saved_steps"])].reset_index(drop=True)
+
+
+def frontier(
+    runs: Recorded,
+    rules: Rules,
+    *,
+    by: str | Sequence[str] | None = None,
+    scope: Scope = "auto",
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> Frontier:
+    """What settings keep and save, and which of them are on the Pareto front of the two.
+
+    A setting is on the front if no other of these settings keeps as many successes and saves more steps, or saves as
+    many steps and keeps more successes. A success is kept if its run is not stopped.
+
+    The band around the front is a bootstrap: tasks are drawn with replacement, as many as there are, and the front is
+    computed anew, from all settings. At each share of steps saved, the band has the given share of these fronts within
+    it (percentiles, widened for few tasks). So it shows how much this front, which picks the best settings with
+    hindsight, varies with the sample of tasks, at each level by itself. It does not show what a setting that is picked
+    here keeps on other tasks, which is less on average: `bl.stats.crossval` does.
+
+    Args:
+        runs: Runs, a frame with a row per step, or the path of such a file or of a store: see `counterfactual`.
+        rules: The settings. A grid as that of `counterfactual` (all combinations of the values by axis), stop rules, or
+            thresholds by the function of a rule: `{bl.max_steps: range(5, 50), bl.cycle: [(2, 3), (3, 2)]}`, where a
+            tuple is several arguments. Each is a setting of its own. The limits of the recording stay in force.
+        by: Columns of the runs, to keep groups apart.
+        scope: Where counters start anew: see `counterfactual`.
+        confidence: Of the two-sided intervals, and of the band.
+        seed: Of the bootstrap.
+        progress: Whether to show a progress bar, if there is more than a second of work.
+
+    Returns:
+        A finding whose frame has a row for each group and setting; its `band` is the front as a function, and its
+        `front` the rows of the settings on it. Columns of the frame:
+
+        - the columns of `by`; of a grid, one for each axis (NA is off); `rule`.
+        - what the setting keeps, saves and costs, as `bl.stats.crossval` has it: n_runs to n_unknown.
+        - `on_front`, and `front_share`: the share of the resampled fronts that the setting is on. Settings that keep
+          and save the same are on it together. `confidence`, `success_by`.
+
+    Raises:
+        SettingError: if there is no setting, an argument is not one of those above, or there are too many settings for
+            so many runs.
+
+    Example:
+        >>> import boolab as bl
+        >>> looks = [{"tool_calls": [{"name": "ls", "arguments": {"page": n}}]} for n in range(20)]
+        >>> models = [bl.ScriptedModel([*looks[:n], "Done."]) for n in range(1, 11)]
+        >>> runs = [bl.run_sync(None, "Look", model=model) for model in models]
+        >>> found = bl.stats.frontier(runs, {"max_steps": [5, 8, None]})
+        >>> found[["rule", "kept_lower", "saved_steps", "on_front"]].values.tolist()
+        [['max_steps(5)', 4, 21, True], ['max_steps(8)', 7, 6, True], ['no limit', 10, 0, True]]
+    """
+    check_confidence(confidence)
+    settings = listed_settings(rules)
+    keys = keys_of(by, {*_COLUMNS, *settings.axes})
+    judged = judged_of(runs, settings.rules, by=keys, scope=scope)
+    parts = [(names, judged.rows(part.index.to_numpy())) for names, part in grouped(judged.units, keys)]
+    with tqdm(parts, unit="group", disable=not progress, delay=1) as bar:
+        groups = [_group(names, part, keys, confidence, seed) for names, part in bar]
+    frame = _frame(groups, keys, settings)
+    names = [group.names for group in groups for _ in group.band.levels]
+    shown = first_on_front(frame)
+    return Frontier(
+        title=f"What {count(len(settings.rules), 'setting')} would have kept and saved",
+        frame=frame,
+        sentences=tuple(_sentences(groups, judged)),
+        notes=(*data_notes(judged), *_notes(groups, judged, confidence)),
+        table=shown[[*keys, *_TABLE]],
+        band=frame_of(keys, names, _BAND, [row for group in groups for row in _band_rows(group.band)]),
+    )
+
+
+class _Group(NamedTuple):
+    """A group: its rows, a setting each, and its front."""
+
+    names: tuple[Any, ...]
+    rows: list[dict[str, Any]]
+    band: Band
+    word: str
+    n_clusters: int
+
+
+def _group(names: tuple[Any, ...], judged: Judged, keys: Sequence[str], confidence: float, seed: int) -> _Group:
+    sums = Sums(judged, keys, confidence, seed)
+    rows, matrix = sums.rows(), judged.matrix
+    kept, saved = ([row[name] for row in rows] for name in ("kept_lower", "saved_steps"))
+    front = undominated(kept, saved) if sums.success.any() else np.zeros(len(rows), dtype=bool)
+    steps = max(int(judged.steps.sum()), 1)
+    shares = np.array(saved)[front] / steps
+    levels = np.unique(np.concatenate((np.linspace(0, float(shares.max(initial=0)), LEVELS), shares)))
+    band = band_of(
+        sums.bootstrap, matrix.kept_lower, sums.success, matrix.saved_steps, judged.steps, levels, confidence
+    )
+    for row, on_front, share in zip(rows, front.tolist(), band.on_front.tolist(), strict=True):
+        row |= {"on_front": on_front, "front_share": share}
+        row |= {"confidence": confidence, "success_by": judged.success_by}
+    return _Group(names, rows, band, sums.word, sums.bootstrap.n_clusters)
+
+
+def _frame(groups: Sequence[_Group], keys: Sequence[str], settings: Settings) -> pd.DataFrame:
+    labels = [label_of(rule) for rule in settings.rules]
+    rows = [{"rule": label, **row} for group in groups for label, row in zip(labels, group.rows, strict=True)]
+    frame = frame_of(keys, [group.names for group in groups for _ in labels], _COLUMNS, rows)
+    for place, axis in enumerate(settings.axes):
+        values = [of_setting[place] for of_setting in settings.values] * len(groups)  # noqa: PD011 - no frame
+        frame.insert(len(keys) + place, axis, cells(values, axis_dtype(axis)))
+    return frame
+
+
+def _band_rows(band: Band) -> Iterator[dict[str, float]]:
+    for values in zip(band.levels.tolist(), band.front.tolist(), band.low.tolist(), band.high.tolist(), strict=True):
+        yield dict(zip(_BAND, values, strict=True))
+
+
+def _sentences(groups: Sequence[_Group], judged: Judged) -> Iterator[str]:
+    labels = [label_of(rule) for rule in judged.rules]
+    for group in groups[:_MAX_SENTENCES]:
+        name = f"{group_name(group.names)}: " if group.names else ""
+        successes = group.rows[0]["successes"]
+        if not successes:
+            yield f"{name}there is no success to keep, so there is no front."
+            continue
+        n = len({(row["kept_lower"], row["saved_steps"]) for row in group.rows if row["on_front"]})
+        best = []
+        for keep in _KEPT:
+            fine = [place for place, row in enumerate(group.rows) if row["kept_lower"] >= keep * successes - _ROUNDING]
+            if fine:
+                place = max(fine, key=lambda at: (group.rows[at]["saved_steps"], group.rows[at]["kept_lower"], -at))
+                least = "all" if keep == 1 else f"at least {level(keep)}"
+                best.append((least, labels[place], group.rows[place]))
+        found = [f"{least}, {label} saves {percent(row['saved_share'])} of steps" for least, label, row in best]
+        which = f"Of {count(successes, 'success', 'successes')}"
+        kept = f" {which}, to keep {'; '.join(found)}." if found else ""
+        yield f"{name}the front of {count(len(group.rows), 'setting')} has {count(n, 'point')}.{kept}"
+        yield from _trade(name, best)
+    if len(groups) > _MAX_SENTENCES:
+        yield f"{count(len(groups) - _MAX_SENTENCES, 'further group')} in the table."
+
+
+def _trade(name: str, best: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Iterator[str]:
+    """Whether what the setting saves that keeps 95% is worth what it loses."""
+    found = [(label, row) for least, label, row in best if "95" in least and row["even_trade"] is not None]
+    for label, row in found:
+        lost = row["successes"] - row["kept_lower"]
+        more = "more" if row["even_trade"] > 1 else "no more"
+        yield (
+            f"{name}{label} loses {count(lost, 'success', 'successes')} and saves "
+            f"{row['saved_steps_per_lost_success']:,.0f} steps for each, {more} than the "
+            f"{row['steps_per_success']:,.0f} that a success takes on record."
+        )
+
+
+def _notes(groups: Sequence[_Group], judged: Judged, confidence: float) -> Iterator[str]:
+    yield from cluster_notes([(group.word, group.n_clusters) for group in groups], judged.units)
+    if len(judged.rules) > 1:
+        yield (
+            f"The band holds {level(confidence)} of the fronts of resampled tasks, at each share of steps saved by "
+            "itself. The front picks the best of these settings with hindsight: on other tasks the same setting keeps "
+            "less on average, see crossval."
+        )
