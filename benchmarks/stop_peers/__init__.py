@@ -1,0 +1,1 @@
+"""Released packages as entries of the stop benchmark: after which step of each recorded run would they stop it?"""
