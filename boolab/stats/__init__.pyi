@@ -6,5 +6,6 @@ from boolab.stats.compare_rules.choosers import smallest_cap as smallest_cap
 from boolab.stats.compare_rules.cross_validation import crossval as crossval
 from boolab.stats.compare_rules.frontiers import Frontier as Frontier
 from boolab.stats.compare_rules.frontiers import frontier as frontier
+from boolab.stats.compare_rules.transfers import transfer as transfer
 from boolab.stats.finding import Finding as Finding
 from boolab.stats.recommend.recommend import Recommendation as Recommendation

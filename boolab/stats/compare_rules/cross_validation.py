@@ -130,9 +130,9 @@ def crossval(
     ledger = ledger_for(recorded, candidates, by=keys, scope=scope)
     judged = judged_in(ledger, candidates, keys)
     choices, rules = Choices(recorded, judged, choose), Places()
-    groups = list(_divided(judged, keys, folds, seed))
+    groups = list(divided(judged, keys, folds, seed))
     with tqdm(total=sum(group.n_folds + 1 for group in groups), unit="fit", disable=not progress, delay=1) as bar:
-        chosen = [_chosen(group, choices, rules, bar.update) for group in groups]
+        chosen = [chosen_in(group, choices, rules, bar.update) for group in groups]
     final = rejudged(recorded, ledger, rules.rules, keys, scope)
     rows = [
         [*_rows(group, of_group, final, keys, promised, confidence, seed)]
@@ -171,14 +171,16 @@ class Chosen(NamedTuple):
     of_all: int
 
 
-def _divided(judged: Judged, keys: Sequence[str], folds: int | Mapping[str, int], seed: int) -> Iterator[Divided]:
+def divided(judged: Judged, keys: Sequence[str], folds: int | Mapping[str, int], seed: int) -> Iterator[Divided]:
+    """The groups of runs by their columns, each with its tasks divided into folds."""
     for values, part in grouped(judged.units, list(keys)):
         # Never by run where a task is named: runs of one task on both sides would not be held out.
         fold = folds_of(part["cluster"], folds, seed)
         yield Divided(values, part.index.to_numpy(), fold, clusters_of(part, keys)[1])
 
 
-def _chosen(group: Divided, choices: Choices, rules: Places, tick: Callable[[], object]) -> Chosen:
+def chosen_in(group: Divided, choices: Choices, rules: Places, tick: Callable[[], object]) -> Chosen:
+    """Choose by all but each fold of a group, and by all of it; `tick` is called after each choice."""
     found = []
     for fold in range(1, group.n_folds + 1):
         found.append(rules.of(choices.of(group.runs[group.fold != fold])))

@@ -14,8 +14,8 @@ _ROUNDING: Final = 1e-9
 
 
 def holds(figures: Mapping[str, Any], keep: float | None) -> bool | None:
-    """Whether a rule keeps as much as is promised; None if nothing is, or there is no success."""
-    if keep is None or not figures["successes"]:
+    """Whether a rule keeps as much as is promised; None if nothing is, or it is not known."""
+    if keep is None or not figures["successes"] or figures["kept_lower"] is None:
         return None
     return bool(figures["kept_lower"] >= keep * figures["successes"] - _ROUNDING)
 
