@@ -20,7 +20,7 @@ from boolab.core.text import aligned, clean, count, size
 from boolab.core.types import Run
 from boolab.errors import ReadWarning
 from boolab.logs.load import FileRow, each_log
-from boolab.logs.save import check_suffix, save_runs
+from boolab.logs.save import Contents, check_suffix, save_runs
 
 SCHEMA: Final = "boolab/import/1"
 
@@ -48,8 +48,10 @@ class Imported:
         return [row for row in self.files if row.skipped is not None]
 
 
-def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imported:
-    """Write the runs of logs to a `.parquet` or `.jsonl` file while they are read.
+def import_logs(
+    logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path, contents: Contents = "everything"
+) -> Imported:
+    """Write the runs of logs to a `.parquet`, `.jsonl` or `.jsonl.bz2` file while they are read.
 
     The file itself is skipped, should it be among the logs. A run whose id occurred before gets another id. Without a
     single run the file is left as it is.
@@ -57,6 +59,7 @@ def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imp
     Args:
         logs: What `each_log` yields.
         out: The file.
+        contents: What of the runs is written: see `save_runs`.
 
     Raises:
         SettingError: if the file has another suffix, or the package that writes it is not installed.
@@ -68,7 +71,7 @@ def import_logs(logs: Iterable[tuple[FileRow, Sequence[Run]]], out: Path) -> Imp
     runs = _taken((log for log in logs if Path(log[0].path).resolve() != there), account)
     first = next(runs, None)
     if first is not None:
-        save_runs(chain([first], runs), out)
+        save_runs(chain([first], runs), out, contents)
         account.written = True
     account.seconds = time.perf_counter() - start
     return account
@@ -165,7 +168,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="FILE",
         required=True,
-        help="the file to write, .parquet or .jsonl (required); one that is there is replaced",
+        help="the file to write, .parquet, .jsonl or .jsonl.bz2 (required); one that is there is replaced",
+    )
+    parser.add_argument(
+        "--facts",
+        action="store_true",
+        help="write numbers and lengths in place of all texts, to share logs whose texts may not be shared",
     )
     parser.add_argument("--format", metavar="NAME", help=FORMAT)
     add_window(parser, NEWEST)
@@ -180,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
     logs = each_log(args.logs, format=args.format, since=since_time(args), limit=args.limit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReadWarning)  # the account of the files holds them
-        account = written(out, lambda: import_logs(logs, out))
+        account = written(out, lambda: import_logs(logs, out, "facts" if args.facts else "everything"))
     print((as_json if args.json else text)(account, out))
     return 0 if account.written else 1
 
@@ -190,11 +198,12 @@ COMMAND: Final = Command(
     add,
     "The formats are detected from the files' content. The other commands and load_runs read the file like any log, "
     "but faster: .parquet (one row a step; needs pyarrow) is small and quick, .jsonl is ATIF, which other tools read "
-    "too.",
+    "too, and .jsonl.bz2 the same, compressed.",
     """
     examples:
       boolab import ~/.claude/projects -o runs.parquet
       boolab import 'logs/**/*.eval' --since 30d -o runs.jsonl
+      boolab import logs/ --facts -o facts.jsonl.bz2
       boolab import logs/ -o runs.parquet --json | jq '.files[] | select(.skipped)'
     """,
     "LOGS [LOGS ...] -o FILE",

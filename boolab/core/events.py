@@ -39,6 +39,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from boolab.core.redacted import chars_of
 from boolab.core.types import Event, Reasoning, Run, Step, Text, ToolCall, response_message, results_message
 
 DURING_STEP: Final = frozenset({"retry", "throttled"})
@@ -59,9 +60,9 @@ def step_events(message: int, step: Step) -> Iterator[Event]:
         answered = start + (step.model_ms or 0)
         # The part that is left is the `StepStart`, whose event came when the step began.
         if isinstance(part, Reasoning):
-            yield Event(answered, "reasoning", {**at, "chars": len(part.text)})
+            yield Event(answered, "reasoning", {**at, "chars": chars_of(part.text)})
         elif isinstance(part, Text):
-            yield Event(answered, "text", {**at, "chars": len(part.text)})
+            yield Event(answered, "text", {**at, "chars": chars_of(part.text)})
         elif isinstance(part, ToolCall):
             yield Event(answered, "tool_call", {**at, "call_id": part.id, "tool": part.name})
     end = start + (step.duration_ms or 0)
@@ -70,7 +71,7 @@ def step_events(message: int, step: Step) -> Iterator[Event]:
     given = [result for result in step.results if result is not None]
     for number, result in enumerate(given):
         payload: dict[str, Any] = {"message": message + 1, "part": number, "call_id": result.call_id}
-        yield Event(end, "tool_result", payload | {"is_error": result.is_error, "chars": len(result.content)})
+        yield Event(end, "tool_result", payload | {"is_error": result.is_error, "chars": chars_of(result.content)})
     if step.error:
         yield Event(end, "broken", {"message": message, "step_number": step.index, "error": step.error})
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from boolab.core.redacted import chars_of
 from boolab.core.text import clip, count, duration, flat, printable
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def result_in_words(result: ToolResult | None) -> str:
     broken = ", arguments were no JSON" if result.parse_error else ""
     took = "" if result.duration_ms is None else f" in {duration(result.duration_ms)}"
     shown = flat(result.content)
-    return f"{status}{broken} {count(len(result.content), 'char')}{took}{': ' + shown if shown else ''}"
+    return f"{status}{broken} {count(chars_of(result.content), 'char')}{took}{': ' + shown if shown else ''}"
 
 
 def happenings(events: Iterable[Event], width: int = WIDTH) -> Iterator[str]:

@@ -35,10 +35,6 @@ JSON: TypeAlias = Any
 Scope: TypeAlias = Literal["auto", "turn", "run"]
 
 
-TIMED_OUT: Final = "did not finish within"
-"""Part of the error text of a call that exceeded its time limit."""
-
-
 Identity: TypeAlias = Literal["raw", "ordered", "canonical", "call+result", "tool"]
 IDENTITIES: Final[tuple[str, ...]] = get_args(Identity)
 Identities: TypeAlias = str | Mapping[str, str | None]
@@ -87,7 +83,8 @@ UNKNOWN_USAGE = Usage()
 
 
 REDACTED = "<redacted>"
-"""The arguments of a call that a log keeps back."""
+"""The arguments of a call that a log keeps back. What stands for a text of which something is known is a placeholder of
+`boolab.core.redacted`."""
 
 
 class ToolCall(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from boolab.core.types import TIMED_OUT
+from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
 from boolab.counterfactuals.call_columns import CallColumns, CallLayout, numbered
 from boolab.counterfactuals.call_streaks import failures_in_a_row, run_lengths
 from boolab.counterfactuals.step_table import UNKNOWN, Flags, Ints
@@ -21,7 +21,6 @@ from boolab.rules.detector import Detector
 from boolab.rules.detectors.cycles import MAX_PERIOD, Cycle
 from boolab.rules.detectors.openhands import EVENTS, ActionStreak
 from boolab.rules.detectors.streaks import (
-    ERROR_CHARS,
     ErrorStreak,
     FinishStreak,
     IdleStreak,
@@ -96,7 +95,7 @@ def _cycles(detector: Cycle, columns: CallColumns, layout: CallLayout) -> Ints:
 
 def _same_errors(_: SameError, columns: CallColumns, layout: CallLayout) -> Ints:
     """By tool: the calls of a tool are put together, in order."""
-    text, _unused = numbered(columns.of_contents(lambda content: content[:ERROR_CHARS]))
+    text, _unused = numbered(columns.of_contents(beginning_of))
     order, starts = _by_scope_and(columns.tools, layout.starts)
     differs = np.append(True, text[order][1:] != text[order][:-1])[: len(order)]
     count = np.empty(len(order), dtype=np.int64)
@@ -220,8 +219,10 @@ def _finishes(detector: FinishStreak, columns: CallColumns, layout: CallLayout) 
 
 
 def _contains(detector: TextContains, columns: CallColumns, layout: CallLayout) -> Ints:
-    found = np.array([detector.text in response.text for response in columns.responses], dtype=bool)
-    return _so_far(found, layout)
+    texts = [response.text for response in columns.responses]
+    unknown = np.array(list(map(is_redacted, texts)), dtype=bool)
+    found = np.array([detector.text in text for text in texts], dtype=bool)
+    return np.where(_so_far(unknown, layout) > 0, UNKNOWN, _so_far(found, layout))
 
 
 def _so_far(flags: Flags, layout: CallLayout) -> Ints:

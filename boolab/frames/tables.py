@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boolab.core.events import run_events
 from boolab.core.finish_reasons import finish_reason
+from boolab.core.redacted import chars_of
 from boolab.core.run_tree import parent_steps
 from boolab.core.types import MICRO, REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, TIME, Cells, cells, well_formed
@@ -420,7 +421,7 @@ STEP_COLUMNS = [
     Column("output_tokens", INT, lambda row: row.step.response.usage.output_tokens),
     Column("cached_tokens", INT, lambda row: row.step.response.usage.cached_tokens),
     Column("cost_usd", FLOAT, lambda row: dollars(row.step.response.usage.cost)),
-    Column("text_chars", INT, lambda row: len(row.step.response.text)),
+    Column("text_chars", INT, lambda row: chars_of(row.step.response.text)),
     Column("tool_calls_so_far", INT, lambda row: row.counters["tool_calls"]),
     Column("steps_left", INT, _left("steps", "steps")),
     Column("budget_left", INT, _left("tool_calls", "tool_calls")),
@@ -441,7 +442,7 @@ CALL_COLUMNS = [
     Column("result", TEXT, lambda row: row.result and row.result.content),
     Column("is_error", FLAG, lambda row: row.result and row.result.is_error),
     Column("parse_error", FLAG, lambda row: row.result and row.result.parse_error),
-    Column("result_chars", INT, lambda row: row.result and len(row.result.content)),
+    Column("result_chars", INT, lambda row: row.result and chars_of(row.result.content)),
     Column("duration_ms", INT, lambda row: row.result and row.result.duration_ms),
     Column("dropped", FLAG, lambda row: row.result is None),
 ]

@@ -11,12 +11,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from boolab.errors import RunFormatError
 from boolab.io.files import no_file
+from boolab.io.packed import PACKED, unpacked
 
 MAX_LINE: Final = 64 * 2**20
 """The longest line that is read, in bytes."""
@@ -138,15 +139,15 @@ def _has_lone_surrogates(data: bytes) -> bool:
 
 def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
     """The number and the value of each line of a JSON Lines file; `damage` records what cannot be read."""
-    with Path(path).open("rb") as file:
+    with unpacked(Path(path)) as file:
         number = 0
-        while line := file.readline(MAX_LINE + 1):
+        while line := _line(file, damage, number + 1):
             number += 1
             damage.line = number
             if len(line) > MAX_LINE:
                 damage.note(number, f"a line of more than {MAX_LINE:,} bytes")
                 while line and not line.endswith(b"\n"):
-                    line = file.readline(_BLOCK)
+                    line = _line(file, damage, number, _BLOCK)
                 continue
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
@@ -159,6 +160,16 @@ def json_lines(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] =
                 damage.note(number, _not_json(error, cut=damage.truncated))
 
 
+def _line(file: BinaryIO, damage: Damage, number: int, most: int = MAX_LINE + 1) -> bytes:
+    """The next line, or its beginning; nothing at the end, and where the data of a packed file are damaged."""
+    try:
+        return file.readline(most)
+    except ValueError as error:
+        damage.truncated = True
+        damage.note(number, str(error))
+        return b""
+
+
 def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] = parse) -> Iterator[tuple[int, Any]]:
     """The line and the value of each JSON value: those of the lines, or of the one document."""
     if _has_lines(Path(path)):
@@ -169,8 +180,8 @@ def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] 
 
 def _has_lines(path: Path) -> bool:
     """Whether the first line that is not blank is a JSON value of its own, and another line follows."""
-    named_lines = path.suffix == ".jsonl"
-    with path.open("rb") as file:
+    named_lines = path.name.removesuffix(PACKED).endswith(".jsonl")
+    with unpacked(path) as file:
         first = next((line for line in iter(lambda: file.readline(MAX_LINE + 1), b"") if not line.isspace()), b"")
         if len(first) > MAX_LINE or all(part.isspace() for part in iter(lambda: file.readline(_BLOCK), b"")):
             return named_lines
@@ -187,7 +198,10 @@ def json_document(path: str | Path, damage: Damage, parse: Callable[[bytes], JSO
     size = path.stat().st_size
     if size > MAX_DOCUMENT:
         raise RunFormatError(f"{size:,} bytes, more than the {MAX_DOCUMENT:,} that are read", path=path)
-    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    with unpacked(path) as file:
+        data = file.read().removeprefix(b"\xef\xbb\xbf")
+    if len(data) > MAX_DOCUMENT:
+        raise RunFormatError(f"it holds more than the {MAX_DOCUMENT:,} bytes that are read", path=path)
     try:
         return parse(data)
     except ValueError as error:

@@ -25,6 +25,7 @@ from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError, near
 from boolab.io.files import no_file
 from boolab.io.json_input import Damage, Warn
+from boolab.io.packed import unpacked
 from boolab.logs.fields import Head
 
 if TYPE_CHECKING:
@@ -405,8 +406,11 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
     """The reader of a file, by its content, then by its name."""
     if wanted is not None and not file.foldered:
         return known[wanted]
-    with file.path.open("rb") as opened:
-        head = Head(opened.read(HEAD), file.path)
+    try:
+        with unpacked(file.path) as opened:
+            head = Head(opened.read(HEAD), file.path)
+    except ValueError as error:
+        raise RunFormatError(str(error), path=file.path, line=1) from error
     if not head.data:
         msg = "the file is empty"
         raise _Unrecognised(msg, path=file.path, line=1)

@@ -1,5 +1,7 @@
 """Writes runs to files, which are read back exactly: ATIF as JSON Lines for any tool, or Parquet for millions of steps.
 
+`.jsonl.bz2` is the same JSON Lines, compressed with bzip2, whose output depends on nothing but its input.
+
 A Parquet file has one row for each step: the columns of `recording_df`, which `counterfactual` reads in batches without
 the rest, then two columns of JSON: `run_record`, in the first row of each run the run without its steps, and
 `step_record`, the step. A run without steps has one row, whose `step` is null.
@@ -7,9 +9,11 @@ the rest, then two columns of JSON: `run_record`, in the first row of each run t
 
 from __future__ import annotations
 
+import bz2
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_args
 
 from boolab.core.codec import dumps, encode, run_fields
 from boolab.core.run_tree import each_with_subagents
@@ -19,7 +23,9 @@ from boolab.frames.dtypes import TEXT, well_formed
 from boolab.frames.runs import Runs, each_run
 from boolab.frames.tables import Column
 from boolab.io.files import replacing
+from boolab.io.packed import PACKED, most_unpacked
 from boolab.logs.atif_format import trajectory
+from boolab.logs.facts import facts_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,13 +33,16 @@ if TYPE_CHECKING:
 Records: TypeAlias = tuple[str, list[str]]
 """A run without its steps, and its steps, each as JSON."""
 
+Contents: TypeAlias = Literal["everything", "facts"]
+"""What of the runs is written."""
+
 Arrow: TypeAlias = Any
 """An object of pyarrow, which has no types."""
 _GROUP_ROWS: Final = 50_000
 _GROUP_BYTES: Final = 64 * 2**20
 
 
-def save_runs(runs: Runs, path: str | Path) -> None:
+def save_runs(runs: Runs, path: str | Path, contents: Contents = "everything") -> None:
     """Write runs to a file, which `load_runs` reads back exactly. An old file of that name is replaced.
 
     The runs of subagents follow their parents', each once, linked by `parent_run_id`.
@@ -42,12 +51,15 @@ def save_runs(runs: Runs, path: str | Path) -> None:
         runs: A run, runs, or the path of a store; from a generator or a store they are written as they come, and need
             not fit into memory. A table has no columns for the settings of a generator's runs, because these are
             unknown before its end. No runs make an empty `.jsonl`, which `load_runs` reads with `format="atif"`.
-        path: The file; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.parquet` (which needs
-            pyarrow) has one row a step, which `counterfactual` reads in batches.
+        path: The file; `~` is expanded. `.jsonl` is ATIF, one trajectory a line, for any tool; `.jsonl.bz2` the same,
+            compressed; `.parquet` (which needs pyarrow) has one row a step, which `counterfactual` reads in batches.
+        contents: `everything`, or `facts`: a placeholder with a number and a length in place of every text, from which
+            boolab answers the same. See `docs/howto/share_my_logs.md`.
 
     Raises:
-        SettingError: if the suffix is not one of these, a setting or an event holds what JSON cannot, pyarrow is not
-            installed, or (Parquet) two runs have the same id.
+        SettingError: if the suffix is not one of these, `contents` is neither, a setting or an event holds what JSON
+            cannot, pyarrow is not installed, (Parquet) two runs have the same id, or (bzip2) the file would be so small
+            for what it holds that it could not be read.
 
     Example:
         >>> import boolab as bl
@@ -60,20 +72,61 @@ def save_runs(runs: Runs, path: str | Path) -> None:
     """
     path = Path(path).expanduser()
     check_suffix(path)
+    if contents not in get_args(Contents):
+        msg = f"contents={contents!r} is not known; accepted: {', '.join(get_args(Contents))}"
+        raise SettingError(msg)
+    given = each_run(runs)
+    if contents == "facts":
+        given = facts_of(given) if isinstance(given, Iterator) else _Facts(given)
     with replacing(path) as file:
-        _WRITERS[path.suffix](each_run(runs), file)
+        _WRITERS[_suffix(path)](given, file)
+
+
+class _Facts:
+    """The facts of runs, made again each time they are read: a table is written after its columns are known."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._runs = runs
+
+    def __iter__(self) -> Iterator[Run]:
+        return facts_of(self._runs)
 
 
 def check_suffix(path: Path) -> None:
     """Raise `SettingError` unless runs can be saved to a file of that name."""
-    if path.suffix not in _WRITERS:
-        found = path.suffix or "no suffix"
-        msg = f"{path.name!r}: runs are saved as .jsonl (ATIF) or .parquet; {found} is not accepted"
+    suffix = _suffix(path)
+    if suffix not in _WRITERS:
+        msg = (
+            f"{path.name!r}: runs are saved as .jsonl (ATIF), .jsonl.bz2 or .parquet; {suffix or 'no suffix'} is not "
+            "accepted"
+        )
         raise SettingError(msg)
 
 
+def _suffix(path: Path) -> str:
+    """The end of a file's name, from the last dot; from the one before it if the file is packed."""
+    return "".join(path.suffixes[-2:]) if path.suffix == PACKED else path.suffix
+
+
 def _write_lines(runs: Iterable[Run], file: BinaryIO) -> None:
-    file.writelines(dumps(trajectory(run)) + b"\n" for run in each_with_subagents(runs))
+    file.writelines(_lines(runs))
+
+
+def _lines(runs: Iterable[Run]) -> Iterator[bytes]:
+    return (dumps(trajectory(run)) + b"\n" for run in each_with_subagents(runs))
+
+
+def _write_packed_lines(runs: Iterable[Run], file: BinaryIO) -> None:
+    with bz2.BZ2File(file, "wb") as packed:
+        unpacked_size = sum(packed.write(line) for line in _lines(runs))
+    file.flush()
+    size = os.fstat(file.fileno()).st_size
+    if unpacked_size > most_unpacked(size):
+        msg = (
+            f"the runs repeat so much that {unpacked_size:,} bytes become {size:,}, and no more than "
+            f"{most_unpacked(size):,} are read of a file of that size: save them as .jsonl or .parquet"
+        )
+        raise SettingError(msg)
 
 
 def _write_table(runs: Iterable[Run], file: BinaryIO) -> None:
@@ -159,5 +212,6 @@ def _groups(runs: Iterable[Run]) -> Iterator[list[tuple[Run, Records]]]:
 
 _WRITERS: Final[Mapping[str, Callable[[Iterable[Run], BinaryIO], None]]] = {
     ".jsonl": _write_lines,
+    f".jsonl{PACKED}": _write_packed_lines,
     ".parquet": _write_table,
 }

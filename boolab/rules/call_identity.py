@@ -17,6 +17,9 @@ an agent that polls does not look stuck.
 Arguments that are not valid JSON are compared by their raw text. So are arguments that hold a lone surrogate, that are
 nested more than 200 deep, or that hold an integer of more than 4,300 digits. Python's own equality would not do as an
 identity: `1 == True == 1.0`.
+
+A placeholder of arguments (`boolab.core.redacted`) is compared by its number at the identity, so a recording of facts
+has the same repeats as the recording that it was made of.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from typing import Final
 
 from pydantic_core import from_json
 
+from boolab.core.redacted import RedactedArguments, redacted_arguments
 from boolab.core.types import IDENTITIES, REDACTED, Identities, ToolCall, ToolResult
 from boolab.errors import SettingError, near
 
@@ -65,7 +69,10 @@ class ObservedCall:
 
     @property
     def parsed(self) -> object:
-        """The arguments as a JSON value, parsed at the first access; their text if they are not valid JSON."""
+        """The arguments as a JSON value, parsed at the first access; their text if they are not valid JSON.
+
+        Of a placeholder, what it holds.
+        """
         if self._parsed is _NOT_PARSED:
             self._parsed = _parse(self.arguments)
         return self._parsed
@@ -170,7 +177,7 @@ def call_key(
         return None
     if identity == "raw":
         return (call.name, call.arguments)
-    text = _normalised(call.arguments, _parse(call.arguments), sort=identity != "ordered")
+    text = normalised(call.arguments, sort=identity != "ordered")
     if identity == "call+result":
         return (call.name, text, "" if result is None else result.content)
     return (call.name, text)
@@ -183,8 +190,7 @@ def arguments_hash(arguments: str) -> str:
         >>> arguments_hash('{"a":1,"b":2}') == arguments_hash('{ "b": 2, "a": 1 }')
         True
     """
-    canonical = _normalised(arguments, _parse(arguments), sort=True)
-    return blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return blake2b(normalised(arguments, sort=True).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def identity_of(identity: Identities) -> tuple[str, tuple[tuple[str, str | None], ...]]:
@@ -259,13 +265,32 @@ _ENCODERS: Final = {
 
 
 def _parse(arguments: str) -> object:
-    """The arguments as a JSON value; their text if they are not valid JSON, or nested too deep to be compared."""
+    """The arguments as a JSON value; their text if they are not valid JSON, or nested too deep to be compared.
+
+    Of a placeholder, what it holds.
+    """
     try:
         return from_json(arguments, allow_inf_nan=False)
     except (ValueError, TypeError):  # a TypeError for lone surrogates
-        return arguments
+        return redacted_arguments(arguments) or arguments  # not looked at before: most arguments are JSON
 
 
 def _normalised(arguments: str, parsed: object, *, sort: bool) -> str:
     """Arguments as compact JSON; as they are if they are not valid JSON."""
-    return arguments if parsed is arguments else _ENCODERS[sort].encode(parsed)
+    if parsed is arguments:
+        return arguments
+    return parsed.normalised(sort=sort) if isinstance(parsed, RedactedArguments) else _ENCODERS[sort].encode(parsed)
+
+
+def normalised(arguments: str, *, sort: bool) -> str:
+    """Arguments as compact JSON, as an identity compares them; their text if they are not valid JSON.
+
+    Args:
+        arguments: The text as sent.
+        sort: Whether the keys are sorted.
+
+    Example:
+        >>> normalised('{"b": 1, "a": [ ]}', sort=True), normalised("not JSON", sort=True)
+        ('{"a":[],"b":1}', 'not JSON')
+    """
+    return _normalised(arguments, _parse(arguments), sort=sort)

@@ -32,8 +32,9 @@ from pydantic_core import SchemaValidator, ValidationError, from_json, to_json, 
 from typing_extensions import TypedDict
 
 from boolab.core.clock import Clock
+from boolab.core.redacted import TIMED_OUT
 from boolab.core.surrogates import whole_result, whole_text
-from boolab.core.types import JSON, TIMED_OUT, Message, ToolCall, ToolResult
+from boolab.core.types import JSON, Message, ToolCall, ToolResult
 from boolab.errors import INTERRUPTS, SettingError, ToolError, describe, nearest
 
 if TYPE_CHECKING:

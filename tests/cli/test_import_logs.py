@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_read(
     logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", str(logs), "-o", str(tmp_path / "runs.csv")]) == 1
-    assert "runs are saved as .jsonl (ATIF) or .parquet; .csv is not accepted" in capsys.readouterr().err
+    assert "runs are saved as .jsonl (ATIF), .jsonl.bz2 or .parquet; .csv is not accepted" in capsys.readouterr().err
     assert main(["import", str(logs), "-o", str(tmp_path / "no" / "runs.jsonl")]) == 1
     assert "No such file or directory" in capsys.readouterr().err
 

@@ -309,8 +309,8 @@ def test_two_runs_of_one_id_cannot_be_in_one_table(tmp_path: Path) -> None:
 
 
 def test_other_suffixes_are_refused_by_name(tmp_path: Path) -> None:
-    for name in ("runs.csv", "runs", "runs.json"):
-        with pytest.raises(SettingError, match=r"saved as \.jsonl \(ATIF\) or \.parquet"):
+    for name in ("runs.csv", "runs", "runs.json", "runs.bz2"):
+        with pytest.raises(SettingError, match=r"saved as \.jsonl \(ATIF\), \.jsonl\.bz2 or \.parquet"):
             save_runs([], tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

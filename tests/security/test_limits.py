@@ -26,10 +26,9 @@ import boolab
 import boolab as bl
 from boolab.errors import BoolabError, RunFormatError, StoreError
 from boolab.frames.labels import labels_of
-from boolab.io import yaml_loader
+from boolab.io import packed, yaml_loader
 from boolab.io.json_input import MAX_LINE
 from boolab.logs.load import read_file, readers
-from boolab.logs.readers import _archives
 from boolab.models.remote.transport import Endpoint
 from boolab.tools import tool as tools
 from boolab.tools import workspace
@@ -294,25 +293,25 @@ def test_many_tiny_lines_take_a_multiple_of_their_size(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_little_that_holds_much_is_refused(tmp_path: Path) -> None:
-    path = archive(tmp_path / "log.eval", b"[" + b"[]," * (_archives.FREE // 3) + b"0]", zipfile.ZIP_DEFLATED)
-    assert path.stat().st_size < _archives.FREE // 100
+    path = archive(tmp_path / "log.eval", b"[" + b"[]," * (packed.FREE // 3) + b"0]", zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < packed.FREE // 100
     ended = run_limited(read_runs, str(path), seconds=60)
-    assert f"it holds more than {_archives.FREE:,} bytes when it is unpacked" in ended.error, ended
-    assert ended.peak < 4 * _archives.FREE
+    assert f"it holds more than {packed.FREE:,} bytes when it is unpacked" in ended.error, ended
+    assert ended.peak < 4 * packed.FREE
 
 
 def archive(path: Path, sample: bytes, method: int) -> Path:
     """A log of Inspect with one sample."""
-    with zipfile.ZipFile(path, "w", method) as packed:
-        packed.writestr("header.json", json.dumps({"status": "success", "version": 2, "eval": {"task": "t"}}))
-        packed.writestr("samples/1_epoch_1.json", sample)
+    with zipfile.ZipFile(path, "w", method) as made:
+        made.writestr("header.json", json.dumps({"status": "success", "version": 2, "eval": {"task": "t"}}))
+        made.writestr("samples/1_epoch_1.json", sample)
     return path
 
 
 PARQUETS: Final[dict[str, dict[str, Any]]] = {
     "one text in many rows": {"rows": 30_000, "text": "x" * 100_000},
     "many rows of nothing": {"rows": 2_000_000, "text": None},
-    "one text that is packed well": {"rows": 1, "text": "x" * (_archives.FREE + 1)},
+    "one text that is packed well": {"rows": 1, "text": "x" * (packed.FREE + 1)},
 }
 
 
@@ -334,8 +333,8 @@ def test_a_table_of_little_that_holds_much_is_refused(table: str, tmp_path: Path
     path = write_table(tmp_path / "runs.parquet", **PARQUETS[table])
     assert path.stat().st_size < 300_000
     ended = run_limited(read_runs, str(path), seconds=60)
-    assert f"it holds more than {_archives.FREE:,} bytes when it is unpacked" in ended.error, ended
-    assert ended.peak < 16 * _archives.FREE
+    assert f"it holds more than {packed.FREE:,} bytes when it is unpacked" in ended.error, ended
+    assert ended.peak < 16 * packed.FREE
 
 
 # Servers

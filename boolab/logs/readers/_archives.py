@@ -13,16 +13,7 @@ from pathlib import Path
 from typing import Final, Self, cast
 
 from boolab.errors import RunFormatError
-
-MAX_RATIO: Final = 250
-"""The largest ratio of unpacked bytes to the file's size. Logs of Inspect have 3 to 15, runs of a simulated model with
-results of one repeated letter 76; Zstandard can reach ten thousand."""
-
-FREE: Final = 16 * 2**20
-"""How many unpacked bytes any file may have, however small. As JSON of brackets only, they take 450 MB."""
-
-MAX_TOTAL: Final = 4 * 2**30
-"""How many unpacked bytes any file may have, however large."""
+from boolab.io.packed import Unpacked
 
 MAX_MEMBER: Final = 256 * 2**20
 """The largest member, in unpacked bytes."""
@@ -32,23 +23,6 @@ MAX_MEMBERS: Final = 100_000
 
 _ZSTD: Final = 93
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD)
-
-
-class Unpacked:
-    """Counts the unpacked bytes of a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.left = min(MAX_TOTAL, max(FREE, MAX_RATIO * path.stat().st_size))
-        """How many more bytes it may have."""
-        self._max = self.left
-
-    def take(self, size: int) -> None:
-        """Count so many bytes; a `RunFormatError` if there are too many."""
-        self.left -= size
-        if self.left < 0:
-            why = f"it holds more than {self._max:,} bytes when it is unpacked: no more are read of a file of its size"
-            raise RunFormatError(f"{why}; split it, or pack it less", path=self.path)
 
 
 class Archive:

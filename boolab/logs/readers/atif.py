@@ -30,7 +30,7 @@ from boolab.logs.fields import Head, content_text, epoch_ms
 
 NAME: Final = "atif"
 SCOPE: Final = "turn"
-SUFFIXES: Final = (".jsonl", ".json")
+SUFFIXES: Final = (".jsonl", ".jsonl.bz2", ".json")
 PLACES: Final = ()
 LOOKED_FOR: Final = 'JSON objects with "schema_version": "ATIF-v1..." and "steps"'
 

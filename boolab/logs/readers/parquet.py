@@ -10,8 +10,8 @@ from boolab.core.codec import decode, run_of
 from boolab.core.types import Run, Step
 from boolab.errors import RunFormatError, SettingError
 from boolab.io.json_input import JSON, Damage, mapping, parse_exactly
+from boolab.io.packed import Unpacked
 from boolab.logs.fields import Head
-from boolab.logs.readers._archives import Unpacked
 
 NAME: Final = "parquet"
 SUFFIXES: Final = (".parquet",)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, TypeAlias
+from typing import ClassVar, TypeAlias
 
-from boolab.core.types import TIMED_OUT, Identities, Response, StopReason, ToolCall, ToolResult
+from boolab.core.redacted import TIMED_OUT, beginning_of
+from boolab.core.types import Identities, Response, StopReason, ToolCall, ToolResult
 from boolab.rules.call_identity import ObservedCall, call_key, check_identity, identity_of
 
 
@@ -95,8 +96,6 @@ def failures_in_a_row(streak: int | None, failed: bool | None) -> tuple[int | No
         streak += 1
     return streak, streak
 
-
-ERROR_CHARS: Final = 100
 
 _Round: TypeAlias = tuple[str, tuple[ObservedCall, ...], int]
 _RoundState: TypeAlias = tuple[tuple[_Round, ...], tuple[ObservedCall, ...], int]
@@ -189,7 +188,7 @@ class SameError:
                 break
         if call.is_error is False:
             return state, 0
-        text = call.content[:ERROR_CHARS]
+        text = beginning_of(call.content)
         if call.is_error is None:
             so_far = None
         elif text != last:

@@ -2,6 +2,8 @@
 
 Source of the first: Gemini CLI, packages/core/src/services/loopDetectionService.ts, with the same numbers and resets.
 Gemini CLI reads a stream in pieces, which recordings do not keep; lines take their place here.
+
+Where a recording has a placeholder instead of a text (`boolab.core.redacted`), a count is unknown from then on.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Final, TypeAlias
 
+from boolab.core.redacted import is_redacted
 from boolab.core.types import Response, StopReason
 from boolab.rules.call_identity import ObservedCall
 
@@ -26,7 +29,7 @@ _ELEMENT: Final = re.compile(r"\s*(\|.*\||[|+-]{3,}|[*+]\s|\d+\.\s)|#+\s|>\s")
 _DIVIDER: Final = re.compile(r"[+-_*\u2500-\u257f]+")
 """The range of the source: from + to _, so digits and capitals match too."""
 
-_State: TypeAlias = tuple[str, int, bool, int]
+_State: TypeAlias = tuple[str, int, bool, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,13 @@ class RepeatedText:
     least: ClassVar[int] = 1
     start: ClassVar[_State] = ("", 0, False, 0)
 
-    def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int]:
+    def fold(self, state: _State, call: ObservedCall) -> tuple[_State, int | None]:
         return state, state[3]
 
-    def close(self, state: _State, response: Response) -> tuple[_State, int]:
+    def close(self, state: _State, response: Response) -> tuple[_State, int | None]:
         history, done, fenced, found = state
+        if found is None or is_redacted(response.text):
+            return ("", 0, False, None), None
         if response.text:
             window = _Window(history, done)
             for line in response.text.splitlines(keepends=True):
@@ -115,7 +120,7 @@ class TextContains:
 
     reason: ClassVar[StopReason] = "finished"
     least: ClassVar[int] = 1
-    start: ClassVar[int] = 0
+    start: ClassVar[int | None] = 0
 
     text: str
 
@@ -123,9 +128,10 @@ class TextContains:
     def name(self) -> str:
         return f"text_contains:{self.text}"
 
-    def fold(self, state: int, call: ObservedCall) -> tuple[int, int]:
+    def fold(self, state: int | None, call: ObservedCall) -> tuple[int | None, int | None]:
         return state, state
 
-    def close(self, state: int, response: Response) -> tuple[int, int]:
-        state += self.text in response.text
+    def close(self, state: int | None, response: Response) -> tuple[int | None, int | None]:
+        if state is not None:
+            state = None if is_redacted(response.text) else state + (self.text in response.text)
         return state, state

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from boolab.core.redacted import chars_of
 from boolab.core.types import REDACTED, Response
 from boolab.errors import SettingError, near
 from boolab.rules.call_identity import ObservedCall
@@ -200,8 +201,8 @@ class _Tokens:
 
 
 def chars(text: str) -> int:
-    """The number of characters of a text."""
-    return len(text)
+    """The number of characters of a text, or of what a placeholder stands for."""
+    return chars_of(text)
 
 
 def _call_key(call: ObservedCall) -> object:

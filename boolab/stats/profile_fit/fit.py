@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from boolab.core.redacted import chars_of
 from boolab.core.text import count
 from boolab.core.types import Run
 from boolab.errors import SettingError
@@ -262,7 +263,7 @@ def _sizes(seen: _Seen, figures: Figures) -> None:
                 figures.amount(("tools", tool, figure), own)
             elif pooled is not None:
                 figures.put(("tools", tool, figure), pooled)
-    texts = [(code, move, len(move.source.response.text)) for code, move in seen.own]
+    texts = [(code, move, chars_of(move.source.response.text)) for code, move in seen.own]
     figures.amount(("text_chars",), [(code, n) for code, move, n in texts if move.calls])
     last = [(code, n) for code, move, n in texts if move.kind in ("finish", "give_up")]
     figures.amount(("finish", "text_chars"), last)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+from boolab.core.redacted import chars_of
 from boolab.core.types import REDACTED, Run, Step, ToolCall, ToolResult
 from boolab.frames.runs import turns_of
 from boolab.rules.call_identity import call_key
@@ -261,9 +262,9 @@ class _Memory:
         self._tools.append(call.name)
         return Made(
             call.name,
-            None if call.arguments == REDACTED else len(call.arguments),
+            None if call.arguments == REDACTED else chars_of(call.arguments),
             None if result is None else result.is_error,
-            None if result is None else len(result.content),
+            None if result is None else chars_of(result.content),
             None if result is None else result.duration_ms,
             is_open,
             again,

@@ -13,6 +13,7 @@ import pytest
 
 from boolab.core.types import Run, Usage
 from boolab.errors import RunFormatError
+from boolab.io import packed as limits
 from boolab.logs.load import load_runs
 from boolab.logs.readers import _archives
 from boolab.logs.readers.inspect_ai import _Attached
@@ -310,7 +311,7 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(RunFormatError, match=r"samples/1_epoch_1\.json holds more than the 50,000 bytes"):
         read(pack(tmp_path / "member.eval", bomb))
     many: dict[str, Any] = {f"samples/{i}_epoch_1.json": b" " * 40_000 + b"{}" for i in range(5)}
-    monkeypatch.setattr(_archives, "MAX_TOTAL", 150_000)
+    monkeypatch.setattr(limits, "MAX_TOTAL", 150_000)
     more = pack(tmp_path / "sum.eval", {"header.json": HEADER, "samples/x_epoch_1.json": sample(), **many})
     runs, told = runs_of(more)
     assert len(runs) == 1

@@ -1,0 +1,139 @@
+"""Placeholders: what stands for a text that a recording does not hold, and what of the text boolab still compares.
+
+A recording of facts (`boolab.logs.facts`) has a placeholder in place of every text. Each names the text by a number,
+dense from 1 in order of first appearance in the file, so that equal texts have one number and nothing else can be read
+from it, and gives the characters of the text:
+
+- `<redacted text 5: 80 chars>`: a text. `<redacted result 31: 1204 chars>`: a result.
+- `<redacted result 31/12: 1204 chars>`: a result that begins as result 12 does: see `BEGINNING`. The result of a
+  call that exceeded its time limit is marked: `<redacted result 31: 90 chars, did not finish within its time>`.
+- `<redacted arguments 9: 340 chars>`: the arguments of a call. `<redacted arguments 9/9/2: 340 chars>`: arguments that
+  are the same as 9 with the keys in their order (here: as no others before), and the same as 2 with the keys sorted.
+
+An empty text stays empty. A text is a placeholder only if it has this form from its first character to its last.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+TIMED_OUT: Final = "did not finish within"
+"""Part of the error text of a call that exceeded its time limit."""
+
+BEGINNING: Final = 100
+"""How many characters of a result are its beginning, by which errors are compared."""
+
+_MARK: Final = "<redacted "
+_PLACEHOLDER: Final = re.compile(
+    r"<redacted (text|result|arguments) ([0-9]{1,15})(?:/([0-9]{1,15}))?(?:/([0-9]{1,15}))?: ([0-9]{1,15}) chars"
+    rf"(?:, {TIMED_OUT} its time)?>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedArguments:
+    """What is known of arguments behind a placeholder. They are equal if they are the same with their keys sorted.
+
+    Attributes:
+        canonical: The number of the first arguments that are the same with the keys sorted.
+        ordered: The number of the first that are the same with the keys in their order.
+        sent: The number of the text as sent.
+        chars: How many characters the text has.
+
+    Example:
+        >>> str(RedactedArguments(2, 9, 9, 340)), str(RedactedArguments(9, 9, 9, 340))
+        ('<redacted arguments 9/9/2: 340 chars>', '<redacted arguments 9: 340 chars>')
+    """
+
+    canonical: int
+    ordered: int = field(compare=False)
+    sent: int = field(compare=False)
+    chars: int = field(compare=False)
+
+    def normalised(self, *, sort: bool) -> str:
+        """What stands for the arguments as compact JSON, with the keys sorted or in their order."""
+        return f"<redacted arguments {self.canonical if sort else self.ordered}>"
+
+    def __str__(self) -> str:
+        same = self.sent == self.ordered == self.canonical
+        numbers = f"{self.sent}" if same else f"{self.sent}/{self.ordered}/{self.canonical}"
+        return f"<redacted arguments {numbers}: {self.chars} chars>"
+
+
+def redacted_arguments(arguments: str) -> RedactedArguments | None:
+    """What a placeholder of arguments holds; None if they are no placeholder.
+
+    Example:
+        >>> redacted_arguments("<redacted arguments 9/9/2: 340 chars>").canonical, redacted_arguments('{"path": "a"}')
+        (2, None)
+    """
+    found = _found(arguments)
+    if found is None or found[1] != "arguments":
+        return None
+    sent, ordered, canonical = (int(found[place] or found[2]) for place in (2, 3, 4))
+    return RedactedArguments(canonical, ordered, sent, int(found[5]))
+
+
+def redacted_text(number: int, chars: int) -> str:
+    """The placeholder of a text.
+
+    Example:
+        >>> redacted_text(5, 80)
+        '<redacted text 5: 80 chars>'
+    """
+    return f"<redacted text {number}: {chars} chars>"
+
+
+def redacted_result(number: int, begins: int, chars: int, *, timed_out: bool) -> str:
+    """The placeholder of a result.
+
+    Args:
+        number: Its number.
+        begins: The number of the first result with the same beginning.
+        chars: How many characters it has.
+        timed_out: Whether the call exceeded its time limit.
+
+    Example:
+        >>> redacted_result(31, 12, 1204, timed_out=False), redacted_result(7, 7, 90, timed_out=True)
+        ('<redacted result 31/12: 1204 chars>', '<redacted result 7: 90 chars, did not finish within its time>')
+    """
+    numbers = f"{number}" if begins == number else f"{number}/{begins}"
+    return f"<redacted result {numbers}: {chars} chars{f', {TIMED_OUT} its time' if timed_out else ''}>"
+
+
+def is_redacted(text: str) -> bool:
+    """Whether a text is a placeholder, so that what it stands for is not known.
+
+    Example:
+        >>> is_redacted("<redacted text 5: 80 chars>"), is_redacted("See <redacted text 5: 80 chars>")
+        (True, False)
+    """
+    return _found(text) is not None
+
+
+def chars_of(text: str) -> int:
+    """How many characters a text has, or the text that a placeholder stands for.
+
+    Example:
+        >>> chars_of("Hello"), chars_of("<redacted text 5: 80 chars>")
+        (5, 80)
+    """
+    found = _found(text)
+    return len(text) if found is None else int(found[5])
+
+
+def beginning_of(content: str) -> str:
+    """The beginning of a result: two results begin the same if and only if these are equal.
+
+    Example:
+        >>> beginning_of("not found"), beginning_of("<redacted result 31/12: 1204 chars>")
+        ('not found', '<redacted result 12>')
+    """
+    found = _found(content)
+    return content[:BEGINNING] if found is None else f"<redacted result {found[3] or found[2]}>"
+
+
+def _found(text: str) -> re.Match[str] | None:
+    return _PLACEHOLDER.fullmatch(text) if text.startswith(_MARK) else None

@@ -1,0 +1,186 @@
+"""Facts instead of texts: runs without anybody's text, from which boolab answers the same."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+
+import boolab as bl
+from boolab.core.redacted import is_redacted
+from boolab.core.types import (
+    REDACTED,
+    Message,
+    Response,
+    Run,
+    Step,
+    Stop,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from boolab.errors import SettingError
+from boolab.logs.facts import facts_of
+from tests.logs.test_save import runs as any_run
+from tests.support.cases import cases
+from tests.support.fact_cases import TEXT_RULES, answers, assert_same, further_answers, recordings
+from tests.support.helpers import play, steps
+
+SUFFIXES = (".jsonl", ".jsonl.bz2", ".parquet")
+ANY: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
+
+
+@cases(75, **ANY)
+@given(recordings(), st.sampled_from(SUFFIXES))
+def test_facts_answer_as_runs_do(tmp_path_factory: pytest.TempPathFactory, runs: list[Run], suffix: str) -> None:
+    path = tmp_path_factory.mktemp("facts") / f"facts{suffix}"
+    bl.save_runs(runs, path, contents="facts")
+    assert_same(answers(bl.load_runs(path)), answers(runs))
+
+
+@pytest.mark.slow
+@cases(250, **ANY)
+@given(recordings(), st.sampled_from(SUFFIXES))
+def test_facts_answer_all_questions_as_runs_do(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Run], suffix: str
+) -> None:
+    path = tmp_path_factory.mktemp("facts") / f"facts{suffix}"
+    bl.save_runs(runs, path, contents="facts")
+    facts = bl.load_runs(path)
+    assert_same(answers(facts) | further_answers(facts), answers(runs) | further_answers(runs))
+
+
+MARK = "somebody's\ntext"
+
+
+def marked(value: Any) -> Any:
+    """A record with the mark in every text."""
+    if isinstance(value, str):
+        return f"{MARK} {value}"
+    if isinstance(value, dict):
+        return {marked(name): marked(item) for name, item in value.items()}
+    if isinstance(value, Message):
+        return Message(value.role, marked(value.parts))
+    if isinstance(value, tuple):
+        return type(value)(*map(marked, value)) if hasattr(value, "_fields") else tuple(map(marked, value))
+    return [*map(marked, value)] if isinstance(value, list) else value
+
+
+@cases(100, **ANY)
+@given(any_run())
+def test_no_text_of_a_run_is_in_its_facts(tmp_path_factory: pytest.TempPathFactory, run: Run) -> None:
+    whole = Run(**{field.name: marked(getattr(run, field.name)) for field in fields(Run)})
+    stop = whole.stop._replace(reason=run.stop.reason)
+    whole = replace(whole, run_id="r", parent_run_id="p", identity=run.identity, stop=stop)
+    path = tmp_path_factory.mktemp("facts") / "facts.jsonl"
+    bl.save_runs(whole, path)
+    assert "somebody" in path.read_text(encoding="utf-8")
+    bl.save_runs(whole, path, contents="facts")
+    assert "somebody" not in path.read_text(encoding="utf-8")
+    assert bl.load_runs(path) == list(facts_of(whole))
+
+
+@given(recordings())
+@cases(50, **ANY)
+def test_facts_of_facts_are_the_same_facts(runs: list[Run]) -> None:
+    facts = list(facts_of(runs))
+    assert list(facts_of(facts)) == facts
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES[:2])
+def test_the_same_runs_give_the_same_bytes_from_a_list_and_from_a_generator(tmp_path: Path, suffix: str) -> None:
+    runs = [replace(play(steps("A A B x A")), run_id=f"r{number}") for number in range(3)]
+    one, two = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
+    bl.save_runs(runs, one, contents="facts")
+    bl.save_runs(iter(runs), two, contents="facts")
+    assert one.read_bytes() == two.read_bytes()
+    assert bl.load_runs(one) == bl.load_runs(two) == list(facts_of(runs))
+
+
+def test_a_table_of_facts_has_the_columns_of_settings(tmp_path: Path) -> None:
+    run = replace(play(steps("A B")), settings={"effort": "low", "hint": "Look again."})
+    bl.save_runs([run], tmp_path / "facts.parquet", contents="facts")
+    table = pd.read_parquet(tmp_path / "facts.parquet")
+    assert set(table["effort"]) == {"low"}
+    assert all(map(is_redacted, table["hint"]))
+
+
+@pytest.mark.parametrize("rule", TEXT_RULES, ids=str)
+def test_what_needs_a_text_is_not_known(rule: bl.StopRule) -> None:
+    spoken, silent = (play([*steps("A A", end=None), text]) for text in ("done", ""))
+    runs = [replace(run, run_id=name, success=True) for name, run in (("spoken", spoken), ("silent", silent))]
+    talking = replace(runs[0], steps=tuple(s._replace(response=s.response._replace(text="So.")) for s in runs[0].steps))
+    row = bl.scorecard(list(facts_of([talking, runs[1]])), rule).frame.iloc[0]
+    assert (row["n_unknown"], row["n_runs"]) == (1, 1)
+    row = bl.scorecard(list(facts_of([talking])), rule).frame.iloc[0]
+    assert row["n_unknown"] == 1
+    assert pd.isna(row["alarms"])
+
+
+def test_whether_a_text_is_empty_and_how_long_it_is_stays_known() -> None:
+    step = Step(1, 1, None, None, None, Response("So.", (ToolCall("a", "ls", ""),)), (ToolResult("a", ""),))
+    run = Run(run_id="r", agent="", model="", policy="", task="", stop=Stop("aborted", 1), steps=(step,))
+    (facts,) = facts_of(run)
+    assert (facts.task, facts.steps[0].results[0].content, facts.error) == ("", "", None)  # type: ignore[union-attr]
+    assert bl.steps_df(facts)["text_chars"].tolist() == [3]
+    assert bl.calls_df(facts)["result_chars"].tolist() == [0]
+
+
+def test_arguments_that_a_log_keeps_back_stay_unknown() -> None:
+    calls = tuple(ToolCall(name, "ls", REDACTED) for name in "ab")
+    step = Step(1, 1, None, None, None, Response("", calls), (ToolResult("a", "x"), ToolResult("b", "x")))
+    run = Run(run_id="r", agent="", model="", policy="", task="t", stop=Stop("aborted", 1), steps=(step,))
+    assert [call.arguments for call in next(facts_of(run)).steps[0].response.tool_calls] == [REDACTED] * 2
+
+
+@pytest.mark.parametrize(
+    ("task", "kept"),
+    [
+        ("django__django-11099", "django__django-11099"),
+        ("intercode-sql/dev.3", "intercode-sql/dev.3"),
+        ("Find the bug.", "task 1"),
+        ("Hello", "task 1"),
+        ("修复登录页面的错误", "task 1"),
+        ("/home/ada/thesis", "task 1"),
+        ("x" * 101, "task 1"),
+        ("", ""),
+    ],
+)
+def test_a_task_stays_if_it_is_an_identifier_and_no_message(task: str, kept: str) -> None:
+    run = replace(play(steps("A")), task=task, prompt=(Message("user", (Text("Hello"),)),))
+    assert next(facts_of(run)).task == kept
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [
+        ("max_steps(9)", True),
+        ("doom_loop(3, ordered,poll=exempt)", True),
+        ("max_tokens(5000, output_tokens, on_unknown=ignore)", True),
+        ("max_turns", True),
+        ("text_contains('APPROVE')", False),
+        ("the user said so", False),
+    ],
+)
+def test_a_rule_stays_if_each_of_its_arguments_is_one_word(rule: str, kept: bool) -> None:
+    run = replace(play(steps("A")), stop=Stop("stuck", 1, rule))
+    assert (next(facts_of(run)).stop.rule == rule) is kept
+
+
+@pytest.mark.parametrize("name", ["inspect_react", "mini_swe_agent", "smolagents", "swe_agent"])
+def test_what_a_policy_of_boolab_sent_is_still_known_to_be_as_recorded(name: str) -> None:
+    run = play(steps("A A A"), policy=name)
+    assert run.inputs
+    asked: Any = {"grid": {"max_steps": [2, None]}, "policy": bl.policies[name].vary(compaction=None)}
+    expected = bl.counterfactual(run, **asked)
+    assert "not_identified" not in set(expected["outcome"])
+    pd.testing.assert_frame_equal(bl.counterfactual(list(facts_of(run)), **asked), expected)
+
+
+def test_other_contents_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="contents='text' is not known; accepted: everything, facts"):
+        bl.save_runs([], tmp_path / "a.jsonl", contents="text")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
