@@ -3,6 +3,7 @@
 from boolab.plots.caps import plot_caps as plot_caps
 from boolab.plots.divergences import plot_divergences as plot_divergences
 from boolab.plots.fit import plot_fit as plot_fit
+from boolab.plots.frontier import plot_frontier as plot_frontier
 from boolab.plots.heatmap import plot_heatmap as plot_heatmap
 from boolab.plots.scorecard import plot_scorecard as plot_scorecard
 from boolab.plots.steps import plot_steps as plot_steps

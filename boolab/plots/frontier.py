@@ -1,0 +1,363 @@
+"""What settings keep against what they save, and the front of those that no other beats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
+
+from boolab.core.text import count, level, percent, shorten, span
+from boolab.plots import style
+from boolab.plots._frames import check_columns, floats, frame_of, missing
+from boolab.plots._grid import by_group
+from boolab.plots._panels import MAX_PANELS, draw_panels
+from boolab.stats.compare_rules.frontiers import Frontier, first_on_front
+from boolab.stats.compare_rules.settings import NO_LIMIT
+from boolab.stats.intervals import check_confidence
+
+_NEEDED: Final = ("rule", "n_runs", "n_tasks", "successes", "kept_lower", "kept_share", "saved_steps", "saved_share",
+                  "on_front")  # fmt: skip
+_BAND: Final = ("saved_share", "kept_share", "kept_low", "kept_high")
+_SEVERAL: Final = "several joined"
+_ROUNDING: Final = 1e-9
+_NAME: Final = 30  # characters of a rule beside its point
+
+
+class _Part(NamedTuple):
+    """A group: its settings; those on the front, from what saves least on; its band; the ends of both axes."""
+
+    name: str
+    rows: pd.DataFrame
+    front: pd.DataFrame
+    band: pd.DataFrame
+    least: float
+    reach: float
+
+
+def plot_frontier(
+    data: Frontier | pd.DataFrame, *, keep: float | None = 0.95, least: float = 0.5, ax: Axes | None = None
+) -> Axes:
+    """The share of successes that settings keep against the share of steps that they save.
+
+    The line is the front: the most that a setting keeps which saves so much. The band is the interval of the front at
+    each share of steps saved. Marks are the settings on the front, with the names of some of them; small dots are
+    settings that another beats. A ring is around the setting that saves most of those that keep `keep`. Several groups
+    have a panel each, in a figure of their own.
+
+    Args:
+        data: What `bl.stats.frontier` returns; or its frame, which has no band.
+        keep: The share of successes at which a line is drawn; None for no line.
+        least: The share of successes at which the axis begins, below 1: settings that keep less are not shown.
+        ax: The Axes to draw one group in; a new figure by default.
+
+    Returns:
+        The Axes; of panels, the first.
+
+    Raises:
+        SettingError: if the frame lacks a column, or has too many groups: more than 30, or more than one for the Axes
+            that were given; or `keep` or `least` is no such share.
+
+    Example:
+        >>> import boolab as bl
+        >>> import pandas as pd
+        >>> from matplotlib.figure import Figure
+        >>> frame = pd.DataFrame({
+        ...     "rule": ["max_steps(5)", "max_steps(9)"], "n_runs": 50, "n_tasks": 50, "successes": 20,
+        ...     "kept_lower": [12, 19], "kept_share": [0.6, 0.95], "saved_steps": [300, 100],
+        ...     "saved_share": [0.6, 0.2], "on_front": True})
+        >>> bl.plots.plot_frontier(frame, ax=Figure(figsize=(9, 4)).subplots()).get_title(loc="left")
+        'max_steps(9) saves 20% of steps and keeps 19 of 20 successes'
+    """
+    if keep is not None:
+        check_confidence(keep, "keep")
+    if least:
+        check_confidence(least, "least")
+    frame = frame_of(data, lambda other: other, _NEEDED, "frontier")
+    if frame.empty or not frame["on_front"].fillna(value=False).any():
+        return style.empty_axes(ax, "no successes, so no front" if len(frame) else "no runs")
+    band = getattr(data, "band", pd.DataFrame(columns=list(_BAND)))
+    check_columns(band, _BAND, "frontier makes")
+    keys = _group_columns(frame)
+    groups = by_group(frame, keys, MAX_PANELS if ax is None else 1)
+    shown = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
+    reach = max(0.05, min(1.0, 1.06 * float(floats(shown["saved_share"]).max(initial=0))))
+    parts = [
+        _Part(name, rows.drop(columns=keys), _front(rows), _band_of(band, keys, rows), least, reach)
+        for name, rows in groups
+    ]
+    looks = _looks(parts)
+    if len(parts) == 1:
+        return _one(parts[0], looks, keep, ax)
+    named = [(f"{part.name} ({_successes(part):,})", part) for part in parts]
+
+    def alone(part: _Part, panel: Axes) -> Axes:
+        return _one(part, looks, keep, panel)
+
+    return draw_panels(named, alone, title=_title_of_panels(parts, keep), notes=_notes_of_panels(parts, keep, looks))
+
+
+def _group_columns(frame: pd.DataFrame) -> list[str]:
+    from boolab.core.axes import AXES
+
+    names = [str(name) for name in frame.columns]
+    return [name for name in names[: names.index("rule")] if name not in AXES]
+
+
+def _front(rows: pd.DataFrame) -> pd.DataFrame:
+    return first_on_front(rows).sort_values(["saved_steps", "kept_lower"]).reset_index(drop=True)
+
+
+def _band_of(band: pd.DataFrame, keys: Sequence[str], rows: pd.DataFrame) -> pd.DataFrame:
+    for name in keys:
+        value = rows[name].iloc[0]
+        if name not in band:
+            return band.iloc[:0]
+        band = band[band[name].isna() if pd.isna(value) else band[name] == value]
+    return band
+
+
+def _family(rule: str) -> str:
+    """The kind of a rule: the function that made it."""
+    return _SEVERAL if " | " in rule or " & " in rule else rule.partition("(")[0]
+
+
+def _looks(parts: Sequence[_Part]) -> dict[str, tuple[str, str]]:
+    """The colour and marker of each kind of rule on a front, the most frequent first; the last is for all others."""
+    kinds = pd.concat([part.front["rule"].astype(str).map(_family) for part in parts])
+    names = [str(name) for name in kinds[kinds != NO_LIMIT].value_counts().index]
+    looks = {name: (color, marker) for name, (color, _, marker) in zip(names, style.GROUP_LOOKS, strict=False)}
+    return looks | dict.fromkeys(names[len(style.GROUP_LOOKS) :], style.GROUP_LOOKS[-1][::2])
+
+
+def _best(part: _Part, keep: float | None) -> int | None:
+    """The place in the front of the setting that saves most of those that keep enough; None if none does."""
+    if keep is None:
+        return None
+    fine = np.flatnonzero(part.front["kept_lower"].to_numpy() >= keep * _successes(part) - _ROUNDING)
+    return int(fine[-1]) if len(fine) else None
+
+
+def _successes(part: _Part) -> int:
+    return int(part.rows["successes"].iloc[0])
+
+
+def _one(part: _Part, looks: dict[str, tuple[str, str]], keep: float | None, ax: Axes | None) -> Axes:
+    """One front, in Axes of its own or in a panel."""
+    ax = style.axes_for(ax, 4.8)
+    small = style.is_small(ax)
+    front, ink = part.front, style.tint(ax, style.KEPT)
+    _frame_axes(ax, part)
+    if len(part.band):
+        low, high = floats(part.band["kept_low"]), floats(part.band["kept_high"])
+        ax.fill_between(floats(part.band["saved_share"]), low, high, step="pre", color=ink, alpha=0.18, linewidth=0,
+                        label="band")  # fmt: skip
+    x, y = np.append(0.0, floats(front["saved_share"])), np.append(1.0, floats(front["kept_share"]))
+    ax.step(x, y, where="pre", color=ink, linewidth=1.4 if small else 1.8, label="front", zorder=3)
+    beaten = part.rows[~part.rows["on_front"].fillna(value=False)]
+    dot: dict[str, Any] = {
+        "marker": "o",
+        "markersize": 1.5 if small else 2.6,
+        "color": style.fade(ax, 0.35),
+        "markeredgewidth": 0,
+    }
+    ax.plot(floats(beaten["saved_share"]), floats(beaten["kept_share"]), linestyle="", label="beaten", zorder=2, **dot)
+    kinds = front["rule"].astype(str).map(_family)
+    for kind, (color, marker) in looks.items():
+        mine = front[(kinds == kind) & (front["kept_share"] >= part.least)]
+        if mine.empty:
+            continue
+        ax.plot(floats(mine["saved_share"]), floats(mine["kept_share"]), linestyle="", marker=marker,
+                markersize=_mark_size(front, small=small), color=style.tint(ax, color), markeredgewidth=0, label=kind,
+                zorder=4, clip_on=False)  # fmt: skip
+    best = _best(part, keep)
+    if keep is not None:
+        ax.axhline(keep, color=style.fade(ax, 0.5), linewidth=0.9, linestyle=(0, (4, 2)), zorder=1, label="keep")
+    _Names(ax, part, best).write()
+    return style.finish(
+        ax,
+        title=_title(part, keep, best),
+        xlabel="steps saved",
+        ylabel="successes kept",
+        grid=ax.yaxis,
+        key=[] if small else _key(ax, looks, part),
+        notes=_notes([part], keep),
+    )
+
+
+def _mark_size(front: pd.DataFrame, *, small: bool) -> float:
+    """Smaller where there are many, so that they do not become a line of their own."""
+    most, crowd = (3.2, 40) if small else (6.0, 60)
+    return most * min(1.0, max(0.45, crowd / max(len(front), 1) / 2))
+
+
+def _frame_axes(ax: Axes, part: _Part) -> None:
+    ax.set_xlim(0, part.reach)
+    ax.set_ylim(part.least, 1 + 0.07 * (1 - part.least))
+    for axis in (ax.yaxis, ax.xaxis):
+        style.share_ticks(ax, axis)
+        axis.set_major_locator(MaxNLocator(3 if style.is_small(ax) else 6, steps=[1, 2, 2.5, 5, 10]))
+
+
+class _Names:
+    """The names of settings on the front, above and to the right of their marks, where nothing is.
+
+    Small Axes have room for one, in a corner.
+    """
+
+    def __init__(self, ax: Axes, part: _Part, best: int | None) -> None:
+        self.ax = ax
+        self.part = part
+        self.best = best
+        self.size = style.sizes(ax).note
+        self.taken: list[tuple[float, float, float, float]] = []
+
+    def write(self) -> None:
+        """Write as many as there is room for: the best first, then from the one that saves most on."""
+        small = style.is_small(self.ax)
+        shown = np.flatnonzero(floats(self.part.front["kept_share"]) >= self.part.least).tolist()
+        if not small:
+            first = [] if self.best is None else [self.best]
+            for place in [*first, *(place for place in shown[::-1] if place != self.best)]:
+                self._write(place)
+        if self.best is not None:
+            row = self.part.front.iloc[self.best]
+            if small:
+                self._in_corner(f"{shorten(str(row['rule']), _NAME)}\nsaves {percent(float(row['saved_share']))}")
+            self.ax.plot([row["saved_share"]], [row["kept_share"]], linestyle="", marker="o",
+                         markersize=6 if small else 11, markerfacecolor="none",
+                         markeredgecolor=style.tint(self.ax, style.SAVED), markeredgewidth=1.2 if small else 1.8,
+                         zorder=5, label="best", clip_on=False)  # fmt: skip
+
+    def _write(self, place: int) -> None:
+        row = self.part.front.iloc[place]
+        text = shorten(str(row["rule"]), _NAME)
+        wide, high = style.room(self.ax), style.row_height(self.ax, 1)
+        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
+        x = (float(row["saved_share"]) - x0) / (x1 - x0) * wide
+        y = (float(row["kept_share"]) - y0) / (y1 - y0) * high
+        long, tall = style.text_width(text, self.size), self.size * 1.3
+        away = 9.0 if place == self.best else 5.0
+        left = min(x + away, max(0.0, wide - long))
+        low = y + (away if left < x + away else away / 2)
+        box = (left, low, left + long, low + tall)
+        if low + tall > high or any(_meet(box, other) for other in self.taken):
+            return
+        if place != self.best and self._crosses(box, wide, high):
+            return
+        self.taken.append(box)
+        halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
+        strength, weight = (1.0, "bold") if place == self.best else (0.75, "normal")
+        point = float(row["saved_share"]), float(row["kept_share"])
+        style.annotate(self.ax, text, point, (left - x, low - y), strength, va="bottom", gid="setting", zorder=6,
+                       path_effects=halo, weight=weight, annotation_clip=False).set_in_layout(False)  # fmt: skip
+
+    def _in_corner(self, text: str) -> None:
+        """Write a text into the corner under the front or the one beyond it, whichever is the emptier."""
+        wide = style.text_width(text, self.size) / style.room(self.ax) + 0.06
+        high = 2.6 * self.size / style.row_height(self.ax, 1) + 0.06
+        x, y = self._path()
+        inside = (x < wide) & (y < high), (x > 1 - wide) & (y > 0.81 - high)
+        below, beyond = (int((some & (x <= 1) & (y >= 0)).sum()) for some in inside)
+        at, how = ((0.98, 0.79), ("right", "top")) if beyond <= below else ((0.03, 0.04), ("left", "bottom"))
+        halo = [withStroke(linewidth=2.2, foreground=style.ground(self.ax))]
+        style.annotate(self.ax, text, at, (0, 0), 1.0, xycoords="axes fraction", ha=how[0], va=how[1], gid="setting",
+                       zorder=6, path_effects=halo, linespacing=1.2).set_in_layout(False)  # fmt: skip
+
+    def _path(self) -> tuple[Any, Any]:
+        """Points along the front, as shares of the Axes."""
+        front = self.part.front
+        x, y = np.append(0.0, floats(front["saved_share"])), np.append(1.0, floats(front["kept_share"]))
+        corners = np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
+        along = np.concatenate(([0], np.cumsum(np.abs(np.diff(corners[0])) + np.abs(np.diff(corners[1])))))
+        at = np.linspace(0, along[-1], 400)
+        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
+        return (np.interp(at, along, corners[0]) - x0) / (x1 - x0), (np.interp(at, along, corners[1]) - y0) / (y1 - y0)
+
+    def _crosses(self, box: tuple[float, float, float, float], wide: float, high: float) -> bool:
+        """Whether a mark of the front lies in a box."""
+        (x0, x1), (y0, y1) = self.ax.get_xlim(), self.ax.get_ylim()
+        x = (floats(self.part.front["saved_share"]) - x0) / (x1 - x0) * wide
+        y = (floats(self.part.front["kept_share"]) - y0) / (y1 - y0) * high
+        return bool(((x > box[0] - 3) & (x < box[2]) & (y > box[1]) & (y < box[3])).any())
+
+
+def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] + 4 and other[0] < one[2] + 4 and one[1] < other[3] + 1 and other[1] < one[3] + 1
+
+
+def _key(ax: Axes, looks: dict[str, tuple[str, str]], part: _Part) -> list[Artist]:
+    shown = part.front[part.front["kept_share"] >= part.least]
+    kinds = shown["rule"].astype(str).map(_family).value_counts()
+    marks: list[Artist] = [
+        Line2D([], [], linestyle="", marker=marker, color=style.tint(ax, color), markersize=5, markeredgewidth=0,
+               label=f"{kind} {kinds[kind]:,}")
+        for kind, (color, marker) in looks.items() if kind in kinds
+    ]  # fmt: skip
+    ink = style.tint(ax, style.KEPT)
+    front: list[Artist] = [Line2D([], [], color=ink, linewidth=1.8, label="front")]
+    band: list[Artist] = [Patch(color=ink, alpha=0.18, linewidth=0, label="its band")] if len(part.band) else []
+    n = int((~part.rows["on_front"].fillna(value=False)).sum())
+    dots: list[Artist] = [
+        Line2D([], [], linestyle="", marker="o", markersize=2.6, color=style.fade(ax, 0.35), markeredgewidth=0,
+               label=f"beaten by another {n:,}")
+    ] if n else []  # fmt: skip
+    return [*front, *band, *marks, *dots]
+
+
+def _title(part: _Part, keep: float | None, best: int | None) -> str:
+    n = _successes(part)
+    if best is None:
+        if keep is None:
+            return f"{len(part.front):,} of {count(len(part.rows), 'setting')} are on the front"
+        return f"None of {count(len(part.rows), 'setting')} keeps {level(keep)} of {count(n, 'success', 'successes')}"
+    row = part.front.iloc[best]
+    saved, kept = percent(float(row["saved_share"])), f"{int(row['kept_lower']):,} of {n:,} successes"
+    return f"{shorten(str(row['rule']), _NAME)} saves {saved} of steps and keeps {kept}"
+
+
+def _title_of_panels(parts: Sequence[_Part], keep: float | None) -> str:
+    saved = []
+    for part in parts:
+        best = _best(part, keep)
+        if best is not None:
+            saved.append((float(part.front["saved_share"].iloc[best]), part.name))
+    if keep is None or not saved:
+        return f"What settings keep and save in {count(len(parts), 'group')}"
+    (low, first), (high, last) = min(saved), max(saved)
+    ends = f"{percent(low)} ({shorten(first, 20)}) to {percent(high)} ({shorten(last, 20)})"
+    return f"Keeping {level(keep)} of successes, the best setting saves {ends} of the steps"
+
+
+def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
+    runs = [int(part.rows["n_runs"].iloc[0]) for part in parts]
+    tasks = [int(part.rows["n_tasks"].iloc[0]) for part in parts]
+    each = " each" if len(parts) > 1 else ""
+    yield f"{span(min(runs), max(runs))} runs of {span(min(tasks), max(tasks))} tasks{each}."
+    levels = {float(one) for part in parts for one in part.rows.get("confidence", pd.Series([])).dropna().unique()}
+    if any(len(part.band) for part in parts):
+        held = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"
+        yield f"Band: {held} the fronts of resampled tasks, at each share of steps saved."
+    if keep is not None:
+        yield f"Dashed: {level(keep)} kept; ring: the setting that saves most of those that keep so much."
+    yield f"Settings that keep less than {level(parts[0].least)} are not shown." if parts[0].least else ""
+    yield "The front is chosen with hindsight: on other tasks its settings keep less on average."
+    by = {str(one) for part in parts for one in part.rows.get("success_by", pd.Series([])).dropna().unique()}
+    yield f"Success by {', '.join(sorted(by))}." if by - {"label"} else ""
+    unknown = sum(int(part.rows["n_unknown"].max()) for part in parts if "n_unknown" in part.rows)
+    yield missing(unknown, "run", "in which a counter that a rule needs is unknown")
+
+
+def _notes_of_panels(parts: Sequence[_Part], keep: float | None, looks: dict[str, tuple[str, str]]) -> Iterable[str]:
+    yield "In brackets: successes."
+    if len(looks) > 1:
+        shapes = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "triangle down", "P": "plus"}
+        yield f"Marks: {', '.join(f'{shapes[marker]} {kind}' for kind, (_, marker) in looks.items())}."
+    yield from _notes(parts, keep)
