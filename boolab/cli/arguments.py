@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 MAX_VALUES: Final = 10_000  # of an axis
 
-LOGS: Final = "files, folders (with all in them) or globs in quotes"
+LOGS: Final = (
+    "files, folders (with all in them) or globs in quotes; atlas, or one of its sets such as atlas/swebench-verified, "
+    "are runs that come with boolab, unless there is a path of that name"
+)
 FORMAT: Final = (
     "the logs' format, such as claude_code or swe_agent; any other word lists them all (default: detected in each file)"
 )

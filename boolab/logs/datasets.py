@@ -1,51 +1,86 @@
-"""Public data sets of agents' runs, through the package agentpile (github.com/yzhao062/agentpile)."""
+"""Public data sets of agents' runs: the atlas, which comes with boolab, and those of the package agentpile.
+
+See `datasets/atlas` and github.com/yzhao062/agentpile.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 from boolab.core.types import Run
 from boolab.errors import SettingError, near
+from boolab.logs.load import load_runs
 from boolab.logs.readers.atif import runs_of
+from boolab.logs.shipped import ATLAS, atlas_files, atlas_sets
 
 
 def load_dataset(name: str, *, limit: int | None = None, progress: bool = True, **options: object) -> list[Run]:
     """Runs of a public data set, each with its label where the data set has one.
 
-    agentpile downloads the data set from its publisher, once, at a pinned revision, and reads it into ATIF. What the
-    data set lacks is unknown. agentpile's documentation lists the data sets, their sizes and licences.
+    `atlas` is 14,451 public runs of nine sets that come with boolab, `atlas/SET` those of one: `intercode-sql`,
+    `intercode-bash`, `intercode-ctf`, `intercode-python`, `tau-airline`, `tau2-airline`, `tau2-retail`, `tau2-telecom`,
+    `swebench-verified`. They have no texts (see `save_runs`), and the settings `set` and `ended_by`: whether the
+    `environment` or the `agent` ends a run. `datasets/atlas/SOURCES.md` has their sources, licences and caveats.
+
+    All others come from agentpile, which downloads a data set from its publisher, once, at a pinned revision, and reads
+    it into ATIF. What the data set lacks is unknown. agentpile's documentation lists the data sets, their sizes and
+    licences.
 
     Args:
-        name: The data set, such as `tau_bench`, `swe_smith`, `tau2_bench`, `swe_agent_nebius`, `agentdojo` or `mast`.
-        limit: At most so many runs; where the data set allows it, only the files that hold them are downloaded.
+        name: The data set: `atlas`, `atlas/SET`, or one of agentpile's, such as `tau_bench`, `swe_smith`, `tau2_bench`,
+            `swe_agent_nebius`, `agentdojo` or `mast`.
+        limit: At most so many runs, the first ones; where the data set allows it, only the files that hold them are
+            downloaded.
         progress: Show a progress bar on a terminal.
         **options: Passed to agentpile's reader of the data set: `model="gpt-4o"` for `tau_bench`, or `root=` for a
-            folder that holds the files already.
+            folder that holds the files already. The atlas has none.
 
     Returns:
-        The runs. `source` is the data set's name.
+        The runs. `source` is the data set's name; of the atlas, the format of the log.
 
     Raises:
-        SettingError: if agentpile is not installed, has no such data set, or cannot download or read it.
+        SettingError: if there is no such data set, agentpile is not installed, or cannot download or read it.
 
     Example:
         >>> import boolab as bl
+        >>> runs = bl.load_dataset("atlas/tau-airline")
+        >>> len(runs), sum(run.success for run in runs)
+        (200, 84)
         >>> runs = bl.load_dataset("tau_bench", limit=100)  # doctest: +SKIP
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> line = '{"task_name": "retail", "messages": [{"role": "user", "content": "Hello"}], "eval_result": {}}'
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     size = Path(f"{folder}/some-model.jsonl").write_text(line)
-        ...     bl.load_dataset("tau_bench", root=folder)
-        [<Run some-mod unknown/tau_bench: aborted, 0 steps, 0 calls>]
     """
+    files = atlas_files(name)
+    if files:
+        return _atlas_runs(files, limit, progress=progress, options=options)
+    return _agentpile_runs(name, limit, progress=progress, options=options)
+
+
+def _atlas_runs(
+    files: Sequence[Path], limit: int | None, *, progress: bool, options: Mapping[str, object]
+) -> list[Run]:
+    if options:
+        raise SettingError(f"the atlas has no option {next(iter(options))!r}; accepted: limit, progress")
+    from tqdm.auto import tqdm
+
+    runs: list[Run] = []
+    for path in tqdm(files, desc=ATLAS, unit=" sets", delay=2, disable=None if progress and len(files) > 1 else True):
+        if limit is None or len(runs) < limit:
+            runs += load_runs(path, format="atif")
+    return runs[:limit]
+
+
+def _agentpile_runs(name: str, limit: int | None, *, progress: bool, options: Mapping[str, object]) -> list[Run]:
     try:
         import agentpile
         from tqdm.auto import tqdm
     except ImportError as error:
-        msg = "public data sets need agentpile: pip install 'boolab[datasets]'"
+        msg = f"data sets other than {', '.join([ATLAS, *atlas_sets()])} need agentpile: pip install 'boolab[datasets]'"
         raise SettingError(msg) from error
     known = agentpile.datasets.names()
     if name not in known:
-        raise SettingError(f"data set {name!r} is not known{near(name, sorted(known), 'accepted')}")
+        raise SettingError(
+            f"data set {name!r} is not known{near(name, [*atlas_sets(), ATLAS, *sorted(known)], 'accepted')}"
+        )
     runs: list[Run] = []
     try:
         records = agentpile.load(name, limit=limit, **options)

@@ -27,6 +27,7 @@ from boolab.io.files import no_file
 from boolab.io.json_input import Damage, Warn
 from boolab.io.packed import unpacked
 from boolab.logs.fields import Head
+from boolab.logs.shipped import atlas_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +152,8 @@ def load_runs(paths: Paths, format: str | Reader | None = None) -> list[Run]:
 
     Args:
         paths: A file, a folder (searched with all its folders), a glob (`**` for any folders), or a list of these.
-            `~` is expanded.
+            `~` is expanded. Where there is no such path, `atlas` or `atlas/SET` are the runs that come with boolab; see
+            `load_dataset`.
         format: The name of the format, or your own reader; by default the format is detected. Only this reader is then
             tried, and in a folder only files with its `SUFFIXES` are read.
 
@@ -309,9 +311,13 @@ def _find(given: Sequence[str | Path], since: datetime | None, known: Mapping[st
 
 
 def _matches(item: str | Path, known: Mapping[str, Reader]) -> Iterator[tuple[Path, bool, bool]]:
-    """The files of a path, a folder or a glob: each with whether it was named itself, and whether it is in a folder."""
+    """The files of a path, a folder, a glob or the atlas: each with whether it was named itself, or is in a folder."""
     path = Path(item).expanduser()
-    if path.is_dir():
+    shipped = [] if path.exists() else atlas_files(str(item))
+    if shipped:
+        for file in shipped:
+            yield file, True, False
+    elif path.is_dir():
         for name in _under(path, known):
             yield Path(name), False, True
     elif path.exists() or not has_magic(str(path)):

@@ -19,6 +19,7 @@ include_patterns = [
     "docs/**.md",
     "docs/reference/*.rst",
     "notebooks/*.ipynb",
+    "datasets/atlas/*.md",
     "datasets/runs/README.md",
     "tests/models/remote/sse/README.md",
 ]

@@ -41,6 +41,7 @@ def its_data_can_be_loaded() -> None:
     for profile in (data_path("datasets") / "profiles").glob("*.yaml"):
         bl.SimulatedModel.load(profile)
     assert len(bl.load_runs(data_path("datasets") / "runs")) > 100
+    assert len(bl.load_dataset("atlas", progress=False)) == 14_451
     notebooks = [json.loads(path.read_text(encoding="utf-8")) for path in data_path("notebooks").glob("*.ipynb")]
     assert len(notebooks) > 1
 

@@ -1,0 +1,44 @@
+"""The atlas: recordings of public runs that come with boolab, as facts, a file for each set. See `datasets/atlas`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from boolab.errors import SettingError, near
+from boolab.io.resources import data_path
+
+ATLAS: Final = "atlas"
+"""The name of all sets together; that of one is `atlas/` and its own."""
+SUFFIX: Final = ".jsonl.bz2"
+
+
+def atlas_sets() -> dict[str, Path]:
+    """The file of each set by its full name, in the order of these.
+
+    Example:
+        >>> list(atlas_sets())[:2]
+        ['atlas/intercode-bash', 'atlas/intercode-ctf']
+    """
+    files = sorted((data_path("datasets") / ATLAS).glob(f"*{SUFFIX}"))
+    return {f"{ATLAS}/{path.name.removesuffix(SUFFIX)}": path for path in files}
+
+
+def atlas_files(name: str) -> list[Path]:
+    """The files of `atlas` or of one of its sets; none if this is no such name.
+
+    Raises:
+        SettingError: if the atlas has no set of that name.
+
+    Example:
+        >>> [path.name for path in atlas_files("atlas/tau-airline")], atlas_files("logs/atlas")
+        (['tau-airline.jsonl.bz2'], [])
+    """
+    sets = atlas_sets()
+    if name == ATLAS:
+        return list(sets.values())
+    if name in sets:
+        return [sets[name]]
+    if name.startswith(f"{ATLAS}/"):
+        raise SettingError(f"there is no {name!r}, neither a path nor a set of the atlas{near(name, sets, 'sets')}")
+    return []

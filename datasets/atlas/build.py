@@ -1,0 +1,374 @@
+"""Makes the files of this folder out of clones of the repositories in SOURCES.md. See README.md beside this file.
+
+CLONES holds one clone of each repository by its name (`intercode`, `tau-bench`, `tau2-bench`, `inspect_ai`), bare
+(`intercode.git`) or not. Files are read from the commits below, whatever is checked out, and without a network. The
+same clones give the same bytes.
+
+Usage: python datasets/atlas/build.py CLONES OUT [--only SET ...] [--texts] [--submission FOLDER ...]
+"""  # noqa: INP001 - a script beside its data
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple, get_args
+
+from tqdm.auto import tqdm
+
+from boolab import Run, load_runs, save_runs
+from boolab.core.types import StopReason
+from boolab.io.json_input import Damage, json_document
+from boolab.logs.load import readers
+
+INTERCODE: Final = "c3e46d827cfc9d4c704ec078f7abf9f41e3191d8"
+TAU: Final = "59a200c6d575d595120f1cb70fea53cef0632f6b"
+TAU2_MERGED: Final = "1b67be7813943253b9f3c12620507d961087ec2c"
+TAU2_BRANCH: Final = "29510b1d0d47dbe502ada30079c642bd0d172ed9"
+INSPECT: Final = "2b9870e5fc0eac7b32e5d897dd7e4745b263bff8"
+MINI: Final = "dfddc50722219a13b052c236cb68ffdded161621"
+
+_TOO_LARGE: Final = "over 4 MiB: the copy of the repository that the atlas was made from lacks it"
+ABSENT: Final[Mapping[str, tuple[int | None, str]]] = {
+    # To include one, take its line out; the files of its set then change.
+    "f759a9f3205140d6e07e86d6c7d2c0e8485cb3e7": (53, _TOO_LARGE),  # as many as the other files of these tasks have
+    "303ee85957d7c49d73a438179f35f062e51a1491": (None, _TOO_LARGE),
+    "583eadf6754b8451aeda5dd074f84a83cbfcc693": (None, _TOO_LARGE),
+    "1b4dce5772658ce4069e4d381b0ac4b0967f7747": (None, _TOO_LARGE),
+    "e4e494737db6fce34f42323f8afc5948f53f2cd7": (1, _TOO_LARGE),
+    "95b8efda10ccf6b767186ca24f61c6907b92429a": (None, _TOO_LARGE),
+}
+"""Blobs that are left out although they are results like the others: how many runs each has (None: unknown), and why.
+
+They are left out of any clone, so that a complete one gives the same bytes.
+"""
+
+
+class Part(NamedTuple):
+    """Some files of one commit. The patterns are regular expressions for whole paths in it."""
+
+    clone: str
+    commit: str
+    reader: str
+    logs: str
+    left_out: Mapping[str, str] = {}
+    """Patterns of logs that are read, counted and left out, each with the reason."""
+    beside: Mapping[str, str] = {}
+    """Patterns of the files that the reader looks for beside the logs, each with the template of its place."""
+    model: str = ""
+    """The model, where the logs do not name it: a template for the groups of `logs`."""
+    limits: Mapping[str, int] = {}
+    """The harness's limits, where the logs do not name them, by their counters; cost is in micro-dollars."""
+
+
+class Set(NamedTuple):
+    """One file of the atlas."""
+
+    name: str
+    parts: tuple[Part, ...]
+    agent_ends: bool = False
+    """Whether the agent decides that a run is over, and not the environment or the user."""
+
+
+class Exclusion(NamedTuple):
+    """Runs that are not in the set. How many is None if it is unknown."""
+
+    set: str
+    place: str
+    runs: int | None
+    reason: str
+
+
+def _intercode(environment: str, left_out: Mapping[str, str] | None = None) -> tuple[Part]:
+    logs = rf"data/results/{environment}/.*\.json"
+    return (Part("intercode", INTERCODE, "intercode", logs, left_out or {}),)
+
+
+def _tau2(domain: str) -> tuple[Part, ...]:
+    """The merged submission, and the branch of the repository's owner."""
+    folder = "web/leaderboard/public/submissions/toolorchestra_nvidia_2025-12-02"
+    merged = Part(
+        "tau2-bench",
+        TAU2_MERGED,
+        "tau2_bench",
+        rf"{folder}/trajectories/toolorchestra_{domain}_.*\.json",
+        beside={rf"{folder}/submission\.json": r"\g<0>"},
+    )
+    folders = "(data/exp|src/experiments/(eval/data|model_training/results))"
+    branch = Part("tau2-bench", TAU2_BRANCH, "tau2_bench", rf"{folders}/.*_{domain}_.*\.json")
+    return merged, branch
+
+
+_ONE_TURN: Final = "one turn: no limit could have stopped it earlier"
+_PLAN: Final = "plan and solve: the response with the plan is not in the log"
+_PERSON: Final = "a person, not a model"
+_AIRLINE: Final = r"historical_trajectories/(.*)-airline\.json"
+_SWE: Final = r"benchmarks/swe_bench/resources/tests/20240620_sweagent_claude3\.5sonnet/"
+
+SETS: Final = (
+    Set(
+        "intercode-sql",
+        _intercode("sql", {r".*[-_]1_turns.*": _ONE_TURN, r".*_plan_solve.*": _PLAN, r".*/human/.*": _PERSON}),
+    ),
+    Set("intercode-bash", _intercode("bash", {r".*_plan_solve.*": _PLAN})),
+    Set("intercode-ctf", _intercode("ctf")),
+    Set("intercode-python", _intercode("python")),
+    Set("tau-airline", (Part("tau-bench", TAU, "tau_bench", _AIRLINE, model=r"\1", limits={"steps": 30}),)),
+    *(Set(f"tau2-{domain}", _tau2(domain)) for domain in ("airline", "retail", "telecom")),
+    Set(
+        "swebench-verified",
+        (
+            Part(
+                "inspect_ai",
+                INSPECT,
+                "swe_agent",
+                _SWE + r"trajs/.*\.traj",
+                beside={_SWE + r"(results/results\.json|metadata\.yaml)": r"\g<0>"},
+                limits={"cost": 4_000_000},
+            ),
+        ),
+        agent_ends=True,
+    ),
+)
+"""The sets that are shipped."""
+
+OPTIONAL: Final = (
+    Set(
+        "mini-swebench",
+        tuple(
+            Part(
+                "mini-swe-agent",
+                MINI,
+                "mini_swe_agent",
+                rf"output/{logs}/.*\.traj\.json",
+                beside={rf"logs/run_evaluation/{evaluation}/.*/(.*)/report\.json": rf"output/{logs}/\1/report.json"},
+            )
+            for logs, evaluation in (
+                ("deepseek_bench1", "deepseek_bench1_eval"),
+                ("deepseek_bench_dev", "deepseek_bench_eval"),
+                ("deepseek_lite_dev", "deepseek_lite_dev"),
+            )
+        ),
+        agent_ends=True,
+    ),
+)
+"""Sets that are not shipped, which `--only` makes of one's own clones."""
+
+
+class Clone:
+    """A clone of a repository, of which files of any commit are read.
+
+    Args:
+        path: The clone, bare or not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, clones: Path, name: str) -> Clone:
+        """The clone of that name in the folder."""
+        found = [path for path in (clones / name, clones / f"{name}.git") if path.is_dir()]
+        if not found:
+            raise SystemExit(f"{clones} holds neither {name} nor {name}.git; SOURCES.md lists the repositories")
+        return cls(found[0])
+
+    def tree(self, commit: str) -> dict[str, str]:
+        """The blobs of a commit by their paths, in the order of these."""
+        rows = (row.split("\t", 1) for row in self._git("ls-tree", "-rz", commit).decode().split("\0") if row)
+        return dict(sorted((path, about.split()[2]) for about, path in rows))
+
+    def contents(self, blobs: Sequence[str]) -> Iterator[bytes]:
+        """What the blobs hold."""
+        answer = self._git("cat-file", "--batch", given="".join(f"{blob}\n" for blob in blobs).encode())
+        start = 0
+        for blob in blobs:
+            end = answer.index(b"\n", start)
+            _, kind, *size = answer[start:end].decode().split()
+            if not size:
+                raise SystemExit(f"{self.path}: blob {blob} is {kind}; is the clone complete?")
+            start = end + 1 + int(size[0])
+            yield answer[end + 1 : start]
+            start += 1
+
+    def _git(self, *arguments: str, given: bytes = b"") -> bytes:
+        environment = {**os.environ, "GIT_NO_LAZY_FETCH": "1"}  # a partial clone would ask its server
+        command = ["git", "-C", str(self.path), *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, check=False, env=environment)  # noqa: S603 - git
+        if done.returncode:
+            raise SystemExit(f"{self.path}: git {arguments[0]} failed: {done.stderr.decode().strip()}")
+        return done.stdout
+
+
+def runs_of_part(clones: Path, part: Part, name: str) -> tuple[list[Run], list[Exclusion]]:
+    """The runs of a part of the set of that name, and what is left out of it."""
+    clone = Clone.of(clones, part.clone)
+    tree = clone.tree(part.commit)
+    matches = [match for path in tree if (match := re.fullmatch(part.logs, path))]
+    excluded = [
+        Exclusion(name, f"{match[0]} (blob {tree[match[0]]})", *ABSENT[tree[match[0]]])
+        for match in matches
+        if tree[match[0]] in ABSENT
+    ]
+    matches = [match for match in matches if tree[match[0]] not in ABSENT]
+    places = {match[0]: match[0] for match in matches}
+    for pattern, template in part.beside.items():
+        places |= {path: match.expand(template) for path in tree if (match := re.fullmatch(pattern, path))}
+    runs: list[Run] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for (_, place), content in zip(places.items(), clone.contents([tree[path] for path in places]), strict=True):
+            file = _under(folder, place)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        for match in tqdm(matches, desc=name, unit=" files", leave=False, disable=None):
+            file = _under(folder, match[0])
+            reason = next((why for pattern, why in part.left_out.items() if re.fullmatch(pattern, match[0])), None)
+            if reason is None:
+                model = match.expand(part.model)
+                runs += [
+                    replace(run, model=run.model or model, limits={**part.limits, **run.limits})
+                    for run in _read(file, part.reader)
+                ]
+            else:
+                excluded.append(Exclusion(name, match[0], len(json_document(file, Damage(file))), reason))
+    return runs, excluded
+
+
+def _under(folder: str, path: str) -> Path:
+    return Path(folder, path.replace(":", "-"))  # not every file system has names with colons
+
+
+def _read(file: Path, reader: str) -> list[Run]:
+    damage = Damage(file)
+    runs = readers()[reader].read(file, damage)
+    damage.report(_refuse, readable=bool(runs))
+    return runs
+
+
+def _refuse(warning: str) -> None:
+    raise SystemExit(f"a log cannot be read completely: {warning}")
+
+
+def runs_of_set(clones: Path, one: Set) -> tuple[list[Run], list[Exclusion]]:
+    """The runs of a set as they are shipped, and what is left out of it."""
+    runs: list[Run] = []
+    excluded: list[Exclusion] = []
+    for part in one.parts:
+        new, without = runs_of_part(clones, part, one.name)
+        runs += new
+        excluded += without
+    kept, more = usable(runs, one.name)
+    return [_of_set(run, one) for run in kept], [*excluded, *more]
+
+
+def usable(runs: Sequence[Run], name: str) -> tuple[list[Run], list[Exclusion]]:
+    """The runs that have a model's name and a step, and how many have not."""
+    reasons = {run.run_id: "no step" if not run.steps else "no model's name" if not run.model else "" for run in runs}
+    counts = Counter(reason for reason in reasons.values() if reason)
+    excluded = [Exclusion(name, "single runs", count, reason) for reason, count in sorted(counts.items())]
+    return [run for run in runs if not reasons[run.run_id]], excluded
+
+
+def _of_set(run: Run, one: Set) -> Run:
+    """The run with the set as a setting, and a task whose name no other set has."""
+    solo = run.agent.endswith("_solo")  # tau2-bench's agent without a user
+    agent_ends = one.agent_ends or solo or run.settings.get("prompting") == "react"
+    domain = one.name.partition("-")[2]
+    return replace(
+        run,
+        task=f"{one.name}/{task_name(run.task.removeprefix(f'{domain}/'))}",
+        settings={"set": one.name, "ended_by": "agent" if agent_ends else "environment", **run.settings},
+    )
+
+
+def task_name(task: str) -> str:
+    """The task's name; of a long one with other characters, its first word and a part of its SHA-256."""
+    if re.fullmatch(r"[\w.:/@#+=*-]{1,60}", task, re.ASCII):
+        return task
+    words = re.findall(r"\w+", task, re.ASCII) or ["task"]
+    return f"{words[0]}-{hashlib.sha256(task.encode()).hexdigest()[:8]}"
+
+
+def write_set(runs: Sequence[Run], folder: Path, name: str, *, texts: bool) -> Path:
+    """Write the file of a set, and return its path."""
+    path = folder / (f"{name}.jsonl" if texts else f"{name}.jsonl.bz2")
+    save_runs(runs, path, contents="everything" if texts else "facts")
+    return path
+
+
+def count_rows(runs: Sequence[Run], name: str) -> Iterator[list[str | int]]:
+    """Rows of counts.csv: of the set, then of each of its models."""
+    models = Counter(run.model for run in runs)
+    for model in ("", *sorted(models)):
+        some = [run for run in runs if model in ("", run.model)]
+        cut = Counter(run.stop_reason for run in some)
+        yield [
+            name,
+            model or "all",
+            len(some),
+            sum(run.success is True for run in some),
+            sum(run.n_steps for run in some),
+            *(cut[reason] for reason in _REASONS),
+        ]
+
+
+_REASONS: Final = get_args(StopReason)
+
+
+def _write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the files."""
+    parser = argparse.ArgumentParser(description="Make the files of the atlas out of clones of its sources.")
+    parser.add_argument("clones", type=Path, help="the folder that holds the clones")
+    parser.add_argument("out", type=Path, help="the folder for the files")
+    known = {one.name: one for one in (*SETS, *OPTIONAL)}
+    parser.add_argument("--only", nargs="+", choices=known, metavar="SET", help=f"some sets: {', '.join(known)}")
+    parser.add_argument("--texts", action="store_true", help="keep all texts, in SET.jsonl; for your own use")
+    parser.add_argument(
+        "--submission",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FOLDER",
+        help=("submissions to SWE-bench's experiments, each a folder with trajs/ and results/results.json: a set each"),
+    )
+    given = parser.parse_args(arguments)
+    given.out.mkdir(parents=True, exist_ok=True)
+    chosen = [known[name] for name in given.only] if given.only else [] if given.submission else list(SETS)
+    files: list[Path] = []
+    counts: list[list[str | int]] = []
+    excluded: list[Exclusion] = []
+    for one in tqdm(chosen, desc="sets", disable=None):
+        runs, without = runs_of_set(given.clones, one)
+        files.append(write_set(runs, given.out, one.name, texts=given.texts))
+        counts += count_rows(runs, one.name)
+        excluded += without
+    for folder in given.submission:
+        one = Set(folder.name, (), agent_ends=True)
+        runs, without = usable(load_runs(folder), one.name)
+        runs = [_of_set(run, one) for run in runs]
+        files.append(write_set(runs, given.out, one.name, texts=given.texts))
+        counts += count_rows(runs, one.name)
+        excluded += without
+    _write_table(given.out / "counts.csv", ("set", "model", "runs", "successes", "steps", *_REASONS), counts)
+    _write_table(given.out / "exclusions.csv", Exclusion._fields, excluded)
+    sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
+    (given.out / "SHA256SUMS").write_text(sums)
+
+
+if __name__ == "__main__":
+    main()

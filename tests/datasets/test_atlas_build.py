@@ -1,0 +1,144 @@
+"""The script that makes the atlas: it reads pinned commits of clones, and accounts for what it leaves out."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.atlas_build import BUILD
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *AUTHOR, *arguments]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+
+
+def episodes(count: int, actions: int = 2) -> str:
+    history: dict[str, Any] = {"actions": [f"SELECT {n}" for n in range(actions)], "observations": ["x"] * actions}
+    summary = {"max_reward": 1.0, "turns_max": 10}
+    entry = {"environment": "ic_sql", "query": "q", "turn_history": history, "summary": summary}
+    return json.dumps({n: entry | {"task_id": n} for n in range(count)})
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Path:
+    """A folder with one clone, whose newest commit lacks what the one before it has."""
+    clone = tmp_path / "clones" / "intercode"
+    clone.mkdir(parents=True)
+    git(clone, "init", "-q")
+    for name, content in {
+        "data/ic_sql_multiturn_m_10_turns.json": episodes(2),
+        "data/ic_sql_multiturn_n:7b_10_turns.json": episodes(3),
+        "data/ic_sql_multiturn_none_10_turns.json": episodes(1, actions=0),
+        "data/ic_sql_multiturn_m_1_turns.json": episodes(4),
+        "data/results.json": episodes(1),
+    }.items():
+        path = clone / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "results")
+    git(clone, "rm", "-qr", "data")
+    git(clone, "commit", "-qm", "no results")
+    return clone.parent
+
+
+def a_set(clones: Path, **more: Any) -> Any:
+    """A set of all files of the commit before the newest one."""
+    commit = git(clones / "intercode", "rev-parse", "HEAD~")
+    part = BUILD.Part("intercode", commit, "intercode", r"data/.*\.json", **more)
+    return BUILD.Set("some-sql", (part,))
+
+
+def test_the_pinned_commit_is_read_whatever_is_checked_out(clones: Path) -> None:
+    runs, _ = BUILD.runs_of_set(clones, a_set(clones, left_out={r".*_1_turns.*": "one turn"}, model="given"))
+    assert [run.model for run in runs] == ["m", "m", "n-7b", "n-7b", "n-7b", "given"]
+    assert {run.settings["set"] for run in runs} == {"some-sql"}
+    assert runs[0].task == "some-sql/0"
+
+
+def test_a_bare_clone_gives_the_same_runs(clones: Path) -> None:
+    wanted = a_set(clones)
+    runs, _ = BUILD.runs_of_set(clones, wanted)
+    git(clones, "clone", "-q", "--bare", "intercode", "intercode.git")
+    shutil.rmtree(clones / "intercode")
+    assert BUILD.runs_of_set(clones, wanted)[0] == runs
+
+
+def test_what_is_left_out_is_counted_with_its_reason(clones: Path) -> None:
+    _, excluded = BUILD.runs_of_set(clones, a_set(clones, left_out={r".*_1_turns.*": "one turn"}))
+    assert sorted((one.place, one.runs, one.reason) for one in excluded) == [
+        ("data/ic_sql_multiturn_m_1_turns.json", 4, "one turn"),
+        ("single runs", 1, "no model's name"),
+        ("single runs", 1, "no step"),
+    ]
+
+
+def test_a_blob_that_is_left_out_need_not_be_there(clones: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = clones / "intercode"
+    blob = git(clone, "rev-parse", "HEAD~:data/ic_sql_multiturn_m_10_turns.json")
+    monkeypatch.setattr(BUILD, "ABSENT", {blob: (2, "too large")})
+    wanted = a_set(clones)
+    with_it, excluded = BUILD.runs_of_set(clones, wanted)
+    (clone / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    assert BUILD.runs_of_set(clones, wanted)[0] == with_it
+    assert [one for one in excluded if one.reason == "too large"] == [
+        BUILD.Exclusion("some-sql", f"data/ic_sql_multiturn_m_10_turns.json (blob {blob})", 2, "too large")
+    ]
+    monkeypatch.setattr(BUILD, "ABSENT", {})
+    with pytest.raises(SystemExit, match=f"blob {blob} is missing; is the clone complete"):
+        BUILD.runs_of_set(clones, wanted)
+
+
+def test_a_missing_clone_and_a_missing_commit_are_named(clones: Path) -> None:
+    with pytest.raises(SystemExit, match=r"holds neither tau-bench nor tau-bench\.git"):
+        BUILD.Clone.of(clones, "tau-bench")
+    with pytest.raises(SystemExit, match="git ls-tree failed: fatal"):
+        BUILD.Clone.of(clones, "intercode").tree("0" * 40)
+
+
+def test_files_beside_the_logs_go_where_the_reader_looks_for_them(clones: Path) -> None:
+    clone = clones / "intercode"
+    log = {"trajectory": [{"action": "submit", "observation": "", "response": "x"}], "history": [], "info": {}}
+    for name, value in {"logs/a/a.traj": log, "eval/a/report.json": {"a": {"resolved": True}}}.items():
+        (clone / name).parent.mkdir(parents=True)
+        (clone / name).write_text(json.dumps(value))
+    git(clone, "add", ".")
+    git(clone, "commit", "-qm", "logs")
+    commit = git(clone, "rev-parse", "HEAD")
+    beside = {r"eval/(.*)/report\.json": r"logs/\1/report.json"}
+    part = BUILD.Part("intercode", commit, "swe_agent", r"logs/.*\.traj", beside=beside, model="m", limits={"cost": 5})
+    (run,), _ = BUILD.runs_of_set(clones, BUILD.Set("some", (part,), agent_ends=True))
+    assert (run.success, run.model, dict(run.limits)) == (True, "m", {"cost": 5})
+    assert run.settings["ended_by"] == "agent"
+
+
+def test_a_submission_of_ones_own_becomes_a_set_with_its_sum(tmp_path: Path) -> None:
+    folder = tmp_path / "20240101_agent_model-x"
+    (folder / "trajs").mkdir(parents=True)
+    (folder / "results").mkdir()
+    (folder / "results" / "results.json").write_text('{"resolved": ["a__a-1"]}')
+    log = {"trajectory": [{"action": "submit", "observation": "", "response": "x"}], "history": [], "info": {}}
+    for name in ("a__a-1", "a__a-2"):
+        (folder / "trajs" / f"{name}.traj").write_text(json.dumps(log))
+    for out in ("one", "two"):
+        BUILD.main([str(tmp_path), str(tmp_path / out), "--submission", str(folder)])
+    names = {"20240101_agent_model-x.jsonl.bz2", "SHA256SUMS", "counts.csv", "exclusions.csv"}
+    assert {path.name for path in (tmp_path / "one").iterdir()} == names
+    assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)
+    header, row, _ = (tmp_path / "one" / "counts.csv").read_text().splitlines()
+    assert row.split(",")[:5] == ["20240101_agent_model-x", "all", "2", "1", "2"], header
+
+
+def test_a_long_name_of_a_task_becomes_a_short_one() -> None:
+    long = "[mobile_data_issue]airplane_mode_on|bad_network[PERSONA:None]"
+    assert BUILD.task_name(long).startswith("mobile_data_issue-")
+    assert BUILD.task_name(long) != BUILD.task_name(long + "x")
+    assert BUILD.task_name("nl2bash_fs_1/0") == "nl2bash_fs_1/0"
