@@ -63,6 +63,7 @@ from boolab.rules.catalog import max_tokens as max_tokens
 from boolab.rules.catalog import tool_budget as tool_budget
 from boolab.rules.guard import Guard as Guard
 from boolab.rules.stop import StopRule as StopRule
+from boolab.stats.learn.learn_stop import learn_stop as learn_stop
 from boolab.stats.profile_fit.fit import fit_profile as fit_profile
 from boolab.stats.recommend.recommend import recommend as recommend
 from boolab.stats.scorecard.scorecard import scorecard as scorecard

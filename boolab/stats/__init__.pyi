@@ -1,5 +1,8 @@
 # The public names of `bl.stats`. See boolab/core/lazy_names.py.
 
+from boolab.rules.learned.rule import LearnedRule as LearnedRule
+from boolab.rules.learned.rule_file import load_rule as load_rule
+from boolab.rules.learned.rule_file import save_rule as save_rule
 from boolab.stats.compare_rules.choosers import best_rule as best_rule
 from boolab.stats.compare_rules.choosers import percentile_cap as percentile_cap
 from boolab.stats.compare_rules.choosers import smallest_cap as smallest_cap
@@ -8,4 +11,6 @@ from boolab.stats.compare_rules.frontiers import Frontier as Frontier
 from boolab.stats.compare_rules.frontiers import frontier as frontier
 from boolab.stats.compare_rules.transfers import transfer as transfer
 from boolab.stats.finding import Finding as Finding
+from boolab.stats.learn.report import LearnReport as LearnReport
+from boolab.stats.learn.report import features_df as features_df
 from boolab.stats.recommend.recommend import Recommendation as Recommendation

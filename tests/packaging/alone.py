@@ -98,6 +98,7 @@ def it_says_which_extra_is_missing() -> None:
     asks: dict[str, list[Callable[[], object]]] = {
         "datasets": [lambda: bl.load_dataset("tau_bench", limit=1)],
         "engine": [lambda: asyncio.run(bl.sweep(bl.Agent("a"), "x", model, executor=address, progress=False))],
+        "learn": [lambda: bl.learn_stop([], estimator="trees")],
         "parquet": [
             lambda: bl.save_runs(bl.load_runs(runs)[:1], "new.parquet"),
             lambda: bl.load_runs("some.parquet"),

@@ -28,7 +28,7 @@ _ABOVE: Final = """
 from importlib.metadata import requires, version
 from packaging.requirements import Requirement
 for need in map(Requirement, requires("boolab")):
-    extras = ("test", "engine", "parquet", "prices", "zstd")
+    extras = ("test", "engine", "learn", "parquet", "prices", "zstd")
     wanted = need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras)
     if wanted and need.name != "boolab":
         lowest = Requirement(f"{need.name}{str(need.specifier).replace('>=', '==')}").specifier

@@ -40,8 +40,8 @@ RULES: list[bl.StopRule] = [
     bl.detectors.repeated_text(),
     bl.detectors.stop_when(PerMessage(bl.detectors.RepeatStreak("ordered")), 2),
     bl.detectors.stop_when(Rearmed(bl.detectors.RepeatStreak(), 2), 2),
-    bl.detectors.stop_when(LearnedRisk(LINEAR), 600_000),
-    bl.detectors.stop_when(LearnedRisk(TREES), 700_000),
+    bl.detectors.stop_when(LearnedRisk(LINEAR), 600_000_000),
+    bl.detectors.stop_when(LearnedRisk(TREES), 700_000_000),
 ]
 
 ITEMS = st.lists(

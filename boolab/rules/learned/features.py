@@ -152,14 +152,14 @@ class _Lengths:
 
     def fold(self, state: State, call: ObservedCall) -> State:
         _, arguments, _, results, text, texts, calls, steps, recent, empty = state
-        sent, got = chars(call.arguments), chars(call.content)
+        sent, got = chars_of(call.arguments), chars_of(call.content)
         empty = 0 if got else empty + 1
         recent = (*recent[1 - RECENT :], got)
         return sent, arguments + sent, got, results + got, text, texts, calls + 1, steps, recent, empty
 
     def close(self, state: State, response: Response) -> State:
         sent, arguments, got, results, _, texts, calls, steps, recent, empty = state
-        text = chars(response.text)
+        text = chars_of(response.text)
         return sent, arguments, got, results, text, texts + text, calls, steps + 1, recent, empty
 
 
@@ -198,11 +198,6 @@ class _Tokens:
             None if all_in is None or sent is None else all_in + sent,
             None if all_out is None or got is None else all_out + got,
         )
-
-
-def chars(text: str) -> int:
-    """The number of characters of a text, or of what a placeholder stands for."""
-    return chars_of(text)
 
 
 def _call_key(call: ObservedCall) -> object:
@@ -415,7 +410,7 @@ def check_features(names: Sequence[str], detectors: Container[str] = ()) -> tupl
         raise SettingError(msg)
     for name in listed:
         if name not in FEATURES and name not in detectors:
-            msg = f"feature {name!r} is not known{near(name, [*FEATURES]) or '; see bl.stats.DEFAULT_FEATURES'}"
+            msg = f"feature {name!r} is not known{near(name, [*FEATURES]) or '; see bl.stats.features_df()'}"
             raise SettingError(msg)
         if listed.count(name) > 1:
             msg = f"feature {name!r} is here twice"

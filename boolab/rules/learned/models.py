@@ -1,7 +1,7 @@
 """Models that make a score of the features of a run: a weighted sum, or trees. Both are plain numbers.
 
-A score is the model's estimate, in millionths, of the share of failures among runs that look like this one so far,
-under the weights of its fit (see `boolab.stats.learn`). It is an integer, as all counters are. All arithmetic is in a
+A score is the model's estimate of the probability that the run fails, in billionths: fine enough that the most hopeless
+runs still differ. It is an integer, as all counters are. All arithmetic is in a
 fixed order on floats, so that the same features give the same score, live and offline.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol, TypeAlias
 
-MILLION: Final = 1_000_000
+BILLION: Final = 1_000_000_000
 _MAX_LOG_ODDS: Final = 30.0
 
 Values: TypeAlias = Sequence[float | None]
@@ -120,11 +120,11 @@ class TreeModel:
 
 
 def score_of(log_odds: float) -> int:
-    """Log-odds as a probability in millionths.
+    """Log-odds as a probability in billionths.
 
     Example:
         >>> score_of(0.0), score_of(-100.0), score_of(100.0)
-        (500000, 0, 1000000)
+        (500000000, 0, 1000000000)
     """
     bounded = min(max(log_odds, -_MAX_LOG_ODDS), _MAX_LOG_ODDS)
-    return round(MILLION / (1 + math.exp(-bounded)))
+    return round(BILLION / (1 + math.exp(-bounded)))

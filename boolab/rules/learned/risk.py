@@ -17,7 +17,7 @@ _State: TypeAlias = tuple[State, int]
 
 @dataclass(frozen=True, slots=True)
 class LearnedRisk:
-    """How much a run looks like those that failed: the score of a model, in millionths, after each step.
+    """How much a run looks like those that failed: the score of a model, in billionths, after each step.
 
     The score is that of the latest completed step; it is 0 before the first one.
 
@@ -38,7 +38,7 @@ class LearnedRisk:
         ...     _ = watch.complete(Response("", (call,)), [ToolResult(n, "x")], counts)
         ...     scores.append(counts[risk.name])
         >>> scores
-        [351214, 549147, 684081]
+        [351214356, 549146940, 684080620]
     """
 
     reason: ClassVar[StopReason] = "stuck"

@@ -13,7 +13,7 @@ import boolab as bl
 from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.rules.detector_bank import Watch
 from boolab.rules.learned.features import DEFAULT
-from boolab.rules.learned.models import MILLION, LinearModel, Tree, TreeModel, score_of
+from boolab.rules.learned.models import BILLION, LinearModel, Tree, TreeModel, score_of
 from boolab.rules.learned.risk import LearnedRisk
 from tests.rules.test_detector_folds import STEPS, Steps
 from tests.support.cases import cases
@@ -36,7 +36,7 @@ TREES = TreeModel(DEFAULT, tuple(random_tree(3) for _ in range(20)), -0.2, LINEA
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_a_score_rises_with_the_log_odds_and_is_a_share_of_a_million(a: float, b: float) -> None:
     low, high = score_of(min(a, b)), score_of(max(a, b))
-    assert 0 <= low <= high <= MILLION
+    assert 0 <= low <= high <= BILLION
 
 
 def test_a_value_that_is_not_known_counts_as_its_mean() -> None:
@@ -61,7 +61,7 @@ def test_the_score_does_not_depend_on_what_comes_later(model: LinearModel | Tree
 
     whole = scores(len(steps))
     assert all(scores(n) == whole[:n] for n in range(len(steps)))
-    assert all(score is not None and 0 <= score <= MILLION for score in whole)
+    assert all(score is not None and 0 <= score <= BILLION for score in whole)
 
 
 def test_looking_ahead_does_not_change_the_score() -> None:
@@ -100,7 +100,7 @@ def test_a_fitted_rule_imports_neither_numpy_nor_pydantic_models() -> None:
 
 def test_a_learned_rule_stops_where_its_score_reaches_the_threshold() -> None:
     model = LinearModel(("calls_streak",), (2.0,), -2.0, (0.7,))
-    rule = bl.detectors.stop_when(LearnedRisk(model), 600_000)
+    rule = bl.detectors.stop_when(LearnedRisk(model), 600_000_000)
     look = {"tool_calls": [{"name": "ls"}]}
     run = bl.run_sync(None, "Look", model=bl.ScriptedModel([{**look, "repeat": 9}, "Done."]), stop=rule)
     assert (run.stop_reason, run.stop_step) == ("stuck", 3)

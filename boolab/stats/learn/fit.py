@@ -1,0 +1,79 @@
+"""Fits a model to some of the runs of a table: first which runs to stop, then how sure the estimate is.
+
+The odds of a model that is fitted with `FeatureTable.stakes` are those of what a stop saves over what it loses, so that
+the order of its scores is one that saves many steps for each success. They are not the odds of failure. A second fit of
+two numbers, slope and intercept, makes them so without changing their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+
+import numpy as np
+
+from boolab.counterfactuals.step_table import Flags
+from boolab.rules.learned.models import LinearModel, Model, Tree, TreeModel
+from boolab.stats.learn.logistic import calibration_of, fit_logistic
+from boolab.stats.learn.predict import log_odds_of
+from boolab.stats.learn.table import FeatureTable
+from boolab.stats.learn.trees import fit_trees
+
+_DIGITS = 6
+
+
+def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Model:
+    """A model of failure, fitted to the boundaries of some runs, among which are successes and failures.
+
+    Its numbers are rounded to six significant digits, so that a rule that is read from its file is the same.
+
+    Args:
+        table: The runs.
+        runs: R: which of them to fit it to.
+        estimator: `logistic` or `trees`.
+        seed: Of `trees`.
+    """
+    weights = table.weights(runs)
+    rows = weights > 0
+    values, failed = table.features[rows], (~table.success[table.run[rows]]).astype(float)
+    stakes = table.stakes(runs)[rows]
+    model: Model
+    if estimator == "trees":
+        model = fit_trees(values, failed, stakes, table.names, seed)
+    else:
+        model = fit_logistic(values, failed, stakes, table.task[table.run[rows]], table.names)
+    slope, intercept = calibration_of(log_odds_of(model, values), failed, weights[rows])
+    return _rescaled(model, slope, intercept)
+
+
+@singledispatch
+def _rescaled(model: Model, slope: float, intercept: float) -> Model:
+    """The model whose log-odds are slope times those of another one, plus the intercept; rounded."""
+    raise NotImplementedError(type(model))
+
+
+@_rescaled.register
+def _(model: LinearModel, slope: float, intercept: float) -> LinearModel:
+    weights = tuple(_rounded(slope * weight) for weight in model.weights)
+    return LinearModel(model.features, weights, _rounded(slope * model.intercept + intercept), _all(model.unknown))
+
+
+@_rescaled.register
+def _(model: TreeModel, slope: float, intercept: float) -> TreeModel:
+    trees = tuple(_leaves(tree, lambda leaf: _rounded(slope * leaf)) for tree in model.trees)
+    return TreeModel(model.features, trees, _rounded(slope * model.intercept + intercept), _all(model.unknown))
+
+
+def _leaves(tree: Tree, change: Callable[[float], float]) -> Tree:
+    if not isinstance(tree, tuple):
+        return change(tree)
+    place, bound, low, high = tree
+    return place, _rounded(bound), _leaves(low, change), _leaves(high, change)
+
+
+def _all(values: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(_rounded(value) for value in values)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{np.float64(value):.{_DIGITS}g}")

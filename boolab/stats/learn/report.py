@@ -1,0 +1,213 @@
+"""What a learned rule does, as numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from boolab.core.text import count, percent
+from boolab.rules.learned.features import DEFAULT, FEATURES
+from boolab.rules.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
+from boolab.rules.learned.rule import Promise
+from boolab.stats.finding import Finding
+from boolab.stats.intervals import ClusterBootstrap
+from boolab.stats.learn.held_out import Judged
+from boolab.stats.learn.logistic import moments
+from boolab.stats.learn.table import FeatureTable
+
+_BINS: Final = 10
+_NAMED: Final = 5
+_CONFIDENCE: Final = 0.95
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LearnReport(Finding):
+    """What a learned rule saves and keeps on held-out tasks, and what it goes by.
+
+    Args:
+        title: What it is about.
+        frame: One row: `n_runs`, `successes`, `n_tasks`, `saved_share` of all steps, `kept_share` of the successes, and
+            `tasks_kept_share` of the tasks with a success, each with `_low` and `_high` (95%, over tasks). NA where
+            there are too few tasks to hold some out.
+        sentences: What they show, in plain words.
+        notes: What limits the answer.
+        table: What is shown of the features.
+        tests: None.
+        reliability: A row for each tenth of the boundaries, by score (each run counts once): the mean `estimate` of
+            failure, the share that `failed`, and the number of `boundaries` and `runs`.
+        features: A row for each feature: `weight` (logistic: log-odds for one unit), `effect` (logistic: log-odds for
+            one standard deviation; trees: the share of all splits), `mean`, and what it is (`about`).
+    """
+
+    reliability: pd.DataFrame = field(default_factory=pd.DataFrame)
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
+def report_of(
+    table: FeatureTable, model: Model, threshold: int, promise: Promise, judged: Judged | None
+) -> LearnReport:
+    """The report on a rule, from runs that were judged by rules learned without their tasks."""
+    features = _effects_df(table, model)
+    frame = _frame(table, judged)
+    reliability = pd.DataFrame() if judged is None else reliability_df(table, judged)
+    estimate = f"{100 * threshold / BILLION:.4g}%"
+    never_stops = "It stops no run: a success had the highest estimate that there is."
+    stops = f"It stops a run after a step at which its estimate of failure is {estimate} or more."
+    words = [stops if threshold <= BILLION else never_stops, str(promise)]
+    learned_from = (
+        f"Learned from {count(table.n_runs, 'run')} of {count(int(table.task.max()) + 1, 'task')}, with "
+        f"{count(int(table.success.sum()), 'success', 'successes')}; the threshold was set on "
+        f"{count(promise.calibration_tasks, 'task')} with a success."
+    )
+    notes = [learned_from]
+    never = [table.names[place] for place in np.flatnonzero(np.isnan(table.features).all(axis=0)).tolist()]
+    if never:
+        notes.append(f"Never known in these runs, and without a weight: {', '.join(never)}.")
+    if judged is None:
+        notes.append(
+            "There are too few tasks to hold some out, so what the rule saves and keeps elsewhere is not known."
+        )
+    else:
+        words += [_held_out(frame, judged), _calibration(reliability)]
+    words += _effects(features, model)
+    return LearnReport(
+        title="A stop rule that was learned from runs",
+        frame=frame,
+        sentences=tuple(words),
+        notes=tuple(notes),
+        table=features.head(2 * _NAMED),
+        reliability=reliability,
+        features=features,
+    )
+
+
+def _frame(table: FeatureTable, judged: Judged | None) -> pd.DataFrame:
+    success, tasks = table.success, np.unique(table.task[table.success])
+    row: dict[str, list[object]] = {
+        "n_runs": [table.n_runs],
+        "n_tasks": [int(table.task.max()) + 1],
+        "successes": [int(success.sum())],
+        "tasks_with_success": [len(tasks)],
+    }
+    shares: dict[str, tuple[object, object, object]] = dict.fromkeys(
+        ("saved_share", "kept_share", "tasks_kept_share"), (np.nan, np.nan, np.nan)
+    )
+    if judged is not None:
+        bootstrap = ClusterBootstrap(table.task)
+        saved = bootstrap.ratio(judged.saved, table.steps, _CONFIDENCE)
+        kept = bootstrap.ratio(judged.kept & success, success, _CONFIDENCE, proportion=True)
+        lost = np.unique(table.task[success & ~judged.kept])
+        whole = ClusterBootstrap(tasks).ratio(~np.isin(tasks, lost), np.ones(len(tasks)), _CONFIDENCE, proportion=True)
+        shares = {
+            name: (float(one.value), float(one.low), float(one.high))
+            for name, one in zip(shares, (saved, kept, whole), strict=True)
+        }
+    for name, values in shares.items():
+        row |= {f"{name}{end}": [value] for end, value in zip(("", "_low", "_high"), values, strict=True)}
+    return pd.DataFrame(row)
+
+
+def reliability_df(table: FeatureTable, judged: Judged) -> pd.DataFrame:
+    """Estimates of failure against what happened, in tenths of the boundaries by score; each run counts once."""
+    weights = table.weights(np.ones(table.n_runs, dtype=bool))
+    rows = np.flatnonzero(weights > 0)
+    order = rows[np.argsort(judged.score[rows], kind="stable")]
+    place = np.cumsum(weights[order]) / weights[order].sum()
+    bins = np.minimum((place * _BINS - 1e-9).astype(int), _BINS - 1)
+    frame = pd.DataFrame(
+        {
+            "tenth": bins + 1,
+            "weight": weights[order],
+            "estimate": judged.score[order] / BILLION * weights[order],
+            "failed": (~table.success[table.run[order]]) * weights[order],
+            "run": table.run[order],
+        }
+    )
+    groups = frame.groupby("tenth")
+    sums = groups[["weight", "estimate", "failed"]].sum()
+    out = sums[["estimate", "failed"]].div(sums["weight"], axis=0)
+    return out.assign(boundaries=groups.size(), runs=groups["run"].nunique()).reset_index()
+
+
+def features_df() -> pd.DataFrame:
+    """The features that `bl.learn_stop` can learn from.
+
+    Returns:
+        A row for each feature: `feature` (its name), `default` (whether it is used if none are named), `about` (what it
+        is after each step), `family` (the fold that counts it) and `source` (the harness that has a limit on it, or
+        "own").
+
+    Example:
+        >>> features_df().query("family == 'errors'")["feature"].tolist()
+        ['error_streak', 'error_share', 'error_recent']
+    """
+    rows = [(one.name, one.name in DEFAULT, one.about, one.family, one.source) for one in FEATURES.values()]
+    return pd.DataFrame(rows, columns=["feature", "default", "about", "family", "source"])
+
+
+def _effects_df(table: FeatureTable, model: Model) -> pd.DataFrame:
+    """The features of a model, the most important first."""
+    weights = table.weights(np.ones(table.n_runs, dtype=bool))
+    rows = weights > 0
+    mean, scale = moments(table.features[rows], weights[rows])
+    about = [FEATURES[name].about if name in FEATURES else "log(1 + the detector's count)" for name in model.features]
+    frame = pd.DataFrame({"feature": model.features, "mean": mean, "about": about})
+    if isinstance(model, LinearModel):
+        slopes = np.array(model.weights)
+        frame.insert(1, "weight", slopes)
+        frame.insert(2, "effect", slopes * scale)
+    elif isinstance(model, TreeModel):
+        splits = np.bincount([*_splits(model.trees)], minlength=len(model.features))
+        frame.insert(1, "effect", splits / max(splits.sum(), 1))
+    return frame.sort_values("effect", key=abs, ascending=False, kind="stable", ignore_index=True)
+
+
+def _splits(trees: tuple[Tree, ...]) -> Iterator[int]:
+    for tree in trees:
+        if isinstance(tree, tuple):
+            yield tree[0]
+            yield from _splits(tree[2:])
+
+
+def _held_out(frame: pd.DataFrame, judged: Judged) -> str:
+    row = frame.iloc[0]
+
+    def share(name: str) -> str:
+        low, high = percent(row[f"{name}_low"]), percent(row[f"{name}_high"])
+        return f"{percent(row[name])} ({low} to {high})"
+
+    return (
+        f"On held-out tasks ({judged.folds} rules, each learned without a part of the tasks; in brackets 95% intervals "
+        f"over tasks), it saves {share('saved_share')} of the steps and keeps {share('kept_share')} of "
+        f"{count(int(row['successes']), 'success', 'successes')}; all successes are kept in "
+        f"{share('tasks_kept_share')} of {count(int(row['tasks_with_success']), 'task')} with one."
+    )
+
+
+def _calibration(reliability: pd.DataFrame) -> str:
+    gaps = (reliability["estimate"] - reliability["failed"]).abs()
+    low, high = reliability.iloc[0], reliability.iloc[-1]
+    return (
+        "Its estimates of failure and the share of runs that failed differ by "
+        f"{100 * gaps.mean():.0f} points on average over tenths of the boundaries, {100 * gaps.max():.0f} at most: in "
+        f"the lowest tenth it gives {percent(low['estimate'])} and {percent(low['failed'])} failed, in the highest "
+        f"{percent(high['estimate'])} and {percent(high['failed'])}."
+    )
+
+
+def _effects(features: pd.DataFrame, model: Model) -> Iterator[str]:
+    if isinstance(model, LinearModel):
+        for sign, verb in ((1, "raises"), (-1, "lowers")):
+            named = features[sign * features["effect"] > 0].head(_NAMED)
+            if len(named):
+                listed = "; ".join(
+                    f"{name} ({about})" for name, about in zip(named["feature"], named["about"], strict=True)
+                )
+                yield f"What {verb} the estimate most: {listed}."
+    else:
+        named = features[features["effect"] > 0].head(_NAMED)
+        yield f"What the trees split by most: {', '.join(named['feature'])}."

@@ -1,0 +1,180 @@
+"""The features of recorded runs after each step, and all that a fit needs to know of each run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from boolab.core.gc_pause import without_collection
+from boolab.core.types import Run, Scope
+from boolab.counterfactuals.from_runs import ledger_of
+from boolab.counterfactuals.step_table import Flags, Ints
+from boolab.errors import SettingError, near
+from boolab.frames.runs import turns_of
+from boolab.frames.tables import runs_df
+from boolab.rules.call_identity import ObservedCall
+from boolab.rules.detector import Detector
+from boolab.rules.learned.features import Reader
+from boolab.rules.learned.models import Model, score_of
+from boolab.stats.learn.predict import log_odds_of
+from boolab.stats.units import units_of
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureTable:
+    """R labelled runs of N steps, in order.
+
+    Attributes:
+        names: The names of F features.
+        features: N x F: their values after each step; NaN where one is not known.
+        first: R + 1 offsets: the steps of run r are `first[r]` to `first[r + 1]`.
+        run: N: the run of each step.
+        boundary: N: whether a rule is evaluated after the step, with the limits of the recording in force.
+        span: N: the turn of the step where counters start again in each, numbered through all runs; else its run.
+        after: N: how many steps of its span come after it.
+        success: R: whether the run succeeded.
+        task: R: the number of each run's task (or other cluster), from 0.
+        digest: SHA-256 over the runs' ids, tasks and labels, and the features.
+    """
+
+    names: tuple[str, ...]
+    features: Array
+    first: Ints
+    run: Ints
+    boundary: Flags
+    span: Ints
+    after: Ints
+    success: Flags
+    task: Ints
+    digest: str
+
+    @property
+    def n_runs(self) -> int:
+        """R."""
+        return len(self.success)
+
+    @property
+    def steps(self) -> Ints:
+        """R: the steps of each run."""
+        return np.diff(self.first)
+
+    def weights(self, runs: Flags) -> Array:
+        """N: one for each of some runs, divided among its boundaries: so each run counts once, however long it is."""
+        chosen = self.boundary & runs[self.run]
+        per_run = np.bincount(self.run[chosen], minlength=self.n_runs)
+        return np.asarray(chosen / np.maximum(per_run, 1)[self.run], dtype=float)
+
+    def stakes(self, runs: Flags) -> Array:
+        """N: as `weights`, but within failures each boundary by the steps that a stop there saves.
+
+        Failures count as much in total as they do in `weights`. The odds that a model gives under these weights are
+        what a stop saves over what it loses.
+        """
+        weights = self.weights(runs)
+        failed = ~self.success[self.run]
+        saved = np.where(failed, weights * self.after, 0.0)
+        rate = float(weights[failed].sum()) / max(float(saved.sum()), 1.0)
+        return np.where(failed, rate * saved, weights)
+
+    def scores(self, model: Model) -> Ints:
+        """N: the score of a model after each step, as its detector counts it."""
+        places = [self.names.index(name) for name in model.features]
+        return np.fromiter(map(score_of, log_odds_of(model, self.features[:, places]).tolist()), dtype=np.int64)
+
+    def peaks(self, scores: Ints) -> Ints:
+        """R: the highest score at a boundary of each run; 0 where there is none."""
+        peak = np.zeros(self.n_runs, dtype=np.int64)
+        np.maximum.at(peak, self.run[self.boundary], scores[self.boundary])
+        return peak
+
+    def saved(self, scores: Ints, threshold: int) -> Ints:
+        """R: how many steps of each run a rule with this threshold would have saved: those after it in its span."""
+        fired = np.flatnonzero(self.boundary & (scores >= threshold))
+        _, firsts = np.unique(self.span[fired], return_index=True)
+        where = fired[firsts]
+        return np.bincount(self.run[where], weights=self.after[where], minlength=self.n_runs).astype(np.int64)
+
+
+def feature_table(
+    runs: Sequence[Run], names: Sequence[str], detectors: Sequence[Detector], scope: Scope, cluster: str
+) -> FeatureTable:
+    """The table of labelled runs.
+
+    Args:
+        runs: Runs, each with a label.
+        names: The names of the features.
+        detectors: The detectors among them.
+        scope: Where counters start again.
+        cluster: `task`, or another column of `runs_df`.
+
+    Raises:
+        SettingError: if there is no such column, or a run has no value in it.
+    """
+    ledger = ledger_of(runs, scope=scope).kept()
+    reader = Reader(names, detectors)
+    by_turn = (ledger.runs["scope"] == "turn").tolist()
+    with without_collection():
+        rows = [row for run, turns in zip(runs, by_turn, strict=True) for row in _rows(run, reader, turns=turns)]
+    values = np.array(rows, dtype=float).reshape(-1, len(names))
+    opens = ledger.opens()
+    span = np.cumsum(opens) - 1
+    ends = np.append(np.flatnonzero(opens)[1:], ledger.n_steps)
+    task = _clusters(runs, cluster)
+    success = np.array([run.success is True for run in runs], dtype=bool)
+    digest = hashlib.sha256()
+    for run, code in zip(runs, task.tolist(), strict=True):
+        digest.update(f"{run.run_id}\t{code}\t{run.success}\t{len(run.steps)}\n".encode("utf-8", "surrogatepass"))
+    digest.update(np.ascontiguousarray(values).tobytes())
+    return FeatureTable(
+        tuple(names),
+        values,
+        ledger.first,
+        np.repeat(np.arange(ledger.n_runs), np.diff(ledger.first)),
+        ledger.boundary,
+        span,
+        ends[span] - np.arange(ledger.n_steps) - 1,
+        success,
+        task,
+        digest.hexdigest(),
+    )
+
+
+def _rows(run: Run, reader: Reader, *, turns: bool) -> Iterator[list[float | None]]:
+    """The values after each step, as `Watch` and `ledger_of` count: anew in each turn where `turns` is true."""
+    state, number = reader.start, 0
+    for place, (_, steps) in enumerate(turns_of(run)):
+        if turns and place:
+            state, number = reader.start, 0
+        for step in steps:
+            if step.counted:
+                number += 1
+                text = step.response.text
+                for call, result in zip(step.response.tool_calls, step.results, strict=True):
+                    if result is not None:
+                        state = reader.fold(state, ObservedCall(call, result, number, text))
+                        text = ""
+                state = reader.close(state, step.response)
+            yield reader.values(state)
+
+
+def _clusters(runs: Sequence[Run], cluster: str) -> Ints:
+    """The number of each run's cluster, in order of first appearance."""
+    if cluster == "task":
+        names = units_of(runs, scope="run")["cluster"].tolist()
+    else:
+        table = runs_df(runs)
+        if cluster not in table:
+            msg = f"cluster={cluster!r}: there is no such column{near(cluster, [*table.columns], 'columns')}"
+            raise SettingError(msg)
+        if table[cluster].isna().any():
+            run = table["run_id"][table[cluster].isna()].iloc[0]
+            raise SettingError(f"cluster={cluster!r}: run {run!r} has no value: expected one for each run")
+        names = table[cluster].tolist()
+    codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    return np.array([codes[name] for name in names], dtype=np.int64)
