@@ -11,3 +11,4 @@ from boolab.plots.stop_reasons import plot_stop_reasons as plot_stop_reasons
 from boolab.plots.survival import plot_survival as plot_survival
 from boolab.plots.timeline import plot_timeline as plot_timeline
 from boolab.plots.tools import plot_tools as plot_tools
+from boolab.plots.transfer import plot_transfer as plot_transfer
