@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from boolab.core.redacted import beginning_of
 from boolab.core.types import REDACTED, Response, Step, ToolCall, ToolResult
 from boolab.counterfactuals.call_streaks import after_steps
 from boolab.counterfactuals.step_table import UNKNOWN, Flags, Ints
 from boolab.frames.recording import NO_KEY
 from boolab.rules.call_identity import call_key
 
+_Value = TypeVar("_Value", bound=Hashable)
 _WITH_OUTCOME: Final = {
     "call+result": ("contents",),
     "action": ("texts",),
@@ -159,13 +161,24 @@ class CallColumns:
         return keys
 
     @cached_property
+    def _given(self) -> tuple[Ints, list[str]]:
+        return numbered(result.content for result in self._results)
+
+    @property
     def contents(self) -> Ints:
         """M: the content of each result, from 0."""
-        return numbered(result.content for result in self._results)[0]
+        return self._given[0]
 
-    def of_contents(self, of: Callable[[str], Any]) -> list[Any]:
-        """M: a function of the content of each result."""
-        return [of(result.content) for result in self._results]
+    @property
+    def beginnings(self) -> Ints:
+        """M: the beginning of the content of each result, by which errors are compared, from 0."""
+        codes, distinct = self._given
+        return numbered(map(beginning_of, distinct))[0][codes]
+
+    def contain(self, text: str) -> Flags:
+        """M: whether the content of each result contains a text."""
+        codes, distinct = self._given
+        return np.array([text in content for content in distinct], dtype=bool)[codes]
 
     @cached_property
     def errors(self) -> Ints:
@@ -192,7 +205,7 @@ class CallColumns:
         return by_step
 
 
-def numbered(values: Iterable[Hashable]) -> tuple[Ints, list[Any]]:
+def numbered(values: Iterable[_Value]) -> tuple[Ints, list[_Value]]:
     """A number for each value, from 0 in order of first appearance, and the distinct values.
 
     Example:
@@ -200,7 +213,7 @@ def numbered(values: Iterable[Hashable]) -> tuple[Ints, list[Any]]:
         >>> codes.tolist(), values
         ([0, 1, 0], ['b', 'a'])
     """
-    numbers: dict[Hashable, int] = {}  # for long texts several times as fast as pandas.factorize
+    numbers: dict[_Value, int] = {}  # for long texts several times as fast as pandas.factorize
     codes = [numbers.setdefault(value, len(numbers)) for value in values]
     return np.array(codes, dtype=np.int64), list(numbers)
 

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from boolab.core.redacted import TIMED_OUT, beginning_of, is_redacted
-from boolab.counterfactuals.call_columns import CallColumns, CallLayout, numbered
+from boolab.core.redacted import TIMED_OUT, is_redacted
+from boolab.counterfactuals.call_columns import CallColumns, CallLayout
 from boolab.counterfactuals.call_streaks import failures_in_a_row, run_lengths
 from boolab.counterfactuals.step_table import UNKNOWN, Flags, Ints
 from boolab.frames.recording import NO_KEY
@@ -76,8 +76,7 @@ def _errors(_: ErrorStreak, columns: CallColumns, layout: CallLayout) -> Ints:
 
 
 def _timeouts(_: TimeoutStreak, columns: CallColumns, layout: CallLayout) -> Ints:
-    timed_out = np.array(columns.of_contents(lambda content: TIMED_OUT in content), dtype=bool)
-    return failures_in_a_row(np.where(timed_out, columns.errors, 0), layout.starts)
+    return failures_in_a_row(np.where(columns.contain(TIMED_OUT), columns.errors, 0), layout.starts)
 
 
 def _cycles(detector: Cycle, columns: CallColumns, layout: CallLayout) -> Ints:
@@ -95,7 +94,7 @@ def _cycles(detector: Cycle, columns: CallColumns, layout: CallLayout) -> Ints:
 
 def _same_errors(_: SameError, columns: CallColumns, layout: CallLayout) -> Ints:
     """By tool: the calls of a tool are put together, in order."""
-    text, _unused = numbered(columns.of_contents(beginning_of))
+    text = columns.beginnings
     order, starts = _by_scope_and(columns.tools, layout.starts)
     differs = np.append(True, text[order][1:] != text[order][:-1])[: len(order)]
     count = np.empty(len(order), dtype=np.int64)

@@ -183,35 +183,55 @@ def grid_stops(ledger: Ledger, settings: Settings, places: Places) -> Stops:
 def rule_stops(ledger: Ledger, rule: StopRule) -> Stops:
     """The stops of any rule, a row for each run, by the predicate of the live loop on whole columns."""
     names = (*COUNTERS, *(detector.name for detector in rule.detectors()))
-    inside = np.flatnonzero(ledger.boundary)
-    counts = {name: ledger.counters[name][inside] for name in names}
-    fires = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
-    where = inside[np.asarray(fires.fillna(value=True), dtype=bool)]
-    runs = np.searchsorted(ledger.first, where, side="right") - 1
-    firsts, index = np.unique(runs, return_index=True)
-    at = np.zeros(ledger.n_runs, dtype=np.int64)
+    at, stopped, undecided = first_true(ledger, rule)
     verdicts: list[tuple[str, str] | None] = [None] * ledger.n_runs
-    at_once = _verdict(rule, dict.fromkeys(names, 0))
-    if at_once is not None:
-        verdicts = [at_once] * ledger.n_runs
-    else:
-        for run, place in zip(firsts.tolist(), where[index].tolist(), strict=True):
-            there = {name: int(ledger.counters[name][place]) for name in names}
-            verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in there.items()})
-            at[run] = place - ledger.first[run] + 1
-    reason = np.array([None if verdict is None else verdict[0] for verdict in verdicts], dtype=object)
+    runs = np.flatnonzero(stopped)
+    steps = ledger.first[runs] + at[runs] - 1
+    at_once = dict.fromkeys(names, 0)
+    for run, step in zip(runs.tolist(), np.where(at[runs] > 0, steps, -1).tolist(), strict=True):
+        there = at_once if step < 0 else {name: int(ledger.counters[name][step]) for name in names}
+        verdicts[run] = _verdict(rule, {name: None if count < 0 else count for name, count in there.items()})
     return Stops(
         np.arange(ledger.n_runs),
         at,
         np.zeros(ledger.n_runs, dtype=bool),
-        np.array([verdict is not None for verdict in verdicts], dtype=bool),
-        np.array([verdict == _UNDECIDED for verdict in verdicts], dtype=bool),
+        stopped,
+        undecided,
         np.zeros(ledger.n_runs, dtype=bool),
         np.zeros(ledger.n_runs, dtype=bool),
-        reason,
+        np.array([None if verdict is None else verdict[0] for verdict in verdicts], dtype=object),
         np.array(["" if verdict is None else verdict[1] for verdict in verdicts], dtype=object),
         np.ones(ledger.n_runs, dtype=bool),
     )
+
+
+def first_true(ledger: Ledger, rule: StopRule) -> tuple[Ints, Flags, Flags]:
+    """R: how many steps are complete where a rule first is true or unknown, whether it is, and whether it is unknown.
+
+    Example:
+        >>> import boolab as bl
+        >>> from boolab.counterfactuals.from_runs import ledger_of
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": 5}
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([look]), stop=bl.max_steps(5))
+        >>> [array.tolist() for array in first_true(ledger_of([run]), bl.max_steps(3) & bl.tool_budget(2))]
+        [[3], [True], [False]]
+    """
+    names = {leaf.counter for leaf in rule.leaves()}
+    at, (stopped, undecided) = np.zeros(ledger.n_runs, dtype=np.int64), np.zeros((2, ledger.n_runs), dtype=bool)
+    if rule(dict.fromkeys(names, 0)):
+        stopped[:] = True
+        return at, stopped, undecided
+    inside = np.flatnonzero(ledger.boundary)
+    counts = {name: ledger.counters[name][inside] for name in names}
+    true = rule({name: pd.arrays.IntegerArray(np.maximum(of, 0), of < 0) for name, of in counts.items()})
+    fires = np.flatnonzero(np.asarray(true.fillna(value=True), dtype=bool))
+    of_run = np.searchsorted(ledger.first, inside[fires], side="right") - 1
+    first = np.diff(of_run, prepend=-1) > 0
+    runs, fires = of_run[first], fires[first]
+    at[runs] = inside[fires] - ledger.first[runs] + 1
+    stopped[runs] = True
+    undecided[runs] = np.asarray(true.isna(), dtype=bool)[fires]
+    return at, stopped, undecided
 
 
 _UNDECIDED: Final = ("error", "")
@@ -289,7 +309,7 @@ def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
     spent: dict[str, Any] = {}
     saved: dict[str, Any] = {}
     for name in SPENT:
-        total, unknown = _running(ledger, name)
+        total, unknown = running_total(ledger, name)
         done = np.where(stopped, stops.at, lengths) if name == "tool_calls" else paid
         so_far = total[first[:-1][span] + done]
         used, left = of_runs(so_far - total[first[:-1]][span]), of_runs(total[first[1:]][span] - so_far)
@@ -302,7 +322,7 @@ def _amounts(ledger: Ledger, stops: Stops, *, cut: Flags) -> dict[str, Any]:
     return spent | saved | {"saved_is": text(_CERTAINTY[certain])}
 
 
-def _running(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
+def running_total(ledger: Ledger, name: str) -> tuple[Ints, Flags]:
     """N + 1: what all steps up to each one used; and R: which runs lack it for some of their steps."""
     used = np.ones(ledger.n_steps, dtype=np.int64) if name == "steps" else ledger.used[name]
     gaps = np.concatenate(([0], np.cumsum(used < 0)))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from boolab.core.types import MICRO
 from boolab.counterfactuals.first_crossing import RANKS, UNDECIDED, Keys, Places, fires_of, first_fires, key_type
 from boolab.counterfactuals.grid import GridAxis
-from boolab.counterfactuals.outcomes import rule_stops
+from boolab.counterfactuals.outcomes import first_true
 from boolab.counterfactuals.question import Question
 from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
 from boolab.counterfactuals.tables import rows_of
@@ -74,7 +74,7 @@ def rule_matrix(ledger: Ledger, rules: Sequence[Rule]) -> RuleMatrix:
     if ledger.kin() is not None:
         return _of_families(ledger, rules)
     places = Places(ledger)
-    at, stopped, undecided = _stops(ledger, places, rules)
+    at, stopped, undecided = stops_of_rules(ledger, places, rules)
     success = (ledger.success == 1)[:, None]
     last_turn, last_call = places.last_turn[:, None], places.last_call[:, None]
     in_last_turn = (at > last_turn) | (last_turn == 0)
@@ -87,7 +87,7 @@ def _saved(ledger: Ledger, rules: Sequence[Rule], at: Ints, stopped: Flags) -> t
     """R x S: the steps after the stop, and their cost; where counters start again, of each span limited by itself."""
     each = spanned(ledger)
     if each is not ledger:
-        at, stopped, _ = _stops(each, Places(each), rules)
+        at, stopped, _ = stops_of_rules(each, Places(each), rules)
     end = each.first[1:, None]
     stop = np.where(stopped, each.first[:-1, None] + at, end)
     total = _running(np.maximum(ledger.used["cost"], 0))
@@ -112,7 +112,7 @@ def _running(values: Ints | Flags) -> Ints:
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
 
 
-def _stops(ledger: Ledger, places: Places, rules: Sequence[Rule]) -> tuple[Ints, Flags, Flags]:
+def stops_of_rules(ledger: Ledger, places: Places, rules: Sequence[Rule]) -> tuple[Ints, Flags, Flags]:
     """R x S: how many steps are complete at the stop, whether there is one, and whether it is undecided."""
     kind = key_type(ledger, RANKS)
     never = np.iinfo(kind).max
@@ -123,9 +123,8 @@ def _stops(ledger: Ledger, places: Places, rules: Sequence[Rule]) -> tuple[Ints,
         for member in members:
             np.minimum(keys[:, place], first[_key(member)], out=keys[:, place])
         if rule is not None and not members:
-            stops = rule_stops(ledger, rule)
-            of_rule = stops.at * RANKS + np.where(stops.undecided, UNDECIDED, 0)
-            keys[:, place] = np.where(stops.stopped, of_rule, never)
+            at, stopped, undecided = first_true(ledger, rule)
+            keys[:, place] = np.where(stopped, at * RANKS + np.where(undecided, UNDECIDED, 0), never)
     stopped = keys != never
     at = np.where(stopped, keys // RANKS, 0).astype(np.int64)
     return at, stopped, stopped & (keys % RANKS == UNDECIDED)

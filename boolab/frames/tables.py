@@ -9,7 +9,7 @@ the record by the same folds that the live loop uses, and they start at zero in 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boolab.core.events import run_events
@@ -55,6 +55,17 @@ def runs_df(runs: Runs) -> pd.DataFrame:
         ['run_id', 'agent', 'model']
     """
     rows = as_runs(runs)
+    return _frame(_run_columns(rows), rows)
+
+
+def columns_of_runs(rows: Sequence[Run], names: Collection[str]) -> pd.DataFrame:
+    """Some of the columns of `runs_df`; all, if one of these is none of them."""
+    columns = _run_columns(rows)
+    some = [column for column in columns if column.name in names]
+    return _frame(some if len(some) == len(names) else columns, rows)
+
+
+def _run_columns(rows: Sequence[Run]) -> list[Column]:
     started = parent_steps(rows)
     columns = [
         column._replace(get=lambda run: None if run.parent_run_id is None else started.get(run.run_id))
@@ -62,7 +73,7 @@ def runs_df(runs: Runs) -> pd.DataFrame:
         else column
         for column in RUN_COLUMNS
     ]
-    return _frame([*columns, *setting_columns(rows, _RUN_NAMES)], rows)
+    return [*columns, *setting_columns(rows, _RUN_NAMES)]
 
 
 def setting_columns(runs: Iterable[Run], taken: Container[str]) -> list[Column]:

@@ -29,6 +29,7 @@ Labels: TypeAlias = "npt.ArrayLike | pd.Series[Any] | Iterable[object]"
 REPETITIONS = 2000
 _CELLS = 4_000_000  # weights drawn at a time: 32 MB as float64
 _KEPT_CELLS = 64_000_000  # weights kept for the next question: 128 MB as uint16
+_CLUSTERS_AT_ONCE = 32
 _ROUNDING = 1e-12
 
 
@@ -185,7 +186,7 @@ class ClusterBootstrap:
         denominator: npt.ArrayLike,
         confidence: float = 0.95,
         *,
-        proportion: bool = False,
+        proportion: bool | npt.NDArray[np.bool_] = False,
     ) -> Estimate:
         """A ratio of sums with its two-sided percentile interval, for any number of columns at once.
 
@@ -193,10 +194,11 @@ class ClusterBootstrap:
             numerator: Shape (observations,) or (observations, columns).
             denominator: Not below 0; the same shape, or (observations,) for all columns.
             confidence: The probability that an interval contains its true ratio.
-            proportion: Whether the numerator is a part of the denominator, as in precision and recall. Then the
-                interval is at least as wide as the Clopper-Pearson interval with the effective number of clusters as n:
-                where all or none are counted, every sample of a bootstrap is the same, whatever the sample size. Where
-                no cluster adds more than 1 to the denominator, it is that interval alone.
+            proportion: Whether the numerator is a part of the denominator, as in precision and recall; for all columns,
+                or for each. Then the interval is at least as wide as the Clopper-Pearson interval with the effective
+                number of clusters as n: where all or none are counted, every sample of a bootstrap is the same,
+                whatever the sample size. Where no cluster adds more than 1 to the denominator, it is that interval
+                alone.
 
         Returns:
             Values and intervals of shape () or (columns,). NaN where the denominator is 0; the interval alone is NaN
@@ -217,24 +219,30 @@ class ClusterBootstrap:
             raise SettingError(msg)
         shape = np.broadcast_shapes(above.shape[1:], below.shape[1:])
         above, below = _columns(above), _columns(below)
-        if proportion and not np.all((above >= 0) & (above <= below)):
-            msg = "a proportion's numerator must be between 0 and its denominator"
-            raise SettingError(msg)
         total = below.sum(axis=0)
         value = _divide(above.sum(axis=0), total)
+        part = np.broadcast_to(np.asarray(proportion, dtype=bool), value.shape)
+        if not np.all(~part | ((above >= 0) & (above <= below))):
+            msg = "a proportion's numerator must be between 0 and its denominator"
+            raise SettingError(msg)
         clusters = np.broadcast_to((below > 0).sum(axis=0), value.shape)
         effective = np.broadcast_to(_divide(total**2, (below**2).sum(axis=0)), value.shape)
         tail = (1 - confidence) / 2
         level = expanded(tail, clusters)
-        ratios = self._ratios(above, below) if (clusters > 1).any() else np.full((1, *value.shape), np.nan)
-        low, high = percentiles(ratios, np.stack([level, 1 - level]))
-        if proportion:
+        exact = part & np.broadcast_to(below.max(axis=0, initial=0) <= 1, value.shape)
+        drawn = (clusters > 1) & ~exact
+        low, high = np.full((2, *value.shape), np.nan)
+        if drawn.any():
+            above, below = (np.broadcast_to(sums, (len(sums), *value.shape))[:, drawn] for sums in (above, below))
+            low[drawn], high[drawn] = percentiles(
+                self._ratios(above, below), np.stack([level[drawn], 1 - level[drawn]])
+            )
+        if part.any():
             n = np.nan_to_num(effective)
             x = np.clip(n * np.nan_to_num(value), 0, n)
             exact_low, exact_high = lower_bound(x, n, 1 - tail), upper_bound(x, n, 1 - tail)
-            single = np.broadcast_to(below.max(axis=0, initial=0) <= 1, value.shape)
-            low = np.where(single, exact_low, np.fmin(low, exact_low))
-            high = np.where(single, exact_high, np.fmax(high, exact_high))
+            low = np.where(part, np.fmin(low, exact_low), low)
+            high = np.where(part, np.fmax(high, exact_high), high)
         unknown = np.isnan(value)
         return Estimate(
             value.reshape(shape),
@@ -244,10 +252,40 @@ class ClusterBootstrap:
             np.nan_to_num(effective).reshape(shape),
         )
 
+    def largest(self, values: npt.ArrayLike) -> Array:
+        """The largest value of each sample, from one for each cluster: shape (repetitions,).
+
+        It is that of the first cluster drawn, in descending order: one of the first few, as a rule.
+        """
+        array = np.asarray(values, float)
+        order = np.argsort(-array, kind="stable")
+        out = []
+        for block in self.weights():
+            found = np.full(len(block), np.nan)
+            missing, start = np.arange(len(block)), 0
+            while len(missing):
+                drawn = block[missing[:, None], order[start : start + _CLUSTERS_AT_ONCE]] > 0
+                there = drawn.any(axis=1)
+                found[missing[there]] = array[order[start + np.argmax(drawn[there], axis=1)]]
+                missing, start = missing[~there], start + _CLUSTERS_AT_ONCE
+            out.append(found)
+        return np.concatenate(out)
+
     def _ratios(self, above: Array, below: Array) -> Array:
         """The ratio in each sample; shape (repetitions, columns). NaN where a sample's denominator is 0."""
-        blocks = (block.astype(float) for block in self.weights())
-        return np.concatenate([_divide(block @ above, block @ below) for block in blocks])
+        distinct, place = _distinct_columns(np.concatenate((above, below), axis=1))
+        over, under = np.split(place, 2)
+        sums = (block.astype(float) @ distinct for block in self.weights())
+        return np.concatenate([_divide(block[:, over], block[:, under]) for block in sums])
+
+
+def _distinct_columns(array: Array) -> tuple[Array, npt.NDArray[np.intp]]:
+    """The columns that differ, and for each column its place among them: rules often share their denominators."""
+    places: dict[bytes, int] = {}
+    columns = np.ascontiguousarray(array.T)
+    place = np.array([places.setdefault(column.tobytes(), len(places)) for column in columns], dtype=np.intp)
+    first = np.unique(place, return_index=True)[1]
+    return np.ascontiguousarray(columns[first].T), place
 
 
 def _columns(array: Array) -> Array:

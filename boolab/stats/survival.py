@@ -23,7 +23,7 @@ from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT
 from boolab.frames.runs import as_runs
 from boolab.stats.finding import Finding, frame_of
-from boolab.stats.intervals import Array, check_confidence
+from boolab.stats.intervals import Array, ClusterBootstrap, check_confidence
 from boolab.stats.survival_curves import Share, curve, logrank
 from boolab.stats.units import INTERRUPTED, Data, cluster_notes, clusters_of, group_name, grouped, keys_of, units_of
 
@@ -107,8 +107,8 @@ def survival(
         raise SettingError(msg)
     keys = keys_of(by, {*_COLUMNS, *_TABLE})
     data = runs if isinstance(runs, pd.DataFrame) else as_runs(runs)
-    units = units_of(data, scope=scope, by=by)
     column, thing = OF[of]
+    units = units_of(data, scope=scope, by=by, measures=[column])
     known = units[units[column].notna() & units["ended"].notna()].reset_index(drop=True)
     groups = [_Group(values, rows, keys, column, confidence) for values, rows in grouped(known, keys) if len(rows)]
     tests = _compared(groups, known, keys, column)
@@ -142,7 +142,8 @@ class _Group:
         self.clusters, self.word = clusters_of(units, keys)
         success = units["success"]
         self.labelled = bool(success.notna().any())
-        times, clusters = units[column].to_numpy(np.int64), self.clusters if self.word else None
+        times = units[column].to_numpy(np.int64)
+        clusters = ClusterBootstrap(self.clusters.to_numpy()) if self.word else None
         # A label applies to a censored run too: it judges the run under the limits of the recording.
         judged = self.over | success.notna().to_numpy(bool)
         kinds = {"success": success.fillna(value=False), "failure": ~success.fillna(value=True)}

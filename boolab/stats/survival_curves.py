@@ -16,14 +16,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import special, stats  # type: ignore[import-untyped] # scipy has no types
+from scipy import sparse, special, stats  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.stats.intervals import Array, ClusterBootstrap, Labels, expanded, lower_bound, percentiles, upper_bound
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-_BLOCK = 500  # units whose weights are held at a time
+_BLOCK = 500  # times whose counts are held at a time
+_HERE, _OVER = " here", " over"  # no cause has such a name
 _ROUNDING = 1e-12
 
 
@@ -61,7 +62,7 @@ def curve(
     ended: npt.ArrayLike,
     causes: Mapping[str, npt.ArrayLike] | None = None,
     *,
-    clusters: Labels | None = None,
+    clusters: Labels | ClusterBootstrap | None = None,
     confidence: float = 0.95,
 ) -> Curve:
     """Kaplan-Meier survival and Aalen-Johansen incidences with pointwise intervals, at each distinct time.
@@ -70,7 +71,8 @@ def curve(
         times: How long each unit was observed; integers, shape (units,), at least one unit.
         ended: Whether it ended then; else it is censored; shape (units,).
         causes: By name, whether each unit ended in this way; shape (units,). Ignored where a unit is censored.
-        clusters: The cluster of each unit, at least two; shape (units,). None if units are independent.
+        clusters: The cluster of each unit, at least two; shape (units,). None if units are independent. Of several
+            curves of the same units, a bootstrap of their clusters, which draws once.
         confidence: Of the intervals.
     """
     seen, over = np.asarray(times, dtype=np.int64), np.asarray(ended, dtype=bool)
@@ -93,10 +95,11 @@ def curve(
     # At risk over survival until then: the number of units, less what is unknown because of censored ones.
     effective = at_risk / np.maximum(before, _ROUNDING)
     if clusters is not None:
-        limits = _resampled(seen, over, kinds, clusters, confidence)
+        bootstrap = clusters if isinstance(clusters, ClusterBootstrap) else ClusterBootstrap(clusters)
+        limits = _resampled(place, over, kinds, bootstrap, confidence)
         survived = Share(alive, *limits[""])
         incidence = {name: Share(share.value, *limits[name]) for name, share in incidence.items()}
-        sizes = pd.Series(clusters).value_counts().to_numpy(float)
+        sizes = np.bincount(bootstrap.codes).astype(float)
         effective *= sizes.sum() / (sizes**2).sum()
     survived = _ends(survived, effective, confidence)
     incidence = {name: _ends(share, effective, confidence) for name, share in incidence.items()}
@@ -176,45 +179,45 @@ def _ends(share: Share, effective: Array, confidence: float) -> Share:
 
 
 def _resampled(
-    seen: Counts,
+    place: npt.NDArray[np.intp],
     over: Flags,
     kinds: Mapping[str, Flags],
-    clusters: Labels,
+    bootstrap: ClusterBootstrap,
     confidence: float,
 ) -> dict[str, Array]:
     """Percentile intervals from resampled clusters: of the survival under "", of each incidence under its name.
 
-    Units are processed in order of time, in blocks, so that the weights of all samples are never in memory for all
-    units at once: each sample carries its number at risk, and its survival and incidences so far.
+    What happens is counted by cluster and time, and the counts of each sample are its weights times these. Times come
+    in blocks, so that the counts of all samples are never in memory for all times at once: each sample carries its
+    number at risk, and its survival and incidences so far.
     """
-    bootstrap = ClusterBootstrap(clusters)
     tail = float(expanded((1 - confidence) / 2, bootstrap.n_clusters))
     levels = [tail, 1 - tail]
-    drawn = np.concatenate(list(bootstrap.weights()))
-    order = np.argsort(seen, kind="stable")
-    starts = np.flatnonzero(np.diff(seen[order], prepend=-1))
-    stops = np.append(starts[1:], len(seen))
-    at_risk = drawn @ bootstrap.sums(np.ones(len(seen)))
-    alive = np.ones(len(drawn))
-    so_far = {name: np.zeros(len(drawn)) for name in kinds}
+    # Counts are whole numbers below 2 ** 24, which float32 holds exactly.
+    drawn = np.concatenate([block.T for block in bootstrap.weights()], axis=1).astype(np.float32, order="C")
+
+    def by_time(flags: Flags) -> sparse.csr_array:
+        shape = (int(place.max()) + 1, bootstrap.n_clusters)
+        return sparse.csr_array(
+            (np.ones(int(flags.sum()), np.float32), (place[flags], bootstrap.codes[flags])), shape=shape
+        )
+
+    counts = {name: by_time(flags) for name, flags in {_HERE: np.ones_like(over), _OVER: over, **kinds}.items()}
+    at_risk = (np.bincount(bootstrap.codes).astype(np.float32) @ drawn).astype(float)
+    alive = np.ones(drawn.shape[1])
+    so_far = {name: np.zeros(drawn.shape[1]) for name in kinds}
     limits: dict[str, list[Array]] = {name: [] for name in ("", *kinds)}
-    first = 0
-    while first < len(starts):
-        last = max(first + 1, int(np.searchsorted(stops, starts[first] + _BLOCK, side="right")))
-        units, inside = order[starts[first] : stops[last - 1]], starts[first:last] - starts[first]
-        weight = drawn[:, bootstrap.codes[units]].astype(float)
-        here = np.add.reduceat(weight, inside, axis=1)
+    for start in range(0, counts[_HERE].shape[0], _BLOCK):
+        here, ended, *ends = ((count[start : start + _BLOCK] @ drawn).astype(float) for count in counts.values())
         # Those at risk at the block's start, less those who left since.
-        risk = at_risk[:, None] - np.cumsum(here, axis=1) + here
+        risk = at_risk - np.cumsum(here, axis=0) + here
         safe = np.where(risk > 0, risk, 1.0)
-        after = alive[:, None] * np.cumprod(1 - np.add.reduceat(weight * over[units], inside, axis=1) / safe, axis=1)
-        before = np.concatenate((alive[:, None], after[:, :-1]), axis=1)
-        limits[""].append(percentiles(after, levels))
-        for name, flags in kinds.items():
-            ends = np.add.reduceat(weight * flags[units], inside, axis=1)
-            value = so_far[name][:, None] + np.cumsum(before * ends / safe, axis=1)
-            limits[name].append(percentiles(value, levels))
-            so_far[name] = value[:, -1]
-        alive, at_risk = after[:, -1], at_risk - here.sum(axis=1)
-        first = last
+        after = alive * np.cumprod(1 - ended / safe, axis=0)
+        before = np.concatenate((alive[None, :], after[:-1]))
+        limits[""].append(percentiles(after.T, levels))
+        for name, of_kind in zip(kinds, ends, strict=True):
+            value = so_far[name] + np.cumsum(before * of_kind / safe, axis=0)
+            limits[name].append(percentiles(value.T, levels))
+            so_far[name] = value[-1]
+        alive, at_risk = after[-1], at_risk - here.sum(axis=0)
     return {name: np.concatenate(parts, axis=1) for name, parts in limits.items()}

@@ -7,8 +7,8 @@ synthesis). Every other turn is censored: its full length is not known.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,13 @@ import pandas as pd
 from boolab.core.endings import terminated
 from boolab.core.run_tree import roots_of
 from boolab.core.text import shorten
-from boolab.core.types import MICRO, Run, Scope
+from boolab.core.types import Run, Scope, Step
 from boolab.counterfactuals.scopes import check_scope, scopes_of
 from boolab.errors import SettingError, near
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing
 from boolab.frames.recording import is_final
 from boolab.frames.runs import Runs, as_runs, by_columns, known_sum, turns_of
-from boolab.frames.tables import runs_df
+from boolab.frames.tables import columns_of_runs, dollars
 
 Data: TypeAlias = Runs | pd.DataFrame
 
@@ -52,8 +52,25 @@ _SAME = ("run_id", "task")  # mean the same in a unit as in a run
 _FEW_CLUSTERS = 10
 
 
-def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """One row for each turn or run: the columns of `by`, then those of `UNIT_COLUMNS`.
+MEASURES: Final[Mapping[str, Callable[[Sequence[Step]], int | float | None]]] = {
+    "n_steps": len,
+    "n_tool_calls": lambda steps: sum(len(step.results) - step.results.count(None) for step in steps),
+    "n_tokens": lambda steps: known_sum(
+        tokens for step in steps for tokens in (step.response.usage.input_tokens, step.response.usage.output_tokens)
+    ),
+    "cost_usd": lambda steps: dollars(known_sum(step.response.usage.cost for step in steps)),
+}
+"""How much a unit takes, from its steps."""
+
+
+def units_of(
+    runs: Data,
+    *,
+    scope: Scope = "auto",
+    by: str | Sequence[str] | None = None,
+    measures: Collection[str] = tuple(MEASURES),
+) -> pd.DataFrame:
+    """One row for each turn or run: the columns of `by`, then those of `UNIT_COLUMNS`, of `MEASURES` only `measures`.
 
     `cluster` is the task, or the run where no task is named; for a subagent's run, that of its root run: units of one
     cluster are not independent. A label judges the whole run, so `success` is NA in the turns of a longer session.
@@ -65,15 +82,15 @@ def units_of(runs: Data, *, scope: Scope = "auto", by: str | Sequence[str] | Non
     if isinstance(runs, pd.DataFrame):
         table = runs.reset_index(drop=True)
         units = _units_of_frame(table, scopes_of(sources_of(table), scope))
-        rows = list(range(len(table)))
-    else:
-        listed = as_runs(runs)
-        table = runs_df(listed)
-        scopes = scopes_of([run.source for run in listed], scope)
-        pieces = [(row, unit) for row, run in enumerate(listed) for unit in _units_of_run(run, scopes[row])]
-        rows = [row for row, _ in pieces]
-        units = _typed({name: [unit[name] for _, unit in pieces] for name in UNIT_COLUMNS if name != "cluster"})
-    return _grouped(units, table.iloc[rows], by)
+        units = units.drop(columns=[name for name in MEASURES if name not in measures])
+        return _grouped(units, table, by)
+    listed = as_runs(runs)
+    table = columns_of_runs(listed, {*by_columns(by), "parent_run_id"})
+    scopes = scopes_of([run.source for run in listed], scope)
+    pieces = [(row, unit) for row, run in enumerate(listed) for unit in _units_of_run(run, scopes[row], measures)]
+    names = [name for name in UNIT_COLUMNS if name != "cluster" and (name in measures or name not in MEASURES)]
+    units = _typed({name: [unit[name] for _, unit in pieces] for name in names})
+    return _grouped(units, table.iloc[[row for row, _ in pieces]], by)
 
 
 def units_of_table(table: pd.DataFrame, by: str | Sequence[str] | None = None) -> pd.DataFrame:
@@ -186,24 +203,16 @@ def sources_of(table: pd.DataFrame) -> list[str | None]:
     return [None if pd.isna(source) else str(source) for source in table["source"]]
 
 
-def _units_of_run(run: Run, scope: str) -> Iterable[dict[str, Any]]:
+def _units_of_run(run: Run, scope: str, measures: Collection[str]) -> Iterable[dict[str, Any]]:
     pieces = [(1, list(run.steps))] if scope == "run" else list(turns_of(run))
     for place, (turn, steps) in enumerate(pieces, 1):
         last = place == len(pieces)
         ended = terminated(run) if last else is_final(steps[-1])
-        cost = known_sum(step.response.usage.cost for step in steps)
         yield {
             "run_id": run.run_id,
             "turn": turn,
             "task": run.task,
-            "n_steps": len(steps),
-            "n_tool_calls": sum(result is not None for step in steps for result in step.results),
-            "n_tokens": known_sum(
-                tokens
-                for step in steps
-                for tokens in (step.response.usage.input_tokens, step.response.usage.output_tokens)
-            ),
-            "cost_usd": None if cost is None else cost / MICRO,
+            **{name: MEASURES[name](steps) for name in measures},
             "ended": ended,
             "stop_reason": run.stop_reason if last else "finished" if ended else INTERRUPTED,
             "success": run.success if len(pieces) == 1 else None,

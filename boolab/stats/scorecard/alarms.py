@@ -13,10 +13,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from boolab.core.types import MICRO, Run, Step, ToolCall, ToolResult
+from boolab.core.types import Run, Step, ToolCall, ToolResult
 from boolab.counterfactuals.first_crossing import Places
-from boolab.counterfactuals.outcomes import outcome_columns, rule_stops, stops_of_spans
-from boolab.counterfactuals.step_table import Flags, Ints, Ledger
+from boolab.counterfactuals.outcomes import running_total
+from boolab.counterfactuals.rule_matrix import stops_of_rules
+from boolab.counterfactuals.step_table import Flags, Ints, Ledger, spanned
+from boolab.rules.call_identity import ObservedCall
 from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.rules.stop import StopRule, Threshold
 
@@ -65,28 +67,43 @@ class Reach:
     least: int
 
 
-def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rule: StopRule, places: Places) -> Alarms:
-    """The alarms of a rule; `runs` is None where there are only columns."""
-    stops, of_spans = stops_of_spans(ledger, places, lambda each, _: rule_stops(each, rule))
-    data = outcome_columns(ledger, places, stops, of_spans)
-    raised = stops.stopped & ~stops.undecided
+def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rules: Sequence[StopRule], places: Places) -> list[Alarms]:
+    """The alarms of each rule; `runs` is None where there are only columns."""
+    at, stopped, unknown = stops_of_rules(ledger, places, rules)
+    raised = stopped & ~unknown
+    early = raised & (at <= places.last_turn[:, None]) & (places.last_turn > 0)[:, None]
+    cut_off = raised & ~early & (at < places.last_call[:, None])
+    saved = _saved(ledger, rules, at, stopped)
+    return [
+        Alarms(
+            rule,
+            raised[:, n],
+            unknown[:, n],
+            at[:, n],
+            {name: np.where(raised[:, n], amounts[:, n], 0) for name, amounts in saved.items()},
+            cut_off[:, n],
+            early[:, n],
+            _converged(ledger, runs, rule, raised[:, n], at[:, n]),
+        )
+        for n, rule in enumerate(rules)
+    ]
+
+
+def _saved(ledger: Ledger, rules: Sequence[StopRule], at: Ints, stopped: Flags) -> dict[str, npt.NDArray[np.int64]]:
+    """R x rules: what each run uses after the stops of its spans, each of which is limited by itself, by name."""
+    each = spanned(ledger)
+    if each is not ledger:
+        at, stopped, _ = stops_of_rules(each, Places(each), rules)
+    end = each.first[1:, None]
+    stop = np.where(stopped, each.first[:-1, None] + at, end)
+    begins = np.searchsorted(ledger.spans()[1], np.arange(ledger.n_runs))
     saved = {}
     for name in SAVED:
-        column = data["saved_cost_usd" if name == "cost" else f"saved_{name}"]
-        amount = np.rint(column.to_numpy(np.float64, na_value=0) * (MICRO if name == "cost" else 1)).astype(np.int64)
-        gone = np.asarray(column.isna(), dtype=bool)
-        saved[name] = np.where(raised, np.where(gone, NOT_REPORTED, amount), 0)
-    early = raised & np.asarray(data["outcome"] == "not_identified", dtype=bool)
-    return Alarms(
-        rule,
-        raised,
-        stops.undecided,
-        stops.at,
-        saved,
-        raised & ~early & (stops.at < places.last_call),
-        early,
-        _converged(ledger, runs, rule, raised, stops.at),
-    )
+        total, missing = running_total(ledger, name)
+        left = total[end] - total[stop]
+        left = left if each is ledger else np.add.reduceat(left, begins, axis=0)
+        saved[name] = np.where(missing[:, None], NOT_REPORTED, left)
+    return saved
 
 
 def watches_repeats(rule: StopRule) -> bool:
@@ -117,16 +134,16 @@ def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
     result is known to be no error, and its content differs from the result before the alarm. Calls are the same by the
     detector's identity, without results: results are what is compared.
     """
-    last = next((pair for step in reversed(run.steps[:at]) for pair in reversed(_answered(step))), None)
-    key = None if last is None else watch.key(last[0], None)
-    if last is None or key is None:
+    last = next((ObservedCall(*pair) for step in reversed(run.steps[:at]) for pair in reversed(_answered(step))), None)
+    identity = None if last is None else watch.identity_for(last.name)
+    if last is None or identity is None:
         return False
+    by_call = "canonical" if identity == "call+result" else identity
     turn = run.steps[at - 1].turn
     return any(
         result.is_error is False
-        and result.content != last[1].content
-        and call.name == last[0].name
-        and watch.key(call, None) == key
+        and result.content != last.content
+        and ObservedCall(call, result).same_as(last, by_call)
         for step in run.steps[at:]
         if not turns or step.turn == turn
         for call, result in _answered(step)

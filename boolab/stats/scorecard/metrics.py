@@ -21,13 +21,13 @@ from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, label, mapping_of
 from boolab.frames.runs import as_runs
-from boolab.frames.tables import tools_called
+from boolab.frames.tables import runs_df, tools_called
 from boolab.rules.call_identity import check_tools
 from boolab.rules.detector import named_tools
 from boolab.rules.stop import StopRule
 from boolab.stats.intervals import ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, Reach, alarms_of, reach_of
-from boolab.stats.units import clusters_of, group_name
+from boolab.stats.units import clusters_of, group_name, units_of_table
 from boolab.store.connection import begins_as_sqlite
 
 Positive: TypeAlias = "str | Mapping[str, Any] | pd.Series[Any] | Callable[[Run], bool | None]"
@@ -84,6 +84,14 @@ def material_of(
     named = named_tools(detectors)
     check_tools(named, tools_called(runs) if named else ())
     return Material(ledger_of(runs, detectors, scope).kept(), runs)
+
+
+def units_in(material: Material, by: Sequence[str]) -> pd.DataFrame:
+    """One row for each run: the columns of `by`, run_id, task and cluster."""
+    table = material.ledger.runs.drop(columns="scope")
+    if material.runs is not None and not {*by} <= {*table.columns}:
+        table = runs_df(material.runs)
+    return units_of_table(table, by)
 
 
 def truth_of(material: Material, positive: Positive | None) -> Truth:
@@ -146,8 +154,7 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
     places = Places(ledger)
     negative = truth.known & ~truth.positive
     scores = []
-    for rule in rules:
-        alarms = alarms_of(ledger, runs, rule, places)
+    for rule, alarms in zip(rules, alarms_of(ledger, runs, rules, places), strict=True):
         work = alarms.converged if converged else None
         true = alarms.raised & truth.positive & (True if work is None else ~work)
         maybe = truth.known & truth.positive & converged
@@ -178,10 +185,14 @@ class Group:
         positive = self.scores.positive[self.runs][:, None] & judged
         raised = np.stack([score.alarms.raised[self.runs] for score in rules], axis=1)
         true = np.stack([score.true[self.runs] for score in rules], axis=1)
-        parts = ((true, raised), (true, positive), (raised & ~positive, judged & ~positive))
-        ratios = [self.bootstrap.ratio(a, b, self.confidence, proportion=True) for a, b in parts]
         saved = np.stack([score.alarms.saved["steps"][self.runs] for score in rules], axis=1)
-        mean = self.bootstrap.ratio(saved, judged, self.confidence)
+        parts = ((true, raised), (true, positive), (raised & ~positive, judged & ~positive), (saved, judged))
+        above, below = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
+        proportions = np.repeat([True, True, True, False], len(rules))
+        estimate = self.bootstrap.ratio(above, below, self.confidence, proportion=proportions)
+        *ratios, mean = (
+            Estimate(*columns) for columns in zip(*(np.split(field, len(parts)) for field in estimate), strict=True)
+        )
         rows = []
         for place, score in enumerate(rules):
             row: dict[str, Any] = {"rule": str(score.alarms.rule)}
@@ -229,10 +240,7 @@ class Group:
         false, codes = reach.false[self.runs], self.bootstrap.codes
         largest = np.full(self.bootstrap.n_clusters, NOT_REPORTED, dtype=np.int64)
         np.maximum.at(largest, codes, false)
-        order = np.argsort(-largest, kind="stable")
-        # The largest of a sample is that of the first cluster drawn, in descending order; NOT_REPORTED if none reports.
-        drawn = [largest[order][np.argmax(block[:, order] > 0, axis=1)] for block in self.bootstrap.weights()]
-        samples = np.concatenate(drawn).astype(float)
+        samples = self.bootstrap.largest(largest)
         level = expanded((1 - self.confidence) / 2, [int((largest != NOT_REPORTED).sum())])
         samples[samples == NOT_REPORTED] = np.nan
         ends = percentiles(samples[:, None], np.stack([level, 1 - level]))[:, 0]

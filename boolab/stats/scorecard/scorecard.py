@@ -41,8 +41,9 @@ from boolab.stats.scorecard.metrics import (
     material_of,
     scores_of,
     truth_of,
+    units_in,
 )
-from boolab.stats.units import cluster_notes, grouped, keys_of, units_of, units_of_table
+from boolab.stats.units import cluster_notes, grouped, keys_of
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
@@ -145,8 +146,7 @@ def scorecard(
     if converged and material.runs is None and any(map(watches_repeats, listed)):
         msg = "converged=True compares the results of calls, which a table with a row per step does not have: pass runs"
         raise SettingError(msg)
-    table = material.ledger.runs
-    units = units_of_table(table, by) if material.runs is None else units_of(material.runs, scope="run", by=by)
+    units = units_in(material, keys)
     truth = truth_of(material, positive)
     scores = scores_of(material, listed, truth, converged=converged)
     known = units[truth.known]
