@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "report": ("report", "write the same answers, with figures and the runs behind each number, as one HTML page"),
     "run": ("run", "run an agent on a task, with a model behind an API or a script, and keep the record"),
     "store": ("store", "list what is in a store of runs, show a run or a sweep, export runs, remove runs"),
+    "bench": ("bench", "judge stop rules on recorded runs that they were not chosen on, and write a submission"),
     "demo": ("demo.command", "run every shipped agent on every shipped script and report why the runs stop"),
     "lab": ("lab", "open JupyterLab on the notebooks"),
 }

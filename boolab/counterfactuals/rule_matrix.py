@@ -113,7 +113,13 @@ def _running(values: Ints | Flags) -> Ints:
 
 
 def stops_of_rules(ledger: Ledger, places: Places, rules: Sequence[Rule]) -> tuple[Ints, Flags, Flags]:
-    """R x S: how many steps are complete at the stop, whether there is one, and whether it is undecided."""
+    """How many steps are complete at the stop, whether there is one, and whether it is undecided: R x S each.
+
+    Args:
+        ledger: The recordings, with the counters of all detectors of the rules.
+        places: The positions of its steps.
+        rules: The rules.
+    """
     kind = key_type(ledger, RANKS)
     never = np.iinfo(kind).max
     keys: Keys = np.full((ledger.n_runs, len(rules)), never, dtype=kind)

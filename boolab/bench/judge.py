@@ -1,0 +1,88 @@
+"""Judges entries: after which step each stops the runs of each split, and the figures that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+
+import numpy as np
+
+from boolab.bench.entries import Entry, Prepared
+from boolab.bench.first_stops import NEVER, RuleTables, Stops
+from boolab.bench.metrics import Samples, SetWeights, mean_of
+from boolab.bench.recordings import Recordings
+from boolab.bench.submission import DataSource, Figures, FixedSplits, SetResult, Submission, TrackResult
+from boolab.bench.tracks import TRACKS, Track, parts_of
+
+
+def judge(
+    entries: Sequence[Entry], data: Recordings, *, progress: Callable[[str], None] = lambda _: None
+) -> Iterator[Submission]:
+    """The submission of each entry, one after the other.
+
+    Args:
+        entries: The entries. The detectors of all their rules are counted in one pass over the runs.
+        data: The recordings.
+        progress: Called with the name of each entry before it is judged.
+
+    Raises:
+        SettingError: if an entry can be judged in no track, or a function gives something that is no answer.
+    """
+    tables = RuleTables(data.runs, [setting for entry in entries for setting in entry.settings])
+    weights = [SetWeights(data, number) for number in range(len(data.sets))]
+    splits = data.digest()
+    for entry in entries:
+        progress(entry.about.name)
+        prepared = entry.prepare(data, tables)
+        found = {track: _track(prepared, data, weights, track) for track in TRACKS if prepared.enters(track)}
+        about = entry.about
+        yield Submission(
+            benchmark="StopRuleBench",
+            version=data.fixed.version,
+            boolab=version("boolab"),
+            name=about.name,
+            authors=about.authors,
+            description=about.description,
+            url=about.url,
+            kind=entry.kind,
+            definition=about.definition,
+            keep=data.fixed.keep,
+            data=DataSource(
+                name=data.name,
+                files={file.name: file.sha256 for file in data.files},
+                n_runs=len(data.runs),
+                n_steps=int(data.lengths.sum()),
+            ),
+            splits=FixedSplits(version=data.fixed.version, sha256=splits),
+            tracks={track: result for track, result in found.items() if result is not None},
+        )
+
+
+def held_out_stops(prepared: Prepared, data: Recordings, track: Track) -> tuple[Stops, np.ndarray]:
+    """After which step an entry stops each run that a track judges, levels x R, and which runs it judges."""
+    stops = np.full((1 + len(data.fixed.levels), len(data.runs)), NEVER, dtype=np.int32)
+    judged = np.zeros(len(data.runs), dtype=bool)
+    for part in parts_of(data, track):
+        rows = part.test[data.cell]
+        stops[:, rows] = prepared.stops(part)
+        judged |= rows
+    return stops, judged
+
+
+def _track(prepared: Prepared, data: Recordings, weights: Sequence[SetWeights], track: Track) -> TrackResult | None:
+    stops, judged = held_out_stops(prepared, data, track)
+    samples: dict[str, Samples] = {}
+    sets: dict[str, SetResult] = {}
+    for name, of_set in zip(data.sets, weights, strict=True):
+        successes = int(data.success[of_set.rows].sum())
+        if not judged[of_set.rows].all() or not successes:
+            continue
+        samples[name] = of_set.samples(stops[:, of_set.rows])
+        sets[name] = SetResult(
+            **samples[name].figures(), n_runs=len(of_set.rows), n_tasks=of_set.n_tasks, n_successes=successes
+        )
+    if not sets:
+        return None
+    kept = [one.kept.value for one in sets.values()]
+    enough = sum(value is not None and value >= data.fixed.keep - 1e-9 for value in kept)
+    return TrackResult(mean=Figures(**mean_of(samples.values()).figures()), sets_kept=enough, sets=sets)

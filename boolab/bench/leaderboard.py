@@ -1,0 +1,320 @@
+"""The leaderboard: a page and a figure made of all submissions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from boolab.bench.submission import Submission, TrackResult, read_submission
+from boolab.bench.terminal import WORDS, percent_of, shown
+from boolab.bench.tracks import TRACKS, Track
+from boolab.core.text import clean, count
+from boolab.errors import FileError
+from boolab.plots import style
+
+FIGURE: Final = "pictures/leaderboard.png"
+"""Where the page looks for its figure."""
+FOLDER: Final = "leaderboard"
+"""The folder of the submissions, beside the page."""
+_HEAD: Final = ("rank", "entry", "authors", *WORDS.values(), "sets, 95% kept")
+_ESCAPED: Final = str.maketrans(
+    {char: f"\\{char}" for char in "\\`*_[]|$~#"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+)
+
+
+class Board(NamedTuple):
+    """The submissions that were judged on the same runs with the same splits, and those that were not."""
+
+    entries: tuple[Submission, ...]
+    others: tuple[Submission, ...]
+
+
+def read_board(folder: str | Path) -> Board:
+    """Read all submissions of a folder.
+
+    Args:
+        folder: The folder with the `.json` files.
+
+    Returns:
+        The submissions by name. Most were judged on the same data; the others cannot be compared with them.
+
+    Raises:
+        FileError: if there are none, one is not as it should be, or two have the same name.
+    """
+    found: dict[str, tuple[Path, Submission]] = {}
+    for path in sorted(Path(folder).glob("*.json")):
+        submission = read_submission(path)
+        if submission.file_name != path.name:
+            raise FileError(
+                f"its name is {submission.name!r}: expected the file name {submission.file_name}", path=path
+            )
+        found[submission.name] = path, submission
+    if not found:
+        msg = "there is no submission: expected .json files of `boolab bench -o`"
+        raise FileError(msg, path=folder)
+    submissions = [submission for _, submission in found.values()]
+    [(most, _)] = Counter(map(_judged_on, submissions)).most_common(1)
+    same = [one for one in submissions if _judged_on(one) == most]
+    return Board(tuple(same), tuple(one for one in submissions if _judged_on(one) != most))
+
+
+def _judged_on(submission: Submission) -> tuple[object, ...]:
+    files = tuple(sorted(submission.data.files.items()))
+    return submission.version, submission.splits, submission.data.n_runs, submission.data.n_steps, files
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
+
+def page_of(board: Board) -> str:
+    """The page, in Markdown."""
+    return "\n".join([*_opening(board), *(line for track in TRACKS for line in _track(board, track)), *_sets(board),
+                      *_entries(board)])  # fmt: skip
+
+
+_OPENING: Final = """\
+# StopRuleBench: leaderboard
+
+<!-- made of the files in docs/leaderboard by `make leaderboard` -->
+
+How much work stop rules save on runs that they were not chosen on, with 95% of the successes kept.
+[What is measured, and how to enter](stoprulebench.md).
+
+Data: {name}, {runs} and {steps} of {sets}; splits {version} (`{digest}`). {entries}. All figures are in percent, means
+over sets, with 95% intervals over tasks.
+
+![The score of each entry in each track]({figure})
+
+- **score**: the share of steps saved if the rule is on in so many runs only, chosen at random, that 95% of the
+  successes are kept. Entries are ranked by it. A coin that stops every twentieth run has about 4.
+- **steps saved**, **cost saved**, **successes kept**: with the rule on in all runs. Cost is that of the sets which
+  record it.
+- **area**: the mean share of steps saved, over all shares of successes kept from 80 to 100%.
+- **sets, 95% kept**: in how many of the sets the entry kept what it was to keep.
+
+Rows in italics are for scale, and have no rank.
+"""
+
+
+def _opening(board: Board) -> Iterator[str]:
+    data, splits = board.entries[0].data, board.entries[0].splits
+    yield _OPENING.format(
+        name=_text(data.name),
+        runs=count(data.n_runs, "run"),
+        steps=count(data.n_steps, "step"),
+        sets=count(len(_sets_of(board)), "set"),
+        version=splits.version,
+        digest=splits.sha256[:12],
+        entries=count(len(board.entries), "entry", "entries").capitalize(),
+        figure=FIGURE,
+    )
+    for other in board.others:
+        yield f"{_text(other.name)} was judged on other data or splits, and is left out."
+        yield ""
+
+
+def _track(board: Board, track: Track) -> Iterator[str]:
+    found = ranked(board.entries, track)
+    if not found:
+        return
+    yield f"## {TRACKS[track].capitalize()}"
+    yield ""
+    yield from _head(_HEAD, left=("entry", "authors"))
+    rank = 0
+    for submission in found:
+        result = submission.tracks[track]
+        scale = submission.kind == "scale"
+        rank += not scale
+        name = (
+            f"*{_text(submission.name)}*" if scale else f"[{_text(submission.name)}]({FOLDER}/{submission.file_name})"
+        )
+        yield _row(["" if scale else str(rank), name, _text(submission.authors), *_figures(result)])
+    yield ""
+
+
+def _figures(result: TrackResult) -> list[str]:
+    return [*(shown(getattr(result.mean, name)) for name in WORDS), f"{result.sets_kept} of {len(result.sets)}"]
+
+
+def ranked(entries: Iterable[Submission], track: Track) -> list[Submission]:
+    """The entries of a track, the highest score first."""
+    inside = [one for one in entries if track in one.tracks]
+    return sorted(inside, key=lambda one: (-_score(one.tracks[track]), one.name))
+
+
+def _score(result: TrackResult) -> float:
+    value = result.mean.score.value
+    return 0.0 if value is None else value
+
+
+def _sets_of(board: Board) -> list[str]:
+    return list(dict.fromkeys(name for one in board.entries for track in one.tracks.values() for name in track.sets))
+
+
+def _sets(board: Board) -> Iterator[str]:
+    """The score in each set, in the first track."""
+    track: Track = "within"
+    found = ranked(board.entries, track)
+    names = _sets_of(board)
+    if not found:
+        return
+    yield "## The score in each set"
+    yield ""
+    yield f"In percent, {TRACKS[track]}; in brackets the successes kept, where they are fewer than 95%."
+    yield ""
+    yield from _head(["entry", *names], left=("entry",))
+    for submission in found:
+        sets = submission.tracks[track].sets
+        yield _row([_text(submission.name), *(_cell(sets.get(name), submission.keep) for name in names)])
+    yield ""
+
+
+def _cell(result: object, keep: float) -> str:
+    score, kept = getattr(result, "score", None), getattr(result, "kept", None)
+    if score is None or score.value is None:
+        return "-"
+    few = kept is not None and kept.value is not None and kept.value < keep
+    return percent_of(score.value) + (f" ({percent_of(kept.value)})" if few and kept is not None else "")
+
+
+def _entries(board: Board) -> Iterator[str]:
+    yield "## The entries"
+    yield ""
+    for submission in sorted(board.entries, key=lambda one: one.name.lower()):
+        link = f" ([more]({submission.url}))" if submission.url else ""
+        what = _text(submission.description) or "No description."
+        yield f"- **{_text(submission.name)}** ({submission.kind}): {what}{link}"
+    yield ""
+
+
+def _head(names: Sequence[str], left: Sequence[str]) -> Iterator[str]:
+    yield _row([_text(name) for name in names])
+    yield _row([":--" if name in left else "--:" for name in names])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(text: str) -> str:
+    """A text of a submission, whose characters mean nothing in Markdown or HTML."""
+    return clean(text).translate(_ESCAPED)
+
+
+# --- The figure -------------------------------------------------------------------------------------------------------
+
+_LOOKS: Final[dict[Track, style.Look]] = {
+    "within": style.Look(style.KEPT, "#00466d", "", "o"),
+    "model": style.Look("#44aa99", "#1f6b5e", "", "s"),
+    "set": style.Look("#882255", "#4d0f2d", "", "^"),
+    "none": style.Look("none", "#5b6675", "", "D"),
+}
+
+
+def plot_leaderboard(board: Board, ax: Axes | None = None) -> Axes:
+    """The score of each entry in each track.
+
+    Args:
+        board: The submissions.
+        ax: The Axes to draw in; a new figure by default.
+
+    Returns:
+        The Axes.
+    """
+    first = ranked(board.entries, "within") or list(board.entries)
+    rest = [one for one in board.entries if one not in first]
+    rows = [*first, *rest]
+    ax = style.axes_for(ax, 1.9 + 0.26 * len(rows))
+    for track, look in _LOOKS.items():
+        for place, submission in enumerate(rows):
+            result = submission.tracks.get(track)
+            value, low, high = (None, None, None) if result is None else result.mean.score
+            if value is None:
+                continue
+            if track == "within" and low is not None and high is not None:
+                ax.hlines(place, low, high, color=style.fade(ax, 0.35), linewidth=1.4)
+            face = "none" if look.fill == "none" else look.fill
+            ax.plot(value, place, look.marker, color=style.edge(ax, look), markerfacecolor=face, markersize=5, zorder=3,
+                    markeredgewidth=0.9)  # fmt: skip
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_yticks(range(len(rows)), [clean(one.name) for one in rows], **style.PLAIN)
+    ax.yaxis.set_tick_params(labelsize=style.sizes(ax).note, length=0)
+    for label, submission in zip(ax.get_yticklabels(), rows, strict=True):
+        label.set_fontstyle("italic" if submission.kind == "scale" else "normal")
+    _score_axis(ax, rows)
+    data = board.entries[0].data
+    used = [track for track in TRACKS if any(track in one.tracks for one in rows)]
+    key = [style.marker_key(ax, _LOOKS[track], TRACKS[track]) for track in used]
+    return style.finish(
+        ax,
+        title=_title(board),
+        xlabel="score: steps saved with 95% of the successes kept",
+        ylabel="",
+        grid=ax.xaxis,
+        key=key,
+        notes=[
+            f"{count(data.n_runs, 'run')}; means over sets: {_set_counts(rows)}.",
+            "Lines: 95% intervals over tasks, within a set. In italics: for scale.",
+        ],
+    )
+
+
+def _score_axis(ax: Axes, rows: Sequence[Submission]) -> None:
+    values = [_score(result) for one in rows for result in one.tracks.values()]
+    top = max(0.1, np.ceil(max(values) * 20) / 20)
+    ax.set_xlim(-0.01, top)
+    ticks = np.arange(0, top + 1e-9, 0.1 if top > 0.3 else 0.05)  # noqa: PLR2004 - few enough to read
+    ax.set_xticks(ticks, [f"{100 * tick:.0f}%" for tick in ticks])
+    ax.xaxis.set_tick_params(labelsize=style.sizes(ax).text)
+
+
+def _set_counts(rows: Sequence[Submission]) -> str:
+    """How many sets each track has, where they differ: "9, and 6 with a new model"."""
+    counts = {
+        track: max((len(one.tracks[track].sets) for one in rows if track in one.tracks), default=0) for track in TRACKS
+    }
+    most = max(counts.values())
+    fewer = [f"{n} for {TRACKS[track]}" for track, n in counts.items() if 0 < n < most]
+    return ", ".join([f"{most:,}", *fewer])
+
+
+def _title(board: Board) -> str:
+    found = [one for one in ranked(board.entries, "within") if one.kind != "scale"]
+    if not found:
+        return "The score of each entry"
+    best = found[0]
+    fresh = best.tracks.get("set")
+    there = "" if fresh is None else f", and {100 * _score(fresh):.0f}% on sets that it has not seen"
+    name, score = clean(best.name), _score(best.tracks["within"])
+    return f"{name[:1].upper()}{name[1:]} saves {100 * score:.0f}% of the steps within a set{there}"
+
+
+def write_board(docs: str | Path) -> Path:
+    """Write `leaderboard.md` and its figure, of the submissions in the folder `leaderboard` beside it.
+
+    Args:
+        docs: The folder of the documentation.
+
+    Returns:
+        The page.
+
+    Raises:
+        FileError: if a submission is not as it should be.
+    """
+    import matplotlib.pyplot as plt
+
+    folder = Path(docs)
+    board = read_board(folder / FOLDER)
+    page = folder / "leaderboard.md"
+    page.write_text(page_of(board), encoding="utf-8")
+    with plt.rc_context({"font.size": 9}):
+        plot_leaderboard(board)
+        (folder / FIGURE).parent.mkdir(parents=True, exist_ok=True)
+        plt.savefig(folder / FIGURE, dpi=150, metadata={"Software": None})
+        plt.close("all")
+    return page

@@ -1,0 +1,177 @@
+"""Submissions and the page that is made of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+
+from boolab.bench.baselines import baselines, detectors_of
+from boolab.bench.judge import judge
+from boolab.bench.leaderboard import FOLDER, page_of, plot_leaderboard, ranked, read_board, write_board
+from boolab.bench.rule_file import parse_rules
+from boolab.bench.submission import Submission, as_json, read_submission
+from boolab.errors import FileError
+from boolab.harness.presets import policies
+from tests.support.bench_cases import some_recordings
+from tests.support.project import ROOT
+
+DATA = some_recordings(7)
+
+
+def submissions(*texts: str) -> list[Submission]:
+    return list(judge([parse_rules(text) for text in texts], DATA))
+
+
+def folder_of(tmp_path: Path, *found: Submission) -> Path:
+    folder = tmp_path / FOLDER
+    folder.mkdir(exist_ok=True)
+    for submission in found:
+        (folder / submission.file_name).write_text(as_json(submission), encoding="utf-8")
+    return folder
+
+
+ONE, OTHER = submissions("name: loops\nrules: [{doom_loop: 3}]", "name: a cap\nrules: [{max_steps: '2:20'}]")
+
+
+def test_a_submission_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, ONE)
+    assert read_submission(folder / "loops.json") == ONE
+
+
+def change(values: dict[str, Any], place: str, value: object) -> None:
+    *path, last = place.split(".")
+    for part in path:
+        values = values[part]
+    values[last] = value
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "match"),
+    [
+        ("version", -1, r"version: Input should be greater than or equal to 0"),
+        ("tracks.within.mean.score", [1.2, 0, 1], r"tracks.within.mean: .*score is \[1.2, 0.0, 1.0\]: expected shares"),
+        ("tracks.within.mean.kept", [0.9, None], r"tracks.within.mean.kept"),
+        ("tracks.within.sets_kept", 99, r"sets_kept is 99: expected at most the number of sets, 4"),
+        ("tracks.within.sets", {}, r"tracks.within.sets: Dictionary should have at least 1 item"),
+        ("tracks.none", "all", r"tracks.none"),
+        ("tracks.other", {}, r"tracks.other"),
+        ("data.files", {"x": "12"}, r"data.files.x: String should match pattern"),
+        ("url", "javascript:alert(1)", r"url: String should match pattern"),
+        ("name", "two\nlines", r"name: String should match pattern"),
+        ("benchmark", "Other", r"benchmark: Input should be 'StopRuleBench'"),
+        ("more", 1, r"more: Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_wrong_in_a_submission_is_named(tmp_path: Path, place: str, value: object, match: str) -> None:
+    values = json.loads(as_json(ONE))
+    change(values, place, value)
+    (tmp_path / "one.json").write_text(json.dumps(values))
+    with pytest.raises(FileError, match=match):
+        read_submission(tmp_path / "one.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"score": NaN}', "\x00"])
+def test_a_file_that_is_no_submission_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "one.json").write_text(text)
+    with pytest.raises(FileError, match=r"one.json: .*expected a file of `boolab bench`"):
+        read_submission(tmp_path / "one.json")
+
+
+def test_the_page_ranks_by_score_in_each_track(tmp_path: Path) -> None:
+    board = read_board(folder_of(tmp_path, ONE, OTHER))
+    names = [one.name for one in ranked(board.entries, "within")]
+    assert names == sorted(names, key=lambda name: -{one.name: one.tracks["within"].mean.score.value for one in (ONE, OTHER)}[name])  # type: ignore[operator] # fmt: skip
+    page = page_of(board)
+    assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ") and "](leaderboard/" in line]  # fmt: skip
+    assert "\n## No training\n" in page
+    assert page.count("](leaderboard/a-cap.json)") == 3
+    assert page.count("](leaderboard/loops.json)") == 4
+
+
+def test_rows_for_scale_have_no_rank(tmp_path: Path) -> None:
+    scale = [entry for entry in baselines() if entry.kind == "scale"]
+    page = page_of(read_board(folder_of(tmp_path, ONE, *judge(scale, DATA))))
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "*" in line]
+    assert len(rows) == 4 * 3
+    assert all(line.startswith("|  | *") for line in rows)
+
+
+def test_a_submission_on_other_data_is_named_and_left_out(tmp_path: Path) -> None:
+    (strange,) = judge([parse_rules("name: strange\nrules: [{max_steps: 3}]")], some_recordings(8))
+    board = read_board(folder_of(tmp_path, ONE, OTHER, strange))
+    page = page_of(board)
+    assert "\nstrange was judged on other data or splits, and is left out.\n" in page
+    assert "strange.json" not in page
+
+
+def test_a_text_of_a_submission_means_nothing_in_markdown(tmp_path: Path) -> None:
+    values = json.loads(as_json(ONE))
+    values |= {"name": "a|b <img src=x> `c` [d](e)", "authors": "*x*", "description": "<script>|"}
+    page = page_of(read_board(folder_of(tmp_path, Submission.model_validate(values))))
+    assert "<img" not in page
+    assert "<script>" not in page
+    assert r"a\|b &lt;img src=x&gt; \`c\` \[d\](e)" in page
+    assert r"\*x\*" in page
+
+
+def test_a_file_has_the_name_of_its_entry(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, ONE)
+    (folder / "loops.json").rename(folder / "x.json")
+    with pytest.raises(FileError, match=r"x.json: its name is 'loops': expected the file name loops.json"):
+        read_board(folder)
+
+
+def test_a_folder_without_submissions_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"there is no submission: expected .json files"):
+        read_board(tmp_path)
+
+
+def test_the_page_and_the_figure_are_written(tmp_path: Path) -> None:
+    folder_of(tmp_path, ONE, OTHER)
+    page = write_board(tmp_path)
+    assert page.read_text() == page_of(read_board(tmp_path / FOLDER))
+    assert (tmp_path / "pictures" / "leaderboard.png").stat().st_size > 1000
+
+
+def test_the_figure_has_a_row_for_each_entry_and_names_the_best(tmp_path: Path) -> None:
+    ax = plot_leaderboard(read_board(folder_of(tmp_path, ONE, OTHER)))
+    first = ranked([ONE, OTHER], "within")
+    assert [label.get_text() for label in ax.get_yticklabels()] == [one.name for one in first]
+    assert ax.get_title(loc="left").startswith(first[0].name.capitalize())
+    plt.close("all")
+
+
+def test_the_committed_page_is_what_the_submissions_give() -> None:
+    folder = ROOT / "docs" / FOLDER
+    if not folder.is_dir():
+        pytest.skip("this is no checkout")
+    assert (ROOT / "docs" / "leaderboard.md").read_text() == page_of(read_board(folder)), "run: make leaderboard"
+
+
+# --- The baselines ----------------------------------------------------------------------------------------------------
+
+
+def test_the_baselines_have_names_of_their_own_and_each_enters_a_track() -> None:
+    entries = baselines()
+    found = list(judge(entries, DATA))
+    assert len({one.file_name for one in found}) == len(entries) > 25
+    score = {one.name: {track: result.mean.score.value for track, result in one.tracks.items()} for one in found}
+    assert score["never stop"] == dict.fromkeys(score["never stop"], 0)
+    for name, of_track in score.items():
+        for track, value in of_track.items():
+            assert value <= score["an oracle"][track], name  # type: ignore[operator]
+    oracle = next(one for one in found if one.name == "an oracle")
+    assert {result.mean.kept.value for result in oracle.tracks.values()} == {1}
+    assert set(score["K95: a cap"]) == {"within", "model", "set"}
+
+
+def test_the_detectors_of_a_preset_have_its_own_thresholds() -> None:
+    rules = {name: [(str(each.rule), each.scope) for each in detectors_of(policies[name])] for name in policies}
+    assert rules["boocode"] == [("doom_loop(3, ordered)", "turn")]
+    assert rules["cline"] == [("repeat_streak:canonical >= 5", "run"), ("error_streak >= 6", "turn")]
+    assert rules["crush"] == [("step_repeats:10 >= 6", "turn")] or rules["crush"][0][0].endswith(">= 6")
+    assert rules["gemini_cli"][0][0].endswith(">= 2")  # it nudges at 1
+    assert rules["roo"][0][0].endswith(">= 4")  # it blocks
+    assert rules["smolagents"] == []  # a cap alone
