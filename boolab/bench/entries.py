@@ -28,7 +28,7 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a submission tells of an entry.
+    """How a submission describes an entry.
 
     Attributes:
         name: Its name on the leaderboard.
@@ -62,7 +62,7 @@ class Entry(Protocol):
 
     @property
     def about(self) -> About:
-        """What a submission tells of it."""
+        """How a submission describes it."""
         ...
 
     @property
@@ -88,7 +88,7 @@ class RuleEntry:
     """A rule, or several of which the best is chosen on the training runs.
 
     Attributes:
-        about: What a submission tells of it.
+        about: How a submission describes it.
         settings: The settings to choose among.
         fixed: The place of the setting that is used without any training; None if there is none.
         by_percentile: Whether `settings` are caps, max_steps(1), max_steps(2) ..., of which the percentile of the
@@ -180,7 +180,7 @@ class ListEntry:
     """Stops that were found elsewhere, such as by another package.
 
     Attributes:
-        about: What a submission tells of it.
+        about: How a submission describes it.
         stops_of: The stops of the runs, from the recordings: R for each track that it enters.
         kind: How it was entered.
     """
@@ -251,7 +251,7 @@ class FunctionEntry:
     """A function of a run's prefix, or an object with a `fit` that gives one, or a rule.
 
     Attributes:
-        about: What a submission tells of it.
+        about: How a submission describes it.
         target: The function, or the object.
         kind: How it was entered.
     """

@@ -71,7 +71,7 @@ def entries_of(text: str) -> list[Entry]:
 
 
 def about_with(entries: Sequence[Entry], given: Mapping[str, str]) -> list[Entry]:
-    """The entries with what the user tells of them.
+    """The entries with the description that the user gives.
 
     Raises:
         SettingError: if several entries would get the same name.

@@ -22,10 +22,10 @@ MORE: Final = """
       baselines        the baselines of the leaderboard, or baseline:NAME for one
 
     examples:
-      boolab bench rules.yaml --data runs.jsonl
-      boolab bench my_rules.py:stop_late --data runs.jsonl --name "Stop late"
-      boolab bench stops.csv --data runs.jsonl --labels labels.csv -o stops.json
-      boolab bench "baseline:K95: a cap" baseline:an\\ oracle --data runs.jsonl -o out
+      boolab bench rules.yaml
+      boolab bench my_rules.py:stop_late --data atlas/tau-airline --name "Late"
+      boolab bench stops.csv --data runs.jsonl --labels labels.csv -o late.json
+      boolab bench baselines --data atlas/intercode-ctf -o out
 
     The score is the share of steps saved if the rule is on in so many runs only, chosen at random, that 95% of the
     successes are kept. All figures are means over sets, with 95% intervals over tasks.
@@ -51,7 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="which runs were successes: a .csv with the columns run_id (or task) and success, or a .json with a "
         "mapping or rows (default: the labels in the runs)",
     )
-    about = parser.add_argument_group("what the submission tells of the entry")
+    about = parser.add_argument_group("how the submission describes the entry")
     about.add_argument("--name", metavar="TEXT", help="its name (default: that in the file, or of the file)")
     about.add_argument("--authors", metavar="TEXT", help="who made it (default: those in the file)")
     about.add_argument("--description", metavar="TEXT", help="one sentence (default: that in the file)")

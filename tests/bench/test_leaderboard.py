@@ -81,10 +81,14 @@ def test_a_file_that_is_no_submission_is_refused(tmp_path: Path, text: str) -> N
 
 def test_the_page_ranks_by_score_in_each_track(tmp_path: Path) -> None:
     board = read_board(folder_of(tmp_path, ONE, OTHER))
-    names = [one.name for one in ranked(board.entries, "within")]
-    assert names == sorted(names, key=lambda name: -{one.name: one.tracks["within"].mean.score.value for one in (ONE, OTHER)}[name])  # type: ignore[operator] # fmt: skip
+    score = {one.name: one.tracks["within"].mean.score.value or 0.0 for one in (ONE, OTHER)}
+    names = sorted(score, key=lambda name: -score[name])
+    assert [one.name for one in ranked(board.entries, "within")] == names
     page = page_of(board)
-    assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ") and "](leaderboard/" in line]  # fmt: skip
+    rows = page.partition("## Within a set")[2].partition("## New model")[0].splitlines()
+    assert [line.split("|")[1:3] for line in rows if "](leaderboard/" in line] == [
+        [f" {rank} ", f" [{name}](leaderboard/{name.replace(' ', '-')}.json) "] for rank, name in enumerate(names, 1)
+    ]
     assert "\n## No training\n" in page
     assert page.count("](leaderboard/a-cap.json)") == 3
     assert page.count("](leaderboard/loops.json)") == 4

@@ -149,6 +149,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = bl.load_runs(data_path("datasets") / "runs")[:3]
     bl.save_runs(made, tmp_path / "runs.jsonl")
     (tmp_path / "labels.csv").write_text("run_id,success\n" + "".join(f"{run.run_id},true\n" for run in made))
+    (tmp_path / "stops.csv").write_text("run_id,stop_step\n" + "".join(f"{run.run_id},\n" for run in made))
+    (tmp_path / "rules.yaml").write_text("rules: [{doom_loop: 3}, {max_steps: 40}]\n")
+    (tmp_path / "my_rules.py").write_text("def stop_late(prefix):\n    return len(prefix.steps) >= 20\n")
     (tmp_path / "my_agent.md").write_text("---\nname: mine\n---\nYou look.\n")
     (tmp_path / "datasets").symlink_to(data_path("datasets"))
     for name in ("notebooks", "my_notebooks"):
