@@ -52,6 +52,21 @@ def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
     figure.savefig(folder / "stuck_run.png", dpi=150)
 
 
+def plots_of_the_atlas(folder: Path) -> None:
+    """Draw the plots of docs/howto/compare_rules.md."""
+    atlas = bl.load_dataset("atlas")
+    coding = [run for run in atlas if run.settings["set"] == "swebench-verified"]
+    rules = {bl.max_steps: range(1, 130), bl.doom_loop: range(2, 9), bl.cycle: [(2, 2), (2, 3), (3, 2)]}
+    drawn = {
+        "frontier.png": bl.plots.plot_frontier(bl.stats.frontier(coding, rules)),
+        "transfer.png": bl.plots.plot_transfer(bl.stats.transfer(atlas, by="set")),
+    }
+    for name, ax in drawn.items():
+        figure = ax.get_figure(root=True)
+        if figure is not None:
+            figure.savefig(folder / name, dpi=100)
+
+
 def widgets(runs: Sequence[bl.Run]) -> list[Picture]:
     """The widgets, each with something to tell."""
     by_id = {run.run_id: run for run in runs}
@@ -111,6 +126,7 @@ def main(folder: Path) -> None:
         sys.exit(HOW_TO_GET_IT)
     runs = bl.load_runs(data_path("datasets") / "runs")
     plots(folder, runs)
+    plots_of_the_atlas(folder)
     pictures = widgets(runs)
     with started() as browser:
         for picture in pictures:
