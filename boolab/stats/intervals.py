@@ -252,6 +252,29 @@ class ClusterBootstrap:
             np.nan_to_num(effective).reshape(shape),
         )
 
+    def quotient(
+        self, first: tuple[npt.ArrayLike, npt.ArrayLike], second: tuple[npt.ArrayLike, npt.ArrayLike], confidence: float
+    ) -> tuple[Array, Array]:
+        """The percentile interval of one ratio of sums over another, such as precision over the share of positives.
+
+        Args:
+            first: Numerator and denominator of the upper ratio; shape (observations, columns) each.
+            second: Those of the lower ratio; the same shape.
+            confidence: The probability that an interval contains its true quotient.
+
+        Returns:
+            Both ends, of shape (columns,). NaN where fewer than two clusters have a part of the first denominator.
+        """
+        sums = [_columns(self.sums(values)) for values in (*first, *second)]
+        level = expanded((1 - confidence) / 2, (sums[1] > 0).sum(axis=0))
+        low, high = np.full((2, len(level)), np.nan)
+        drawn = ~np.isnan(level)
+        if drawn.any():
+            above, below = (self._ratios(over[:, drawn], under[:, drawn]) for over, under in (sums[:2], sums[2:]))
+            ends = np.stack([level[drawn], 1 - level[drawn]])
+            low[drawn], high[drawn] = percentiles(_divide(above, below), ends)
+        return low, high
+
     def largest(self, values: npt.ArrayLike) -> Array:
         """The largest value of each sample, from one for each cluster: shape (repetitions,).
 

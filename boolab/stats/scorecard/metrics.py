@@ -5,6 +5,7 @@ Sources: Wilks, Ann. Math. Stat. 12 (1941) 91-96 (the share beyond the largest o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from boolab.core.types import MICRO, Run, Scope
 from boolab.counterfactuals.first_crossing import Places
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.recordings import Recorded, ledgers_of
+from boolab.counterfactuals.rule_matrix import Floats, run_costs
 from boolab.counterfactuals.step_table import LABEL, Flags, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.frames.labels import check_keys, flag_of, label, mapping_of
@@ -27,6 +29,7 @@ from boolab.rules.detector import named_tools
 from boolab.rules.stop import StopRule
 from boolab.stats.intervals import ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, Reach, alarms_of, reach_of
+from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, group_name, units_of_table
 from boolab.store.connection import begins_as_sqlite
 
@@ -40,6 +43,8 @@ NOT_ENDED: Final = "did not end by itself"
 UNNAMED: Final = "positive"
 COUNTS: Final = ("n_runs", "n_positive", "alarms", "true_alarms", "false_alarms", "missed")
 RATIOS: Final = ("precision", "recall", "false_alarm_rate")
+LIFT: Final = ("lift", "lift_low", "lift_high")
+CAP: Final = ("same_kept_cap", "same_kept_cap_saved_steps")
 LOST: Final = ("successes", "successes_lost_lower", "successes_lost_upper")
 CLEAN: Final = ("clean_threshold", "clean_threshold_low", "clean_threshold_high")
 
@@ -139,11 +144,28 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """All rules; `success` is 1, 0 or -1 for each run, None where no run has a label and the proxy is not used."""
+    """All rules, and what is known of each run.
+
+    Attributes:
+        rules: The rules.
+        positive: Whether the run is positive.
+        success: 1, 0 or -1; None where no run has a label and the proxy is not used.
+        cost: In dollars; NaN where it is not known.
+        peak: The most steps at a boundary: a plain cap stops the run if it is no larger.
+        first: The steps of run r are `first[r]` to `first[r + 1]`.
+        before: How many counted steps of its scope come before each step: a plain cap saves the step if it is no
+            larger.
+        converged: Whether an alarm that converged is false.
+        positive_is: The name of the class.
+    """
 
     rules: list[Score]
     positive: Flags
     success: Ints | None
+    cost: Floats
+    peak: Ints
+    first: Ints
+    before: Ints
     converged: bool
     positive_is: str
 
@@ -161,7 +183,18 @@ def scores_of(material: Material, rules: Sequence[StopRule], truth: Truth, *, co
         reach = reach_of(ledger, runs, rule, negative, places, converged=maybe)
         scores.append(Score(alarms, true, reach))
     labelled = truth.proxy or ledger.success_by == LABEL
-    return Scores(scores, truth.positive, ledger.success if labelled else None, converged, truth.name)
+    before = np.append(0, ledger.counters["steps"][:-1])[: ledger.n_steps]
+    return Scores(
+        scores,
+        truth.positive,
+        ledger.success if labelled else None,
+        run_costs(ledger),
+        ledger.peak("steps"),
+        ledger.first,
+        np.where(ledger.opens(), 0, before),
+        converged,
+        truth.name,
+    )
 
 
 class Group:
@@ -177,6 +210,12 @@ class Group:
         self.confidence = confidence
         clusters, self.word = clusters_of(units, keys)
         self.bootstrap = ClusterBootstrap(clusters.to_numpy())
+        first = scores.first[self.runs]
+        self._lengths = scores.first[self.runs + 1] - first
+        so_far = np.cumsum(self._lengths)
+        steps = np.arange(self._lengths.sum()) + np.repeat(first - so_far + self._lengths, self._lengths)
+        self._before = scores.before[steps]
+        self._succeeds = np.zeros(len(self.runs), bool) if scores.success is None else scores.success[self.runs] == 1
         self.rows = self._rows()
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -193,6 +232,7 @@ class Group:
         *ratios, mean = (
             Estimate(*columns) for columns in zip(*(np.split(field, len(parts)) for field in estimate), strict=True)
         )
+        lift = self.bootstrap.quotient((true, raised), (positive, judged), self.confidence)
         rows = []
         for place, score in enumerate(rules):
             row: dict[str, Any] = {"rule": str(score.alarms.rule)}
@@ -200,8 +240,11 @@ class Group:
             row |= zip(COUNTS, (int(flag[:, place].sum()) for flag in flags), strict=True)
             for name, ratio in zip(RATIOS, ratios, strict=True):
                 row |= zip((name, f"{name}_low", f"{name}_high"), _at(ratio, place), strict=True)
+            row |= _lift_of(row, *(float(end[place]) for end in lift))
             row |= self._saved(score, raised[:, place], _at(mean, place)[1:], int(judged[:, place].sum()))
             row |= self._lost(raised[:, place], judged[:, place], score)
+            row |= self._cap(row, judged[:, place])
+            row |= self._trade(row, judged[:, place], score)
             row |= self._clean(score.reach)
             work = score.alarms.converged
             row["converged"] = None if work is None else int(work[self.runs].sum())
@@ -230,9 +273,34 @@ class Group:
     def _lost(self, raised: Flags, judged: Flags, score: Score) -> dict[str, Any]:
         if self.scores.success is None:
             return dict.fromkeys(LOST)
-        success = self.scores.success[self.runs] == 1
         stopped = (judged, score.alarms.cut_off[self.runs], raised)
-        return dict(zip(LOST, (int((success & some).sum()) for some in stopped), strict=True))
+        return dict(zip(LOST, (int((self._succeeds & some).sum()) for some in stopped), strict=True))
+
+    def _cap(self, row: Mapping[str, Any], judged: Flags) -> dict[str, Any]:
+        """The smallest plain cap that keeps as many successes as the rule, and the steps that it saves."""
+        if not row["successes"]:
+            return dict.fromkeys(CAP)
+        runs = self.runs[judged]
+        peaks = np.sort(self.scores.peak[runs][self._succeeds[judged]])
+        kept = row["successes"] - row["successes_lost_upper"]
+        cap = max(1, int(peaks[kept - 1]) + 1) if kept else 1
+        before = self._before if judged.all() else self._before[np.repeat(judged, self._lengths)]
+        return dict(zip(CAP, (cap, int((before >= cap).sum())), strict=True))
+
+    def _trade(self, row: Mapping[str, Any], judged: Flags, score: Score) -> dict[str, Any]:
+        if row["successes"] is None:
+            return dict.fromkeys(TRADE)
+        cost = self.scores.cost[self.runs[judged]]
+        saved = score.alarms.saved["cost"][self.runs[judged]]
+        known = len(cost) > 0 and not np.isnan(cost).any()
+        return trade_of(
+            steps=int(self._lengths[judged].sum()),
+            saved_steps=row["saved_steps"],
+            successes=row["successes"],
+            kept=row["successes"] - row["successes_lost_upper"],
+            cost=float(cost.sum()) if known else None,
+            saved_cost=float(saved.sum() / MICRO) if known else None,
+        )
 
     def _clean(self, reach: Reach | None) -> dict[str, Any]:
         if reach is None or reach.unknown[self.runs].any() or (reach.false[self.runs] == NOT_REPORTED).all():
@@ -255,6 +323,16 @@ class Group:
         """
         sizes = np.bincount(self.bootstrap.codes[reach.false[self.runs] != NOT_REPORTED]).astype(float)
         return float(upper_bound(0, sizes.sum() ** 2 / (sizes**2).sum(), self.confidence))
+
+
+def _lift_of(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
+    """The share of positives, and the precision over it: the interval is no narrower than that of the precision."""
+    base = row["n_positive"] / row["n_runs"] if row["n_runs"] else None
+    if not base or math.isnan(row["precision"]):
+        return {"base_rate": base} | dict.fromkeys(LIFT)
+    value, least, most = (row[name] / base for name in ("precision", "precision_low", "precision_high"))
+    ends = (value, float(np.fmin(low, least)), float(np.fmax(high, most)))
+    return {"base_rate": base} | dict(zip(LIFT, ends, strict=True))
 
 
 def _at(estimate: Estimate, place: int) -> tuple[float, ...]:

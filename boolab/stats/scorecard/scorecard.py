@@ -21,13 +21,15 @@ from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT
-from boolab.rules.stop import StopRule
+from boolab.rules.stop import StopRule, Threshold
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
 from boolab.stats.scorecard.alarms import NOT_REPORTED, watches_repeats
 from boolab.stats.scorecard.metrics import (
+    CAP,
     CLEAN,
     COUNTS,
+    LIFT,
     LOST,
     NOT_ENDED,
     RATIOS,
@@ -43,23 +45,31 @@ from boolab.stats.scorecard.metrics import (
     truth_of,
     units_in,
 )
+from boolab.stats.trade import TRADE
 from boolab.stats.units import cluster_notes, grouped, keys_of
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "rule": TEXT,
     **dict.fromkeys(COUNTS, INT),
     **{f"{name}{end}": FLOAT for name in RATIOS for end in ("", "_low", "_high")},
+    **dict.fromkeys(("base_rate", *LIFT), FLOAT),
     "saved_steps": INT,
     **dict.fromkeys(("saved_steps_low", "saved_steps_high"), FLOAT),
     **dict.fromkeys(("saved_steps_on_true_alarms", "saved_tool_calls", "saved_tokens"), INT),
     "saved_cost_usd": FLOAT,
-    **dict.fromkeys((*LOST, "converged", *CLEAN, "n_unknown"), INT),
+    **dict.fromkeys((*LOST, *CAP), INT),
+    **TRADE,
+    **dict.fromkeys(("converged", *CLEAN, "n_unknown"), INT),
     "positive_is": TEXT,
     "confidence": FLOAT,
 }
-_TABLE: Final = ("rule", "n_runs", "alarms", "true_alarms", "precision", "recall", "saved_steps")
+_TABLE: Final = (
+    *("rule", "n_runs", "alarms", "true_alarms", "precision", "lift", "recall", "saved_steps"),
+    "same_kept_cap_saved_steps",
+)
 _MAX_SENTENCES: Final = 12  # rows that get sentences
 _MAX_NAMED: Final = 6  # rules in a note
+_WHOLE_FROM: Final = 100  # steps are shown without a fraction from here on
 _DETECTED: Final = ("doom_loop", "error_streak", "stuck")
 
 
@@ -106,12 +116,20 @@ def scorecard(
         - `precision` (true alarms of alarms), `recall` (true alarms of positives) and `false_alarm_rate` (the share of
           all other runs with an alarm), each with `_low` and `_high`: Clopper-Pearson where runs are independent; a
           bootstrap that resamples tasks where several runs share one.
+        - `base_rate`: the share of positives, which is the precision of random alarms; `lift`: the precision over it,
+          with a bootstrap interval that is at least as wide as that of the precision over the base rate.
         - `saved_steps` (bootstrap interval: `_low`, `_high`), `saved_tool_calls`, `saved_tokens`, `saved_cost_usd`:
           what the scopes that are stopped would have gone on to use, in total over all alarms (tokens and cost: over
           runs that report them); `saved_steps_on_true_alarms`.
         - `successes`, and how many the rule would have stopped: at most `successes_lost_upper` (all that it stops), at
           least `successes_lost_lower` (calls follow the stop in the last turn). A success is a label; with the proxy it
           is a run that ended by itself.
+        - `same_kept_cap`: the smallest plain cap on steps (`max_steps`, 1 at least) that keeps as many successes of the
+          same runs as the rule certainly keeps, and `same_kept_cap_saved_steps`, what it saves. NA without a success.
+        - what successes cost, where the rule keeps what it certainly keeps: `steps_per_success` on record and
+          `steps_per_kept_success` under the rule; `saved_steps_per_lost_success`; `even_trade`, which is that over
+          `steps_per_success`: above 1 the steps saved would buy more successes than are lost. `cost_per_success_usd`
+          and `cost_per_kept_success_usd`, where all runs report their cost.
         - `converged`: how many alarms did; NA for rules that watch no repeats, and from a table, which has no results.
         - `clean_threshold`: for a rule that is one `counter >= n`, the smallest n without a false alarm in these runs:
           one more than the counter's largest value at a boundary of any negative run, in the counter's own units
@@ -232,14 +250,45 @@ class _Words:
                 f"{alarms:,}, {self.interval(row, 'precision')}); it would have {self._cost(row)}."
             )
             yield f"It finds {self._found(row, short=True)}{self._false(row)}."
-            base = row["n_positive"] / n
-            if 0 < base < 1 and row["precision_low"] <= base:
-                yield (
-                    "The data do not show that its alarms are right more often than random alarms, of which "
-                    f"{percent(base)} would be in runs {self.which}."
-                )
+            yield from self._lift(row)
+            yield from self._cap(row, score)
+            yield from self._trade(row)
         yield from self._work(row)
         yield from self._clean(group, row, score)
+
+    def _lift(self, row: Mapping[str, Any]) -> Iterator[str]:
+        if row["lift"] is None or row["base_rate"] == 1:
+            return
+        random = f"random alarms, of which {percent(row['base_rate'])} would be in runs {self.which}"
+        if row["lift_low"] <= 1:
+            yield f"The data do not show that its alarms are right more often than {random}."
+        else:
+            low, high = (f"{row[f'lift_{end}']:.2f}" for end in ("low", "high"))
+            interval = f"{self.level} interval {low} to {high}"
+            yield f"They are right {row['lift']:.2f} times as often ({interval}) as {random}."
+
+    def _cap(self, row: Mapping[str, Any], score: Score) -> Iterator[str]:
+        """What a plain cap does that keeps as many successes; nothing of a rule that is one."""
+        cap, saved, rule = row["same_kept_cap"], row["same_kept_cap_saved_steps"], score.alarms.rule
+        if cap is None or (isinstance(rule, Threshold) and rule.counter == "steps"):
+            return
+        more = saved - row["saved_steps"]
+        than = f"{abs(more):,} {'more' if more > 0 else 'fewer'}" if more else "just as many"
+        yield (
+            f"A plain cap of {count(cap, 'step')} keeps at least as many successes and would have saved "
+            f"{count(saved, 'step')}, {than}."
+        )
+
+    def _trade(self, row: Mapping[str, Any]) -> Iterator[str]:
+        """Whether the steps that are saved are worth the successes that may be lost."""
+        saved, trade = row["saved_steps_per_lost_success"], row["even_trade"]
+        if saved is None or trade is None:
+            return
+        yield (
+            f"It saves {_number(saved)} steps for each success that it may lose, which is worthwhile only if another "
+            f"success costs less; on record one costs {_number(row['steps_per_success'])}, "
+            f"so it is{'' if trade > 1 else ' not'}."
+        )
 
     def _cost(self, row: Mapping[str, Any]) -> str:
         saved = f"saved {count(row['saved_steps'], 'step')}"
@@ -368,6 +417,11 @@ class _Words:
             yield (
                 "The interval of a clean threshold resamples observed values, so it cannot exceed them; other runs can."
             )
+
+
+def _number(value: float) -> str:
+    """A number of steps: whole, or with a digit where it is small."""
+    return f"{value:,.0f}" if value >= _WHOLE_FROM or value == int(value) else f"{value:.1f}"
 
 
 def _counted(reasons: pd.Series[Any]) -> str:
