@@ -1,4 +1,4 @@
-"""Makes the pictures of the README: plots of the simulated recording, and widgets as a real Chromium shows them.
+"""Makes the pictures of the README: plots of the atlas and of the simulated recording, and widgets in a real Chromium.
 
 Usage: python -m docs.pictures.make_pictures [FOLDER]
 """  # noqa: INP001 - a script beside its pictures
@@ -41,12 +41,17 @@ class Picture(NamedTuple):
 
 
 def plots(folder: Path, runs: Sequence[bl.Run]) -> None:
-    """Draw the plots."""
-    found = bl.recommend(runs, keep=0.9, exempt=POLLS)
-    table = bl.counterfactual(runs, grid={"max_steps": range(1, 81)}, exempt=POLLS, aggregate=True)
+    """Draw the plots: caps on real runs for the README, caps and a long run of the simulated agent for the tutorial."""
+    real = bl.load_dataset("atlas/swebench-verified")
+    found = bl.recommend(real, keep=0.9)
+    table = bl.counterfactual(real, grid={"max_steps": range(1, 91)}, aggregate=True)
     figure = Figure(figsize=(9, 4), layout="constrained")
     bl.plots.plot_caps(table, recommended=int(found.setting["max_steps"]), ax=figure.add_subplot())
     figure.savefig(folder / "caps.png", dpi=150)
+    table = bl.counterfactual(runs, grid={"max_steps": range(1, 81)}, aggregate=True)
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    bl.plots.plot_caps(table, recommended=56, ax=figure.add_subplot())
+    figure.savefig(folder / "caps_coder.png", dpi=150)
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     bl.plots.plot_timeline(max(runs, key=lambda run: run.n_steps), ax=figure.add_subplot())
     figure.savefig(folder / "stuck_run.png", dpi=150)
