@@ -1,0 +1,98 @@
+"""Ask released packages after which step they would stop each recorded run, and write that as entries of the benchmark.
+
+Each package runs in an environment of its own, with its defaults, and sees the steps of a run one by one. It writes
+`PACKAGE.csv`, which `boolab bench` reads, and prints how many successes are kept and steps saved. The runs need their
+texts: make them with `python datasets/atlas/build.py CLONES OUT`, with its option for texts. A package that cannot be
+installed is a line that names the reason.
+
+Usage: python -m benchmarks.stop_peers RUNS [PACKAGE ...] [--out FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+import boolab as bl
+from benchmarks.environments import ROOT, Skipped, environment
+from benchmarks.stop_peers.entries import ENTRIES, Entry
+from benchmarks.stop_peers.prefixes import fed
+from benchmarks.stop_peers.replay import Part, StopSteps, adapter_of, replay, save
+from boolab.bench.recordings import Recordings, recordings_of
+from boolab.bench.tracks import Track, parts_of
+
+LEARNT: Final[tuple[Track, ...]] = ("within", "model", "set")
+"""The tracks that have something to learn from."""
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [entry.package for entry in ENTRIES]
+    parser.add_argument("runs", type=Path, help="a folder of recordings with texts, SET.jsonl for each set")
+    parser.add_argument("package", nargs="*", help=f"some of {', '.join(names)}; all of them unless named")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "stop_peers", help="where the files go")
+    asked = parser.parse_args()
+    unknown = sorted(set(asked.package) - set(names))
+    if unknown:
+        parser.error(f"there is no package {', '.join(unknown)}; expected some of {', '.join(names)}")
+    files = sorted(asked.runs.glob("*.jsonl"))
+    if not files:
+        parser.error(f"{asked.runs} has no recordings (*.jsonl)")
+
+    data = recordings_of((run for path in files for run in bl.load_runs(path)), asked.runs.name)
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for entry in ENTRIES:
+        if asked.package and entry.package not in asked.package:
+            continue
+        try:
+            version, stops = stops_of(entry, environment(entry.package), data)
+        except Skipped as reason:
+            print(f"{entry.package}: {reason}", file=sys.stderr)
+            continue
+        save([run.run_id for run in data.runs], stops, asked.out / f"{entry.package}.csv")
+        for track, by_run in stops.items():
+            for line in summary(data, by_run):
+                print(" ".join(part for part in (entry.package, version, track, line) if part), flush=True)
+    return 0
+
+
+def stops_of(entry: Entry, python: Path, data: Recordings) -> tuple[str, dict[str, StopSteps]]:
+    """The version of a package, and its stops by track; those of a package that learns nothing are of the track ""."""
+    runs = [fed(run) for run in data.runs]
+    if not entry.learns:
+        version, stops = replay(python, adapter_of(entry.package), [Part([], runs)])
+        return version, {"": stops}
+
+    def parts(track: Track) -> Iterator[Part]:
+        for one in parts_of(data, track):
+            train, test = (np.flatnonzero(cells[data.cell]).tolist() for cells in (one.train, one.test))
+            yield Part([runs[row] for row in train], [runs[row] for row in test])
+
+    version, found = "", dict[str, StopSteps]()
+    for track in LEARNT:
+        version, found[track] = replay(python, adapter_of(entry.package), parts(track))
+    return version, found
+
+
+def summary(data: Recordings, stops: StopSteps) -> Iterator[str]:
+    """Successes kept and steps saved, a line for each set that was watched."""
+    at = np.array([stops.get(run.run_id) or np.iinfo(np.int64).max for run in data.runs])
+    watched = np.array([run.run_id in stops for run in data.runs])
+    for number, name in enumerate(data.sets):
+        here = data.set_of == number
+        if not watched[here].any():
+            continue
+        good = here & data.success
+        steps, saved = data.lengths[here].sum(), np.maximum(data.lengths - at, 0)[here].sum()
+        kept = (at >= data.lengths)[good].sum()
+        yield f"{name}: {kept:,} of {good.sum():,} successes kept, {saved / steps:.1%} of {steps:,} steps saved"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
