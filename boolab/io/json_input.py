@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from boolab.errors import RunFormatError
 from boolab.io.files import no_file
-from boolab.io.packed import PACKED, unpacked
+from boolab.io.packed import PACKED, DamagedFile, unpacked
 
 MAX_LINE: Final = 64 * 2**20
 """The longest line that is read, in bytes."""
@@ -164,9 +164,9 @@ def _line(file: BinaryIO, damage: Damage, number: int, most: int = MAX_LINE + 1)
     """The next line, or its beginning; nothing at the end, and where the data of a packed file are damaged."""
     try:
         return file.readline(most)
-    except ValueError as error:
+    except DamagedFile as error:
         damage.truncated = True
-        damage.note(number, str(error))
+        damage.note(number, error.message)
         return b""
 
 

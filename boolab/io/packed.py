@@ -10,7 +10,9 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
+
+from typing_extensions import Buffer
 
 from boolab.errors import RunFormatError
 
@@ -40,6 +42,10 @@ def most_unpacked(size: int) -> int:
     return min(MAX_TOTAL, max(FREE, MAX_RATIO * size))
 
 
+class DamagedFile(RunFormatError):
+    """A packed file that cannot be unpacked from some place on."""
+
+
 class Unpacked:
     """Counts the unpacked bytes of a file."""
 
@@ -58,10 +64,10 @@ class Unpacked:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
+def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     """A file, open for reading; what it holds unpacked, if its name ends in `.bz2`.
 
-    Reading from a packed file raises a `RunFormatError` if it holds too much, and a `ValueError` if it is damaged.
+    Reading from a packed file raises a `RunFormatError` if it holds too much, and `DamagedFile` where it is damaged.
 
     Example:
         >>> import tempfile
@@ -71,34 +77,47 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
         ...         file.read()
         b'agent'
     """
-    if path.suffix != PACKED:
-        with path.open("rb") as file:
-            yield file
-        return
-    with bz2.BZ2File(path) as packed:
-        yield io.BufferedReader(_Counted(packed, Unpacked(path)), _BLOCK)
+    with path.open("rb") as file:
+        yield io.BufferedReader(_Unpacking(file, Unpacked(path)), _BLOCK) if path.suffix == PACKED else file
 
 
-class _Counted(io.RawIOBase):
-    """What a packed file holds, counted."""
+class _Unpacking(io.RawIOBase):
+    """What a packed file holds, counted. `bz2.BZ2File` ignores damage that follows a whole piece."""
 
-    def __init__(self, packed: bz2.BZ2File, count: Unpacked) -> None:
-        self._packed = packed
+    def __init__(self, file: BinaryIO, count: Unpacked) -> None:
+        self._file = file
         self._count = count
+        self._piece: bz2.BZ2Decompressor | None = None
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: object) -> int:
-        try:
-            size = self._packed.readinto(cast("bytearray", buffer))
-        except EOFError as error:
+    def readinto(self, buffer: Buffer) -> int:
+        place = memoryview(buffer)
+        data = b""
+        while not data:
+            packed = self._more()
+            if packed is None:
+                return 0
+            self._piece = self._piece or bz2.BZ2Decompressor()
+            try:
+                data = self._piece.decompress(packed, len(place))
+            except OSError as error:
+                msg = "its packed data are damaged"
+                raise DamagedFile(msg, path=self._count.path) from error
+        self._count.take(len(data))
+        place[: len(data)] = data
+        return len(data)
+
+    def _more(self) -> bytes | None:
+        """The packed bytes that are needed next; None at the end of the file."""
+        rest = b""
+        if self._piece is not None and self._piece.eof:
+            rest, self._piece = self._piece.unused_data, None
+        if rest or (self._piece is not None and not self._piece.needs_input):
+            return rest
+        rest = self._file.read(_BLOCK)
+        if not rest and self._piece is not None:
             msg = "the file ends in the middle of its packed data"
-            raise ValueError(msg) from error
-        except OSError as error:
-            if error.errno is not None:
-                raise
-            msg = "its packed data are damaged"
-            raise ValueError(msg) from error
-        self._count.take(size)
-        return size
+            raise DamagedFile(msg, path=self._count.path)
+        return rest or None

@@ -16,6 +16,7 @@ from fnmatch import fnmatch
 from functools import cache
 from glob import has_magic
 from importlib import import_module
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -25,7 +26,7 @@ from boolab.core.types import Run
 from boolab.errors import ReadWarning, RunFormatError, SettingError, near
 from boolab.io.files import no_file
 from boolab.io.json_input import Damage, Warn
-from boolab.io.packed import unpacked
+from boolab.io.packed import DamagedFile, unpacked
 from boolab.logs.fields import Head
 from boolab.logs.shipped import atlas_files
 
@@ -412,11 +413,8 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
     """The reader of a file, by its content, then by its name."""
     if wanted is not None and not file.foldered:
         return known[wanted]
-    try:
-        with unpacked(file.path) as opened:
-            head = Head(opened.read(HEAD), file.path)
-    except ValueError as error:
-        raise RunFormatError(str(error), path=file.path, line=1) from error
+    with unpacked(file.path) as opened:
+        head = Head(_first_bytes(opened), file.path)
     if not head.data:
         msg = "the file is empty"
         raise _Unrecognised(msg, path=file.path, line=1)
@@ -432,6 +430,18 @@ def _reader_of(file: _File, known: Mapping[str, Reader], wanted: str | None) -> 
         raise RunFormatError(f"it looks like {names}; choose one with format=", path=file.path, line=1)
     looked = "; ".join(f"{reader.NAME}: {reader.LOOKED_FOR}" for reader in choice)
     raise _Unrecognised(f"not a log of a known format. Looked for {looked}", path=file.path, line=1)
+
+
+def _first_bytes(file: BufferedReader) -> bytes:
+    """The first bytes of a file; of a damaged one those before the damage, if there are any."""
+    data = b""
+    try:
+        while len(data) < HEAD and (more := file.read1(HEAD - len(data))):
+            data += more
+    except DamagedFile:
+        if not data:
+            raise
+    return data
 
 
 def _at_home(path: Path, reader: Reader) -> bool:

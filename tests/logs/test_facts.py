@@ -1,5 +1,6 @@
 """Facts instead of texts: runs without anybody's text, from which boolab answers the same."""
 
+import warnings
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from boolab.core.types import (
     ToolCall,
     ToolResult,
 )
-from boolab.errors import SettingError
+from boolab.errors import ReadWarning, SettingError
+from boolab.io.resources import data_path
 from boolab.logs.facts import facts_of
 from tests.logs.test_save import runs as any_run
 from tests.support.cases import cases
 from tests.support.fact_cases import TEXT_RULES, answers, assert_same, further_answers, recordings
 from tests.support.helpers import play, steps
+from tests.support.samples import FOLDER, OWN
 
 SUFFIXES = (".jsonl", ".jsonl.bz2", ".parquet")
 ANY: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
@@ -183,4 +186,35 @@ def test_what_a_policy_of_boolab_sent_is_still_known_to_be_as_recorded(name: str
 def test_other_contents_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="contents='text' is not known; accepted: everything, facts"):
         bl.save_runs([], tmp_path / "a.jsonl", contents="text")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def logs(place: Path) -> list[Run]:
+    """The runs of all logs under a folder, each id once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)
+        runs = bl.read_logs(place, progress=False).runs
+    return list({run.run_id: run for run in runs}.values())
+
+
+@pytest.mark.parametrize("place", ["own", "real", pytest.param("datasets", marks=pytest.mark.slow)])
+def test_facts_of_sample_logs_answer_as_the_logs_do(place: str, tmp_path: Path) -> None:
+    folder = {"own": OWN, "real": FOLDER, "datasets": data_path("datasets")}[place]
+    if not folder.exists():
+        pytest.skip(f"the sample logs are not here: {folder}")
+    runs = logs(folder)
+    bl.save_runs(runs, tmp_path / "facts.jsonl.bz2", contents="facts")
+    assert_same(answers(bl.load_runs(tmp_path / "facts.jsonl.bz2")), answers(runs))
+
+
+@pytest.mark.slow
+def test_a_profile_of_facts_is_that_of_the_runs() -> None:
+    runs = bl.load_runs(data_path("datasets") / "runs" / "coder.jsonl")[:8]
+    assert bl.fit_profile(list(facts_of(runs))).profile == bl.fit_profile(runs).profile
+
+
+def test_runs_that_repeat_too_much_to_be_read_again_are_not_packed(tmp_path: Path) -> None:
+    run = replace(play(steps("A")), task="x" * 2**25)
+    with pytest.raises(SettingError, match=r"repeat so much that 33,\d+,\d+ bytes become .* save them as \.jsonl or"):
+        bl.save_runs(run, tmp_path / "runs.jsonl.bz2")
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ Each input goes to a process of its own with limits on both. With `--bombs` the 
 """
 
 import ast
+import bz2
 import gzip
 import importlib
 import json
@@ -296,6 +297,23 @@ def test_an_archive_of_little_that_holds_much_is_refused(tmp_path: Path) -> None
     path = archive(tmp_path / "log.eval", b"[" + b"[]," * (packed.FREE // 3) + b"0]", zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < packed.FREE // 100
     ended = run_limited(read_runs, str(path), seconds=60)
+    assert f"it holds more than {packed.FREE:,} bytes when it is unpacked" in ended.error, ended
+    assert ended.peak < 4 * packed.FREE
+
+
+PACKED_LINES: Final = {
+    "one line of brackets": lambda size: b"[" * size,
+    "blank lines": lambda size: (b" " * 99 + b"\n") * (size // 100),
+    "one long text": lambda size: b'{"schema_version": "ATIF-v1.7", "steps": "' + b"x" * size,
+}
+
+
+@pytest.mark.parametrize("name", PACKED_LINES)
+def test_packed_lines_of_little_that_hold_much_are_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "runs.jsonl.bz2"
+    path.write_bytes(bz2.compress(PACKED_LINES[name](2 * packed.FREE)))
+    assert path.stat().st_size < packed.FREE // 100
+    ended = run_limited(read_runs, str(path), "atif", seconds=60)
     assert f"it holds more than {packed.FREE:,} bytes when it is unpacked" in ended.error, ended
     assert ended.peak < 4 * packed.FREE
 

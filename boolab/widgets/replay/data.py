@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from boolab.core.redacted import is_redacted
 from boolab.core.text import count, duration, money, short_number
 from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
@@ -334,6 +335,8 @@ def _notes(run: Run) -> Iterator[str]:
     hidden = sum(call.arguments == REDACTED for call in calls)
     if hidden:
         yield f"The log leaves out the arguments of {count(hidden, 'call')}."
+    if any(is_redacted(call.arguments) for call in calls) or any(is_redacted(result.content) for result in results):
+        yield "A recording of facts: equal texts have equal numbers, and the texts are not on record."
     if not run.limits:
         yield "No limits are on record."
     elif len({step.turn for step in run.steps}) > 1:
