@@ -180,7 +180,7 @@ def json_values(path: str | Path, damage: Damage, parse: Callable[[bytes], Any] 
 
 def _has_lines(path: Path) -> bool:
     """Whether the first line that is not blank is a JSON value of its own, and another line follows."""
-    named_lines = path.name.removesuffix(PACKED).endswith(".jsonl")
+    named_lines = path.name.endswith((".jsonl", PACKED))
     with unpacked(path) as file:
         first = next((line for line in iter(lambda: file.readline(MAX_LINE + 1), b"") if not line.isspace()), b"")
         if len(first) > MAX_LINE or all(part.isspace() for part in iter(lambda: file.readline(_BLOCK), b"")):

@@ -1,4 +1,4 @@
-"""Files that may be packed with bzip2, as bytes to read, within limits.
+"""JSON Lines that may be packed with bzip2, as bytes to read, within limits.
 
 What a packed file holds is unpacked in pieces and counted, because a small one can hold any amount.
 """
@@ -16,8 +16,8 @@ from typing_extensions import Buffer
 
 from boolab.errors import RunFormatError
 
-PACKED: Final = ".bz2"
-"""The end of a packed file's name."""
+PACKED: Final = ".jsonl.bz2"
+"""The end of a packed file's name. Other packed files are not opened."""
 
 MAX_RATIO: Final = 250
 """The largest ratio of unpacked bytes to the file's size. Logs of Inspect have 3 to 15, runs of a simulated model with
@@ -65,20 +65,20 @@ class Unpacked:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[io.BufferedReader]:
-    """A file, open for reading; what it holds unpacked, if its name ends in `.bz2`.
+    """A file, open for reading; what it holds unpacked, if its name ends in `.jsonl.bz2`.
 
     Reading from a packed file raises a `RunFormatError` if it holds too much, and `DamagedFile` where it is damaged.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     size = Path(folder, "a.bz2").write_bytes(bz2.compress(b"agent"))
-        ...     with unpacked(Path(folder, "a.bz2")) as file:
+        ...     size = Path(folder, "a.jsonl.bz2").write_bytes(bz2.compress(b"agent"))
+        ...     with unpacked(Path(folder, "a.jsonl.bz2")) as file:
         ...         file.read()
         b'agent'
     """
     with path.open("rb") as file:
-        yield io.BufferedReader(_Unpacking(file, Unpacked(path)), _BLOCK) if path.suffix == PACKED else file
+        yield io.BufferedReader(_Unpacking(file, Unpacked(path)), _BLOCK) if path.name.endswith(PACKED) else file
 
 
 class _Unpacking(io.RawIOBase):

@@ -104,8 +104,8 @@ def check_suffix(path: Path) -> None:
 
 
 def _suffix(path: Path) -> str:
-    """The end of a file's name, from the last dot; from the one before it if the file is packed."""
-    return "".join(path.suffixes[-2:]) if path.suffix == PACKED else path.suffix
+    """The end of a file's name, by which its format is chosen."""
+    return PACKED if path.name.endswith(PACKED) else path.suffix
 
 
 def _write_lines(runs: Iterable[Run], file: BinaryIO) -> None:
@@ -212,6 +212,6 @@ def _groups(runs: Iterable[Run]) -> Iterator[list[tuple[Run, Records]]]:
 
 _WRITERS: Final[Mapping[str, Callable[[Iterable[Run], BinaryIO], None]]] = {
     ".jsonl": _write_lines,
-    f".jsonl{PACKED}": _write_packed_lines,
+    PACKED: _write_packed_lines,
     ".parquet": _write_table,
 }
