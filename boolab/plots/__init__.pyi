@@ -1,6 +1,7 @@
 # The public names of `bl.plots`. See boolab/core/lazy_names.py.
 
 from boolab.plots.caps import plot_caps as plot_caps
+from boolab.plots.crossval import plot_crossval as plot_crossval
 from boolab.plots.divergences import plot_divergences as plot_divergences
 from boolab.plots.fit import plot_fit as plot_fit
 from boolab.plots.frontier import plot_frontier as plot_frontier
