@@ -295,6 +295,16 @@ def test_where_the_source_tells_no_costs_steps_are_saved_and_it_says_so() -> Non
     assert "does not report what a run costs" in str(found)
 
 
+def test_where_one_group_tells_no_costs_steps_are_saved_in_all_so_that_it_gets_an_answer_too() -> None:
+    bare = [replace(run, agent="b", run_id=f"b{run.run_id}",
+                    steps=tuple(s._replace(response=s.response._replace(usage=Usage())) for s in run.steps))
+            for run in plain(100) + LOOPS]  # fmt: skip
+    found = recommend(plain(100) + LOOPS + bare, by="agent")
+    assert set(found["objective"]) == {"steps"}
+    assert found["saved_share"].gt(0).all()
+    assert "A group does not report what a run costs: savings are counted in steps." in found.notes
+
+
 def test_groups_get_settings_of_their_own() -> None:
     runs = plain(100) + LOOPS + [replace(run, agent="b", run_id=f"b{run.run_id}") for run in plain(20)]
     found = recommend(runs, by="agent")

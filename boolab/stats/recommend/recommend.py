@@ -114,8 +114,8 @@ def recommend(
         recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.
         keep: The share of successes to keep, between 0 and 1.
         confidence: The one-sided probability that this share is kept, between 0 and 1.
-        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source does not have it,
-            tokens or else steps; a note reports it.
+        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source, or one of the
+            groups, does not have it, tokens or else steps; a note reports it.
         by: Columns of the runs; each group gets a setting of its own. With runs of subagents it is the agent by
             default: a lead and its scouts never share one setting without a note. The success of a
             family is its root's, and a limit on an agent loses it if it stops any of that agent's runs.
@@ -186,7 +186,8 @@ def recommend(
     if by is None and kin is not None and kin.calls and "agent" in runs.runs:
         keys = ["agent"]
     units = units_of_ledger(runs, success, keys)
-    reported = [name for name, used in units.used.items() if not units.n_steps or bool((used >= 0).any())]
+    parts = [part for _, part in _parts(units, keys) if part.n_steps]
+    reported = [name for name in units.used if all(bool((part.used[name] >= 0).any()) for part in parts)]
     measure = next(name for name in (objective, "tokens", "steps") if name in ("steps", *reported))
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in _parts(runs, keys):

@@ -94,7 +94,8 @@ class Advice:
         yield from self._left_out()
         if self._objective != self._question.measure:
             missing = {"cost": "what a run costs", "tokens": "how many tokens a run uses"}.get(self._objective, "that")
-            yield f"The source does not report {missing}: savings are counted in {_plural(self._question.measure)}."
+            which = "A group" if bool((units.used[self._objective] >= 0).any()) else "The source"
+            yield f"{which} does not report {missing}: savings are counted in {_plural(self._question.measure)}."
         elif (partly := self._unknown()) > 0:
             verb = "does" if partly == 1 else "do"
             yield f"{count(partly, self._noun)} {verb} not report the {self._objective}: savings leave them out."
