@@ -28,6 +28,7 @@ from tests.support.packed import unpacked
 from tests.support.project import ROOT
 
 DATASET = str(data_path("datasets") / "runs")
+PUBLIC = "atlas/swebench-verified"
 POLLS = {"*": "canonical", "wait_for_build": None}
 README = ROOT / "README.md"
 
@@ -104,13 +105,21 @@ def test_the_readme_shows_what_is_recommended() -> None:
         block for block in re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
         if "found = bl.recommend(" in block
     )  # fmt: skip
-    names: dict[str, Any] = {"bl": bl, "runs": bl.load_runs(DATASET)}
+    names: dict[str, Any] = {"bl": bl, "runs": bl.load_dataset(PUBLIC)}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(code, names)  # noqa: S102 - what it shows is what is tested
-    exempt = [word for tool in names["polls"] for word in ("--exempt", tool)]
-    said = of_groups(printed("whatif", DATASET, "--keep", "0.9", *exempt, "--json"))
+    said = of_groups(printed("whatif", PUBLIC, "--keep", "0.9", "--json"))
+    assert f"boolab whatif {PUBLIC} --keep 0.9" in README.read_text("utf-8")
     assert said == {axis: names["found"].setting[axis] for axis in LIMITS}
-    assert bl.CapLab(names["runs"], keep=0.9, identity={**POLLS}).recommended["setting"] == said
+    assert bl.CapLab(names["runs"], keep=0.9).recommended["setting"] == said
+
+
+def test_a_tool_that_polls_is_exempt_everywhere() -> None:
+    runs = bl.load_runs(DATASET)
+    said = of_groups(printed("whatif", DATASET, "--keep", "0.9", "--exempt", "wait_for_build", "--json"))
+    found = bl.recommend(runs, keep=0.9, exempt=["wait_for_build"])
+    assert said == {axis: found.setting[axis] for axis in LIMITS}
+    assert bl.CapLab(runs, keep=0.9, identity={**POLLS}).recommended["setting"] == said
 
 
 # --- What is pasted ---------------------------------------------------------------------------------------------------
