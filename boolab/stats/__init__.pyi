@@ -14,3 +14,4 @@ from boolab.stats.finding import Finding as Finding
 from boolab.stats.learn.report import LearnReport as LearnReport
 from boolab.stats.learn.report import features_df as features_df
 from boolab.stats.recommend.recommend import Recommendation as Recommendation
+from boolab.stats.scorecard.precision_recall import precision_recall_df as precision_recall_df

@@ -73,7 +73,7 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rules: Sequence[StopRu
     raised = stopped & ~unknown
     early = raised & (at <= places.last_turn[:, None]) & (places.last_turn > 0)[:, None]
     cut_off = raised & ~early & (at < places.last_call[:, None])
-    saved = _saved(ledger, rules, at, stopped)
+    saved = saved_after(ledger, rules, at, stopped)
     return [
         Alarms(
             rule,
@@ -89,8 +89,13 @@ def alarms_of(ledger: Ledger, runs: Sequence[Run] | None, rules: Sequence[StopRu
     ]
 
 
-def _saved(ledger: Ledger, rules: Sequence[StopRule], at: Ints, stopped: Flags) -> dict[str, npt.NDArray[np.int64]]:
-    """R x rules: what each run uses after the stops of its spans, each of which is limited by itself, by name."""
+def saved_after(
+    ledger: Ledger, rules: Sequence[StopRule], at: Ints, stopped: Flags, names: Sequence[str] = SAVED
+) -> dict[str, Ints]:
+    """R x rules: what each run uses after the stops of its spans, each of which is limited by itself, by name.
+
+    `at` and `stopped` are where the rules stop the runs: see `stops_of_rules`.
+    """
     each = spanned(ledger)
     if each is not ledger:
         at, stopped, _ = stops_of_rules(each, Places(each), rules)
@@ -98,7 +103,7 @@ def _saved(ledger: Ledger, rules: Sequence[StopRule], at: Ints, stopped: Flags) 
     stop = np.where(stopped, each.first[:-1, None] + at, end)
     begins = np.searchsorted(ledger.spans()[1], np.arange(ledger.n_runs))
     saved = {}
-    for name in SAVED:
+    for name in names:
         total, missing = running_total(ledger, name)
         left = total[end] - total[stop]
         left = left if each is ledger else np.add.reduceat(left, begins, axis=0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from boolab.core.types import MICRO, Run, Scope
@@ -27,7 +28,7 @@ from boolab.frames.tables import runs_df, tools_called
 from boolab.rules.call_identity import check_tools
 from boolab.rules.detector import named_tools
 from boolab.rules.stop import StopRule
-from boolab.stats.intervals import ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
+from boolab.stats.intervals import Array, ClusterBootstrap, Estimate, expanded, percentiles, upper_bound
 from boolab.stats.scorecard.alarms import NOT_REPORTED, SAVED, Alarms, Reach, alarms_of, reach_of
 from boolab.stats.trade import TRADE, trade_of
 from boolab.stats.units import clusters_of, group_name, units_of_table
@@ -225,23 +226,20 @@ class Group:
         raised = np.stack([score.alarms.raised[self.runs] for score in rules], axis=1)
         true = np.stack([score.true[self.runs] for score in rules], axis=1)
         saved = np.stack([score.alarms.saved["steps"][self.runs] for score in rules], axis=1)
-        parts = ((true, raised), (true, positive), (raised & ~positive, judged & ~positive), (saved, judged))
-        above, below = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
-        proportions = np.repeat([True, True, True, False], len(rules))
-        estimate = self.bootstrap.ratio(above, below, self.confidence, proportion=proportions)
-        *ratios, mean = (
-            Estimate(*columns) for columns in zip(*(np.split(field, len(parts)) for field in estimate), strict=True)
+        (*ratios, mean), lift = rates_of(
+            self.bootstrap, judged, positive, raised, true, self.confidence, [(saved, judged, False)]
         )
-        lift = self.bootstrap.quotient((true, raised), (positive, judged), self.confidence)
         rows = []
         for place, score in enumerate(rules):
             row: dict[str, Any] = {"rule": str(score.alarms.rule)}
             flags = (judged, positive, raised, true, raised & ~true, positive & ~true)
             row |= zip(COUNTS, (int(flag[:, place].sum()) for flag in flags), strict=True)
             for name, ratio in zip(RATIOS, ratios, strict=True):
-                row |= zip((name, f"{name}_low", f"{name}_high"), _at(ratio, place), strict=True)
-            row |= _lift_of(row, *(float(end[place]) for end in lift))
-            row |= self._saved(score, raised[:, place], _at(mean, place)[1:], int(judged[:, place].sum()))
+                row |= named(name, ratio, place)
+            row |= lift_of(row, *(float(end[place]) for end in lift))
+            row |= self._saved(
+                score, raised[:, place], (float(mean.low[place]), float(mean.high[place])), int(judged[:, place].sum())
+            )
             row |= self._lost(raised[:, place], judged[:, place], score)
             row |= self._cap(row, judged[:, place])
             row |= self._trade(row, judged[:, place], score)
@@ -325,7 +323,35 @@ class Group:
         return float(upper_bound(0, sizes.sum() ** 2 / (sizes**2).sum(), self.confidence))
 
 
-def _lift_of(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
+def rates_of(
+    bootstrap: ClusterBootstrap,
+    judged: Flags,
+    positive: Flags,
+    raised: Flags,
+    true: Flags,
+    confidence: float,
+    more: Sequence[tuple[npt.ArrayLike, npt.ArrayLike, bool]] = (),
+) -> tuple[list[Estimate], tuple[Array, Array]]:
+    """The `RATIOS` of many rules over some runs with their intervals, and both ends of the intervals of their lifts.
+
+    Args:
+        bootstrap: Of the clusters of the runs.
+        judged: Whether each rule is judged on each run; shape (runs, rules), as all others.
+        positive: Whether it is, and the run is positive.
+        raised: Whether there is an alarm.
+        true: Whether it is true.
+        confidence: Of the two-sided intervals.
+        more: Further ratios: numerator, denominator, and whether it is a proportion.
+    """
+    parts = [(true, raised, True), (true, positive, True), (raised & ~positive, judged & ~positive, True), *more]
+    above, below = (np.concatenate([part[end] for part in parts], axis=1) for end in (0, 1))
+    proportions = np.repeat([part[2] for part in parts], judged.shape[1])
+    estimate = bootstrap.ratio(above, below, confidence, proportion=proportions)
+    split = zip(*(np.split(field, len(parts)) for field in estimate), strict=True)
+    return [Estimate(*columns) for columns in split], bootstrap.quotient((true, raised), (positive, judged), confidence)
+
+
+def lift_of(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
     """The share of positives, and the precision over it: the interval is no narrower than that of the precision."""
     base = row["n_positive"] / row["n_runs"] if row["n_runs"] else None
     if not base or math.isnan(row["precision"]):
@@ -335,5 +361,7 @@ def _lift_of(row: Mapping[str, Any], low: float, high: float) -> dict[str, Any]:
     return {"base_rate": base} | dict(zip(LIFT, ends, strict=True))
 
 
-def _at(estimate: Estimate, place: int) -> tuple[float, ...]:
-    return tuple(float(array[place]) for array in estimate[:3])
+def named(name: str, estimate: Estimate, place: int) -> dict[str, float]:
+    """One of several estimates with its interval, as columns."""
+    ends = zip(("", "_low", "_high"), estimate[:3], strict=True)
+    return {f"{name}{end}": float(values[place]) for end, values in ends}
