@@ -109,8 +109,7 @@ def learned_rule(
         learned_from: The runs that it was learned from.
         report: What it does on held-out tasks.
     """
-    how = "on average" if promise.confidence is None else f"confidence={promise.confidence:g}"
-    label = f"learn_stop({risk.model.kind}, keep={promise.keep:g}, {how}, {digest_of(risk.model)})"
+    label = f"learn_stop({risk.model.kind}, {promise.keep:g}, {promise.confidence}, {digest_of(risk.model)})"
     return LearnedRule(
         risk.reason,
         risk.name,

@@ -2,7 +2,7 @@
 
 The odds of a model that is fitted with `FeatureTable.stakes` are those of what a stop saves over what it loses, so that
 the order of its scores is one that saves many steps for each success. They are not the odds of failure. A second fit of
-two numbers, slope and intercept, makes them so without changing their order.
+two numbers, slope and intercept, to tasks that the model has not seen makes them so without changing their order.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import singledispatch
 
 import numpy as np
 
-from boolab.counterfactuals.step_table import Flags
+from boolab.counterfactuals.step_table import Flags, Ints
 from boolab.rules.learned.models import LinearModel, Model, Tree, TreeModel
-from boolab.stats.learn.logistic import calibration_of, fit_logistic
+from boolab.stats.learn.logistic import FOLDS, Array, calibration_of, fit_logistic, penalty_of
 from boolab.stats.learn.predict import log_odds_of
 from boolab.stats.learn.table import FeatureTable
 from boolab.stats.learn.trees import fit_trees
@@ -34,16 +34,30 @@ def fit_model(table: FeatureTable, runs: Flags, estimator: str, seed: int) -> Mo
         seed: Of `trees`.
     """
     weights = table.weights(runs)
-    rows = weights > 0
+    rows = np.flatnonzero(weights > 0)
     values, failed = table.features[rows], (~table.success[table.run[rows]]).astype(float)
-    stakes = table.stakes(runs)[rows]
-    model: Model
-    if estimator == "trees":
-        model = fit_trees(values, failed, stakes, table.names, seed)
-    else:
-        model = fit_logistic(values, failed, stakes, table.task[table.run[rows]], table.names)
-    slope, intercept = calibration_of(log_odds_of(model, values), failed, weights[rows])
+    stakes, task = table.stakes(runs)[rows], table.task[table.run[rows]]
+    penalty = penalty_of(values, failed, stakes, task) if estimator == "logistic" else 0.0
+
+    def fit(some: Flags) -> Model:
+        if estimator == "trees":
+            return fit_trees(values[some], failed[some], stakes[some], table.names, seed)
+        return fit_logistic(values[some], failed[some], stakes[some], table.names, penalty)
+
+    model = fit(np.ones(len(rows), dtype=bool))
+    slope, intercept = calibration_of(_held_out(fit, model, values, failed, task), failed, weights[rows])
     return _rescaled(model, slope, intercept)
+
+
+def _held_out(fit: Callable[[Flags], Model], model: Model, values: Array, failed: Array, task: Ints) -> Array:
+    """The log-odds of each row by a model that has not seen its task; by the model, where a part lacks a class."""
+    fold = np.unique(task, return_inverse=True)[1] % FOLDS
+    log_odds = log_odds_of(model, values)
+    for one in range(FOLDS):
+        others = fold != one
+        if 0 < failed[others].mean() < 1:
+            log_odds[~others] = log_odds_of(fit(others), values[~others])
+    return log_odds
 
 
 @singledispatch

@@ -105,12 +105,12 @@ def learn_stop(
         >>> rule.report["kept_share"].tolist(), bool(rule.report["saved_share"][0] > 0.3)
         ([1.0], True)
     """
-    question = _question(keep, confidence, estimator, features, cluster, scope, calibration, folds, seed)
+    question = question_of(keep, confidence, estimator, features, cluster, scope, calibration, folds, seed)
     labelled = [run for run in as_runs(runs) if run.success is not None]
     _check_labels(labelled)
     table = feature_table(labelled, question.names, question.detectors, scope, cluster)
     everything = np.ones(table.n_runs, dtype=bool)
-    model, bound, tasks = _learned(table, everything, question)
+    model, bound, tasks = learn_from(table, everything, question)
     promise = Promise(question.keep, question.confidence, tasks)
     n_tasks = int(table.task.max()) + 1
     source = LearnedFrom(
@@ -124,8 +124,8 @@ def learn_stop(
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """The checked arguments."""
+class Question:
+    """What is to be learned: the checked arguments of `learn_stop`."""
 
     keep: float
     confidence: float | None
@@ -137,7 +137,7 @@ class _Question:
     seed: int
 
 
-def _question(
+def question_of(
     keep: float,
     confidence: float | None,
     estimator: str,
@@ -147,7 +147,12 @@ def _question(
     calibration: float,
     folds: int,
     seed: int,
-) -> _Question:
+) -> Question:
+    """The question of `learn_stop`, whose arguments these are.
+
+    Raises:
+        SettingError: if one of them is not accepted.
+    """
     check_confidence(keep, "keep")
     if confidence is not None:
         check_confidence(confidence)
@@ -164,7 +169,7 @@ def _question(
         check_detector(detector)
     names = [one if isinstance(one, str) else one.name for one in listed]
     check_features(names, [detector.name for detector in detectors])
-    return _Question(
+    return Question(
         keep, confidence, estimator, tuple(names), tuple(detectors), cluster, calibration, whole(seed, "seed", 0)
     )
 
@@ -181,9 +186,9 @@ def _check_labels(runs: Sequence[Run]) -> None:
         raise SettingError(msg)
 
 
-def _learned(table: FeatureTable, runs: Flags, question: _Question) -> tuple[Model, int, int]:
+def learn_from(table: FeatureTable, runs: Flags, question: Question) -> tuple[Model, int, int]:
     """The model, the highest score that is kept, and the number of calibration tasks with a success."""
-    calibration = _calibration_runs(table, runs, question)
+    calibration = calibration_runs(table, runs, question)
     fit = runs & ~calibration
     if table.success[fit].all():
         msg = "no run failed of those that the model is fitted to: more runs are needed"
@@ -197,7 +202,7 @@ def _learned(table: FeatureTable, runs: Flags, question: _Question) -> tuple[Mod
     return model, min(bound, BILLION), len(np.unique(table.task[kept]))
 
 
-def _calibration_runs(table: FeatureTable, runs: Flags, question: _Question) -> Flags:
+def calibration_runs(table: FeatureTable, runs: Flags, question: Question) -> Flags:
     """Whether each run is of a task that sets the threshold.
 
     Tasks with a success are drawn apart from those without, so that both parts have their share of both.
@@ -213,7 +218,7 @@ def _calibration_runs(table: FeatureTable, runs: Flags, question: _Question) -> 
     return runs & np.isin(table.task, chosen)
 
 
-def _too_few(having: int, question: _Question) -> str:
+def _too_few(having: int, question: Question) -> str:
     """The message that there are too few tasks with a success."""
     needed = tasks_needed(question.keep, question.confidence)
     word = "task" if question.cluster == "task" else question.cluster
@@ -226,10 +231,10 @@ def _too_few(having: int, question: _Question) -> str:
     )
 
 
-def _held_out_rule(table: FeatureTable, runs: Flags, question: _Question) -> HeldOut | None:
+def _held_out_rule(table: FeatureTable, runs: Flags, question: Question) -> HeldOut | None:
     """The scores and the threshold of a rule that is learned from some of the runs; None if they are too few."""
     try:
-        model, bound, _ = _learned(table, runs, question)
+        model, bound, _ = learn_from(table, runs, question)
     except SettingError:
         return None
     return HeldOut(table.scores(model), bound + 1)

@@ -6,6 +6,7 @@ iteratively reweighted least squares), 3.4.1 (ridge).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,78 +16,88 @@ import numpy.typing as npt
 from boolab.rules.learned.models import LinearModel
 
 Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
+FOLDS: Final = 3
 PENALTIES: Final = (10.0, 100.0, 1000.0)
 """The penalties that are tried, from the weakest to the strongest. Each run has weight 1, so they are in runs."""
 _STEPS: Final = 50
 _TOLERANCE: Final = 1e-8
-_FOLDS: Final = 3
 _ROWS: Final = 8_000
 _WEAK: Final = 1e-3
-_MIN_SLOPE: Final = 1e-3
+_MIN_SLOPE: Final = 0.05
 _MIN_SCALE: Final = 1e-9
 
 
-def fit_logistic(
-    values: Array, failed: Array, weights: Array, tasks: npt.NDArray[np.int64], names: Sequence[str]
-) -> LinearModel:
+def fit_logistic(values: Array, failed: Array, weights: Array, names: Sequence[str], penalty: float) -> LinearModel:
     """Fit a weighted logistic regression of failure on features.
 
-    Features are standardised for the penalty. A value that is not known counts as the feature's weighted mean. The
-    penalty is that of `PENALTIES` with the smallest deviance on held-out tasks, in three folds; of many rows, some of
-    the tasks decide.
+    Features are standardised for the penalty. A value that is not known counts as the feature's weighted mean.
 
     Args:
         values: Rows x features; NaN where a value is not known. A feature that never varies has weight 0.
         failed: Rows: 1 where the run failed, else 0.
         weights: Rows: what each counts.
-        tasks: Rows: the task of each.
         names: The names of the features.
+        penalty: Of the squares of the standardised coefficients; see `PENALTIES`.
 
     Returns:
         The model.
     """
-    mean, spread = moments(values, weights)
-    scale = np.where(spread > 0, spread, np.inf)
-    x = np.where(np.isnan(values), 0.0, (values - mean) / scale)
-    x = np.column_stack([np.ones(len(x)), x])
-    beta = _newton(x, failed, weights, _penalty(x, failed, weights, tasks))
+    x, mean, scale = _standardised(values, weights)
+    beta = _newton(x, failed, weights, penalty)
     slopes = beta[1:] / scale
     intercept = float(beta[0]) - float(np.dot(slopes, mean))
     return LinearModel(tuple(names), tuple(slopes.tolist()), intercept, tuple(mean.tolist()))
 
 
-def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[float, float]:
-    """Slope and intercept that make log-odds those of failure under other weights, so that their order stays.
+def penalty_of(values: Array, failed: Array, weights: Array, tasks: Ints) -> float:
+    """The penalty of `PENALTIES` with the smallest deviance on held-out tasks, in `FOLDS` folds.
 
-    Source: Platt, in Advances in Large Margin Classifiers (1999) 61-74.
-
-    Args:
-        log_odds: Rows.
-        failed: Rows: 1 where the run failed, else 0.
-        weights: Rows.
-
-    Returns:
-        A slope above 0, and an intercept.
+    Of many rows, a part of the tasks decides. The arguments are those of `fit_logistic`, with the task of each row.
     """
-    x = np.column_stack([np.ones(len(log_odds)), log_odds])
-    intercept, slope = _newton(x, failed, weights, _WEAK).tolist()
-    return (slope, intercept) if slope > _MIN_SLOPE else (1.0, 0.0)
-
-
-def _penalty(x: Array, failed: Array, weights: Array, tasks: npt.NDArray[np.int64]) -> float:
-    """The penalty with the smallest deviance on held-out tasks."""
+    x, _, _ = _standardised(values, weights)
     every = max(1, len(x) // _ROWS)
     _, order = np.unique(tasks, return_inverse=True)
     some = order % every == 0
-    x, failed, weights, fold = x[some], failed[some], weights[some], order[some] // every % _FOLDS
+    x, failed, weights, fold = x[some], failed[some], weights[some], order[some] // every % FOLDS
     deviance = []
     for penalty in PENALTIES:
-        parts = [(fold == one, fold != one) for one in range(_FOLDS)]
+        parts = [(fold == one, fold != one) for one in range(FOLDS)]
         fits = [_newton(x[others], failed[others], weights[others], penalty) for _, others in parts]
         held = zip(parts, fits, strict=True)
         deviance.append(sum(_deviance(x[mine], failed[mine], weights[mine], beta) for (mine, _), beta in held))
     return PENALTIES[int(np.argmin(deviance))]
+
+
+def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[float, float]:
+    """Slope and intercept that make log-odds those of failure, without changing their order.
+
+    Source: Platt, in Advances in Large Margin Classifiers (1999) 61-74.
+
+    Args:
+        log_odds: Rows: of runs that the model has not seen.
+        failed: Rows: 1 where the run failed, else 0.
+        weights: Rows: what each counts.
+
+    Returns:
+        A slope, at least 0.05 so that the order stays where log-odds are noise, and an intercept.
+    """
+    x = np.column_stack([np.ones(len(log_odds)), log_odds])
+    intercept, slope = _newton(x, failed, weights, _WEAK).tolist()
+    if slope < _MIN_SLOPE:
+        slope = _MIN_SLOPE
+        share = float(np.clip(weights @ failed / weights.sum(), _MIN_SCALE, 1 - _MIN_SCALE))
+        intercept = math.log(share / (1 - share)) - slope * float(weights @ log_odds / weights.sum())
+    return slope, intercept
+
+
+def _standardised(values: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """The features with mean 0 and variance 1 behind a column of ones; their means, and scales: infinite for none."""
+    mean, spread = moments(values, weights)
+    scale = np.where(spread > 0, spread, np.inf)
+    x = np.where(np.isnan(values), 0.0, (values - mean) / scale)
+    return np.column_stack([np.ones(len(x)), x]), mean, scale
 
 
 def moments(values: Array, weights: Array) -> tuple[Array, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,31 @@ class FeatureTable:
     def steps(self) -> Ints:
         """R: the steps of each run."""
         return np.diff(self.first)
+
+    def take(self, runs: Ints, task: Ints) -> FeatureTable:
+        """Some of the runs, in this order and as often as they are named, with tasks of their own.
+
+        Args:
+            runs: The places of the runs.
+            task: The task of each of them, from 0.
+        """
+        lengths = self.steps[runs]
+        first = np.concatenate(([0], np.cumsum(lengths)))
+        run = np.repeat(np.arange(len(runs)), lengths)
+        steps = np.arange(first[-1]) + (self.first[runs] - first[:-1])[run]
+        opens = np.diff(self.span[steps], prepend=-1) != 0
+        opens[first[:-1][lengths > 0]] = True
+        return replace(
+            self,
+            features=self.features[steps],
+            first=first,
+            run=run,
+            boundary=self.boundary[steps],
+            span=np.cumsum(opens) - 1,
+            after=self.after[steps],
+            success=self.success[runs],
+            task=task,
+        )
 
     def weights(self, runs: Flags) -> Array:
         """N: one for each of some runs, divided among its boundaries: so each run counts once, however long it is."""

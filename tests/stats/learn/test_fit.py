@@ -6,7 +6,7 @@ from scipy import optimize  # type: ignore[import-untyped] # scipy has no types
 
 from boolab.rules.learned.models import TreeModel
 from boolab.stats.learn.fit import fit_model
-from boolab.stats.learn.logistic import PENALTIES, calibration_of, fit_logistic, moments
+from boolab.stats.learn.logistic import PENALTIES, Array, calibration_of, fit_logistic, moments, penalty_of
 from boolab.stats.learn.predict import log_odds_of
 from boolab.stats.learn.table import feature_table
 from boolab.stats.learn.trees import fit_trees
@@ -21,20 +21,24 @@ TASKS = np.arange(600) // 3
 NAMES = ("a", "b", "c", "d")
 
 
-def test_a_logistic_fit_is_where_the_penalised_likelihood_is_largest() -> None:
-    model = fit_logistic(VALUES, FAILED, WEIGHTS, TASKS, NAMES)
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_a_logistic_fit_is_where_the_penalised_likelihood_is_largest(penalty: float) -> None:
+    model = fit_logistic(VALUES, FAILED, WEIGHTS, NAMES, penalty)
     mean, scale = moments(VALUES, WEIGHTS)
     x = (VALUES - mean) / scale
 
-    def loss(beta: np.ndarray, penalty: float) -> float:
+    def loss(beta: Array, penalty: float) -> float:
         eta = beta[0] + x @ beta[1:]
         return float(WEIGHTS @ (np.logaddexp(0, eta) - FAILED * eta) + penalty * beta[1:] @ beta[1:] / 2)
 
-    found = [optimize.minimize(loss, np.zeros(5), penalty, method="BFGS").x for penalty in PENALTIES]
-    mine = np.array(model.weights) * scale
-    assert min(float(np.abs(mine - one[1:]).max()) for one in found) < 1e-4
-    middle = model.log_odds(mean.tolist())
-    assert min(abs(middle - one[0]) for one in found) < 1e-4
+    found = optimize.minimize(loss, np.zeros(5), penalty, method="BFGS").x
+    assert np.array(model.weights) * scale == pytest.approx(found[1:], abs=1e-4)
+    assert model.log_odds(mean.tolist()) == pytest.approx(found[0], abs=1e-4)
+
+
+def test_the_more_there_is_to_learn_from_the_weaker_is_the_penalty() -> None:
+    noise = np.random.default_rng(1).normal(size=VALUES.shape)
+    assert penalty_of(VALUES, FAILED, WEIGHTS, TASKS) < penalty_of(noise, FAILED, WEIGHTS, TASKS)
 
 
 def test_unknown_values_count_as_the_mean_and_what_never_varies_has_no_weight() -> None:
@@ -42,7 +46,7 @@ def test_unknown_values_count_as_the_mean_and_what_never_varies_has_no_weight() 
     values[:, 2] = np.nan
     values[:, 3] = 7
     values[::5, 0] = np.nan
-    model = fit_logistic(values, FAILED, WEIGHTS, TASKS, NAMES)
+    model = fit_logistic(values, FAILED, WEIGHTS, NAMES, 10.0)
     assert model.weights[2:] == (0, 0)
     known = ~np.isnan(values[:, 0])
     assert model.unknown[0] == pytest.approx(np.average(values[known, 0], weights=WEIGHTS[known]))
@@ -57,7 +61,11 @@ def test_calibration_makes_the_mean_estimate_the_share_of_failures() -> None:
 
 
 def test_an_estimate_that_tells_nothing_keeps_its_order() -> None:
-    assert calibration_of(VALUES[:, 3] - FAILED, FAILED, WEIGHTS) == (1.0, 0.0)
+    log_odds = VALUES[:, 3] - FAILED
+    slope, intercept = calibration_of(log_odds, FAILED, WEIGHTS)
+    assert slope == 0.05
+    estimate = 1 / (1 + np.exp(-(slope * log_odds + intercept)))
+    assert WEIGHTS @ estimate == pytest.approx(WEIGHTS @ FAILED, rel=0.01)
 
 
 def test_exported_trees_give_what_scikit_learn_gives() -> None:
