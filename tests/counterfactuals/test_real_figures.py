@@ -1,45 +1,21 @@
-"""Figures on real runs, from facts of public recordings: see tests/data/facts."""
+"""Figures on real runs: two sets of the atlas."""
 
-import csv
 from typing import Any
 
 import pytest
 
 import boolab as bl
-from boolab.core.types import Response, Run, Step, Stop, ToolCall, ToolResult
-from tests.support.project import ROOT
-
-FACTS = ROOT / "tests" / "data" / "facts"
-
-
-def runs_of(name: str, source: str) -> list[Run]:
-    """The runs of a file of facts; every call is another one."""
-    with (FACTS / f"{name}.csv").open(encoding="utf-8") as file:
-        return [run_of(f"{name}-{n}", source, row) for n, row in enumerate(csv.DictReader(file))]
-
-
-def run_of(run_id: str, source: str, row: dict[str, str]) -> Run:
-    steps: list[Step] = []
-    for turn, counts in enumerate(row["steps"].split("|"), 1):
-        for count in map(int, counts):
-            calls = tuple(ToolCall(f"c{i}", "act", f'{{"n": {len(steps)}, "i": {i}}}') for i in range(count))
-            results = tuple(ToolResult(call.id, "") for call in calls)
-            steps.append(Step(len(steps) + 1, turn, None, None, None, Response("", calls), results))
-    reason: Any = row["stop_reason"]
-    return Run(
-        run_id=run_id, agent="a", model="m", policy="", task=row["task"], source=source,
-        stop=Stop(reason, len(row["steps"].split("|")[-1])), steps=tuple(steps), success=row["success"] == "1",
-    )  # fmt: skip
+from boolab.core.types import Run
 
 
 @pytest.fixture(scope="module")
 def verified() -> list[Run]:
-    return runs_of("swebench-verified", "swe_agent")
+    return bl.load_dataset("atlas/swebench-verified")
 
 
 @pytest.fixture(scope="module")
 def airline() -> list[Run]:
-    return runs_of("tau-airline", "tau_bench")
+    return bl.load_dataset("atlas/tau-airline")
 
 
 def test_the_facts_are_those_that_were_counted_by_others(verified: list[Run], airline: list[Run]) -> None:
