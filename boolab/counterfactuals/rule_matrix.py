@@ -29,8 +29,8 @@ Rule: TypeAlias = StopRule | None
 """A stop rule; None for no limit."""
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-MAX_CELLS: Final = 50_000_000
-"""How many pairs of a run and a rule there may be: about 1 GB of arrays."""
+MAX_CELLS: Final = 30_000_000
+"""How many pairs of a run and a rule there may be: with intervals they take about 70 bytes each, 2 GB in all."""
 
 
 @dataclass(frozen=True, slots=True)
