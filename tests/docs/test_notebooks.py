@@ -99,6 +99,15 @@ def test_03_finds_the_stuck_run_and_what_polls_and_ends_with_what_to_ship(monkey
 
 
 @pytest.mark.slow
+def test_03_runs_on_a_public_set_that_has_no_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOOLAB_LOGS", "atlas/tau-airline")
+    monkeypatch.setenv("BOOLAB_SCOPE", "run")
+    notebook = execute(NOTEBOOKS["03"], LAST)
+    assert notebook.cells[-1].outputs[0]["text"].startswith("True [19, None, None] ")
+    assert images(notebook) == 6
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not LOGS.is_dir(), reason=f"{LOGS} is not beside the checkout")
 def test_03_runs_on_logs_without_labels_and_ships_nothing_that_they_do_not_carry(
     monkeypatch: pytest.MonkeyPatch,

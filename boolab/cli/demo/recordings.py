@@ -1,13 +1,12 @@
 """The demo's part on recordings: what one recording shows about every setting, and what it recommends.
 
-The recording is tau-bench's, 50 runs of gpt-4o, where it lies beside the checkout; and the simulated one that comes
-with boolab. Every number is counted from the runs.
+The recordings come with boolab: 200 public runs of gpt-4o on tau-bench's airline tasks, and simulated ones. Every
+number is counted from the runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pandas as pd
@@ -17,7 +16,8 @@ from boolab.core.axes import AXES
 from boolab.core.types import Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.frames.tables import runs_df
-from boolab.io.resources import checkout, data_path
+from boolab.io.resources import data_path
+from boolab.logs.datasets import load_dataset
 from boolab.logs.load import load_runs
 from boolab.stats.recommend.recommend import Recommendation, recommend
 from boolab.stats.survival import survival
@@ -25,8 +25,8 @@ from boolab.stats.survival import survival
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-REAL: Final = "shared/data/tau-bench/gpt-4o-airline.trial0.json"
-"""Real logs, beside the checkout."""
+PUBLIC: Final = "atlas/tau-airline"
+"""Public runs."""
 
 VALUES: Final[Mapping[str, Sequence[int]]] = {
     "max_steps": (5, 10, 15, 20, 30, 50, 75, 100),
@@ -72,20 +72,14 @@ class Findings(NamedTuple):
     figures: Mapping[str, Callable[[Axes], object]]
 
 
-def recordings(beside: Path | None = None) -> list[Recording]:
-    """The recordings that are there, real ones first; real logs are in `beside`, by default the checkout's folder."""
-    real = (checkout().parent if beside is None else beside) / REAL
+def recordings() -> list[Recording]:
+    """The recordings: public runs first, then the simulated ones."""
     polls: Identities = {"wait_for_build": None}
-    simulated = Recording(
-        "datasets/runs, a simulated agent (synthetic)",
-        load_runs(data_path("datasets") / "runs"),
-        "turn",
-        0.9,
-        polls,
-    )
-    if not real.is_file():
-        return [simulated]
-    return [Recording("tau-bench airline, gpt-4o, trial 0 (real runs)", load_runs(real), "run"), simulated]
+    simulated = load_runs(data_path("datasets") / "runs")
+    return [
+        Recording(f"{PUBLIC}, gpt-4o (public runs)", load_dataset(PUBLIC), "run", 0.9),
+        Recording("datasets/runs, a simulated agent (synthetic)", simulated, "turn", 0.9, polls),
+    ]
 
 
 def findings_of(listed: Sequence[Recording]) -> Findings:
