@@ -305,6 +305,17 @@ def test_where_one_group_tells_no_costs_steps_are_saved_in_all_so_that_it_gets_a
     assert "A group does not report what a run costs: savings are counted in steps." in found.notes
 
 
+def test_the_costs_of_a_few_runs_are_not_taken_for_those_of_all() -> None:
+    runs = plain(100) + LOOPS
+    bare = [replace(run, steps=tuple(s._replace(response=s.response._replace(usage=Usage())) for s in run.steps))
+            for run in runs]  # fmt: skip
+    found = recommend(runs[:20] + bare[20:])
+    assert set(found["objective"]) == {"steps"}
+    known = sum(len(run.steps) for run in runs[:20])
+    assert f"Only {known} of {sum(len(run.steps) for run in runs):,} steps report what a run costs" in str(found)
+    assert set(recommend(runs[:-20] + bare[-20:])["objective"]) == {"cost"}
+
+
 def test_groups_get_settings_of_their_own() -> None:
     runs = plain(100) + LOOPS + [replace(run, agent="b", run_id=f"b{run.run_id}") for run in plain(20)]
     found = recommend(runs, by="agent")

@@ -31,7 +31,7 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
 from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
-from boolab.stats.recommend.wording import Advice, Group
+from boolab.stats.recommend.wording import MOSTLY, Advice, Group
 from boolab.stats.units import keys_of, sources_of
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
@@ -114,8 +114,8 @@ def recommend(
         recorded: Runs, a frame with a row per step, or a Parquet path: see `counterfactual`.
         keep: The share of successes to keep, between 0 and 1.
         confidence: The one-sided probability that this share is kept, between 0 and 1.
-        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where the source, or one of the
-            groups, does not have it, tokens or else steps; a note reports it.
+        objective: What to save: "cost", "tokens", "tool_calls" or "steps". Where fewer than half of the steps have it,
+            in all or in one of the groups, tokens or else steps; a note reports it.
         by: Columns of the runs; each group gets a setting of its own. With runs of subagents it is the agent by
             default: a lead and its scouts never share one setting without a note. The success of a
             family is its root's, and a limit on an agent loses it if it stops any of that agent's runs.
@@ -187,7 +187,7 @@ def recommend(
         keys = ["agent"]
     units = units_of_ledger(runs, success, keys)
     parts = [part for _, part in _parts(units, keys) if part.n_steps]
-    reported = [name for name in units.used if all(bool((part.used[name] >= 0).any()) for part in parts)]
+    reported = [name for name in units.used if all((part.used[name] >= 0).mean() >= MOSTLY for part in parts)]
     measure = next(name for name in (objective, "tokens", "steps") if name in ("steps", *reported))
     question = Question(keep, confidence, measure, order, chosen_from, identity, seed, dependence, harness)
     for _, part in _parts(runs, keys):

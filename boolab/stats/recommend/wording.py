@@ -26,6 +26,9 @@ _OWN_CAP: Final = 3
 """So many runs that were cut at the same step, the last of all: they had a cap of their own."""
 _NOUNS: Final = {"steps": "step", "tool_calls": "tool call", "tokens": "token"}
 
+MOSTLY: Final = 0.5
+"""The share of steps that have to report what is to be saved: the savings of few are not those of all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -94,8 +97,12 @@ class Advice:
         yield from self._left_out()
         if self._objective != self._question.measure:
             missing = {"cost": "what a run costs", "tokens": "how many tokens a run uses"}.get(self._objective, "that")
-            which = "A group" if bool((units.used[self._objective] >= 0).any()) else "The source"
-            yield f"{which} does not report {missing}: savings are counted in {_plural(self._question.measure)}."
+            known = units.used[self._objective] >= 0
+            who = "The source does not"
+            if known.any():
+                few = known.mean() < MOSTLY
+                who = f"Only {known.sum():,} of {count(len(known), 'step')}" if few else "A group does not"
+            yield f"{who} report {missing}: savings are counted in {_plural(self._question.measure)}."
         elif (partly := self._unknown()) > 0:
             verb = "does" if partly == 1 else "do"
             yield f"{count(partly, self._noun)} {verb} not report the {self._objective}: savings leave them out."
