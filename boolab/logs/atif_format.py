@@ -9,7 +9,7 @@ why the run ended, and arguments that are no JSON object. Results are in the ord
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from importlib.metadata import version
 from typing import Any, Final
@@ -39,13 +39,16 @@ VERSION: Final = 2
 
 _IN_ATIF: Final = ("run_id", "model", "steps", "prompt", "inputs")
 _ROLES: Final = {"system": "system", "user": "user", "assistant": "agent", "tool": "system", "sentinel": "system"}
-_STEP_FACTS: Final = (
-    "turn", "start_ms", "duration_ms", "model_ms", "ttft_ms", "finish_reason", "native_finish_reason", "opaque",
-    "model", "error", "shadow_stops", "counted",
-)  # fmt: skip
-"""The fields of a step, and of its response, that ATIF does not have."""
-_KNOWN_STEP_FACTS: Final = frozenset(_STEP_FACTS)
-_RESULT_FACTS: Final = frozenset(("call", "call_id", "is_error", "parse_error", "duration_ms"))
+_STEP_FACTS: Final[Mapping[str, type]] = {
+    "turn": int, "start_ms": int, "duration_ms": int, "model_ms": int, "ttft_ms": int, "finish_reason": str,
+    "native_finish_reason": str, "opaque": str, "model": str, "error": str, "shadow_stops": list, "counted": bool,
+}  # fmt: skip
+"""The fields of a step, and of its response, that ATIF does not have, each with the type of its value."""
+_CALL_FACTS: Final[Mapping[str, type]] = {"arguments": str}
+_RESULT_FACTS: Final[Mapping[str, type]] = {
+    "call": int, "call_id": str, "is_error": bool, "parse_error": bool, "duration_ms": int,
+}  # fmt: skip
+_NEVER_NULL: Final = frozenset({"turn", "opaque", "model", "error", "shadow_stops", "counted", "arguments", "call_id"})
 _TOKENS: Final = {
     "input_tokens": "prompt_tokens",
     "output_tokens": "completion_tokens",
@@ -54,7 +57,7 @@ _TOKENS: Final = {
 """The figures of a usage, by ATIF's names for them."""
 _MORE_TOKENS: Final = ("reasoning_tokens", "cache_write_tokens", "cache_write_1h_tokens")
 """Those that ATIF does not have."""
-_KINDS: Final = {str: "a text", bool: "a flag", int: "a whole number of 64 bits"}
+_KINDS: Final = {str: "a text", bool: "a flag", int: "a whole number of 64 bits", list: "a list"}
 
 
 def trajectory(run: Run) -> dict[str, Any]:
@@ -245,7 +248,7 @@ def _metrics(usage: Usage) -> dict[str, Any]:
 
 def _step(row: Mapping[str, Any], index: int) -> Step:
     own = _own(row)
-    _only(own, _KNOWN_STEP_FACTS)
+    _check(own, _STEP_FACTS)
     calls = tuple([_call(entry) for entry in items(row.get("tool_calls"))])
     results: list[ToolResult | None] = [None] * len(calls)
     for entry in items(mapping(row.get("observation")).get("results")):
@@ -254,61 +257,62 @@ def _step(row: Mapping[str, Any], index: int) -> Step:
     response = Response(
         _text(row, "message"),
         calls,
-        _known(own, "finish_reason", str),
+        own.get("finish_reason"),
         _usage(mapping(row.get("metrics"))),
         _text(row, "reasoning_content", ""),
-        _known(own, "ttft_ms", int),
-        _known(own, "native_finish_reason", str),
-        _text(own, "opaque", ""),
-        _text(own, "model", ""),
+        own.get("ttft_ms"),
+        own.get("native_finish_reason"),
+        own.get("opaque", ""),
+        own.get("model", ""),
     )
-    turn = _known(own, "turn", int)
-    if turn is None:
+    if "turn" not in own:
         msg = "turn: missing"
         raise ValueError(msg)
     return Step(
         index,
-        turn,
-        _known(own, "start_ms", int),
-        _known(own, "duration_ms", int),
-        _known(own, "model_ms", int),
+        own["turn"],
+        own.get("start_ms"),
+        own.get("duration_ms"),
+        own.get("model_ms"),
         response,
         tuple(results),
-        _text(own, "error", ""),
-        tuple([decode(str, name) for name in items(own.get("shadow_stops"))]),
-        decode(bool, own.get("counted", True)),
+        own.get("error", ""),
+        tuple([decode(str, name) for name in own.get("shadow_stops", ())]),
+        own.get("counted", True),
     )
 
 
 def _call(entry: object) -> ToolCall:
     row = mapping(entry)
     own = _own(row)
-    _only(own, ("arguments",))
-    arguments = _text(own, "arguments") if own else _arguments_text(mapping(row.get("arguments")))
+    _check(own, _CALL_FACTS)
+    arguments = own["arguments"] if own else _arguments_text(mapping(row.get("arguments")))
     return ToolCall(_text(row, "tool_call_id"), _text(row, "function_name"), arguments)
 
 
 def _result(entry: object, calls: tuple[ToolCall, ...]) -> tuple[int, ToolResult]:
     row = mapping(entry)
     own = _own(row)
-    _only(own, _RESULT_FACTS)
+    _check(own, _RESULT_FACTS)
     call_id = _text(row, "source_call_id")
-    place = _known(own, "call", int)
+    place = own.get("call")
     if place is None:
         place = next((place for place, call in enumerate(calls) if call.id == call_id), -1)
     if place not in range(len(calls)):
         raise ValueError(f"a result answers call {call_id!r:.80}, which is not there")
     result = ToolResult(
-        _text(own, "call_id", call_id),
+        own.get("call_id", call_id),
         _text(row, "content"),
-        _known(own, "is_error", bool),
-        _known(own, "parse_error", bool) or False,
-        _known(own, "duration_ms", int),
+        own.get("is_error"),
+        own.get("parse_error") or False,
+        own.get("duration_ms"),
     )
     return place, result
 
 
 def _usage(metrics: Mapping[str, Any]) -> Usage:
+    if not metrics:
+        return UNKNOWN_USAGE
     cost = metrics.get("cost_usd")
     if cost is not None and (isinstance(cost, bool) or not isinstance(cost, int | float)):
         raise ValueError(f"cost_usd: {cost!r:.80} is not a number")
@@ -326,10 +330,16 @@ def _usage(metrics: Mapping[str, Any]) -> Usage:
     )
 
 
-def _only(own: Mapping[str, Any], known: Collection[str]) -> None:
-    unknown = own.keys() - known
-    if unknown:
-        raise ValueError(f"{', '.join(sorted(unknown))}: not known here")
+def _check(own: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    """Raise `ValueError` if one of boolab's facts is not known, or not of its kind."""
+    for name, value in own.items():  # of a dozen facts, most steps have two
+        kind = kinds.get(name)
+        if kind is None:
+            raise ValueError(f"{', '.join(sorted(own.keys() - kinds.keys()))}: not known here")
+        if type(value) is not kind or kind is int:
+            _known(own, name, kind)
+            if value is None and name in _NEVER_NULL:
+                raise ValueError(f"{name}: None is not {_KINDS[kind]}")
 
 
 def _known(row: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 - of this kind, or None

@@ -1,5 +1,6 @@
 """`boolab import`: logs of any formats into one file, and what it says about them."""
 
+import bz2
 import json
 import shutil
 from pathlib import Path
@@ -32,7 +33,7 @@ def logs(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["runs.parquet", "runs.jsonl"])
+@pytest.mark.parametrize("name", ["runs.parquet", "runs.jsonl", "runs.jsonl.bz2"])
 def test_logs_of_several_formats_become_one_file_that_holds_all_of_them(
     logs: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,3 +128,14 @@ def test_logs_without_a_run_leave_an_earlier_file_as_it_was_and_end_with_an_erro
     assert main(["import", str(tmp_path / "empty"), "-o", str(out)]) == 1
     assert f"There is no run in these logs: {out} was not written." in capsys.readouterr().out
     assert out.read_text() == "mine"
+
+
+def test_facts_have_no_texts_and_the_same_repeats(logs: Path, tmp_path: Path) -> None:
+    facts, whole = tmp_path / "facts.jsonl.bz2", tmp_path / "whole.jsonl"
+    assert main(["import", str(logs), "--facts", "-o", str(facts)]) == 0
+    assert main(["import", str(logs), "-o", str(whole)]) == 0
+    assert b"Hello" in whole.read_bytes()
+    assert b"Hello" not in bz2.decompress(facts.read_bytes())
+    rules = [bl.doom_loop(2), bl.error_streak(1)]
+    found, expected = (bl.scorecard(bl.load_runs(path), rules).frame for path in (facts, whole))
+    pd.testing.assert_frame_equal(found, expected)
