@@ -90,7 +90,7 @@ def plot_frontier(
     shown = frame[frame["on_front"].fillna(value=False) & (frame["kept_share"] >= least)]
     reach = max(0.05, min(1.0, 1.06 * float(floats(shown["saved_share"]).max(initial=0))))
     parts = [
-        _Part(name, rows.drop(columns=keys), _front(rows), _band_of(band, keys, rows), least, reach)
+        _Part(name, rows.drop(columns=keys), first_on_front(rows), _band_of(band, keys, rows), least, reach)
         for name, rows in groups
     ]
     looks = _looks(parts)
@@ -109,10 +109,6 @@ def _group_columns(frame: pd.DataFrame) -> list[str]:
 
     names = [str(name) for name in frame.columns]
     return [name for name in names[: names.index("rule")] if name not in AXES]
-
-
-def _front(rows: pd.DataFrame) -> pd.DataFrame:
-    return first_on_front(rows).sort_values(["saved_steps", "kept_lower"]).reset_index(drop=True)
 
 
 def _band_of(band: pd.DataFrame, keys: Sequence[str], rows: pd.DataFrame) -> pd.DataFrame:

@@ -66,16 +66,22 @@ class Frontier(Finding):
 
     @property
     def front(self) -> pd.DataFrame:
-        """The rows of the settings on the front; of those that keep and save the same, the first."""
+        """The rows of the settings on the front, from what saves least on; of those that are the same, the first."""
         return first_on_front(self.frame)
 
 
 def first_on_front(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a frontier's frame that are on the front; of settings that keep and save the same, the first."""
+    """The rows of a frontier's frame that are on the front, in each group from what saves least on.
+
+    Of settings that keep and save the same, it is the first.
+    """
     front = frame[frame["on_front"].fillna(value=False)]
     names = [str(name) for name in front.columns]
     keys = [name for name in names[: names.index("rule")] if name not in AXES]
-    return front[~front.duplicated([*keys, "kept_lower", "saved_steps"])].reset_index(drop=True)
+    front = front[~front.duplicated([*keys, "kept_lower", "saved_steps"])]
+    group = front.groupby(keys, sort=False, dropna=False).ngroup() if keys else pd.Series(0, index=front.index)
+    order = np.lexsort((front["saved_steps"].to_numpy(dtype=np.int64), group.to_numpy()))
+    return front.iloc[order].reset_index(drop=True)
 
 
 def frontier(

@@ -76,6 +76,8 @@ def test_the_front_has_each_point_once_and_the_table_shows_it() -> None:
     found = bl.stats.frontier(RUNS, GRID)
     front = found.front
     assert not front.duplicated(["kept_lower", "saved_steps"]).any()
+    assert (front["saved_steps"].diff().dropna() > 0).all()
+    assert (front["kept_lower"].diff().dropna() < 0).all()
     assert front["rule"].tolist() == found.table["rule"].tolist()  # type: ignore[index]
     everything = found.frame[found.frame["on_front"]]
     assert {*zip(front["kept_lower"], front["saved_steps"], strict=True)} == {
