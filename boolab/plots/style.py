@@ -339,7 +339,7 @@ def _draw_key(ax: Axes, key: Sequence[Artist]) -> int:
     widths = [text_width(str(handle.get_label()), size) + 2.9 * size for handle in key]
     fitting = (n for n in range(len(key), 1, -1) if sum(max(widths[i::n]) for i in range(n)) <= room(ax))
     columns = next(fitting, 1)
-    ax.legend(
+    legend = ax.legend(
         handles=[handle for first in range(columns) for handle in key[first::columns]],
         ncols=columns,
         loc="lower left",
@@ -356,4 +356,6 @@ def _draw_key(ax: Axes, key: Sequence[Artist]) -> int:
         columnspacing=1.3,
         labelspacing=0.35,
     )
+    for text in legend.get_texts():
+        text.set(**PLAIN)
     return math.ceil(len(key) / columns)

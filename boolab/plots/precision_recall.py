@@ -1,0 +1,230 @@
+"""Precision against recall of detectors, over their thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+
+from boolab.core.text import count, percent, shorten, span
+from boolab.errors import SettingError
+from boolab.plots import style
+from boolab.plots._frames import floats, frame_of, missing
+from boolab.plots._grid import by_group
+from boolab.plots._panels import MAX_PANELS, draw_panels
+from boolab.plots.style import GROUP_LOOKS
+
+_NEEDED: Final = (
+    *("detector", "threshold", "n_runs", "n_positive", "alarms", "precision", "precision_low", "precision_high"),
+    *("recall", "false_alarm_rate", "base_rate", "lift_low"),
+)
+_NAME: Final = 34
+Box: TypeAlias = tuple[float, float, float, float]
+
+
+class _Part(NamedTuple):
+    """A group: its name, and the points of its detectors, those without an alarm left out."""
+
+    name: str
+    rows: pd.DataFrame
+    points: pd.DataFrame
+
+
+def plot_precision_recall(data: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Precision against recall of each detector, a point for each threshold.
+
+    Precision is the share of alarms that are right, recall the share of what is to be found that raises an alarm.
+    Thresholds stand beside their points. The dashed line is the base rate, the precision of random alarms; upright
+    lines are the intervals of precision. The ring is around the threshold that separates best: the largest difference
+    between recall and the rate of false alarms. Several groups have a panel each, in a figure of their own.
+
+    Args:
+        data: What `bl.stats.precision_recall_df` returns.
+        ax: The Axes to draw one group in; a new figure by default.
+
+    Returns:
+        The Axes; of panels, the first.
+
+    Raises:
+        SettingError: if the frame lacks a column, or has too many detectors (more than 6), or too many groups: more
+            than 30, or more than one for the Axes that were given.
+
+    Example:
+        >>> import boolab as bl
+        >>> import pandas as pd
+        >>> from matplotlib.figure import Figure
+        >>> frame = pd.DataFrame({
+        ...     "detector": "doom_loop", "threshold": [2, 3], "n_runs": 50, "n_positive": 29, "alarms": [20, 12],
+        ...     "precision": [0.7, 0.75], "precision_low": 0.6, "precision_high": 0.9, "recall": [0.48, 0.31],
+        ...     "false_alarm_rate": [0.29, 0.14], "base_rate": 0.58, "lift_low": 1.03})
+        >>> bl.plots.plot_precision_recall(frame, ax=Figure(figsize=(12, 4)).subplots()).get_title(loc="left")
+        'doom_loop at 2 separates best: it finds 48% of positives and alarms in 29% of others'
+    """
+    frame = frame_of(data, lambda other: other, _NEEDED, "precision_recall_df")
+    if frame.empty:
+        return style.empty_axes(ax, "no detectors")
+    names = [str(name) for name in frame["detector"].unique()]
+    if len(names) > len(GROUP_LOOKS):
+        msg = f"the frame has {len(names)} detectors: choose at most {len(GROUP_LOOKS)}, as in table[table['detector']"
+        raise SettingError(f"{msg} == {names[0]!r}]")
+    keys = [str(name) for name in frame.columns[: list(frame.columns).index("detector")] if name not in _NEEDED]
+    parts = [
+        _Part(name, rows, rows[floats(rows["alarms"]) > 0].reset_index(drop=True))
+        for name, rows in by_group(frame, keys, MAX_PANELS if ax is None else 1)
+    ]
+    if len(parts) == 1:
+        return _one(parts[0], names, ax)
+
+    def alone(part: _Part, panel: Axes) -> Axes:
+        return _one(part, names, panel)
+
+    return draw_panels([(part.name, part) for part in parts], alone, title=_title_of_panels(parts),
+                       notes=_notes_of_panels(parts, names))  # fmt: skip
+
+
+def _one(part: _Part, names: Sequence[str], ax: Axes | None) -> Axes:
+    """One group, in Axes of its own or in a panel."""
+    ax = style.axes_for(ax, 4.8)
+    small = style.is_small(ax)
+    ax.set_xlim(0, 1.02)
+    ax.set_ylim(0, 1.04)
+    for axis in (ax.xaxis, ax.yaxis):
+        style.share_ticks(ax, axis)
+    for base in np.unique(floats(part.rows["base_rate"].dropna())):
+        ax.axhline(base, color=style.fade(ax, 0.55), linewidth=0.9, linestyle=(0, (4, 2)), zorder=1, label="base rate")
+    for name, (color, dash, marker) in zip(names, GROUP_LOOKS, strict=False):
+        mine = part.points[(part.points["detector"] == name) & part.points["recall"].notna()]
+        if mine.empty:  # a line without a point would confuse the layout
+            continue
+        ink, x, y = style.tint(ax, color), floats(mine["recall"]), floats(mine["precision"])
+        ax.vlines(x, floats(mine["precision_low"]), floats(mine["precision_high"]), colors=[ink], alpha=0.3,
+                  linewidth=0.8 if small else 1.4, zorder=2, label=f"{name} interval")  # fmt: skip
+        ax.plot(x, y, color=ink, linestyle=dash, linewidth=1 if small else 1.5, marker=marker, markeredgewidth=0,
+                markersize=2.5 if small else 4.5, label=name, zorder=3, clip_on=False)  # fmt: skip
+    best = _best(part)
+    if best is not None:
+        row: Any = part.points.iloc[best]
+        ax.plot([row["recall"]], [row["precision"]], linestyle="", marker="o", markersize=7 if small else 12,
+                markerfacecolor="none", markeredgecolor=style.tint(ax, style.SAVED),
+                markeredgewidth=1.2 if small else 1.8, label="best", zorder=4, clip_on=False)  # fmt: skip
+    _write(ax, part, best)
+    return style.finish(
+        ax,
+        title=_title(part, best),
+        xlabel="recall",
+        ylabel="precision",
+        grid=ax.yaxis,
+        key=[] if small else _key(ax, names, part),
+        notes=_notes([part]),
+    )
+
+
+def _best(part: _Part) -> int | None:
+    """The place of the point whose recall is farthest above its rate of false alarms; None if there is none."""
+    apart = floats(part.points["recall"]) - floats(part.points["false_alarm_rate"])
+    return None if np.isnan(apart).all() else int(np.nanargmax(apart))
+
+
+def _write(ax: Axes, part: _Part, best: int | None) -> None:
+    """The thresholds beside their points, the best first, where there is room; small Axes have room for the best."""
+    size, wide, high = style.sizes(ax).note, style.room(ax), style.row_height(ax, 1)
+    halo = [withStroke(linewidth=2.0, foreground=style.ground(ax))]
+    taken: list[Box] = []
+    places = range(len(part.points)) if not style.is_small(ax) else []
+    for place in [*([] if best is None else [best]), *(place for place in places if place != best)]:
+        row = part.points.iloc[place]
+        text, x, y = _threshold(row["threshold"]), float(row["recall"]), float(row["precision"])
+        away = 7.0 if place == best else 4.0
+        left, low = x / ax.get_xlim()[1] * wide + away, y / ax.get_ylim()[1] * high - away - size
+        box = (left, low, left + style.text_width(text, size) + 2, low + size)
+        if any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken):
+            continue
+        taken.append(box)
+        strength, weight = (1.0, "bold") if place == best else (0.75, "normal")
+        style.annotate(ax, text, (x, y), (away, -away), strength, va="top", gid="threshold", zorder=5, weight=weight,
+                       path_effects=halo, annotation_clip=False).set_in_layout(False)  # fmt: skip
+
+
+def _threshold(value: float) -> str:
+    """A threshold as text.
+
+    Example:
+        >>> _threshold(12_000.0), _threshold(0.5)
+        ('12,000', '0.5')
+    """
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
+
+
+def _key(ax: Axes, names: Sequence[str], part: _Part) -> list[Artist]:
+    key: list[Artist] = [
+        Line2D([], [], color=style.tint(ax, color), linestyle=dash, marker=marker, markersize=4.5, linewidth=1.5,
+               label=shorten(name, _NAME))
+        for name, (color, dash, marker) in zip(names, GROUP_LOOKS, strict=False)
+    ]  # fmt: skip
+    base = part.rows["base_rate"].dropna().unique()
+    if len(base):
+        label = f"base rate {percent(float(base[0]))}" if len(base) == 1 else "base rates"
+        key.append(Line2D([], [], color=style.fade(ax, 0.55), linestyle=(0, (4, 2)), linewidth=0.9, label=label))
+    return key
+
+
+def _kind(rows: pd.DataFrame) -> str:
+    """How what is to be found is called: "failed runs", or a neutral word."""
+    kinds = rows["positive_is"].dropna().astype(str).unique().tolist() if "positive_is" in rows else []
+    return f"{shorten(kinds[0])} runs" if len(kinds) == 1 and len(kinds[0].split()) == 1 else "positives"
+
+
+def _title(part: _Part, best: int | None) -> str:
+    if part.points.empty:
+        return "No threshold raises an alarm"
+    if best is None:
+        return "Which detector separates best is not known"
+    if not (floats(part.points["lift_low"]) > 1).any():
+        base = percent(float(part.rows["base_rate"].max()))
+        return f"No detector is shown to be right more often than random alarms, {base} of which would be"
+    row: Any = part.points.iloc[best]
+    name = f"{shorten(str(row['detector']), _NAME)} at {_threshold(row['threshold'])}"
+    found, others = percent(float(row["recall"])), percent(float(row["false_alarm_rate"]))
+    return f"{name} separates best: it finds {found} of {_kind(part.rows)} and alarms in {others} of others"
+
+
+def _title_of_panels(parts: Sequence[_Part]) -> str:
+    found = [part.points.iloc[best] for part in parts if (best := _best(part)) is not None]
+    if not found:
+        return f"What detectors find in {count(len(parts), 'group')}"
+    winners = pd.Series([str(row["detector"]) for row in found]).value_counts()
+    name, n = shorten(str(winners.index[0]), _NAME), int(winners.iloc[0])
+    limits = [float(row["threshold"]) for row in found if str(row["detector"]) == winners.index[0]]
+    low, high = _threshold(min(limits)), _threshold(max(limits))
+    at = f"always at {low}" if low == high else f"at {low} to {high}"
+    return f"{name} separates best in {n:,} of {count(len(parts), 'group')}, {at}"
+
+
+def _notes(parts: Sequence[_Part]) -> Iterable[str]:
+    rows = pd.concat([part.rows for part in parts])
+    runs, positive = rows["n_runs"].dropna(), rows["n_positive"].dropna()
+    if len(runs):
+        yield f"{span(int(runs.min()), int(runs.max()))} runs{' per group' if len(parts) > 1 else ''}."
+    if len(positive):
+        yield f"To find: {span(int(positive.min()), int(positive.max()))} {_kind(rows)}."
+    yield "Numbers: thresholds. Ring: recall less rate of false alarms is largest. Dashed: base rate."
+    levels = rows["confidence"].dropna().unique().tolist() if "confidence" in rows else []
+    if len(levels) == 1:
+        yield f"Upright lines: {100 * levels[0]:.4g}% intervals of precision."
+    silent = int((floats(rows["alarms"]) == 0).sum())
+    yield missing(silent, "threshold", "without an alarm, not shown")
+
+
+def _notes_of_panels(parts: Sequence[_Part], names: Sequence[str]) -> Iterable[str]:
+    shapes = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "triangle down", "P": "plus"}
+    marks = [
+        f"{shapes[marker]} {shorten(name, _NAME)}" for name, (_, _, marker) in zip(names, GROUP_LOOKS, strict=False)
+    ]
+    yield f"Marks: {', '.join(marks)}."
+    yield from _notes(parts)
