@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A second process pays for its start only where there are many tests.
 PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
-.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses bench conformance coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses bench leaderboard conformance coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -92,6 +92,9 @@ bench-peers: $(READY) ## measure the loop beside nine released packages, and wha
 
 stop-peers: $(READY) ## ask five released packages where they would stop the runs of RUNS, a folder of recordings with texts
 	$(BIN)/python -m benchmarks.stop_peers $(RUNS)
+
+leaderboard: $(READY) ## put all submissions of docs/leaderboard into docs/leaderboard.md and its figure
+	$(BIN)/python -m benchmarks.leaderboard
 
 conformance: $(READY) ## play the same scripts through released packages and through their presets; makes docs/conformance.md
 	$(BIN)/python -m benchmarks.conformance

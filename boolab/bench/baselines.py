@@ -11,6 +11,7 @@ import numpy as np
 
 from boolab.bench.entries import About, Entry, ListEntry, RuleEntry
 from boolab.bench.first_stops import NEVER, Scoped, Setting
+from boolab.bench.learned import learned_baselines
 from boolab.bench.recordings import Recordings
 from boolab.bench.tracks import TRACKS, Track
 from boolab.counterfactuals.step_table import Ints
@@ -36,7 +37,7 @@ def baselines() -> list[Entry]:
         >>> [entry.about.name for entry in baselines()][:3]
         ['never stop', 'a coin', 'an oracle']
     """
-    return [*_scale(), *_caps(), *_presets(), *_single_detectors(), *_choices()]
+    return [*_scale(), *_caps(), *_presets(), *_single_detectors(), *_choices(), *learned_baselines(AUTHORS)]
 
 
 # --- Rows for scale ---------------------------------------------------------------------------------------------------

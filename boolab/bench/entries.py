@@ -271,7 +271,7 @@ class FunctionEntry:
 class _Scored:
     """A function that is not fitted: its answers are found once. Yes and no are the scores 1 and 0."""
 
-    def __init__(self, data: Recordings, scores: _Scores) -> None:
+    def __init__(self, data: Recordings, scores: Scores) -> None:
         self._data = data
         self._scores = scores
 
@@ -283,7 +283,7 @@ class _Scored:
         if not self._scores.are_numbers:
             return np.tile(self._scores.first_at_least(1.0)[rows], (1 + len(self._data.fixed.levels), 1))
         train = np.flatnonzero(part.train[self._data.cell])
-        thresholds = _thresholds(self._data, train, self._scores.peaks[train])
+        thresholds = thresholds_of(self._data, train, self._scores.peaks[train])
         return np.stack([self._scores.first_at_least(threshold)[rows] for threshold in thresholds])
 
 
@@ -319,7 +319,7 @@ class _Fitted:
             )
             raise SettingError(msg)
         tune = np.flatnonzero(part.tune[data.cell])
-        thresholds = _thresholds(data, tune, _scores(data, tune, fitted, self._name).peaks)
+        thresholds = thresholds_of(data, tune, _scores(data, tune, fitted, self._name).peaks)
         return np.stack([scores.first_at_least(threshold) for threshold in thresholds])
 
 
@@ -348,7 +348,7 @@ def _of_fitted_rule(data: Recordings, rows: Ints, rule: StopRule) -> Stops:
 
 
 @dataclass(frozen=True)
-class _Scores:
+class Scores:
     """The answers of a function for some runs, after each step but the last: the largest so far.
 
     Attributes:
@@ -375,7 +375,7 @@ class _Scores:
         return np.where(self.peaks >= threshold, at, NEVER).astype(np.int32)
 
 
-def _scores(data: Recordings, rows: Ints, function: StopFunction, name: str) -> _Scores:
+def _scores(data: Recordings, rows: Ints, function: StopFunction, name: str) -> Scores:
     """Ask a function about all prefixes of some runs."""
     answers: list[float] = []
     first = [0]
@@ -397,10 +397,10 @@ def _scores(data: Recordings, rows: Ints, function: StopFunction, name: str) -> 
         first.append(len(answers))
     if len(kinds) > 1:
         raise SettingError(f"{name}: it gave both True or False and numbers: expected one kind of answer")
-    return _Scores(np.array(first, dtype=np.int64), np.array(answers, dtype=np.float64), False in kinds)
+    return Scores(np.array(first, dtype=np.int64), np.array(answers, dtype=np.float64), False in kinds)
 
 
-def _thresholds(data: Recordings, rows: Ints, peaks: Floats) -> list[float]:
+def thresholds_of(data: Recordings, rows: Ints, peaks: Floats) -> list[float]:
     """For each level, the smallest threshold on a score that keeps so many successes of some runs.
 
     A success is kept if its largest score is below the threshold. Each set of the runs counts the same.

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from boolab.bench.baselines import baselines
 from boolab.bench.entries import About, Entry, FunctionEntry, ListEntry, RuleEntry
+from boolab.bench.learned import LearnedEntry
 from boolab.bench.recordings import SET, DataFile, Recordings, recordings_of
 from boolab.bench.rule_file import read_rules
 from boolab.bench.stop_list import read_stops
@@ -82,7 +83,7 @@ def about_with(entries: Sequence[Entry], given: Mapping[str, str]) -> list[Entry
 
 
 def _renamed(entry: Entry, about: About) -> Entry:
-    if not isinstance(entry, RuleEntry | ListEntry | FunctionEntry):
+    if not isinstance(entry, RuleEntry | ListEntry | FunctionEntry | LearnedEntry):
         return entry
     return replace(entry, about=about)
 

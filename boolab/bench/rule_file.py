@@ -12,7 +12,8 @@ An example:
           - tool_budget: "20:100:20"    # 20, 40, 60, 80 or 100
 
 A rule is the name of a function of `boolab.rules.catalog` with its first argument, or with a mapping of arguments. A
-list or a range in place of a number is a choice. Further keys: `description`, `url`, and `scope`: `run` (the default),
+list or a range in place of a number is a choice. `learned: rule.yaml` is a rule that `bl.stats.save_rule` wrote, beside
+the file. Further keys: `description`, `url`, and `scope`: `run` (the default),
 where counters count through the whole run, or `turn`, where they start again with each message of the user.
 """
 
@@ -34,6 +35,7 @@ from boolab.errors import FileError, SettingError, near
 from boolab.io.files import read_file
 from boolab.io.yaml_loader import Document, DocumentError, read_yaml
 from boolab.rules import catalog
+from boolab.rules.learned.rule_file import load_rule
 from boolab.rules.stop import StopRule
 
 MAX_BYTES: Final = 200_000
@@ -50,6 +52,9 @@ RULES: Final[Mapping[str, Callable[..., StopRule]]] = {
     )
 }
 """The rules that a file may name."""
+
+LEARNED: Final = "learned"
+"""The name of a rule that is read from a file of `bl.stats.save_rule`."""
 
 _RANGE: Final = re.compile(r"(\d{1,6}):(\d{1,6})(?::(\d{1,6}))?")
 _KEYS: Final = ("name", "authors", "description", "url", "scope", "rules")
@@ -75,7 +80,7 @@ def read_rules(path: str | Path) -> RuleEntry:
     """
     try:
         text = read_file(path, MAX_BYTES).decode("utf-8-sig")
-        return parse_rules(text, default_name=Path(path).stem)
+        return parse_rules(text, default_name=Path(path).stem, folder=Path(path).parent)
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror}", path=path) from error
     except UnicodeDecodeError as error:
@@ -84,12 +89,13 @@ def read_rules(path: str | Path) -> RuleEntry:
         raise FileError(error.message, path=path, line=error.line) from error
 
 
-def parse_rules(text: str, default_name: str = "rules") -> RuleEntry:
+def parse_rules(text: str, default_name: str = "rules", folder: Path | None = None) -> RuleEntry:
     """Read an entry from YAML.
 
     Args:
         text: The YAML.
         default_name: The name of the entry if the text has none.
+        folder: Where the files of learned rules are; the current folder by default.
 
     Returns:
         The entry.
@@ -103,14 +109,15 @@ def parse_rules(text: str, default_name: str = "rules") -> RuleEntry:
         ['doom_loop(3, canonical) | max_steps(40)', 'doom_loop(4, canonical) | max_steps(40)']
     """
     document = read_yaml(text)
-    return _Parser(document).entry(text, default_name)
+    return _Parser(document, folder or Path()).entry(text, default_name)
 
 
 class _Parser:
     """The values of one document, with their lines."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, folder: Path) -> None:
         self._document = document
+        self._folder = folder
 
     def entry(self, text: str, default_name: str) -> RuleEntry:
         given: object = self._document.data
@@ -156,8 +163,10 @@ class _Parser:
         [(name, value)] = given.items()
         if name in _JOINS:
             return self._joined(name, value, (*place, name))
+        if name == LEARNED:
+            return [self._learned(value, (*place, name))]
         if name not in RULES:
-            raise self._fault(place, f"there is no rule {name!r}{near(name, sorted(RULES), 'accepted')}")
+            raise self._fault(place, f"there is no rule {name!r}{near(name, sorted((*RULES, LEARNED)), 'accepted')}")
         function = RULES[name]
         known = inspect.signature(function).parameters
         named = value if isinstance(value, dict) else {next(iter(known)): value}
@@ -171,6 +180,14 @@ class _Parser:
             return [function(**dict(zip(named, values, strict=True))) for values in product(*choices)]
         except (SettingError, TypeError) as error:
             raise self._fault((*place, name), str(error).replace(f"{name}()", name)) from error
+
+    def _learned(self, given: object, place: _Place) -> StopRule:
+        if not isinstance(given, str):
+            raise self._fault(place, f"learned: {given!r}: expected the name of a file of bl.stats.save_rule")
+        try:
+            return load_rule(self._folder / given)
+        except FileError as error:
+            raise self._fault(place, f"learned: {error}") from error
 
     def _values(self, key: object, given: object, place: _Place) -> Iterator[Any]:
         if isinstance(given, list) and key not in _LISTS:

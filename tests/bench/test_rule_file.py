@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+import boolab as bl
 from boolab.bench.rule_file import RULES, parse_rules, read_rules
 from boolab.errors import FileError
+from boolab.rules.learned.models import LinearModel
+from boolab.rules.learned.risk import LearnedRisk
+from boolab.rules.learned.rule import LearnedFrom, Promise, learned_rule
 
 
 def settings(text: str) -> list[str]:
@@ -37,7 +41,18 @@ def test_rules_are_joined_by_any_and_all() -> None:
     assert settings(text) == ["max_steps(5) & (doom_loop(3, canonical) | idle_streak(2))"]
 
 
-def test_a_file_tells_of_itself() -> None:
+def test_a_learned_rule_is_read_from_the_file_beside(tmp_path: Path) -> None:
+    risk = LearnedRisk(LinearModel(("calls_streak",), (1.5,), -1.0, (0.8,)))
+    rule = learned_rule(risk, 900_000_000, Promise(0.95, 0.9, 60), LearnedFrom(9, 4, 9, 50, "ab"))
+    bl.stats.save_rule(rule, tmp_path / "learned.yaml")
+    (tmp_path / "rules.yaml").write_text("rules:\n  - learned: learned.yaml\n  - max_steps: 9\n")
+    assert read_rules(tmp_path / "rules.yaml").settings[0][0].rule == rule | bl.max_steps(9)
+    (tmp_path / "rules.yaml").write_text("rules:\n  - learned: other.yaml\n")
+    with pytest.raises(FileError, match=r"rules.yaml:2: learned: .*other.yaml"):
+        read_rules(tmp_path / "rules.yaml")
+
+
+def test_a_file_describes_itself() -> None:
     text = (
         "name: mine\nauthors: Ada\ndescription: A cap.\nurl: https://example.org\nscope: turn\nrules: [{max_steps: 3}]"
     )

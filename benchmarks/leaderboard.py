@@ -1,0 +1,10 @@
+"""Make docs/leaderboard.md and its figure of the submissions in docs/leaderboard.
+
+Usage: python -m benchmarks.leaderboard
+"""
+
+from benchmarks.environments import ROOT
+from boolab.bench.leaderboard import write_board
+
+if __name__ == "__main__":
+    print(f"Wrote {write_board(ROOT / 'docs')}")
