@@ -20,7 +20,12 @@ _ACROSS: Final = 3
 
 
 def draw_panels(
-    parts: Sequence[tuple[str, Part]], draw: Callable[[Part, Axes], object], *, title: str, notes: Iterable[str]
+    parts: Sequence[tuple[str, Part]],
+    draw: Callable[[Part, Axes], object],
+    *,
+    title: str,
+    notes: Iterable[str],
+    height: float = 1.7,
 ) -> Axes:
     """A new figure with a panel for each group, all to one scale.
 
@@ -29,22 +34,24 @@ def draw_panels(
         draw: Draws a group into its Axes, which are small.
         title: The finding, over all panels.
         notes: The sample and what is missing, under all panels.
+        height: That of a panel with its texts, in inches.
 
     Returns:
         The Axes of the first panel; `.figure` has them all.
     """
     from matplotlib import pyplot as plt
 
-    down = math.ceil(len(parts) / _ACROSS)
+    across = min(_ACROSS, len(parts))
+    down = math.ceil(len(parts) / across)
     layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
-    figure = plt.figure(figsize=(7.2, 1.1 + 1.7 * down), layout=layout)
-    grid = figure.subplots(down, _ACROSS, squeeze=False).ravel().tolist()
+    figure = plt.figure(figsize=(7.2, 1.1 + height * down), layout=layout)
+    grid = figure.subplots(down, across, squeeze=False).ravel().tolist()
     panels: list[Axes] = grid[: len(parts)]
     for panel, (name, part) in zip(panels, parts, strict=True):
         draw(part, panel)
         panel.set_title(name, loc="left", size=style.sizes(panel).text, weight="bold", pad=4, **style.PLAIN)
     for place, panel in enumerate(panels):
-        _plain(panel, labelled=not place, left=not place % _ACROSS, lowest=place + _ACROSS >= len(parts))
+        _plain(panel, labelled=not place, left=not place % across, lowest=place + across >= len(parts))
     for side in ("xlim", "ylim"):
         lows, highs = zip(*(getattr(panel, f"get_{side}")() for panel in panels), strict=True)
         for panel in panels:

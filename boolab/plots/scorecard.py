@@ -12,9 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from boolab.core.text import count, shorten, span
+from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell
 from boolab.plots import style
 from boolab.plots._frames import floats, frame_of, missing
+from boolab.plots._panels import MAX_PANELS, draw_panels
 from boolab.stats.finding import Finding
 
 _NEEDED: Final = (
@@ -22,6 +24,13 @@ _NEEDED: Final = (
     *("precision", "precision_low", "precision_high", "recall", "recall_low", "recall_high"),
 )
 _PER_ROW: Final = 0.62  # inches
+_MAX_ROWS: Final = 10  # with groups, in one Axes
+_PER_GROUP: Final = 0.19  # inches of a row in a panel
+_PANEL_TEXTS: Final = 0.55
+_MIN_PANEL: Final = 1.7
+_MAX_PANEL: Final = 10.0
+_GROUP_NAME, _RULE_NAME = 30, 26  # characters
+_NO_KEY: Final = pd.Series([], dtype="string")
 MAX_NAME: Final = 34
 MAX_TEXT: Final = 0.6  # of the Axes: wider texts are shortened
 
@@ -46,7 +55,8 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> 
     """Precision and recall of each rule, with their intervals and the counts behind them.
 
     Precision is the share of alarms that were right, recall the share of what was to be found that raised an alarm. A
-    ratio without a base has a text instead of a mark.
+    ratio without a base has a text instead of a mark. Where groups make more than 10 rows, each rule has a panel in a
+    figure of its own, with a row for each group, in the order of their base rates, which are marked.
 
     Args:
         table: What `scorecard` returns, or its frame: a row for each rule, and for each group if there are any.
@@ -56,7 +66,7 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> 
         The Axes.
 
     Raises:
-        SettingError: if the frame lacks a column.
+        SettingError: if the frame lacks a column, or has more than 30 rules for panels.
 
     Example:
         >>> import boolab as bl
@@ -72,9 +82,11 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> 
     rows = frame_of(table, lambda other: other, _NEEDED, "scorecard")
     if rows.empty:
         return style.empty_axes(ax, "no rules")
+    keys = _group_columns(rows)
+    if ax is None and keys and len(rows) > _MAX_ROWS:
+        return _panels(rows, keys)
     names = _names(rows)
-    none = pd.Series([], dtype="string")
-    ax = style.rows_axes(ax, names, none, _PER_ROW)
+    ax = style.rows_axes(ax, names, _NO_KEY, _PER_ROW)
     counts = [_counts(row, small=style.is_small(ax)) for row in _records(rows)]
     if _share(ax, counts) > MAX_TEXT:
         counts = [_counts(row, small=True) for row in _records(rows)]
@@ -98,14 +110,74 @@ def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
 
 
+def _group_columns(rows: pd.DataFrame) -> list[str]:
+    return [str(name) for name in rows.columns[: list(rows.columns).index("rule")] if name not in _NEEDED]
+
+
 def _names(rows: pd.DataFrame) -> list[str]:
     """The rules; with groups, a rule and its group."""
-    before = [name for name in rows.columns[: list(rows.columns).index("rule")] if name not in _NEEDED]
+    before = _group_columns(rows)
     names = [str(rule) if not pd.isna(rule) else "no rule" for rule in rows["rule"]]
     if not before:
         return names
-    groups = [", ".join("none" if pd.isna(part) else str(part) for part in row) for row in rows[before].to_numpy()]
-    return [f"{name}, {group}" for name, group in zip(names, groups, strict=True)]
+    return [f"{name}, {group}" for name, group in zip(names, _groups(rows, before), strict=True)]
+
+
+def _groups(rows: pd.DataFrame, keys: list[str]) -> list[str]:
+    """The name of each row's group."""
+    return [", ".join("none" if pd.isna(part) else str(part) for part in row) for row in rows[keys].to_numpy()]
+
+
+def _panels(rows: pd.DataFrame, keys: list[str]) -> Axes:
+    """A panel for each rule, with a row for each group, which is the same row in all panels."""
+    groups, rules = pd.Series(_groups(rows, keys)), rows["rule"].fillna("no rule").astype(str)
+    kinds = rules.unique().tolist()
+    if len(kinds) > MAX_PANELS:
+        msg = f"the frame has {len(kinds):,} rules: choose at most {MAX_PANELS}, as in table[table['rule'] == ...]"
+        raise SettingError(msg)
+    base = pd.Series(floats(rows["n_positive"]) / np.maximum(floats(rows["n_runs"]), 1))
+    order = base.groupby(groups, sort=False).max().sort_values(ascending=False, kind="stable").index.tolist()
+    parts = []
+    for rule in kinds:
+        mine = rows[(rules == rule).to_numpy()].assign(base=base)
+        mine.index = pd.Index(groups[mine.index])
+        parts.append((shorten(rule, _RULE_NAME), mine[~mine.index.duplicated()].reindex(order)))
+    height = min(_MAX_PANEL, max(_MIN_PANEL, _PANEL_TEXTS + _PER_GROUP * len(order)))
+    return draw_panels(parts, _panel, title=_title_of_panels(rows, rules, len(order)), notes=_notes_of_panels(rows),
+                       height=height)  # fmt: skip
+
+
+def _panel(rows: pd.DataFrame, ax: Axes) -> Axes:
+    """One rule: a row for each group, the index of these rows."""
+    names = [str(name) for name in rows.index]
+    ax = style.rows_axes(ax, names, _NO_KEY)
+    ax.set_yticklabels([shorten(names[int(tick)], _GROUP_NAME) for tick in ax.get_yticks()], **style.PLAIN)
+    ax.set_xlim(-0.03, 1.03)
+    style.share_ticks(ax, ax.xaxis)
+    ax.hlines(np.arange(len(rows)), 0, 1, colors=[style.fade(ax, 0.1)], linewidth=0.6, zorder=1)
+    y, half = np.arange(len(rows)), 0.38
+    ax.vlines(floats(rows["base"]), y - half, y + half, colors=[style.fade(ax, 0.6)], linewidth=1.2, zorder=2,
+              label="base rate")  # fmt: skip
+    for name, mark in _MARKS.items():
+        _draw(ax, rows, name, mark)
+    return style.finish(ax, title="", xlabel="share", ylabel="", grid=ax.xaxis, key=[], notes=())
+
+
+def _title_of_panels(rows: pd.DataFrame, rules: pd.Series[Any], n: int) -> str:
+    """In how many groups the best rule is right more often than random alarms."""
+    if "lift_low" not in rows:
+        return f"What {count(rules.nunique(), 'rule')} find in {n:,} groups"
+    better = pd.Series(floats(rows["lift_low"]) > 1).groupby(rules.to_numpy(), sort=False).sum()
+    most = int(better.max())
+    if not most:
+        return f"In none of {n:,} groups a rule is shown to be right more often than random alarms"
+    name = shorten(str(better.idxmax()), MAX_NAME)
+    return f"{name} is right more often than random alarms in {most:,} of {n:,} groups"
+
+
+def _notes_of_panels(rows: pd.DataFrame) -> Iterable[str]:
+    yield "Circles: precision; diamonds: recall; upright strokes: base rate, the precision of random alarms."
+    yield from _notes(rows)
 
 
 def _draw(ax: Axes, rows: pd.DataFrame, name: str, mark: _Mark) -> None:
@@ -245,4 +317,5 @@ def _notes(rows: pd.DataFrame) -> Iterable[str]:
     levels = rows["confidence"].dropna().unique().tolist() if "confidence" in rows else []
     if len(levels) == 1:
         yield f"Lines: {100 * levels[0]:.4g}% intervals."
-    yield missing(int(rows["precision"].isna().sum()), "rule", "without a known precision")
+    noun = "row" if _group_columns(rows) else "rule"
+    yield missing(int(rows["precision"].isna().sum()), noun, "without a known precision")

@@ -1,6 +1,7 @@
 """Plots of survival, scorecards and one run: titles and notes say the frame's own numbers."""
 
 import dataclasses
+import warnings
 from typing import Any, cast
 
 import matplotlib as mpl
@@ -234,6 +235,56 @@ def test_groups_and_ugly_names_and_many_rules_are_drawn(ax: Axes) -> None:
     assert rows(ax) == ["loud, a", f"sure, {UGLY}"]
     plot_scorecard(scores(*[LOUD, MUTE] * 100), ax=Figure(figsize=(3, 2), layout="constrained").subplots())
     draw(ax)
+
+
+def many_groups(n: int, *, rules: int = 2) -> pd.DataFrame:
+    """Groups with different base rates, each with the same rules; lift is known to be above 1 in half of them."""
+    parts = [
+        scores(LOUD, SURE, MUTE)
+        .iloc[:rules]
+        .assign(
+            agent=f"agent {i} with a name",
+            n_positive=10 + i,
+            lift_low=[1.2 if i % 2 else 0.8, 0.5, float("nan")][:rules],
+        )
+        for i in range(n)
+    ]
+    frame = pd.concat(parts, ignore_index=True)
+    return frame[["agent", *(name for name in frame if name != "agent")]]
+
+
+def test_twenty_groups_have_a_row_each_in_a_panel_for_each_rule() -> None:
+    data = many_groups(20, rules=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = plot_scorecard(data)
+        draw(first)
+    panels = [panel for panel in first.get_figure().axes if panel.axison]  # type: ignore[union-attr] # it is in one
+    assert [panel.get_title(loc="left") for panel in panels] == ["loud", "sure", "mute"]
+    assert rows(first) == [f"agent {i} with a name" for i in reversed(range(20))]  # by their base rates
+    base = next(one for one in first.collections if one.get_label() == "base rate")
+    assert [segment[0][0] for segment in base.get_segments()] == [(10 + i) / 50 for i in reversed(range(20))]  # type: ignore[attr-defined]
+    assert drawn(first, "precision")[0] == pytest.approx([0.75] * 20)
+    assert "loud is right more often than random alarms in 10 of 20 groups" in first.get_figure().get_suptitle()  # type: ignore[union-attr]
+
+
+def test_a_group_that_lacks_a_rule_has_an_empty_row_there() -> None:
+    data = many_groups(12)
+    first = plot_scorecard(data.drop(index=[1]).drop(columns="lift_low"))  # the second rule of the first group
+    draw(first)
+    panels = [panel for panel in first.get_figure().axes if panel.axison]  # type: ignore[union-attr]
+    assert pd.isna(drawn(panels[1], "precision")[0][-1])
+    assert pd.notna(drawn(panels[0], "precision")[0]).all()
+    assert "What 2 rules find in 12 groups" in first.get_figure().get_suptitle()  # type: ignore[union-attr]
+    none = plot_scorecard(many_groups(12).assign(lift_low=0.5))
+    assert "In none of 12 groups" in none.get_figure().get_suptitle()  # type: ignore[union-attr]
+
+
+def test_axes_that_were_given_hold_all_rows_and_too_many_rules_are_refused(ax: Axes) -> None:
+    assert len(plot_scorecard(many_groups(6), ax=ax).get_yticks()) == 12
+    many = pd.concat([many_groups(2).assign(rule=f"rule {i}") for i in range(31)])
+    with pytest.raises(SettingError, match="31 rules: choose at most 30"):
+        plot_scorecard(many)
 
 
 def test_a_scorecard_of_nothing_and_a_wrong_one(ax: Axes) -> None:
