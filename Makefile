@@ -90,8 +90,8 @@ bench: $(READY) ## measure the loop against a bare loop, counterfactuals against
 bench-peers: $(READY) ## measure the loop beside nine released packages, and what their limits leave; makes docs/peers.md
 	$(BIN)/python -m benchmarks.peers --write
 
-stop-peers: $(READY) ## ask five released packages where they would stop the runs of RUNS, a folder of recordings with texts
-	$(BIN)/python -m benchmarks.stop_peers $(RUNS)
+stop-peers: $(READY) ## run five released packages on RUNS, a folder of recordings with texts, and enter them into the stop benchmark
+	$(BIN)/python -m benchmarks.stop_peers $(if $(RUNS),--runs $(RUNS)) --write
 
 leaderboard: $(READY) ## put all submissions of docs/leaderboard into docs/leaderboard.md and its figure
 	$(BIN)/python -m benchmarks.leaderboard

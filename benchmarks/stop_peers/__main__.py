@@ -1,18 +1,19 @@
-"""Ask released packages after which step they would stop each recorded run, and write that as entries of the benchmark.
+"""Enter released packages into the stop benchmark: after which step would they stop each recorded run?
 
-Each package runs in an environment of its own, with its defaults, and sees the steps of a run one by one. It writes
-`PACKAGE.csv`, which `boolab bench` reads, and prints how many successes are kept and steps saved. The runs need their
-texts: make them with `python datasets/atlas/build.py CLONES OUT`, with its option for texts. A package that cannot be
-installed is a line that names the reason.
+Each package runs in an environment of its own, with its defaults, and sees the steps of a run one by one. With
+`--runs`, the packages are run: each list of stops goes to `out/stop_peers/PACKAGE.csv`, and how many successes are kept
+and steps saved is printed. The runs need their texts: `python datasets/atlas/build.py CLONES RUNS --texts` makes them.
+With `--write`, the lists are judged on the shipped atlas, the submissions written to `docs/leaderboard`, and the table
+of `docs/stop_packages.md` is made anew. A package that cannot be installed is a line that names the reason.
 
-Usage: python -m benchmarks.stop_peers RUNS [PACKAGE ...] [--out FOLDER]
+Usage: python -m benchmarks.stop_peers [PACKAGE ...] [--runs FOLDER] [--write]
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +24,14 @@ from benchmarks.environments import ROOT, Skipped, environment
 from benchmarks.stop_peers.entries import ENTRIES, Entry
 from benchmarks.stop_peers.prefixes import fed
 from benchmarks.stop_peers.replay import Part, StopSteps, adapter_of, replay, save
+from benchmarks.stop_peers.submissions import PAGE, SUBMISSIONS, entered, with_table
+from boolab.bench.judge import judge
+from boolab.bench.load import recordings_from
 from boolab.bench.recordings import Recordings, recordings_of
+from boolab.bench.submission import as_json
 from boolab.bench.tracks import Track, parts_of
 
+LISTS: Final = ROOT / "out" / "stop_peers"
 LEARNT: Final[tuple[Track, ...]] = ("within", "model", "set")
 """The tracks that have something to learn from."""
 
@@ -34,32 +40,39 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [entry.package for entry in ENTRIES]
-    parser.add_argument("runs", type=Path, help="a folder of recordings with texts, SET.jsonl for each set")
     parser.add_argument("package", nargs="*", help=f"some of {', '.join(names)}; all of them unless named")
-    parser.add_argument("--out", type=Path, default=ROOT / "out" / "stop_peers", help="where the files go")
+    parser.add_argument("--runs", type=Path, help="run the packages on this folder of recordings with texts, SET.jsonl")
+    parser.add_argument("--write", action="store_true", help="judge the lists of stops, and write the submissions")
     asked = parser.parse_args()
     unknown = sorted(set(asked.package) - set(names))
     if unknown:
         parser.error(f"there is no package {', '.join(unknown)}; expected some of {', '.join(names)}")
-    files = sorted(asked.runs.glob("*.jsonl"))
-    if not files:
+    if asked.runs is None and not asked.write:
+        parser.error("nothing to do: expected --runs FOLDER, --write, or both")
+    files = sorted(asked.runs.glob("*.jsonl")) if asked.runs is not None else []
+    if asked.runs is not None and not files:
         parser.error(f"{asked.runs} has no recordings (*.jsonl)")
+    entries = [entry for entry in ENTRIES if not asked.package or entry.package in asked.package]
+    if files:
+        make_lists(entries, recordings_of((run for path in files for run in bl.load_runs(path)), asked.runs.name))
+    if asked.write:
+        write_submissions(entries)
+    return 0
 
-    data = recordings_of((run for path in files for run in bl.load_runs(path)), asked.runs.name)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    for entry in ENTRIES:
-        if asked.package and entry.package not in asked.package:
-            continue
+
+def make_lists(entries: Sequence[Entry], data: Recordings) -> None:
+    """Run the packages, and write their lists of stops."""
+    LISTS.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
         try:
             version, stops = stops_of(entry, environment(entry.package), data)
         except Skipped as reason:
             print(f"{entry.package}: {reason}", file=sys.stderr)
             continue
-        save([run.run_id for run in data.runs], stops, asked.out / f"{entry.package}.csv")
+        save([run.run_id for run in data.runs], stops, LISTS / f"{entry.package}.csv")
         for track, by_run in stops.items():
             for line in summary(data, by_run):
                 print(" ".join(part for part in (entry.package, version, track, line) if part), flush=True)
-    return 0
 
 
 def stops_of(entry: Entry, python: Path, data: Recordings) -> tuple[str, dict[str, StopSteps]]:
@@ -92,6 +105,15 @@ def summary(data: Recordings, stops: StopSteps) -> Iterator[str]:
         steps, saved = data.lengths[here].sum(), np.maximum(data.lengths - at, 0)[here].sum()
         kept = (at >= data.lengths)[good].sum()
         yield f"{name}: {kept:,} of {good.sum():,} successes kept, {saved / steps:.1%} of {steps:,} steps saved"
+
+
+def write_submissions(entries: Sequence[Entry]) -> None:
+    """Judge the lists of stops on the shipped atlas, and write the submissions."""
+    SUBMISSIONS.mkdir(parents=True, exist_ok=True)
+    lists = [entered(entry, LISTS / f"{entry.package}.csv") for entry in entries]
+    for submission in judge(lists, recordings_from(["atlas"]), progress=print):
+        (SUBMISSIONS / submission.file_name).write_text(as_json(submission), encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

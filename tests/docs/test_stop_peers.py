@@ -15,9 +15,12 @@ from benchmarks.environments import REQUIREMENTS, Skipped
 from benchmarks.stop_peers.entries import ENTRIES
 from benchmarks.stop_peers.prefixes import fed, group_of, without_results, write
 from benchmarks.stop_peers.replay import ADAPTERS, Part, adapter_of, replay, save
+from benchmarks.stop_peers.submissions import PAGE, entered, name_of, pinned, submission_of, with_table
 from boolab.core.types import Stop, ToolResult
+from tests.support.project import ROOT
 
 PYTHON = Path(sys.executable)
+SUMS = ROOT / "datasets" / "atlas" / "SHA256SUMS"
 
 STAND_IN = """
 import sys
@@ -150,3 +153,25 @@ def test_each_package_is_pinned_and_has_an_adapter(entry: Any) -> None:
     assert all(re.fullmatch(r"[a-z0-9._-]+==[a-z0-9.]+", line) for line in lines)
     assert any(line.startswith(f"{entry.package}==") for line in lines)
     assert f'serve("{entry.package}", prepare)' in adapter_of(entry.package).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.package)
+def test_each_package_is_judged_on_the_shipped_atlas_and_the_page_has_what_was_found(entry: Any) -> None:
+    submission = submission_of(entry)
+    shipped = {line.split()[1]: line.split()[0] for line in SUMS.read_text(encoding="utf-8").splitlines()}
+    assert submission.data.files == {name: digest for name, digest in shipped.items() if ".jsonl" in name}
+    assert ("none" in submission.tracks) is not entry.learns
+    page = PAGE.read_text(encoding="utf-8")
+    assert (
+        f"| [{entry.package}]({entry.url}) | {pinned(entry.package)} | {entry.stops} | {entry.changed or '-'} |" in page
+    )
+    assert with_table(page) == page, "run: make stop-peers"
+
+
+def test_a_list_of_stops_is_entered_with_all_that_is_not_a_default_of_its_package(tmp_path: Path) -> None:
+    [entry] = [one for one in ENTRIES if one.package == "agent-watchdog"]
+    save(["a"], {"": {"a": 1}}, tmp_path / "stops.csv")
+    about = entered(entry, tmp_path / "stops.csv").about
+    assert about.name == name_of(entry) == f"agent-watchdog {pinned('agent-watchdog')}"
+    assert entry.stops in about.description
+    assert entry.changed in about.description
