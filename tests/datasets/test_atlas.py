@@ -14,6 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple
 
 import pytest
@@ -232,6 +233,17 @@ def test_the_smallest_cap_that_keeps_95_percent_of_successes(
     assert list(table["kept_lower"]) == [kept_by(cap - 1, runs), kept_by(cap, runs)]
     assert kept_by(cap - 1, runs) < 0.95 * table["successes"].iloc[0] <= kept_by(cap, runs)
     assert table["saved_steps"].iloc[1] == round(saved_by(cap, runs) * sum(len(run.actions) for run in runs))
+
+
+@pytest.mark.parametrize(("name", "ratio"), [("swebench-verified", "1.5"), ("intercode-bash", "4.6")])
+def test_failures_are_as_many_times_as_long_as_the_readme_has_it(
+    name: str, ratio: str, lines: dict[str, list[Plain]]
+) -> None:
+    lengths = {
+        success: [len(run.actions) for run in lines[name] if run.success is success] for success in (True, False)
+    }
+    assert f"{mean(lengths[False]) / mean(lengths[True]):.1f}" == ratio
+    assert f" {ratio} times" in (ROOT / "README.md").read_text()
 
 
 def test_the_75th_percentile_of_steps_as_a_cap_loses_an_eighth_of_the_successes(
