@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A second process pays for its start only where there are many tests.
 PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
-.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses bench leaderboard conformance coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses study bench leaderboard conformance coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -78,6 +78,9 @@ formats: $(READY) ## put what each log format gives into docs/formats.md
 
 harnesses: $(READY) ## put what each preset is into docs/harnesses.md
 	$(BIN)/python -m tests.docs.harness_page --write
+
+study: $(READY) ## run the notebook of the study, and put what it gives into docs/study.md
+	$(BIN)/python -m tests.docs.study_page --write
 
 bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, real models' client, sweeps, and widgets
 	$(BIN)/python -m benchmarks.loop

@@ -34,11 +34,12 @@ def test_there_are_notebooks() -> None:
         "02_caps_budgets_doom_loops",
         "03_your_own_logs",
         "04_harnesses",
-        "05_turn_limits",
+        "05_what_limits_should_agents_have",
         "06_real_models",
         "07_sweeps",
         "08_many_machines",
         "09_replay_and_explore",
+        "10_turn_limits",
     ]
 
 
@@ -151,8 +152,8 @@ print(same, more_is_more, max(kept("no effect", "p25")) < 41, extended, quartile
 
 
 @pytest.mark.slow
-def test_05_keeps_what_the_agent_heeds_and_saves_nothing_by_extensions_that_it_does_not() -> None:
-    notebook = execute(NOTEBOOKS["05"], REMINDED)
+def test_10_keeps_what_the_agent_heeds_and_saves_nothing_by_extensions_that_it_does_not() -> None:
+    notebook = execute(NOTEBOOKS["10"], REMINDED)
     printed = notebook.cells[-1].outputs[0]["text"].strip()
     assert printed == "True True True {'0 (0 to 0)'} {'p25': 11, 'p50': 17, 'p75': 28} 18"
     told = [out["text"] for cell in notebook.cells for out in cell.get("outputs", ()) if "text" in out]

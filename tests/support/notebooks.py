@@ -31,7 +31,7 @@ def execute(path: Path, extra: str = "") -> Any:
     if extra:
         found.cells.append(nbformat.v4.new_code_cell(extra))
     resources = {"metadata": {"path": path.parent}}
-    NotebookClient(found, timeout=120, kernel_name="python3", resources=resources).execute()
+    NotebookClient(found, timeout=300, kernel_name="python3", resources=resources).execute()
     return found
 
 
