@@ -22,6 +22,7 @@ FIGURE: Final = "pictures/leaderboard.png"
 FOLDER: Final = "leaderboard"
 """The folder of the submissions, beside the page."""
 _HEAD: Final = ("rank", "entry", "authors", *WORDS.values(), "sets, 95% kept")
+_FEWER: Final[dict[Track, str]] = {"model": ", those with two models or more"}
 _ESCAPED: Final = str.maketrans(
     {char: f"\\{char}" for char in "\\`*_[]|$~#"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
@@ -123,6 +124,9 @@ def _track(board: Board, track: Track) -> Iterator[str]:
     if not found:
         return
     yield f"## {TRACKS[track].capitalize()}"
+    yield ""
+    most = max(len(one.tracks[track].sets) for one in found)
+    yield f"Means over {count(most, 'set')}{_FEWER.get(track, '')}."
     yield ""
     yield from _head(_HEAD, left=("entry", "authors"))
     rank = 0
