@@ -25,6 +25,7 @@ from boolab.stats.scorecard.scorecard import scorecard
 from boolab.store.writer import Store
 from tests.counterfactuals.test_evaluate import LIMITS, MAKE, sessions
 from tests.support.cases import cases
+from tests.support.labelled_runs import labelled_runs
 from tests.support.project import ROOT
 from tests.support.walk import walk
 
@@ -653,3 +654,11 @@ def test_what_a_table_cannot_tell_is_refused_or_not_known() -> None:
         scorecard(table, bl.cycle(2, 2))
     cut = scorecard(table.drop(columns="stop_reason").assign(censored=True), max_steps(9))
     assert any(note.startswith("2 of 2 runs are censored: a rule may have fired") for note in cut.notes)
+
+
+def test_the_clean_threshold_of_a_learned_rule_is_shown_as_the_probability_that_it_is() -> None:
+    runs = labelled_runs(100)
+    rule = bl.learn_stop(runs, confidence=None, folds=0)
+    card = scorecard(runs, [rule])
+    shown = f"A threshold of {only(card)['clean_threshold'] / 1e7:.4g}% is the least without a false alarm in the "
+    assert any(shown in sentence for sentence in card.sentences)

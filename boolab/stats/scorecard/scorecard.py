@@ -21,6 +21,8 @@ from boolab.counterfactuals.scopes import check_scope
 from boolab.counterfactuals.step_table import Ints
 from boolab.errors import SettingError
 from boolab.frames.dtypes import FLOAT, INT, TEXT
+from boolab.rules.learned.models import BILLION
+from boolab.rules.learned.rule import LearnedRule
 from boolab.rules.stop import StopRule, Threshold
 from boolab.stats.finding import Finding, frame_of
 from boolab.stats.intervals import check_confidence
@@ -332,8 +334,12 @@ class _Words:
         if row["clean_threshold"] is None or score.reach is None:
             return
         n = int((score.reach.false[group.runs] != NOT_REPORTED).sum())
-        unit = {"cost": " micro-dollars", "elapsed": " ms"}.get(next(score.alarms.rule.leaves()).counter, "")
-        least = f"A threshold of {row['clean_threshold']:,}{unit} is the least without a false alarm in "
+        leaf = next(score.alarms.rule.leaves())
+        unit = {"cost": " micro-dollars", "elapsed": " ms"}.get(leaf.counter, "")
+        threshold = f"{row['clean_threshold']:,}{unit}"
+        if isinstance(leaf, LearnedRule):  # its score is a probability in billionths
+            threshold = f"{100 * row['clean_threshold'] / BILLION:.4g}%"
+        least = f"A threshold of {threshold} is the least without a false alarm in "
         if self.scores.converged:
             yield f"{least}these runs."
             return
