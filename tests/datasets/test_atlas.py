@@ -246,6 +246,15 @@ def test_failures_are_as_many_times_as_long_as_the_readme_has_it(
     assert f" {ratio} times" in (ROOT / "README.md").read_text()
 
 
+def test_what_the_readme_has_about_repeats_on_intercode_is_so(atlas: dict[str, list[Run]]) -> None:
+    table = bl.counterfactual(atlas["intercode-bash"], grid={"doom_loop": [2]}, aggregate=True).iloc[0]
+    share = table["saved_steps"] / (table["steps"] + table["saved_steps"])
+    kept = f"keeps {table['kept_lower']} of {table['successes']} successes"
+    assert f"a doom-loop threshold of 2 saves {share:.0%} of the steps and {kept}" in " ".join(
+        (ROOT / "README.md").read_text().split()
+    )
+
+
 def test_the_75th_percentile_of_steps_as_a_cap_loses_an_eighth_of_the_successes(
     lines: dict[str, list[Plain]], atlas: dict[str, list[Run]]
 ) -> None:
