@@ -2,7 +2,8 @@
 
 A run of facts is an ordinary `Run`: it is written, read, stored and asked as any other. Every text in it is replaced by
 a placeholder (`boolab.core.redacted`) that has a number and a length. One numbering serves all runs of a file: equal
-texts have one number, and numbers are given in order of first appearance, so the same runs give the same file.
+texts have one number, and numbers are given in order of first appearance, so the same runs give the same file. The
+order is that of the runs, and in each run that of its prompt, its steps, what came between them, and its end.
 
 | of a run                                   | becomes                                                                |
 |--------------------------------------------|------------------------------------------------------------------------|

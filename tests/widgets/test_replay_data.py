@@ -19,6 +19,7 @@ from boolab.core.types import (
     Text,
     ToolResult,
 )
+from boolab.logs.facts import facts_of
 from boolab.plots.style import TOOL_COLOURS
 from boolab.rules.counters import COUNTERS
 from boolab.widgets._base.call_labels import _parsed, label_of
@@ -286,6 +287,13 @@ def aborted() -> bl.Abort:
     switch = bl.Abort()
     switch.abort()
     return switch
+
+
+def test_that_a_recording_has_facts_instead_of_texts_is_noted() -> None:
+    run = made([("look", "{}")])
+    note = "A recording of facts: equal texts have equal numbers, and the texts are not on record."
+    assert note in replay_data(next(facts_of(run)), policies=[])["notes"]
+    assert note not in replay_data(run, policies=[])["notes"]
 
 
 def test_what_a_record_lacks_is_said() -> None:
