@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, overload
 
-from boolab.core.redacted import chars_of
 from boolab.core.types import Message, Reasoning, Sentinel, Text, ToolCall, ToolResult
 
 CHARS_PER_TOKEN: Final = 4
@@ -85,9 +84,9 @@ def estimated_tokens(messages: Iterable[Message]) -> int:
     for message in messages:
         for part in message.parts:
             if isinstance(part, Text | Reasoning | Sentinel):
-                chars += chars_of(part.text)
+                chars += len(part.text)
             elif isinstance(part, ToolCall):
-                chars += len(part.name) + chars_of(part.arguments)
+                chars += len(part.name) + len(part.arguments)
             elif isinstance(part, ToolResult):
-                chars += chars_of(part.content)
+                chars += len(part.content)
     return -(-chars // CHARS_PER_TOKEN)
