@@ -82,9 +82,10 @@ harnesses: $(READY) ## put what each preset is into docs/harnesses.md
 study: $(READY) ## run the notebook of the study, and put what it gives into docs/study.md
 	$(BIN)/python -m tests.docs.study_page --write
 
-bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, readers, real models' client, sweeps, and widgets
+bench: $(READY) ## measure the loop against a bare loop, counterfactuals against memory, scorecards, readers, real models' client, sweeps, and widgets
 	$(BIN)/python -m benchmarks.loop
 	$(BIN)/python benchmarks/counterfactual.py
+	$(BIN)/python -m benchmarks.scorecard
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/stream.py
 	$(BIN)/python -m benchmarks.sweep

@@ -146,12 +146,13 @@ def converges(run: Run, at: int, watch: RepeatStreak, *, turns: bool) -> bool:
     by_call = "canonical" if identity == "call+result" else identity
     turn = run.steps[at - 1].turn
     return any(
-        result.is_error is False
+        result is not None
+        and result.is_error is False
         and result.content != last.content
         and ObservedCall(call, result).same_as(last, by_call)
         for step in run.steps[at:]
         if not turns or step.turn == turn
-        for call, result in _answered(step)
+        for call, result in zip(step.response.tool_calls, step.results, strict=True)
     )
 
 
