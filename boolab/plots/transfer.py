@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -190,7 +191,8 @@ def _number(ax: Axes, square: _Square, value: str, colours: Colormap, scale: Nor
         ink = style.ink_on(colours(scale(cell))[:3])
         look: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, **style.PLAIN}
         up, sign, weight = (0.14, "%", "bold") if second else (0.0, "", "normal")
-        ax.text(column, row - up, f"{100 * cell:.0f}{sign}", size=size, weight=weight, gid="cell", **look)
+        whole = math.floor(100 * cell + 1e-9)  # 94.96% is not to read as the 95% that it misses
+        ax.text(column, row - up, f"{whole}{sign}", size=size, weight=weight, gid="cell", **look)
         if second and not np.isnan(saved):
             ax.text(column, row + 0.22, f"saves {100 * saved:.0f}%", size=size * 0.8, gid="saved", **look)
 
@@ -234,9 +236,9 @@ def _notes(frame: pd.DataFrame, value: str) -> Iterable[str]:
     if successes:
         yield f"{count(len(own), 'group')} of {span(min(successes), max(successes))} successes."
     if value == "kept_share":
-        yield "Numbers: percent of the judged group's successes that are kept."
+        yield "Numbers: percent of the judged group's successes that are kept, rounded down."
     else:
-        yield "Numbers: percent of the judged group's steps that are saved."
+        yield "Numbers: percent of the judged group's steps that are saved, rounded down."
     elsewhere = floats(frame.loc[~frame["held_out"].fillna(value=False), value])
     elsewhere = elsewhere[~np.isnan(elsewhere)]
     if len(elsewhere):

@@ -29,14 +29,14 @@ def cells(ax: Axes) -> Any:
     return ax.collections[0].get_array().reshape(3, 3)  # type: ignore[union-attr]
 
 
-def test_each_cell_is_its_pair_and_rows_name_their_rules(ax: Axes) -> None:
+def test_each_cell_is_its_pair_rounded_down_and_rows_name_their_rules(ax: Axes) -> None:
     bl.plots.plot_transfer(FOUND, ordered=False, ax=ax)
     frame = FOUND.frame
     np.testing.assert_allclose(cells(ax).ravel(), frame["kept_share"].astype(float), atol=1e-8)
     rules = frame.drop_duplicates("chosen_on")["rule"]
     assert labels(ax) == [f"{name}: {rule}" for name, rule in zip("abc", rules, strict=True)]
     numbers = [text.get_text() for text in ax.texts if text.get_gid() == "cell"]
-    assert numbers == [f"{100 * share:.0f}%" for share in frame["kept_share"]]
+    assert numbers == [f"{100 * kept // of}%" for kept, of in zip(frame["kept_lower"], frame["successes"], strict=True)]
     saved = [text.get_text() for text in ax.texts if text.get_gid() == "saved"]
     assert saved == [f"saves {100 * share:.0f}%" for share in frame["saved_share"]]
     own = [(patch.get_x(), patch.get_y()) for patch in ax.patches if patch.get_label() == "own"]  # type: ignore[attr-defined]
