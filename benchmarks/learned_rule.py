@@ -26,6 +26,7 @@ from tests.support.learned_worlds import WORLDS, fits, world
 
 KEEP: Final = 0.95
 FOLDS: Final = 5
+MAX_CAPS: Final = 25
 REFERENCE: Final = {
     "swebench-verified": (2.1, 6.1, 9.1),
     "intercode-sql": (30.2, 55.7, 58.4),
@@ -36,8 +37,9 @@ REFERENCE: Final = {
 
 def fixed_rules(runs: Sequence[bl.Run]) -> list[bl.StopRule | None]:
     """Caps, detectors over their thresholds, and each cap with each detector."""
-    lengths = np.quantile([run.n_steps for run in runs], np.linspace(0.3, 1, 15))
-    caps = [bl.max_steps(n) for n in sorted({max(1, int(length)) for length in lengths})]
+    lengths = np.unique([run.n_steps for run in runs])
+    some = lengths if len(lengths) <= MAX_CAPS else lengths[np.linspace(0, len(lengths) - 1, MAX_CAPS).astype(int)]
+    caps = [bl.max_steps(int(n)) for n in some]
     detectors: list[bl.StopRule] = [
         rule
         for n in (2, 3, 4, 5, 6)

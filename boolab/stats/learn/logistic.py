@@ -24,7 +24,8 @@ PENALTIES: Final = (10.0, 100.0, 1000.0)
 _STEPS: Final = 50
 _TOLERANCE: Final = 1e-8
 _ROWS: Final = 8_000
-_WEAK: Final = 1e-3
+_SLOPE_PENALTY: Final = 10.0
+"""Of a slope that differs from 1: with few runs it would be chance, and estimates of several models not comparable."""
 _MIN_SLOPE: Final = 0.05
 _MIN_SCALE: Final = 1e-9
 
@@ -73,7 +74,7 @@ def penalty_of(values: Array, failed: Array, weights: Array, tasks: Ints) -> flo
 def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[float, float]:
     """Slope and intercept that make log-odds those of failure, without changing their order.
 
-    Source: Platt, in Advances in Large Margin Classifiers (1999) 61-74.
+    A slope that differs from 1 is penalised. Source: Platt, in Advances in Large Margin Classifiers (1999) 61-74.
 
     Args:
         log_odds: Rows: of runs that the model has not seen.
@@ -84,7 +85,7 @@ def calibration_of(log_odds: Array, failed: Array, weights: Array) -> tuple[floa
         A slope, at least 0.05 so that the order stays where log-odds are noise, and an intercept.
     """
     x = np.column_stack([np.ones(len(log_odds)), log_odds])
-    intercept, slope = _newton(x, failed, weights, _WEAK).tolist()
+    intercept, slope = _newton(x, failed, weights, _SLOPE_PENALTY, np.array([0.0, 1.0])).tolist()
     if slope < _MIN_SLOPE:
         slope = _MIN_SLOPE
         share = float(np.clip(weights @ failed / weights.sum(), _MIN_SCALE, 1 - _MIN_SCALE))
@@ -112,19 +113,19 @@ def moments(values: Array, weights: Array) -> tuple[Array, Array]:
     return mean, np.where(scale > _MIN_SCALE * (1 + np.abs(mean)), scale, 0.0)
 
 
-def _newton(x: Array, y: Array, weights: Array, penalty: float) -> Array:
-    """The coefficients, the first of which is the intercept and is not penalised."""
+def _newton(x: Array, y: Array, weights: Array, penalty: float, target: Array | float = 0.0) -> Array:
+    """The coefficients. The penalty is on the square of their differences from a target, but for the first one."""
     ridge = np.full(x.shape[1], penalty)
     ridge[0] = 1e-6  # where all runs of a part fail, the intercept has no optimum of its own
     beta = np.zeros(x.shape[1])
-    loss = _loss(x, y, weights, beta, ridge)
+    loss = _loss(x, y, weights, beta, ridge, target)
     for _ in range(_STEPS):
         p = _logistic(x @ beta)
-        gradient = x.T @ (weights * (p - y)) + ridge * beta
+        gradient = x.T @ (weights * (p - y)) + ridge * (beta - target)
         curvature = (x * (weights * p * (1 - p))[:, None]).T @ x + np.diag(ridge)
         move = np.linalg.solve(curvature, gradient)
         size = 1.0
-        while (new := _loss(x, y, weights, beta - size * move, ridge)) > loss and size > _TOLERANCE:
+        while (new := _loss(x, y, weights, beta - size * move, ridge, target)) > loss and size > _TOLERANCE:
             size /= 2
         beta, before, loss = beta - size * move, loss, new
         if before - loss < _TOLERANCE * (1 + abs(loss)):
@@ -132,8 +133,8 @@ def _newton(x: Array, y: Array, weights: Array, penalty: float) -> Array:
     return beta
 
 
-def _loss(x: Array, y: Array, weights: Array, beta: Array, ridge: Array) -> float:
-    return _deviance(x, y, weights, beta) / 2 + float(ridge @ beta**2) / 2
+def _loss(x: Array, y: Array, weights: Array, beta: Array, ridge: Array, target: Array | float) -> float:
+    return _deviance(x, y, weights, beta) / 2 + float(ridge @ (beta - target) ** 2) / 2
 
 
 def _deviance(x: Array, y: Array, weights: Array, beta: Array) -> float:

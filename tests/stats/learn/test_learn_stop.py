@@ -79,6 +79,28 @@ def test_a_rule_stops_a_live_run_where_it_stops_the_recording(rule: bl.stats.Lea
     assert live.stop.threshold == 400_000_000
 
 
+def test_a_rule_works_wherever_rules_do(runs: list[bl.Run]) -> None:
+    rule = bl.learn_stop(runs, confidence=None, folds=0)
+    one = bl.stats.crossval(runs, lambda _: rule, folds=2, progress=False).frame.set_index("part").loc["same tasks"]
+    front = bl.stats.frontier(runs, [rule, bl.max_steps(5)])
+    assert one["saved_steps"] == bl.counterfactual(runs, rules=rule)["saved_steps"].sum()
+    assert front["saved_steps"].iloc[0] == one["saved_steps"]
+    looks = [{"tool_calls": [{"name": "look", "arguments": {"page": n // 3}}]} for n in range(30)]
+    loose = replace(rule, threshold=400_000_000)
+
+    def play(**options: Any) -> bl.Run:
+        return bl.run_sync(None, "Look", model=bl.ScriptedModel([*looks, "Done."]), **options)
+
+    first = play(stop=loose).stop_step
+    assert 0 < first < 29
+    both = play(stop=loose & bl.max_steps(first + 1))
+    assert (both.stop_reason, both.stop_step) == ("stuck", first + 1)
+    shadow = play(shadow=[loose], stop=bl.max_steps(100))
+    assert shadow.stop_reason == "finished"
+    # The step at whose boundary it is first true is the one that would have been next.
+    assert next(step.index for step in shadow.steps if str(loose) in step.shadow_stops) == first + 1
+
+
 def test_a_rule_keeps_what_it_promises_on_its_calibration_tasks(runs: list[bl.Run]) -> None:
     for confidence in (0.9, None):
         rule = bl.learn_stop(runs, confidence=confidence, folds=0)
