@@ -23,6 +23,8 @@ from boolab.core.types import (
     ToolResult,
     Usage,
 )
+from boolab.rules.call_identity import ObservedCall
+from boolab.rules.learned.features import FEATURES, Reader
 from boolab.rules.stop import AnyOf
 
 ARGUMENTS: Final = (
@@ -159,6 +161,19 @@ def answers(runs: Sequence[Run]) -> dict[str, Any]:
     return found
 
 
+def _features(run: Run) -> list[list[float | None]]:
+    """The features of learned rules after each step."""
+    reader = Reader(list(FEATURES))
+    state, found = reader.start, []
+    for step in run.steps:
+        for call, result in zip(step.response.tool_calls, step.results, strict=True):
+            if result is not None:
+                state = reader.fold(state, ObservedCall(call, result, step.index))
+        state = reader.close(state, step.response)
+        found.append(reader.values(state))
+    return found
+
+
 def further_answers(runs: Sequence[Run]) -> dict[str, Any]:
     """What takes longer to answer."""
     found: dict[str, Any] = {
@@ -168,6 +183,7 @@ def further_answers(runs: Sequence[Run]) -> dict[str, Any]:
     found["rules"] = bl.counterfactual(runs, rules=RULES, progress=False)
     found["scorecard by agent"] = bl.scorecard(runs, RULES[:3], by="agent", converged=True).frame
     found["survival"] = [_or_why(bl.survival, runs, of) for of in ("tool_calls", "tokens")]
+    found["features"] = [_features(run) for run in runs]
     found["runs"] = bl.runs_df(runs).drop(columns=["task", "stop_rule", "error", "hint"], errors="ignore")
     reasons = bl.finish_reasons_df(runs).drop(columns="finish_reason")  # rows of one count are in its order
     found["finish reasons"] = reasons.sort_values(list(reasons.columns), ignore_index=True)
