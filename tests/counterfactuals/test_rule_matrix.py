@@ -16,9 +16,10 @@ from boolab.counterfactuals.rule_matrix import rule_matrix, run_costs
 from boolab.errors import SettingError
 from tests.counterfactuals.test_evaluate import LIMITS, MAKE, sessions
 from tests.counterfactuals.test_families import Family, Script, scripts_of
+from tests.stats.test_scorecard import run_of
 from tests.support.cases import cases
 
-MANY = cases(60, suppress_health_check=list(HealthCheck))
+MANY = cases(250, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
@@ -66,6 +67,14 @@ def assert_as_rows(runs: list[Run], rules: list[bl.StopRule], scope: Any) -> Non
 def test_rules_are_the_rows_of_counterfactual_for_sessions_of_many_turns(data: Any) -> None:
     runs = [data.draw(sessions(number)) for number in range(data.draw(st.integers(1, 4)))]
     assert_as_rows(runs, data.draw(any_rules()), data.draw(st.sampled_from(["turn", "run"])))
+
+
+def test_a_stop_where_a_turn_ends_or_after_the_last_call_may_keep_the_success() -> None:
+    """A stop at the end of the first of two turns, and one after the last call of the last turn."""
+    runs = [run_of("A B | C", True, task="two"), run_of("A B C", True, task="one")]
+    rules = [bl.max_steps(n) for n in range(1, 5)] + [bl.tool_budget(n) for n in range(1, 4)]
+    for scope in ("turn", "run"):
+        assert_as_rows(runs, rules, scope)
 
 
 @cases(20, suppress_health_check=list(HealthCheck))

@@ -36,6 +36,8 @@ def test_the_line_is_the_front_and_the_band_is_that_of_the_finding(ax: Axes) -> 
     front = FOUND.front.sort_values("saved_steps")
     expected = [[0, 1], *front[["saved_share", "kept_share"]].astype(float).to_numpy().tolist()]
     assert line(ax, "front").tolist() == expected
+    drawn = next(one for one in ax.lines if one.get_label() == "front")
+    assert drawn.get_drawstyle() == "steps-pre"  # what is kept at a share saved holds up to there
     beaten = FOUND.frame[~FOUND.frame["on_front"]]
     assert len(line(ax, "beaten")) == len(beaten)
     band: Any = next(one for one in ax.collections if one.get_label() == "band").get_paths()[0].vertices

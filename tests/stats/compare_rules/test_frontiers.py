@@ -37,7 +37,7 @@ def test_the_front_is_what_comparing_each_setting_with_each_other_gives(points: 
 
 
 @cases(100)
-@given(POINTS, st.lists(st.floats(0, 1), min_size=1, max_size=5))
+@given(POINTS, st.lists(st.floats(0, 1) | st.sampled_from([n / 6 for n in range(7)]), min_size=1, max_size=5))
 def test_the_front_as_a_function_is_the_best_that_saves_so_much(
     points: list[tuple[int, int]], levels: list[float]
 ) -> None:
@@ -109,6 +109,22 @@ def test_the_band_and_the_shares_on_the_front_are_those_of_resampled_tasks() -> 
     assert found.frame["front_share"].tolist() == np.mean(share, axis=0).tolist()
 
 
+def test_intervals_resample_tasks_of_any_size_in_any_order() -> None:
+    runs = [run for task, n in enumerate((1, 4, 2, 5, 3)) for run in random_group(task + 40, 1, n, f"s{task}")]
+    mixed = [runs[place] for place in np.random.default_rng(0).permutation(len(runs))]
+    other = random_group(9, prefix="z", model="z")
+    row = bl.stats.frontier([*other, *mixed], [bl.max_steps(6)], by="model").frame.set_index("model").loc["m"]
+    steps = np.array([len(run.steps) for run in mixed])
+    expected = ClusterBootstrap([run.task for run in mixed]).ratio(np.maximum(steps - 6, 0), steps)
+    np.testing.assert_allclose(row[["saved_low", "saved_high"]].astype(float), [expected.low, expected.high])
+
+
+def test_samples_without_a_success_have_no_front() -> None:
+    runs = group_of_runs([3, *[9] * 12], [True, *[False] * 12])
+    band = bl.stats.frontier(runs, [bl.max_steps(3)]).band
+    assert band["kept_low"].iloc[1] == 1.0  # the one success is kept in each sample that has it
+
+
 def test_the_band_falls_and_starts_where_nothing_is_limited() -> None:
     band = bl.stats.frontier(RUNS, {"max_steps": range(1, 20)}).band
     assert band.iloc[0].tolist() == [0.0, 1.0, 1.0, 1.0]
@@ -132,6 +148,7 @@ def test_frames_and_files_give_the_same_as_runs(kind: str, tmp_path: Path) -> No
 def test_each_group_has_its_own_front() -> None:
     runs = [*random_group(4, prefix="a", model="a"), *random_group(5, prefix="b", model="b")]
     together = bl.stats.frontier(runs, {"max_steps": range(1, 20)}, by="model")
+    assert together.front["model"].is_monotonic_increasing  # group by group
     for model in ("a", "b"):
         alone = bl.stats.frontier([run for run in runs if run.model == model], {"max_steps": range(1, 20)})
         for part, expected in ((together.frame, alone.frame), (together.band, alone.band)):
