@@ -219,9 +219,11 @@ def logs(place: Path) -> list[Run]:
     return list({run.run_id: run for run in runs}.values())
 
 
-@pytest.mark.parametrize("place", ["own", "real", pytest.param("datasets", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "place", ["own", "real", *[pytest.param(name, marks=pytest.mark.slow) for name in ("families", "runs")]]
+)
 def test_facts_of_sample_logs_answer_as_the_logs_do(place: str, tmp_path: Path) -> None:
-    folder = {"own": OWN, "real": FOLDER, "datasets": data_path("datasets")}[place]
+    folder = {"own": OWN, "real": FOLDER}.get(place, data_path("datasets") / place)
     if not folder.exists():
         pytest.skip(f"the sample logs are not here: {folder}")
     runs = logs(folder)
