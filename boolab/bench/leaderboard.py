@@ -293,9 +293,9 @@ def _title(board: Board) -> str:
         return "The score of each entry"
     best = found[0]
     fresh = best.tracks.get("set")
-    there = "" if fresh is None else f", and {100 * _score(fresh):.0f}% on sets that it has not seen"
+    there = "" if fresh is None else f", and {100 * _score(fresh):.0f}% on new sets"
     name, score = clean(best.name), _score(best.tracks["within"])
-    return f"{name[:1].upper()}{name[1:]} saves {100 * score:.0f}% of the steps within a set{there}"
+    return f"First within a set: {name}, which saves {100 * score:.0f}% of the steps there{there}"
 
 
 def write_board(docs: str | Path) -> Path:

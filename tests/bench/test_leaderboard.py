@@ -143,7 +143,7 @@ def test_the_figure_has_a_row_for_each_entry_and_names_the_best(tmp_path: Path) 
     ax = plot_leaderboard(read_board(folder_of(tmp_path, ONE, OTHER)))
     first = ranked([ONE, OTHER], "within")
     assert [label.get_text() for label in ax.get_yticklabels()] == [one.name for one in first]
-    assert ax.get_title(loc="left").startswith(first[0].name.capitalize())
+    assert ax.get_title(loc="left").startswith(f"First within a set: {first[0].name}, which saves ")
     plt.close("all")
 
 
