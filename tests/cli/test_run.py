@@ -450,7 +450,7 @@ def refused(capsys: pytest.CaptureFixture[str], why: str) -> Iterator[None]:
         (["--model", "m", "--base-url", "http://127.0.0.1:9", "--param", 'api_key="x"'], "--param api_key: that is no"),
         (["--model", "gpt-4.1-mini"], "OPENAI_API_KEY"),
         (["--model", "script.yaml", "--root", "nowhere"], "nowhere"),
-        (["--model", "script.yaml", "--out", "record.csv"], "runs are saved as .jsonl (ATIF) or .parquet"),
+        (["--model", "script.yaml", "--out", "record.csv"], "runs are saved as .jsonl (ATIF), .jsonl.bz2 or .parquet"),
         (["--model", "script.yaml", "--out", "slow.yaml/x.jsonl"], "slow.yaml"),
         (["--model", "script.yaml", "--policy", "nonsense"], "nonsense"),
     ],

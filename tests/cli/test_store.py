@@ -100,7 +100,7 @@ def test_export_writes_what_load_runs_reads(
 
 
 def test_export_refuses_other_files_and_sweeps(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "saved as .jsonl (ATIF) or .parquet" in told(capsys, "export", file, "runs.csv", code=1)
+    assert "saved as .jsonl (ATIF), .jsonl.bz2 or .parquet" in told(capsys, "export", file, "runs.csv", code=1)
     target = str(tmp_path / "missing" / "runs.jsonl")
     assert "No such file or directory" in told(capsys, "export", file, target, code=1)
     assert "there is no sweep 7; its sweeps: 1, 2" in told(capsys, "export", file, "runs.jsonl", "--sweep", "7", code=1)
