@@ -13,6 +13,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # A second process pays for its start only where there are many tests.
 PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
+# Two processes of tests on two cores: more threads than one for each would wait for each other.
+test slow browser properties: export OPENBLAS_NUM_THREADS := 1
+
 .PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses study bench leaderboard conformance coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets

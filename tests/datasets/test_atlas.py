@@ -113,6 +113,7 @@ def test_all_files_together_are_small() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < AT_MOST
 
 
+@pytest.mark.slow
 def test_each_set_has_the_counts_of_its_sources(lines: dict[str, list[Plain]], atlas: dict[str, list[Run]]) -> None:
     for name, expected in EXPECTED.items():
         runs = lines[name]
@@ -124,6 +125,7 @@ def test_each_set_has_the_counts_of_its_sources(lines: dict[str, list[Plain]], a
         ) == expected, name
 
 
+@pytest.mark.slow
 def test_the_table_of_counts_is_what_the_files_hold(lines: dict[str, list[Plain]]) -> None:
     with (FOLDER / "counts.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -138,6 +140,7 @@ def test_the_table_of_counts_is_what_the_files_hold(lines: dict[str, list[Plain]
     assert {(row["set"], row["model"]) for row in rows if row["model"] != "all"} == models
 
 
+@pytest.mark.slow
 def test_every_run_has_a_label_a_model_and_a_step(atlas: dict[str, list[Run]]) -> None:
     runs = [run for some in atlas.values() for run in some]
     assert len({run.run_id for run in runs}) == len(runs) == 14_451
@@ -145,6 +148,7 @@ def test_every_run_has_a_label_a_model_and_a_step(atlas: dict[str, list[Run]]) -
     assert all(run.model and run.steps for run in runs)
 
 
+@pytest.mark.slow
 def test_a_task_belongs_to_one_set_and_has_several_runs_where_models_share_it(atlas: dict[str, list[Run]]) -> None:
     tasks = {name: {run.task for run in runs} for name, runs in atlas.items()}
     assert all(task.startswith(f"{name}/") for name, some in tasks.items() for task in some)
@@ -153,6 +157,7 @@ def test_a_task_belongs_to_one_set_and_has_several_runs_where_models_share_it(at
     assert counts["intercode-bash"] == 60 + 53 + 60 + 27
 
 
+@pytest.mark.slow
 def test_the_settings_name_the_set_and_who_ends_a_run(atlas: dict[str, list[Run]]) -> None:
     ended = {name: {run.settings["ended_by"] for run in runs} for name, runs in atlas.items()}
     assert ended["swebench-verified"] == {"agent"}
@@ -163,6 +168,7 @@ def test_the_settings_name_the_set_and_who_ends_a_run(atlas: dict[str, list[Run]
     assert frame.groupby("set")["success"].sum().to_dict() == {"intercode-ctf": 40, "tau2-retail": 164}
 
 
+@pytest.mark.slow
 def test_limits_and_stop_reasons_are_those_of_the_harnesses(atlas: dict[str, list[Run]]) -> None:
     reasons = {name: Counter(run.stop_reason for run in runs if run.censored) for name, runs in atlas.items()}
     assert reasons["intercode-sql"] == {"step_cap": 6_148, "error": 463}
@@ -176,6 +182,7 @@ def test_limits_and_stop_reasons_are_those_of_the_harnesses(atlas: dict[str, lis
     assert (limits["tau-airline"], limits["swebench-verified"]) == ({(("steps", 30),)}, {(("cost", 4_000_000),)})
 
 
+@pytest.mark.slow
 def test_the_limit_on_turns_stopped_more_than_those_that_failed_after_ten_steps(atlas: dict[str, list[Run]]) -> None:
     """Others counted failures of ten steps as cut.
 
@@ -188,6 +195,7 @@ def test_the_limit_on_turns_stopped_more_than_those_that_failed_after_ten_steps(
         assert sum(run.success is True and run.stop_reason == "step_cap" for run in runs) == right
 
 
+@pytest.mark.slow
 def test_three_equal_actions_in_a_row_are_nearly_always_in_a_failure(
     lines: dict[str, list[Plain]], atlas: dict[str, list[Run]]
 ) -> None:
@@ -213,6 +221,7 @@ def third_in_a_row(actions: list[str]) -> int | None:
     return next((n for n in range(3, len(actions) + 1) if actions[n - 3] == actions[n - 2] == actions[n - 1]), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cap", "kept", "saved"),
     [
@@ -235,6 +244,7 @@ def test_the_smallest_cap_that_keeps_95_percent_of_successes(
     assert table["saved_steps"].iloc[1] == round(saved_by(cap, runs) * sum(len(run.actions) for run in runs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ratio"), [("swebench-verified", "1.5"), ("intercode-bash", "4.6")])
 def test_failures_are_as_many_times_as_long_as_the_readme_has_it(
     name: str, ratio: str, lines: dict[str, list[Plain]]
@@ -246,6 +256,7 @@ def test_failures_are_as_many_times_as_long_as_the_readme_has_it(
     assert f" {ratio} times" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_the_readme_has_about_repeats_on_intercode_is_so(atlas: dict[str, list[Run]]) -> None:
     table = bl.counterfactual(atlas["intercode-bash"], grid={"doom_loop": [2]}, aggregate=True).iloc[0]
     share = table["saved_steps"] / (table["steps"] + table["saved_steps"])
@@ -255,6 +266,7 @@ def test_what_the_readme_has_about_repeats_on_intercode_is_so(atlas: dict[str, l
     )
 
 
+@pytest.mark.slow
 def test_the_75th_percentile_of_steps_as_a_cap_loses_an_eighth_of_the_successes(
     lines: dict[str, list[Plain]], atlas: dict[str, list[Run]]
 ) -> None:
@@ -268,6 +280,7 @@ def test_the_75th_percentile_of_steps_as_a_cap_loses_an_eighth_of_the_successes(
     assert (table["kept_lower"], table["saved_steps"]) == (149, 2_067)
 
 
+@pytest.mark.slow
 def test_there_is_no_text_in_the_files() -> None:
     """What stands in each place of a text is a placeholder or nothing, and names of tools are short."""
     for path in atlas_sets().values():

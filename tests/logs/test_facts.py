@@ -36,7 +36,7 @@ SUFFIXES = (".jsonl", ".jsonl.bz2", ".parquet")
 ANY: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}
 
 
-@cases(100, **ANY)
+@cases(50, **ANY)
 @given(recordings(), st.sampled_from(SUFFIXES))
 def test_facts_answer_as_runs_do(tmp_path_factory: pytest.TempPathFactory, runs: list[Run], suffix: str) -> None:
     path = tmp_path_factory.mktemp("facts") / f"facts{suffix}"
