@@ -129,7 +129,7 @@ def as_json(submission: Submission) -> str:
     values["tracks"] = {track: values["tracks"][track] for track in TRACKS if track in values["tracks"]}
     text = json.dumps(values, indent=1, ensure_ascii=False)
     # A figure takes one line: a value and its interval belong together, and a file is read by people too.
-    return re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
+    return re.sub(r'\[\n([^][{}"]*)\]', lambda found: f"[{' '.join(found[1].split())}]", text) + "\n"
 
 
 def read_submission(path: str | Path) -> Submission:
