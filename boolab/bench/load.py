@@ -17,7 +17,7 @@ from typing import Any, Final
 from boolab.bench.baselines import baselines
 from boolab.bench.entries import About, Entry, FunctionEntry, ListEntry, RuleEntry
 from boolab.bench.learned import LearnedEntry
-from boolab.bench.recordings import SET, DataFile, Recordings, recordings_of
+from boolab.bench.recordings import SET, Recordings, hashed, recordings_of
 from boolab.bench.rule_file import read_rules
 from boolab.bench.stop_list import read_stops
 from boolab.core.text import shorten
@@ -157,10 +157,8 @@ def recordings_from(
     if labels is not None:
         key, by = labels_of(labels)
         runs = label(runs, by, key=key)
-    paths = sorted({path for path, _ in found})
-    files = [DataFile(path.name, sha256(path.read_bytes()).hexdigest()) for path in paths]
     named = [Path(one).name if has_magic(one) or Path(one).expanduser().exists() else one for one in given]
-    return recordings_of(runs, shorten(", ".join(named), MAX_NAME), files)
+    return recordings_of(runs, shorten(", ".join(named), MAX_NAME), hashed(sorted({path for path, _ in found})))
 
 
 def _runs_of(given: Sequence[str], *, format: str | None, progress: bool) -> Iterator[tuple[Path, Run]]:

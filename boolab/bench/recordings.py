@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -167,6 +167,6 @@ def recordings_of(
     )
 
 
-def hashed(paths: Sequence[Path]) -> list[DataFile]:
-    """These files, by their names."""
-    return sorted(DataFile(path.name, sha256(path.read_bytes()).hexdigest()) for path in paths)
+def hashed(paths: Iterable[Path]) -> list[DataFile]:
+    """These files, in this order."""
+    return [DataFile(path.name, sha256(path.read_bytes()).hexdigest()) for path in paths]

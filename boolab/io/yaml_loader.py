@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+
+from boolab.errors import FileError
+from boolab.io.files import read_file
 
 MAX_CHARS: Final = 4_000_000
 """The longest text. PyYAML takes about two seconds for a million characters."""
@@ -94,6 +98,26 @@ class Document(NamedTuple):
                 node = node.value[key]
                 line = self.first_line + node.start_mark.line
         return line
+
+
+def read_document(path: Path, fault: type[FileError], most: int = MAX_BYTES) -> Document:
+    """Read a YAML file; whatever is wrong with it is a `fault` with its path and, if known, its line.
+
+    Args:
+        path: The file.
+        fault: What is raised.
+        most: How many bytes it may have.
+    """
+    try:
+        return read_yaml(read_file(path, most).decode())
+    except OSError as error:
+        msg = f"cannot be read: {error.strerror}"
+        raise fault(msg, path=path) from error
+    except UnicodeDecodeError as error:
+        msg = "is not UTF-8 text"
+        raise fault(msg, path=path) from error
+    except DocumentError as error:
+        raise fault(error.message, path=path, line=error.line) from error
 
 
 def read_yaml(text: str, first_line: int = 1) -> Document:

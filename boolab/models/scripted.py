@@ -54,9 +54,9 @@ from boolab.core.context import Context
 from boolab.core.types import MICRO, Message, Response, StepStart, ToolCall, ToolResult, Usage
 from boolab.errors import ModelError, ScriptError, ScriptExhausted
 from boolab.io.safe_regex import Pattern, compiled
-from boolab.io.yaml_loader import Document
+from boolab.io.yaml_loader import Document, read_document
 from boolab.models.base import RETRYABLE, Emit, LocalModel, Request
-from boolab.models.yaml_file import accepted_keys, read_document
+from boolab.models.yaml_file import accepted_keys
 from boolab.tools.tool import ToolContext
 
 FOREVER: Final = 1 << 62

@@ -31,8 +31,8 @@ from pydantic import (
 
 from boolab.errors import ProfileError
 from boolab.io.resources import data_path
-from boolab.io.yaml_loader import Document
-from boolab.models.yaml_file import accepted_keys, read_document
+from boolab.io.yaml_loader import Document, read_document
+from boolab.models.yaml_file import accepted_keys
 
 K = TypeVar("K", str, int)
 

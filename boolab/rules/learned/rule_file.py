@@ -25,7 +25,7 @@ from typing import Any, Final, TypeGuard
 
 from boolab.core.types import JSON
 from boolab.errors import FileError, SettingError
-from boolab.io.files import read_file, replacing
+from boolab.io.files import replacing
 from boolab.rules.detector import Detector
 from boolab.rules.learned.features import FEATURES, check_features
 from boolab.rules.learned.models import BILLION, LinearModel, Model, Tree, TreeModel
@@ -98,19 +98,10 @@ def load_rule(path: str | Path, detectors: Iterable[Detector] = ()) -> LearnedRu
         Traceback (most recent call last):
         boolab.errors.FileError: no_such_rule.yaml: cannot be read: No such file or directory
     """
-    from boolab.io.yaml_loader import DocumentError, read_yaml
+    from boolab.io.yaml_loader import read_document
 
     place = Path(path)
-    try:
-        document = read_yaml(read_file(place, _MAX_BYTES).decode())
-    except OSError as error:
-        msg = f"cannot be read: {error.strerror}"
-        raise FileError(msg, path=place) from error
-    except UnicodeDecodeError as error:
-        msg = "is not UTF-8 text"
-        raise FileError(msg, path=place) from error
-    except DocumentError as error:
-        raise FileError(error.message, path=place, line=error.line) from error
+    document = read_document(place, FileError, _MAX_BYTES)
     try:
         return _rule(document.data, tuple(detectors))
     except _Fault as fault:
