@@ -52,6 +52,7 @@ def test_each_pair_that_parts_has_its_step_in_its_two_cells(ax: Axes) -> None:
     assert cells == {("a", "b"): "4", ("b", "a"): "4", ("b", "c"): "4", ("c", "b"): "4"}
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.text("ab", min_size=4, max_size=4), min_size=2, max_size=9), st.randoms())
 def test_members_of_a_family_are_never_apart(words: list[str], random: Any) -> None:

@@ -54,6 +54,7 @@ def test_the_ring_and_the_title_are_about_the_threshold_that_separates_best(ax: 
     assert title(other).startswith("No detector is shown to be right more often than random alarms")
 
 
+@pytest.mark.slow
 def test_twenty_groups_have_a_panel_each_of_the_same_scale() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

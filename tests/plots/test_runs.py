@@ -363,6 +363,7 @@ def test_a_step_cap_that_was_not_met_is_shown(ax: Axes) -> None:
     assert "Limits: 5 steps" in note(ax)
 
 
+@pytest.mark.slow
 def test_five_thousand_steps_are_strokes(ax: Axes) -> None:
     plot_timeline(long(5000, turns=60), ax=ax)
     draw(ax)

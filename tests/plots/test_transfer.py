@@ -77,6 +77,7 @@ def test_what_is_saved_can_be_coloured_and_names_are_no_markup(ax: Axes) -> None
     assert labels(ax)[0].startswith(UGLY)
 
 
+@pytest.mark.slow
 def test_many_groups_get_a_larger_figure_in_which_all_are_named() -> None:
     runs = [run for n in range(20) for run in random_group(n, 6, 1, f"g{n}", model=f"model {n}")]
     ax = bl.plots.plot_transfer(bl.stats.transfer(runs, "model"))

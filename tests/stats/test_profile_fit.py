@@ -152,6 +152,7 @@ def random_profile(seed: int) -> Profile:
     )
 
 
+@pytest.mark.slow
 def test_random_profiles_are_recovered_within_the_stated_intervals() -> None:
     counts = Counter[bool]()
     for seed in range(6):
@@ -161,6 +162,7 @@ def test_random_profiles_are_recovered_within_the_stated_intervals() -> None:
     assert counts[True] / counts.total() > 0.93
 
 
+@pytest.mark.slow
 def test_runs_that_a_cap_cuts_give_the_same_hazard() -> None:
     profile = Profile.of({"tools": {"look": {}}, "finish": {"hazard": 0.08}})
     runs = simulate(profile, 300, stop=None)

@@ -395,6 +395,7 @@ def test_a_damaged_log_loses_what_was_committed_last_and_nothing_before(path: Pa
     assert max(kept) < len(expected)
 
 
+@pytest.mark.slow
 def test_readers_in_other_processes_read_while_a_writer_writes(path: Path) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", KILLED, path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -242,6 +242,7 @@ def test_opening_a_store_whose_writer_was_killed_marks_its_runs_as_interrupted(t
     assert "interrupted" not in states(store)
 
 
+@pytest.mark.slow
 def test_workers_of_a_killed_sweep_end_and_what_came_back_is_kept(tmp_path: Path) -> None:
     """The driver alone is killed: nobody is left behind who computes for nobody, or who holds the store."""
     book, store = tmp_path / "book", tmp_path / "runs.db"

@@ -205,6 +205,7 @@ def test_a_command_that_kills_its_guard_dies_too_and_it_is_said(mark: str) -> No
     asyncio.run(until(lambda: not left(mark)))
 
 
+@pytest.mark.slow
 @linux
 def test_what_holds_the_output_and_is_out_of_reach_does_not_hold_up_the_run(mark: str) -> None:
     said = give(f"setsid sleep {mark} & sleep 0.3; echo said; kill -9 $PPID; sleep {mark}")
@@ -260,6 +261,7 @@ def test_long_output_keeps_both_ends_and_counts_the_rest() -> None:
     assert said == f"exit code 0\n{whole[:50]}\n[... {len(whole) - 100:,} bytes left out ...]\n{whole[-50:]}"
 
 
+@pytest.mark.slow
 def test_output_without_end_takes_no_memory() -> None:
     before = psutil.Process().memory_info().rss
     assert "bytes left out" in give("yes", timeout=1)

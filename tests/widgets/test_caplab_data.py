@@ -174,6 +174,7 @@ def long(n: int) -> list[Run]:
     return runs_of(*short, *(Told(("A B " * 300 + "-",), success=False, task=f"f{k}") for k in range(5)))
 
 
+@pytest.mark.slow
 def test_a_recommended_value_is_on_the_sliders_however_few_they_have() -> None:
     runs, tables = long(70), CapTables(long(70), Question())
     before = tables.at(Setting()).options["max_steps"]

@@ -205,6 +205,7 @@ def test_an_abort_at_any_delta_leaves_no_connection_open_once_the_model_is_gone(
     assert [str(warning.message) for warning in left_open] == []
 
 
+@pytest.mark.slow
 @both
 def test_models_that_are_made_and_dropped_in_one_event_loop_keep_no_connections(speaks: Speaks) -> None:
     async def make_and_drop(server: ModelServer) -> None:

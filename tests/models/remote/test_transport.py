@@ -176,6 +176,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
 # Deadline
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("end", ["ended", "goes on"])
 def test_one_may_wait_for_ever(speaks: Speaks, end: str) -> None:
@@ -382,6 +383,7 @@ def test_event_loops_that_have_ended_are_not_kept() -> None:
     assert len(alive) <= 1  # the latest may still be known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("circle", [False, True])
 def test_a_model_that_is_gone_leaves_no_connection_open(circle: bool) -> None:
     """Nor does one that is collected together with all that it holds: tracebacks and notebooks make such circles."""
