@@ -62,6 +62,7 @@ from boolab.rules.catalog import max_time as max_time
 from boolab.rules.catalog import max_tokens as max_tokens
 from boolab.rules.catalog import tool_budget as tool_budget
 from boolab.rules.guard import Guard as Guard
+from boolab.rules.monitor import Monitor as Monitor
 from boolab.rules.stop import StopRule as StopRule
 from boolab.stats.learn.learn_stop import learn_stop as learn_stop
 from boolab.stats.profile_fit.fit import fit_profile as fit_profile

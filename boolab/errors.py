@@ -13,6 +13,7 @@ BoolabError
 ├── ModelError            a model failed to respond                            (status, retryable, partial)
 ├── WorkerDied            a worker vanished before its piece of work was done
 ├── ToolError             raised by a tool: why it failed, in one sentence
+├── RunStopped            ends the block of a `Monitor` whose rule is true              (stop, monitor)
 └── UnknownCounter        a stop rule hangs on a counter whose value the run does not know
 ```
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from boolab.core.types import Response
+    from boolab.core.types import Response, Stop
 
 
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
@@ -142,6 +143,20 @@ def describe(error: BaseException) -> str:
 
 class ToolError(BoolabError):
     """Raise it in a tool to give the model an error result whose text is just your message."""
+
+
+class RunStopped(BoolabError):
+    """A rule of a `Monitor` is true, and the loop asked to be ended by it: see `Monitor.raise_if_stopped`.
+
+    Args:
+        stop: Why, where and by which rule.
+        monitor: The monitor whose block ends.
+    """
+
+    def __init__(self, stop: Stop, monitor: object) -> None:
+        super().__init__(f"stopped after step {stop.step} by {stop.rule}")
+        self.stop = stop
+        self.monitor = monitor
 
 
 class UnknownCounter(BoolabError):

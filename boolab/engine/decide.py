@@ -18,7 +18,7 @@ from boolab.engine.parent_budgets import stop_of_parents
 from boolab.engine.turn import BOUNDARY, GRACE, ORDINARY, Turn
 from boolab.errors import describe
 from boolab.harness.finish import ends_turn, finishes
-from boolab.rules.counters import Progress
+from boolab.rules.counters import projected
 from boolab.rules.guard import Guard
 from boolab.rules.ladder import Reached
 
@@ -235,7 +235,7 @@ def _of_the_whole(turn: Turn, response: Response) -> Verdict | None:
     if unknown and policy.execution.unknown_tools == "fatal":
         return _fails(turn, f"there is no tool {unknown[0]!r}")
     if turn.limits.response_rule is not None:
-        stop = turn.limits.response_rule.verdict(_projected(turn, response))
+        stop = turn.limits.response_rule.verdict(projected(turn.ladder.counters, response))
         if stop is not None:
             return Verdict((), stop, drops=True)
     counts = ladder.after(response) if plan.response_guards else {}
@@ -340,15 +340,6 @@ def _unknown_tools(turn: Turn, calls: Sequence[ToolCall]) -> list[str]:
     model, tools = turn.plan.model, turn.plan.tools
     knows = getattr(model, "has_result_of", None) or getattr(model, "replies_to", None) or (lambda _name: False)
     return [call.name for call in calls if call.name not in tools and not knows(call.name)]
-
-
-def _projected(turn: Turn, response: Response) -> Progress:
-    """The counters as they would be, were this response counted and its calls executed."""
-    n, calls = turn.steps_completed, len(response.tool_calls)
-    further = {"responses": n + 1, "tool_steps": n + (calls > 0), "supersteps": 2 * n + 2 + (calls > 0)}
-    counters = Progress(**turn.ladder.counters, **further)
-    counters.charge(response.usage, calls)
-    return counters
 
 
 # --- After a response: final? -----------------------------------------------------------------------------------------

@@ -121,6 +121,11 @@ class ObservedCall:
             same = mine == theirs and self._has_text_of(other, sort=identity != "ordered")
         return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
 
+    def __reduce__(self) -> tuple[type[ObservedCall], tuple[ToolCall, ToolResult, int, str]]:
+        """Pickle what it was made of: "not parsed yet" is an object of this process alone."""
+        call, result = ToolCall("", self.name, self.arguments), ToolResult("", self.content, self.is_error)
+        return ObservedCall, (call, result, self.step, self.text)
+
     def _has_text_of(self, other: ObservedCall, *, sort: bool) -> bool:
         # Values that Python holds equal, such as 1 and True, may have unequal texts.
         return self.normalised(sort=sort) == other.normalised(sort=sort)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
-from boolab.core.types import UNKNOWN_USAGE, Usage
+from boolab.core.types import UNKNOWN_USAGE, Response, Usage
 
 COUNTERS = ("steps", "tool_calls", "input_tokens", "output_tokens", "tokens", "cost", "elapsed")
+RESPONSE_COUNTERS = ("responses", "tool_steps", "supersteps")
+"""Those that exist at a response alone: see `projected`."""
 _AT_START = dict.fromkeys(COUNTERS, 0)
 _NOTHING_KNOWN = dict.fromkeys(("input_tokens", "output_tokens", "tokens", "cost"))
 
@@ -56,6 +59,24 @@ class Progress(dict[str, int | None]):
             self["tokens"] = _sum(self["tokens"], _sum(tokens_in, tokens_out))
             self["cost"] = _sum(self["cost"], cost)
         self["tool_calls"] += calls  # type: ignore[operator] # always known
+
+
+def projected(counters: Mapping[str, int | None], response: Response) -> Progress:
+    """The counters at a response: as they would be, were it counted and its calls executed.
+
+    Args:
+        counters: The counters at the boundary before it.
+        response: The response.
+
+    Returns:
+        The counters of a boundary and those of `RESPONSE_COUNTERS`: responses, steps that call tools, and the
+        supersteps of LangGraph, which counts a response and the calls of one as two.
+    """
+    n, calls = counters["steps"] or 0, len(response.tool_calls)
+    further = {"responses": n + 1, "tool_steps": n + (calls > 0), "supersteps": 2 * n + 2 + (calls > 0)}
+    after = Progress(**counters, **further)
+    after.charge(response.usage, calls)
+    return after
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -1,0 +1,124 @@
+"""What a foreign loop hands to a monitor, as the values that detectors count: calls, results and usage.
+
+Frameworks have a type of their own for each. So a call may be a pair or a mapping, its arguments JSON text or the
+parsed value, and a result a text or the error that the tool raised.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from boolab.core.surrogates import whole_response, whole_result
+from boolab.core.types import UNKNOWN_USAGE, Response, ToolCall, ToolResult, Usage
+from boolab.errors import SettingError, near
+
+GivenCall: TypeAlias = ToolCall | tuple[str, Any] | Mapping[str, Any]
+"""A call: a pair of name and arguments, or a mapping with `name` and `arguments` (`args` or `input` are read too)."""
+GivenResult: TypeAlias = ToolResult | str | BaseException | tuple[str, bool | None] | None
+"""A result: a text; an error that the tool raised; a pair of text and whether it is an error (None if that is not
+known); None for a call that was not executed."""
+GivenUsage: TypeAlias = Usage | Mapping[str, int | None] | None
+"""What a response consumed; None where it is not known."""
+
+_ARGUMENTS: Final = ("arguments", "args", "input")
+_PAIR: Final = 2
+
+
+def response_of(calls: Iterable[GivenCall], usage: GivenUsage = None, text: str | None = None) -> Response:
+    """The response that makes some calls.
+
+    Args:
+        calls: The calls, in order.
+        usage: What the response consumed.
+        text: The text of the model before them.
+
+    Raises:
+        SettingError: if a call or the usage has another form.
+
+    Example:
+        >>> response_of([("ls", {"path": "."}), {"name": "ls", "arguments": "{}"}]).tool_calls[0].arguments
+        '{"path":"."}'
+    """
+    made = tuple(call if isinstance(call, ToolCall) else _call(call) for call in calls)
+    return whole_response(Response(text or "", made, usage=_usage(usage)))
+
+
+def results_of(results: Sequence[GivenResult], response: Response) -> tuple[ToolResult | None, ...]:
+    """The results of the calls of a response.
+
+    Args:
+        results: One for each call, in the same order.
+        response: The response.
+
+    Raises:
+        SettingError: if there are more or fewer, or a result has another form.
+
+    Example:
+        >>> results_of(["a.py", None], response_of([("ls", {}), ("rm", {})]))[1] is None
+        True
+    """
+    calls = response.tool_calls
+    if isinstance(results, str) or len(results) != len(calls):
+        given = repr(results)[:80] if isinstance(results, str) else f"{len(results)} results for {len(calls)} calls"
+        msg = f"Monitor.after: {given}: expected a list with one result for each call, None for one that was not run"
+        raise SettingError(msg)
+    return tuple(
+        None if result is None else whole_result(_result(result, call))
+        for call, result in zip(calls, results, strict=True)
+    )
+
+
+def _call(call: object) -> ToolCall:
+    call_id: object = ""
+    name: object = None
+    arguments: object = None
+    if isinstance(call, Mapping):
+        call_id, name = call.get("id") or "", call.get("name")
+        arguments = next((call[key] for key in _ARGUMENTS if key in call), None)
+    elif isinstance(call, Sequence) and not isinstance(call, str) and len(call) == _PAIR:
+        name, arguments = call
+    if not isinstance(name, str):
+        msg = f"Monitor: the call {call!r:.80}: expected a pair ('ls', {{'path': '.'}}) or a mapping with its name"
+        raise SettingError(msg)
+    return ToolCall(str(call_id), name, arguments if isinstance(arguments, str) else _json(arguments))
+
+
+def _json(arguments: object) -> str:
+    """Arguments as compact JSON; as Python shows them if they are no JSON value."""
+    try:
+        return json.dumps({} if arguments is None else arguments, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return repr(arguments)
+
+
+def _result(result: object, call: ToolCall) -> ToolResult:
+    if isinstance(result, ToolResult):
+        return result
+    if isinstance(result, str):
+        return ToolResult(call.id, result)
+    if isinstance(result, BaseException):
+        return ToolResult(call.id, f"{type(result).__name__}: {result}", is_error=True)
+    if isinstance(result, tuple) and len(result) == _PAIR and isinstance(result[0], str):
+        content, failed = result
+        if failed is None or isinstance(failed, bool):
+            return ToolResult(call.id, content, is_error=failed)
+    msg = f"Monitor.after: the result {result!r:.80}: expected a text, an error, (text, is_error), or None if not run"
+    raise SettingError(msg)
+
+
+def _usage(usage: object) -> Usage:
+    if usage is None:
+        return UNKNOWN_USAGE
+    if isinstance(usage, Usage):
+        return usage
+    if not isinstance(usage, Mapping):
+        raise SettingError(f"Monitor: usage={usage!r:.80}: expected {{'input_tokens': 1200, 'output_tokens': 80}}")
+    for name, amount in usage.items():
+        if name not in Usage._fields:
+            raise SettingError(f"Monitor: usage has no {name!r}{near(name, Usage._fields, 'it has')}")
+        if amount is not None and (type(amount) is not int or amount < 0):
+            msg = f"Monitor: usage: {name}={amount!r:.80}: expected an integer >= 0, or None where it is not known"
+            raise SettingError(msg)
+    return Usage(**usage)
