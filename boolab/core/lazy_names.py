@@ -6,7 +6,6 @@ import functools
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -47,8 +46,9 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
 def homes_of(package: str) -> Mapping[str, str]:
     """The public names of such a package, each with the module that defines it."""
     import ast
+    from pathlib import Path  # not before a name is looked up: rules start fast
 
-    stub = _stub_of(package)
+    stub = Path(__file__).parents[1].joinpath(*package.split(".")[1:], "__init__.pyi")
     nodes = ast.parse(stub.read_text()).body if stub.exists() else []
     return {
         alias.name: node.module
@@ -72,10 +72,6 @@ def public_names() -> dict[str, str]:
         if isinstance(value, type) and issubclass(value, Exception) and name[0] != "_" and name not in found:
             found[f"errors.{name}"] = f"boolab.errors.{name}"
     return dict(sorted(found.items()))
-
-
-def _stub_of(package: str) -> Path:
-    return Path(__file__).parents[1].joinpath(*package.split(".")[1:], "__init__.pyi")
 
 
 def _no_attribute(package: str, name: str) -> str:

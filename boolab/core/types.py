@@ -27,7 +27,6 @@ from typing import (
 )
 
 from boolab.core.text import flat
-from boolab.core.transcript import stop_place, transcript
 
 JSON: TypeAlias = Any
 """A JSON value, or what should be one: text of a log, a file or a provider, to be checked before it is used."""
@@ -568,10 +567,14 @@ class Run:
 
     def __str__(self) -> str:
         """The whole run as text to read, folded: what `print(run)` shows."""
+        from boolab.core.transcript import transcript  # rules start fast, and print nothing
+
         return transcript(self)
 
     def __repr__(self) -> str:
         """One short line; `print(run)` shows the whole run."""
+        from boolab.core.transcript import stop_place
+
         where = "" if self.stop.rule is None else f" {stop_place(self)}"
         return (
             f"<Run {flat(self.run_id[:8])} {flat(self.agent or 'no agent')}/{flat(self.policy)}: "

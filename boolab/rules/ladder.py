@@ -8,13 +8,15 @@ reads the step and nothing else: no clock, no policy, no options. So they cannot
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from boolab.core.types import Response, Step
 from boolab.rules.counters import Progress
 from boolab.rules.detector import Detector
 from boolab.rules.detector_bank import Watch
-from boolab.rules.guard import Action, Guard
+
+if TYPE_CHECKING:
+    from boolab.rules.guard import Action, Guard
 
 
 class Reached(NamedTuple):

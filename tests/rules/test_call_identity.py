@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
@@ -9,10 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from boolab.core.types import IDENTITIES, REDACTED, Response, ToolCall, ToolResult
 from boolab.errors import SettingError
-from boolab.rules.call_identity import arguments_hash, call_key
+from boolab.rules.call_identity import _NOT_PARSED, _parse_plain, arguments_hash, call_key
 from boolab.rules.detector import Detector
 from boolab.rules.detector_bank import Watch
 from boolab.rules.detectors.cycles import cycle_period
@@ -174,3 +177,48 @@ def test_arguments_that_are_nested_too_deep_are_compared_as_they_are(left: str, 
     for depth, as_sent in ((200, False), (201, True), (100_000, True)):
         text = f" {left * depth}1{right * depth}"
         assert (call_key(ToolCall("", "t", text)) == ("t", text)) is as_sent
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+ODD_PARTS = [
+    "\\ud83d",
+    "\\ude00",
+    "\ud800",
+    "NaN",
+    "-Infinity",
+    "1e999",
+    "-0",
+    "01",
+    "9" * 4301,
+    "\t",
+    "\\u0000",
+    '"',
+    "[" * 201,
+]
+
+
+@cases(250)
+@given(JSON_VALUES, st.booleans(), st.lists(st.tuples(st.integers(0, 40), st.sampled_from(ODD_PARTS)), max_size=2))
+def test_the_standard_library_parses_arguments_as_pydantic_does_or_leaves_them_to_it(
+    value: Any, ascii_only: bool, odd: list[tuple[int, str]]
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    for place, part in odd:
+        text = text[:place] + part + text[place:]
+    plain = _parse_plain(text)
+    if plain is not _NOT_PARSED:
+        assert repr(plain) == repr(from_json(text, allow_inf_nan=False))
+
+
+def test_ordinary_arguments_are_compared_without_pydantic() -> None:
+    code = (
+        "import sys, boolab as bl; monitor = bl.Monitor(bl.doom_loop(2));"
+        "monitor.after([('ls', '{\"a\": 1, \"b\": \"\u00e9\"}')], ['x']);"
+        "verdict = monitor.after([('ls', '{\"b\": \"\u00e9\", \"a\":1}')], ['x']);"
+        "sys.exit(verdict.action != 'stop' or 'pydantic_core' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
