@@ -1,0 +1,12 @@
+"""The harnesses that can be run, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks.conformance.clis.claude_code import CLAUDE_CODE
+from benchmarks.conformance.clis.harness import Harness
+
+HARNESSES: Final[Mapping[str, Harness]] = {one.name: one for one in (CLAUDE_CODE,)}
+"""The harnesses."""
