@@ -3,8 +3,9 @@
 ```
 BoolabError
 ├── SettingError          a value passed to boolab is not one that it accepts (also a ValueError)
-├── FileError             a file cannot be read: one of the next five          (path, line)
+├── FileError             a file cannot be read: one of the next six           (path, line)
 │   ├── AgentFileError    an agent file cannot be read
+│   ├── ConfigFileError   a settings file of a harness cannot be read or changed
 │   ├── ScriptError       a script cannot be read
 │   ├── ProfileError      a profile of a simulated agent cannot be read
 │   ├── RunFormatError    a log of runs cannot be read
@@ -68,6 +69,10 @@ class FileError(BoolabError):
 
 class AgentFileError(FileError):
     """An agent file cannot be read."""
+
+
+class ConfigFileError(FileError):
+    """A settings file of a harness cannot be read, or not be changed without changing more. It stays as it was."""
 
 
 class ScriptError(FileError):

@@ -42,8 +42,10 @@ class AgentText(NamedTuple):
     lines: Mapping[str, int]
     first: int
 
-    def key_of(self, field: str) -> str | None:
-        """The key of a field in the file, which may be an alias; None if it has none."""
+    def key_of(self, field: str, key: str | None = None) -> str | None:
+        """The key of a field in the file, which may be an alias unless it must be `key`; None if it has none."""
+        if key is not None:
+            return key if key in self.data else None
         return next((key for key in self.data if isinstance(key, str) and ALIASES.get(key, key) == field), None)
 
 
@@ -58,14 +60,16 @@ def agents_in(text: str) -> list[AgentText]:
     return [_agent(lines, part) for part in _parts(lines)]
 
 
-def with_field(text: str, place: int, field: str, value: Value) -> str:
+def with_field(text: str, place: int, field: str, value: Value, *, key: str | None = None) -> str:
     r"""The text with another value for one field of one agent.
 
     Args:
         text: The text, with its line ends as they are.
         place: Which of its agents, from 0.
-        field: One of `FIELDS`. Its key in the file may be an alias (`maxSteps`), which stays.
+        field: One of `FIELDS`, or another key, which is added at the end. Its key in the file may be an alias
+            (`maxSteps`), which stays.
         value: The value; "none" is no limit. For `tools` a list of names.
+        key: The key that a harness reads, where it reads no other (`maxTurns`).
 
     Raises:
         AgentFileError: If it cannot be changed without changing more.
@@ -75,17 +79,17 @@ def with_field(text: str, place: int, field: str, value: Value) -> str:
         '---\nname: a\nmax_steps: 7  # enough\n---\nYou look.\n'
     """
     front = _Front(text, place)
-    key = front.agent.key_of(field)
-    if key is None:
-        changed = front.inserted(field, value)
+    found = front.agent.key_of(field, key)
+    if found is None:
+        changed = front.inserted(key or field, value)
     else:
-        old = front.agent.data[key]
+        old = front.agent.data[found]
         if old == value and type(old) is type(value):
             return text
-        changed = front.replaced(key, value)
+        changed = front.replaced(found, value)
         if field in ("tools", "exempt") and isinstance(old, str) and isinstance(value, Sequence):
             value = _as_before(value, old)
-    return _checked(text, changed, place, field, {**front.agent.data, key or field: value})
+    return _checked(text, changed, place, field, {**front.agent.data, found or key or field: value})
 
 
 def without_field(text: str, place: int, field: str) -> str:
@@ -158,12 +162,13 @@ class _Front:
         return self._with(self._yaml[:start] + space + written + self._yaml[end:])
 
     def inserted(self, key: str, value: Value) -> str | None:
-        """The file with one more key: after those that precede it in `FIELDS`, else before all others."""
+        """The file with one more key: after those that precede it in `FIELDS` (all, if it is not there), else first."""
         pairs = [] if self._root is None else self._root.value
         if self._root is not None and self._root.flow_style:
             return None
-        wanted = FIELDS[: FIELDS.index(key)]
-        before = [(name, node) for name, node in pairs if ALIASES.get(name.value, name.value) in wanted]
+        field = ALIASES.get(key, key)
+        wanted = FIELDS[: FIELDS.index(field)] if field in FIELDS else None
+        before = [pair for pair in pairs if wanted is None or ALIASES.get(pair[0].value, pair[0].value) in wanted]
         indent = " " * (pairs[0][0].start_mark.column if pairs else 0)
         line = f"{indent}{key}: {_written(value, None, indent)}"
         if before:

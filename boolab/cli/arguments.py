@@ -211,9 +211,10 @@ def since_time(args: argparse.Namespace) -> datetime | None:
     return args.since[1] if args.since else None
 
 
-def add_logs(parser: argparse.ArgumentParser) -> None:
-    """Add the logs, and which of them are read."""
-    parser.add_argument("logs", metavar="LOGS", nargs="+", help=LOGS)
+def add_logs(parser: argparse.ArgumentParser, optional: str = "") -> None:
+    """Add the logs, and which of them are read; `optional` is what holds without any."""
+    without = f"{LOGS} (default: none, and {optional})" if optional else LOGS
+    parser.add_argument("logs", metavar="LOGS", nargs="*" if optional else "+", help=without)
     group = parser.add_argument_group("which logs")
     group.add_argument("--format", metavar="NAME", help=FORMAT)
     add_window(group, NEWEST)

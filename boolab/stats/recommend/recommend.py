@@ -8,7 +8,7 @@ choose the setting, and how runs that share a task count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -20,9 +20,10 @@ from boolab.core.types import MICRO, Identities, Scope
 from boolab.counterfactuals.grid import Grid, settings_of
 from boolab.counterfactuals.policy_thresholds import AXIS_OF, LIMIT_OF
 from boolab.counterfactuals.recordings import Recorded, ledgers_of
-from boolab.counterfactuals.scopes import one_scope
+from boolab.counterfactuals.scopes import one_scope, scopes_of
 from boolab.counterfactuals.step_table import LABEL, PROXY, Ledger
-from boolab.errors import SettingError
+from boolab.errors import SettingError, near
+from boolab.exports.values import Export, Limits
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, axis_dtype, cells, well_formed_cell
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy, identity_under
@@ -32,7 +33,7 @@ from boolab.stats.recommend.candidates import Candidates, Found, Question, base_
 from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
 from boolab.stats.recommend.wording import MOSTLY, Advice, Group
-from boolab.stats.units import keys_of, sources_of
+from boolab.stats.units import group_name, keys_of, sources_of
 
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
@@ -55,6 +56,7 @@ class Recommendation(Finding):
             saves most (NA is off); lost (how many successes it loses), may_lose (how many it may lose; NA if no value
             is accepted even without a loss); saved, saved_share; design_effect; effective (the effective sample size);
             recommended (whether it is the answer).
+        counted: How the limits are counted: identity, scope and policy, with all limits off.
 
     Example:
         >>> found = Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")}))
@@ -63,6 +65,7 @@ class Recommendation(Finding):
     """
 
     paths: pd.DataFrame = field(default_factory=pd.DataFrame)
+    counted: Limits = field(default_factory=Limits)
 
     @property
     def setting(self) -> dict[str, Any]:
@@ -74,8 +77,91 @@ class Recommendation(Finding):
         if len(self.frame) != 1:
             msg = f"there are {len(self.frame)} groups, each with a setting of its own: see .frame"
             raise SettingError(msg)
-        row = self.frame.iloc[0]
+        return self._setting(0)
+
+    def limits(self, agent: str | None = None) -> Limits:
+        """The recommended limits of one group, with how they are counted.
+
+        Args:
+            agent: Which agent's, where each has a setting of its own; else the name of the agent that they are for.
+
+        Returns:
+            The limits.
+
+        Raises:
+            SettingError: if no limit is recommended, with the reason; if there are several groups and none is chosen.
+
+        Example:
+            >>> found = Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")}))
+            >>> found.limits("coder").max_steps
+            56
+        """
+        place = self._place(agent)
+        setting = self._setting(place)
+        if not any(value is not None for value in setting.values()):
+            msg = f"nothing can be exported. {self._why(place)}".strip()
+            raise SettingError(msg)
+        keys = self._keys()
+        own = self.frame["agent"].iloc[place] if "agent" in keys else agent
+        return replace(self.counted, **setting, agent=str(own) if own else None)
+
+    def export(self, target: str, agent: str | None = None) -> Export:
+        """The recommended setting as the settings of a harness: what to paste where.
+
+        Args:
+            target: The harness, such as "claude-code": one of `boolab.exports.export.TARGETS`.
+            agent: Which agent's, where each has a setting of its own; else the name of the agent that it is for.
+
+        Returns:
+            The texts; `print` shows them, and their `write` sets them in files.
+
+        Raises:
+            SettingError: if no limit is recommended, with the reason; if there is no such target; if there are several
+                groups and none is chosen.
+
+        Example:
+            >>> found = Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")}))
+            >>> found.export("boolab", agent="coder").parts[0].path
+            'agents/coder.md'
+        """
+        from boolab.exports.export import export
+
+        return export(target, self.limits(agent))
+
+    def _keys(self) -> list[str]:
+        """The columns by which groups are kept apart: those before the first limit."""
+        names = [str(name) for name in self.frame.columns]
+        return names[: next((n for n, name in enumerate(names) if name in AXES), 0)]
+
+    def _place(self, agent: str | None) -> int:
+        """The row of the group that is meant."""
+        keys = self._keys()
+        rows = range(len(self.frame))
+        if agent is not None and "agent" in keys:
+            rows = [n for n in rows if self.frame["agent"].iloc[n] == agent]  # type: ignore[assignment]
+            if not rows:
+                known = list(dict.fromkeys(map(str, self.frame["agent"])))
+                msg = f"agent={agent!r}: there is no group of that agent{near(agent, known, 'agents')}"
+                raise SettingError(msg)
+        if len(rows) == 1:
+            return rows[0]
+        if not rows:
+            msg = f"nothing can be exported. {' '.join(self.sentences)}".strip()
+            raise SettingError(msg)
+        names = [group_name(self.frame[keys].iloc[n]) for n in rows]
+        how = "pass agent=, one of them" if keys == ["agent"] else "recommend one of them at a time"
+        msg = f"there are {len(rows)} groups, each with a setting of its own ({', '.join(names)}): {how}"
+        raise SettingError(msg)
+
+    def _setting(self, place: int) -> dict[str, Any]:
+        row = self.frame.iloc[place]
         return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in AXES}
+
+    def _why(self, place: int) -> str:
+        """The sentences on one group."""
+        name = group_name(self.frame[self._keys()].iloc[place]) if self._keys() else ""
+        own = [text for text in self.sentences if text.startswith(f"{name}: ")] if name else list(self.sentences)
+        return own[0] if own else ""
 
 
 _FRAME: Final = (
@@ -202,6 +288,18 @@ def recommend(
         notes=tuple(advice.notes(groups)),
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
+        counted=_counted(runs, scope, harness, identity),
+    )
+
+
+def _counted(runs: Ledger, scope: Scope, policy: Policy | None, identity: Identities | None) -> Limits:
+    """How the limits of a recommendation are counted."""
+    scopes = set(scopes_of(sources_of(runs.runs), scope)) or {"turn"}
+    own = policy.detectors.identity if policy is not None else "canonical"
+    return Limits(
+        identity=identity or own,
+        scope="run" if scopes == {"run"} else "turn",
+        policy=policy,
     )
 
 

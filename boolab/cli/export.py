@@ -1,0 +1,100 @@
+"""The command `boolab export`: limits as the settings of a harness, printed or written."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, Final
+
+from boolab.cli.arguments import add_logs, add_question, option_of, study_from
+from boolab.cli.help import Command
+from boolab.core.axes import AXES
+from boolab.core.text import printable
+from boolab.errors import SettingError
+from boolab.exports.export import TARGETS, Export, Limits, export
+
+MORE: Final = f"""
+    TARGET:
+{"".join(f"      {line}{chr(10)}" for line in ("  ".join(TARGETS),))}
+    examples:
+      boolab export boolab --max-steps 56 --doom-loop 5
+      boolab export boolab --max-steps 56 --agent coder --write
+      boolab export boolab atlas/tau-airline --keep 0.9
+
+    docs/howto/set_it_in_my_harness.md has for each target what is set where, how the harness counts it, and what it
+    cannot express.
+    """
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("target", metavar="TARGET", choices=list(TARGETS), help="the harness: see below")
+    add_logs(parser, optional="the settings are those of the options")
+    parser.add_argument(
+        "--agent",
+        metavar="NAME",
+        help="the agent that is limited; of a recommendation for each agent, this one's (default: all agents)",
+    )
+    parser.add_argument(
+        "--write",
+        metavar="PATH",
+        nargs="?",
+        const="",
+        help="show what changes in the harness's files as a diff, and write it; PATH is the folder of the project, or "
+        "a file in place of the usual one (default: nothing is written; without PATH the current folder)",
+    )
+    add_question(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the settings, or the diff of the files that were written."""
+    made = _made(args)
+    if args.write is None:
+        print(printable(str(made)))
+        return 0
+    changed = made.write(args.write or None)
+    print(changed or f"boolab: nothing to write: {made.title[:1].lower()}{made.title[1:]} is set already")
+    for note in made.notes:
+        print(f"boolab: {printable(note)}", file=sys.stderr)
+    return 0
+
+
+def _made(args: argparse.Namespace) -> Export:
+    """The export of what is recommended for the logs, or else of the limits that the options give."""
+    if args.logs:
+        return study_from(args).found.export(args.target, args.agent)
+    values: dict[str, Any] = {}
+    for axis in AXES:
+        given = getattr(args, axis)
+        if given is not None and len(given) != 1:
+            msg = f"{option_of(axis)}: several values need LOGS to choose from; expected one value"
+            raise SettingError(msg)
+        values[axis] = given[0] if given else None
+    if not any(value is not None for value in values.values()):
+        msg = "there is nothing to export: give a limit such as --max-steps 56, or LOGS to recommend one from"
+        raise SettingError(msg)
+    from boolab.harness.presets import get_policy
+
+    policy = None if args.policy is None else get_policy(args.policy)
+    own = "canonical" if policy is None else policy.detectors.identity
+    return export(
+        args.target,
+        Limits(
+            **values,
+            identity=args.identity or own,
+            exempt=tuple(args.exempt),
+            scope="run" if args.scope == "run" else "turn",
+            agent=args.agent,
+            policy=policy,
+        ),
+    )
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "With LOGS it recommends the limits first, as whatif does; without, they are those of the options. It prints what "
+    "to paste where, and writes nothing without --write.",
+    MORE,
+    "TARGET [LOGS ...]",
+)

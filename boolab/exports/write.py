@@ -1,0 +1,133 @@
+"""The files of an export: what is set in them, as a diff and on the disk.
+
+A new file gets the text of the part. In a file that is there, only the values of the part's changes are set, by editors
+that keep the format: comments, the order of keys, indentation, line ends and a byte-order mark. What they do not
+understand is refused, and all files stay as they were.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from boolab.agents.agent import ALIASES
+from boolab.agents.edit import AgentText, agents_in, with_field
+from boolab.core.text import printable
+from boolab.errors import ConfigFileError, FileError, SettingError
+from boolab.io.files import read_file, replacing
+
+if TYPE_CHECKING:
+    from boolab.exports.values import Change, Export, Part
+
+MAX_FILE_BYTES: Final = 4_000_000
+
+
+class File(NamedTuple):
+    """A file before and after: its path, as it is named to the user; None as `old` where there is none."""
+
+    path: Path
+    old: str | None
+    new: str
+
+
+def planned(export: Export, path: str | Path | None = None, root: str | Path = ".") -> list[File]:
+    """The files of an export, as they are and as they would be; nothing is written.
+
+    Args:
+        export: The export.
+        path: A file for the one part that it fits, or a folder in place of `root`.
+        root: The folder of the project.
+
+    Raises:
+        SettingError: if no part is a file, or the file of `path` fits none or several.
+        FileError: if a file cannot be read, or cannot be changed without changing more.
+    """
+    parts = [part for part in export.parts if part.path is not None]
+    if not parts:
+        msg = f"export to {export.target}: it has no file to write: paste what is printed"
+        raise SettingError(msg)
+    where = Path(root).expanduser()
+    given = None if path is None else Path(path).expanduser()
+    if given is not None and (given.is_dir() or (not given.suffix and not given.exists())):
+        where, given = given, None
+    if given is not None:
+        fits = [part for part in parts if Path(part.path or "").suffix == given.suffix] if len(parts) > 1 else parts
+        if len(fits) != 1 or Path(fits[0].path or "").suffix != given.suffix:
+            names = ", ".join(str(part.path) for part in parts)
+            msg = f"{given}: expected a folder, or a file in place of one of {names}, with the same ending"
+            raise SettingError(msg)
+        parts = fits
+    return [_file(part, given if given is not None else where / str(part.path)) for part in parts]
+
+
+def as_diff(files: Sequence[File]) -> str:
+    """The changes as a unified diff, safe for a terminal; "" if there are none."""
+    lines: list[str] = []
+    for path, old, new in files:
+        before = "/dev/null" if old is None else str(path)
+        was, now = (printable(text).splitlines() for text in (old or "", new))
+        lines += difflib.unified_diff(was, now, before, str(path), lineterm="")
+    return "\n".join(map(printable, lines))
+
+
+def replace_files(files: Sequence[File]) -> None:
+    """Write the files that change; each is replaced as a whole.
+
+    Raises:
+        ConfigFileError: if one cannot be written.
+    """
+    for path, old, new in files:
+        if new == old:
+            continue
+        target = path.resolve()  # a link stays a link
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target) as file:
+                file.write(new.encode("utf-8"))
+        except OSError as error:
+            raise ConfigFileError(f"cannot be written: {error.strerror}", path=path) from error
+
+
+def _file(part: Part, path: Path) -> File:
+    if not path.exists():
+        return File(path, None, part.text)
+    try:
+        old = read_file(path, MAX_FILE_BYTES).decode("utf-8")
+    except OSError as error:
+        raise ConfigFileError(f"cannot be read: {error.strerror}", path=path) from error
+    except UnicodeDecodeError as error:
+        raise ConfigFileError(f"is not UTF-8 text (byte {error.start})", path=path) from error
+    edit = _EDITORS.get(part.language)
+    if edit is None or not part.changes:
+        msg = f"is there already, and boolab does not change {part.language} in place: paste what is printed"
+        raise ConfigFileError(msg, path=path)
+    try:
+        return File(path, old, edit(old, part.changes, part))
+    except FileError as error:
+        raise type(error)(error.message, path=path, line=error.line) from error
+
+
+def _markdown(text: str, changes: Sequence[Change], part: Part) -> str:
+    place = _agent(agents_in(text), part)
+    for (key, *_), value in changes:
+        field = ALIASES.get(key, key)
+        written: Any = "none" if value is None else value
+        text = with_field(text, place, field, written, key=key if key != field else None)
+    return text
+
+
+def _agent(agents: Sequence[AgentText], part: Part) -> int:
+    """The agent of a file that is meant: the one of that name, or the only one."""
+    if len(agents) == 1:
+        return 0
+    wanted = Path(part.path or "").stem
+    for place, agent in enumerate(agents):
+        if agent.data.get("name") == wanted:
+            return place
+    names = ", ".join(str(agent.data.get("name")) for agent in agents)
+    raise ConfigFileError(f"holds {len(agents)} agents ({names}), and none is named {wanted!r}: expected one of them")
+
+
+_EDITORS: Final[Mapping[str, Callable[[str, Sequence[Change], Part], str]]] = {"markdown": _markdown}
