@@ -271,6 +271,27 @@ def read_file(reader: Reader, path: Path, warn: Warn) -> list[Run]:
     return runs
 
 
+def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
+    """The reader of a file by its content and its name, as for a file in a folder; None if none fits.
+
+    Args:
+        path: The file.
+        format: The name of the format, or your own reader, if only this one is tried.
+
+    Returns:
+        The reader; None if no reader recognises the file, or it has no content yet.
+
+    Raises:
+        OSError: if the file cannot be read.
+        SettingError: if no format has that name.
+    """
+    known, wanted = _choose(format)
+    try:
+        return _reader_of(_File(path, path.stat(), named=False, foldered=True), known, wanted)
+    except (RunFormatError, DamagedFile):
+        return None
+
+
 def _choose(format: str | Reader | None) -> tuple[Mapping[str, Reader], str | None]:
     """The readers to try, and the name of the format if one was given."""
     known = readers()

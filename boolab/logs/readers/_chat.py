@@ -18,6 +18,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, first_choice, time_ms, unique
+from boolab.logs.line_log import LineLog, read_lines
 
 Dialect: TypeAlias = Literal["anthropic", "cline", "openai"]
 
@@ -145,19 +146,29 @@ def texts(content: object) -> list[str]:
 
 def read_chats(path: Path, damage: Damage, source: str) -> list[Run]:
     """The runs of a file: one conversation or message a line, one document, or a list of either."""
+    return read_lines(follow_chats(path, damage, source), json_values(path, damage))
+
+
+def follow_chats(path: Path, damage: Damage, source: str) -> LineLog:
+    """The conversations or messages of a file, as they are written."""
     loose = Chat(source, {}, damage)
-    runs = []
-    for number, value in json_values(path, damage):
+    complete: list[Run] = []
+
+    def take(number: int, value: object) -> None:
         for about, messages in _conversations(value):
             chat = loose if about is None else Chat(source, about, damage)
             for message in messages:
                 chat.take(message, number)
             if about is not None:
-                runs += chat.runs()
-    runs += loose.runs()
-    seen: Counter[str] = Counter()
-    ids = [run.run_id or (path.stem if len(runs) == 1 else f"{path.stem}/{n}") for n, run in enumerate(runs, 1)]
-    return [replace(run, run_id=unique(run_id, seen)) for run, run_id in zip(runs, ids, strict=True)]
+                complete.extend(chat.runs())
+
+    def runs() -> list[Run]:
+        found = [*complete, *loose.runs()]
+        seen: Counter[str] = Counter()
+        ids = [run.run_id or (path.stem if len(found) == 1 else f"{path.stem}/{n}") for n, run in enumerate(found, 1)]
+        return [replace(run, run_id=unique(run_id, seen)) for run, run_id in zip(found, ids, strict=True)]
+
+    return LineLog(damage, take, runs)
 
 
 def _conversations(value: object) -> Iterator[tuple[Mapping[str, Any] | None, Sequence[Any]]]:

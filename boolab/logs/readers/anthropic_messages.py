@@ -21,7 +21,8 @@ from typing import Final
 from boolab.core.types import Run
 from boolab.io.json_input import Damage
 from boolab.logs.fields import Head
-from boolab.logs.readers._chat import dialect, read_chats
+from boolab.logs.line_log import LineLog
+from boolab.logs.readers._chat import dialect, follow_chats, read_chats
 
 NAME: Final = "anthropic_messages"
 SCOPE: Final = "turn"
@@ -38,3 +39,8 @@ def sniff(head: Head) -> bool:
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
     return read_chats(path, damage, NAME)
+
+
+def follow(path: Path, damage: Damage) -> LineLog:
+    """The conversations or messages of a file, as they are written."""
+    return follow_chats(path, damage, NAME)

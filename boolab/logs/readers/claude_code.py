@@ -62,6 +62,7 @@ from boolab.io.json_input import (
 )
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, epoch_ms, one_line
+from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.readers._sidecars import read_once, sidecar
 
 NAME: Final = "claude_code"
@@ -119,12 +120,20 @@ def _is_line(line: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file: the session, and the subagents whose lines are in it."""
-    if path.name.startswith("agent-acompact-"):
-        return []
+    return read_lines(follow(path, damage), _lines(path, damage))
+
+
+def follow(path: Path, damage: Damage) -> LineLog:
+    """The lines of a session, as they are written."""
     session = _Session(path, damage)
-    for _, line in only_objects(_lines(path, damage), damage):
-        session.take(line)
-    return session.runs()
+
+    def take(number: int, value: object) -> None:
+        if isinstance(value, str):
+            return
+        for _, line in only_objects([(number, value)], damage):
+            session.take(line)
+
+    return LineLog(damage, take, list if path.name.startswith("agent-acompact-") else session.runs)
 
 
 def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
@@ -132,13 +141,13 @@ def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
     with path.open("rb") as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     if not (start.startswith(b"{") and start[1:].lstrip().startswith(b'"loglines"')):
-        yield from (line for line in json_lines(path, damage) if not isinstance(line[1], str))
+        yield from json_lines(path, damage)
         return
     document = json_document(path, damage)
     if not isinstance(document, dict) or not isinstance(document.get("loglines"), list):
         msg = 'an export of Claude Code holds its lines under "loglines"'
         raise RunFormatError(msg, path=path, line=1)
-    yield from (line for line in enumerate(document["loglines"], 1) if not isinstance(line[1], str))
+    yield from enumerate(document["loglines"], 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -146,7 +155,12 @@ class _Reply(StepBuilder):
     """A response, with its position in the session."""
 
     place: int = 0
+    stopped: str | None = None
+    """The reason that the log gives for its end."""
+    cut: bool = False
+    """Whether the log marks it as interrupted."""
     broken: bool = False
+    """Whether it was interrupted."""
     sums: dict[str, int] = field(default_factory=dict)
 
     def count(self, usage: Mapping[str, Any]) -> None:
@@ -356,8 +370,8 @@ class _Chain:
         reply.count(mapping(message.get("usage")))
         stopped = text(message.get("stop_reason"))
         if stopped:
-            reply.finish_reason = finish_reason(stopped)
-        reply.broken = reply.broken or line.get("isAbortedMidStream") is True
+            reply.stopped = finish_reason(stopped)
+        reply.cut = reply.cut or line.get("isAbortedMidStream") is True
         content = message.get("content")
         for block in content if isinstance(content, list) else [content]:
             self._block(reply, block)
@@ -543,6 +557,7 @@ class _Branch:
         """Whether a prompt came since the last response."""
 
     def add_reply(self, reply: _Reply) -> None:
+        reply.finish_reason, reply.broken = reply.stopped, reply.cut  # lines that followed may have changed them
         self.builder.append(reply)
         self.replies.append(reply)
         self._prompted = False

@@ -38,6 +38,7 @@ from boolab.core.types import UNKNOWN_USAGE, Run, StopReason, Usage
 from boolab.io.json_input import Damage, items, json_object, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder, unreadable
 from boolab.logs.fields import Head, block_text, content_text, epoch_ms, one_line
+from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "codex"
 SCOPE: Final = "turn"
@@ -95,23 +96,32 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one rollout; none if it is empty."""
+    return read_lines(follow(path, damage), json_values(path, damage))
+
+
+def follow(path: Path, damage: Damage) -> LineLog:
+    """The lines of a rollout, as they are written."""
     rollout = _Rollout(damage)
-    for _, line in only_objects(_lines(path, damage), damage):
-        rollout.take(line)
-    if not rollout.known:
-        damage.unrecognised = f"a rollout of Codex is {LOOKED_FOR}"
-    return rollout.runs(path)
+
+    def take(number: int, value: object) -> None:
+        for _, line in only_objects(_lines_of(number, value), damage):
+            rollout.take(line)
+
+    def runs() -> list[Run]:
+        damage.unrecognised = "" if rollout.known else f"a rollout of Codex is {LOOKED_FOR}"
+        return rollout.runs(path)
+
+    return LineLog(damage, take, runs)
 
 
-def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
-    """The lines of a rollout; in the first version, its header and its items."""
-    for number, value in json_values(path, damage):
-        if isinstance(value, dict) and "items" in value and "session" in value:
-            yield number, value["session"]
-            for item in items(value["items"]):
-                yield number, item
-        else:
-            yield number, value
+def _lines_of(number: int, value: object) -> Iterator[tuple[int, Any]]:
+    """The lines in a value: itself; in the first version, its header and its items."""
+    if isinstance(value, dict) and "items" in value and "session" in value:
+        yield number, value["session"]
+        for item in items(value["items"]):
+            yield number, item
+    else:
+        yield number, value
 
 
 class _Rollout:

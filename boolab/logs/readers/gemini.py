@@ -28,6 +28,7 @@ from boolab.core.types import UNKNOWN_USAGE, Run, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, only_objects, text, whole
 from boolab.logs.builder import RunBuilder
 from boolab.logs.fields import Head, epoch_ms, one_line
+from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "gemini"
 SCOPE: Final = "turn"
@@ -52,13 +53,23 @@ def _is_header(record: Mapping[str, Any]) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one session; none if it is empty."""
+    return read_lines(follow(path, damage), json_values(path, damage))
+
+
+def follow(path: Path, damage: Damage) -> LineLog:
+    """The records of a session, as they are written."""
     session = _Session(damage)
-    for number, record in only_objects(json_values(path, damage), damage):
-        if not session.take(record):
-            damage.note(number, "neither a header nor a message with an id")
-    if not session.header:
-        damage.unrecognised = f"a session of Gemini CLI is {LOOKED_FOR}"
-    return session.runs(path)
+
+    def take(number: int, value: object) -> None:
+        for _, record in only_objects([(number, value)], damage):
+            if not session.take(record):
+                damage.note(number, "neither a header nor a message with an id")
+
+    def runs() -> list[Run]:
+        damage.unrecognised = "" if session.header else f"a session of Gemini CLI is {LOOKED_FOR}"
+        return session.runs(path)
+
+    return LineLog(damage, take, runs)
 
 
 class _Call(NamedTuple):
@@ -171,10 +182,7 @@ class _Session:
     def runs(self, path: Path) -> list[Run]:
         builder = RunBuilder(NAME, self._damage)
         error: str | None = None  # the last one after the last response
-        entries = list(self._entries.values())[::-1]
-        self._entries.clear()  # so that each entry is freed once it is in the run
-        while entries:
-            entry = entries.pop()
+        for entry in self._entries.values():
             if entry.is_response:
                 error = None
                 _add_response(builder, entry)

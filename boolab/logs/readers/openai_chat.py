@@ -21,7 +21,8 @@ from boolab.core.types import Run
 from boolab.errors import RunFormatError
 from boolab.io.json_input import Damage
 from boolab.logs.fields import Head
-from boolab.logs.readers._chat import dialect, read_chats
+from boolab.logs.line_log import LineLog
+from boolab.logs.readers._chat import dialect, follow_chats, read_chats
 
 NAME: Final = "openai_chat"
 SCOPE: Final = "turn"
@@ -39,6 +40,17 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The runs of one file."""
+    _refuse_request(path)
+    return read_chats(path, damage, NAME)
+
+
+def follow(path: Path, damage: Damage) -> LineLog:
+    """The conversations or messages of a file, as they are written."""
+    _refuse_request(path)
+    return follow_chats(path, damage, NAME)
+
+
+def _refuse_request(path: Path) -> None:
     with path.open("rb") as file:
         if _is_request(Head(file.read(_BEGINNING), path)):
             msg = (
@@ -47,7 +59,6 @@ def read(path: Path, damage: Damage) -> list[Run]:
                 "conversation hold the run"
             )
             raise RunFormatError(msg, path=path, line=1)
-    return read_chats(path, damage, NAME)
 
 
 def _is_request(head: Head) -> bool:

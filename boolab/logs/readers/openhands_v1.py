@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from boolab.core.types import UNKNOWN_USAGE, Run, Stop
 from boolab.io.json_input import Damage, items, json_values, mapping, parse, text, whole, whole_file
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, content_text, epoch_ms, one_line
+from boolab.logs.line_log import LineLog, read_lines
 from boolab.logs.readers._openhands import Meter, Row, begins_with_events, ending, row_of, usages_of
 
 NAME: Final = "openhands_sdk"
@@ -53,6 +54,7 @@ _FILE: Final = re.compile(r"event-(\d{5,12})-[0-9a-fA-F-]{8,}\.json")
 _STATE: Final = "base_state.json"
 _RESULTS: Final = ("AgentErrorEvent", "ObservationEvent", "UserRejectObservation")
 _AGENTS: Final = ("agent", "default")
+_UNRECOGNISED: Final = f"no conversation of OpenHands' SDK in it: looked for {LOOKED_FOR}"
 
 
 def sniff(head: Head) -> bool:
@@ -76,38 +78,53 @@ def read(path: Path, damage: Damage) -> list[Run]:
     file = _FILE.fullmatch(path.name)
     if path.name == _STATE or (file is not None and int(file[1])):
         return []
-    found: list[tuple[_Conversation, str]] = []
-    if file is not None:
-        found.append(_conversation(path, damage))
-    else:
-        found += _conversations(path, damage)
-    runs = [run for talk, run_id in found if (run := talk.run(run_id)) is not None]
-    damage.unrecognised = f"no conversation of OpenHands' SDK in it: looked for {LOOKED_FOR}"
-    return runs
+    if file is None:
+        return read_lines(follow(path, damage), json_values(path, damage))
+    talk, run_id = _conversation(path, damage)
+    run = talk.run(run_id)
+    damage.unrecognised = _UNRECOGNISED
+    return [] if run is None else [run]
 
 
-def _conversations(path: Path, damage: Damage) -> Iterator[tuple[_Conversation, str]]:
+def follow(path: Path, damage: Damage) -> LineLog:
+    """The events of a conversation, or the rows of an evaluation, as they are written."""
+    conversations = _Conversations(path, damage)
+    return LineLog(damage, conversations.take, conversations.runs)
+
+
+class _Conversations:
     """The conversations of a file of lines, of rows, or of one list."""
-    seen: Counter[str] = Counter()
-    single: _Conversation | None = None
-    for number, value in json_values(path, damage):
+
+    def __init__(self, path: Path, damage: Damage) -> None:
+        self._path = path
+        self._damage = damage
+        self._rows: list[tuple[_Conversation, str]] = []
+        self._seen: Counter[str] = Counter()
+        self._single: _Conversation | None = None
+
+    def take(self, number: int, value: object) -> None:
         if isinstance(value, dict) and ("history" in value or "instance_id" in value):
-            row = row_of(value, path, seen)
-            talk = _Conversation(row, damage)
+            row = row_of(value, self._path, self._seen)
+            talk = _Conversation(row, self._damage)
             for event in items(value.get("history")):
                 talk.take(mapping(event))
-            yield talk, row.run_id
-            continue
+            self._rows.append((talk, row.run_id))
+            return
         events = value if isinstance(value, list) else [value]
         if not any("kind" in mapping(event) for event in events):
-            damage.note(number, "no event with a kind")
-            continue
-        single = single or _Conversation(Row(), damage)
+            self._damage.note(number, "no event with a kind")
+            return
+        self._single = self._single or _Conversation(Row(), self._damage)
         for event in events:
-            single.take(mapping(event))
-    if single is not None:
-        name = path.parent.absolute().name if path.stem == "events" else path.stem
-        yield single, name or path.stem
+            self._single.take(mapping(event))
+
+    def runs(self) -> list[Run]:
+        path, found = self._path, [*self._rows]
+        if self._single is not None:
+            name = path.parent.absolute().name if path.stem == "events" else path.stem
+            found.append((self._single, name or path.stem))
+        self._damage.unrecognised = _UNRECOGNISED
+        return [run for talk, run_id in found if (run := talk.run(run_id)) is not None]
 
 
 def _conversation(path: Path, damage: Damage) -> tuple[_Conversation, str]:

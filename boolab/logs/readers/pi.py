@@ -29,6 +29,7 @@ from boolab.core.types import Run, StopReason, Usage
 from boolab.io.json_input import Damage, flag, json_lines, mapping, micro, only_objects, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, blocks_of, content_text, epoch_ms, one_line, time_ms
+from boolab.logs.line_log import LineLog, read_lines
 
 NAME: Final = "pi"
 SCOPE: Final = "turn"
@@ -64,31 +65,40 @@ def _is_result(value: object) -> bool:
 
 def read(path: Path, damage: Damage) -> list[Run]:
     """The run of one file; none if it is empty."""
-    session = _session(path, damage)
-    if not session.known:
-        damage.unrecognised = f"a session of pi is {LOOKED_FOR}"
-    return session.runs(path)
+    log = follow(path, damage)
+    for line in json_lines(path, damage):
+        log.take(*line)
+    second = log.again()  # it has branches
+    return log.runs() if second is None else read_lines(second, json_lines(path, second.damage))
 
 
-def _session(path: Path, damage: Damage) -> _Session:
-    """The session, which is read a second time if it has branches."""
-    tree = _Tree()
-    session = _read_branch(path, damage, tree)
-    left = tree.left()
-    return _read_branch(path, Damage(path), _Tree(), left) if left else session
+def follow(path: Path, damage: Damage) -> LineLog:
+    """The entries of a session, as they are written."""
+    return _branch(path, damage, frozenset())
 
 
-def _read_branch(path: Path, damage: Damage, tree: _Tree, left: Collection[int] = ()) -> _Session:
+def _branch(path: Path, damage: Damage, left: Collection[int]) -> LineLog:
     """The session, without the entries on branches that were `left`."""
-    session = _Session(damage)
-    for _, line in only_objects(json_lines(path, damage), damage):
-        if line.get("type") == "session":
-            session.open(line)
-        elif tree.grow(line) not in left:
-            session.take(line)
-        else:
-            session.leave(line)
-    return session
+    session, tree = _Session(damage), _Tree()
+
+    def take(number: int, value: object) -> None:
+        for _, line in only_objects([(number, value)], damage):
+            if line.get("type") == "session":
+                session.open(line)
+            elif tree.grow(line) not in left:
+                session.take(line)
+            else:
+                session.leave(line)
+
+    def runs() -> list[Run]:
+        damage.unrecognised = "" if session.known else f"a session of pi is {LOOKED_FOR}"
+        return session.runs(path)
+
+    def again() -> LineLog | None:
+        found = tree.left()
+        return None if found == left else _branch(path, Damage(path), found)
+
+    return LineLog(damage, take, runs, again)
 
 
 class _Tree:
@@ -97,7 +107,8 @@ class _Tree:
     def __init__(self) -> None:
         self._parents: list[int] = []
         self._places: dict[str, int] = {}
-        self._branches = False
+        self._left: set[int] | None = set()
+        """The result of `left`; None if an entry since then began a branch."""
 
     def grow(self, line: Mapping[str, Any]) -> int:
         place = len(self._parents)
@@ -109,18 +120,20 @@ class _Tree:
         if "id" in line:
             self._places[text(line["id"])] = place
         self._parents.append(parent)
-        self._branches = self._branches or parent != before
+        if parent != before:
+            self._left = None
         return place
 
     def left(self) -> set[int]:
         """The places of the entries that are not on the branch of the last one."""
-        if not self._branches:
-            return set()
+        if self._left is not None:
+            return self._left
         left = set(range(len(self._parents)))
         place = len(self._parents) - 1
         while place >= 0:
             left.discard(place)
             place = self._parents[place]
+        self._left = left
         return left
 
 

@@ -1,0 +1,1 @@
+"""Follows logs of agents while they are written."""
