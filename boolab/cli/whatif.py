@@ -31,7 +31,8 @@ MORE: Final = """
 
     --json prints one object: schema, boolab, made_at, question, data (files, runs, what was skipped and what is
     missing), axes (by axis a row for each value and group: kept_lower and kept_upper of successes, what is spent and
-    saved_, the others off), recommendation (sentences; groups, a row each; paths, the result for each kind of limit).
+    saved_, the others off), recommendation (sentences; groups, a row each; paths, the result for each kind of limit),
+    how_to_set (a row for each group with a setting: limits, the command boolab export, and the text for its harness).
     """
 
 

@@ -17,6 +17,8 @@ from boolab.core.axes import AXES
 from boolab.core.text import count, level, percent, span
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
+from boolab.exports.command import as_command
+from boolab.exports.export import TARGETS
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.plots import (
     plot_caps,
@@ -29,6 +31,7 @@ from boolab.plots import (
 )
 from boolab.report.data_quality import Quality
 from boolab.report.figures import DARK, LIGHT, Figures
+from boolab.report.how_to_set import how_to_set
 from boolab.report.html import Cell, Table, rendered, text_of
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
@@ -116,6 +119,8 @@ class _Page:
             "unsure": level(1 - question.confidence),
             "qualifies": study.qualifies,
             "use": {
+                "ways": self._ways(),
+                "targets": ", ".join(TARGETS),
                 "front_matter": front_matter(study),
                 "python": python(study, self.sources),
                 "shell": shell(study, self.sources),
@@ -187,6 +192,18 @@ class _Page:
         base = f"in {count(int(row['tasks']), 'task')}"
         yield f"{_kept_head(self.study)} on record", f"{int(row['successes']):,}", base
         yield "more needed, without a loss", f"{int(row['more_needed']):,}", ""
+
+    def _ways(self) -> list[dict[str, object]]:
+        """How the setting of each group is set: for the harness of the logs, as a command, and for each other one."""
+        return [
+            {
+                "group": way.group,
+                "own": None if way.export is None else str(way.export),
+                "command": as_command(way.limits),
+                "others": [(one.title, str(one)) for one in way.others if one.target != "boolab"],
+            }
+            for way in how_to_set(self.study)[:MAX_GROUPS]
+        ]
 
     # --- The data -----------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,10 @@ import pandas as pd
 
 from boolab.core.axes import AXES
 from boolab.core.text import aligned, count, percent, shorten, span, wrapped
+from boolab.exports.command import TARGET, as_command
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
+from boolab.report.how_to_set import how_to_set, how_to_set_text
 from boolab.report.study import Row, Study
 
 SCHEMA: Final = "boolab/whatif/1"
@@ -33,6 +35,8 @@ def text(study: Study) -> str:
     for axis in study.margins:
         blocks += _axis(study, axis)
     blocks.append(_headed("What to do", "\n\n".join(wrapped(sentence) for sentence in study.found.sentences)))
+    how = how_to_set_text(study)
+    blocks += [_headed("How to set it", how)] if how else []
     return "\n\n".join(blocks)
 
 
@@ -181,6 +185,16 @@ def as_data(study: Study) -> dict[str, Any]:
             "groups": records(study.found.frame),
             "paths": records(study.found.paths),
         },
+        "how_to_set": [
+            {
+                "group": way.group,
+                "limits": way.limits.given,
+                "command": as_command(way.limits, way.target or TARGET),
+                "target": way.target,
+                "text": None if way.export is None else str(way.export),
+            }
+            for way in how_to_set(study)
+        ],
     }
 
 

@@ -97,13 +97,23 @@ class Recommendation(Finding):
             56
         """
         place = self._place(agent)
-        setting = self._setting(place)
-        if not any(value is not None for value in setting.values()):
+        if not any(value is not None for value in self._setting(place).values()):
             msg = f"nothing can be exported. {self._why(place)}".strip()
             raise SettingError(msg)
+        return self._limits(place, agent)
+
+    def limits_by_group(self) -> dict[str, Limits]:
+        """The recommended limits of each group that has some, by the name of the group; "" if there is one group only.
+
+        Example:
+            >>> found = Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")}))
+            >>> found.limits_by_group()[""].given
+            {'max_steps': 56}
+        """
         keys = self._keys()
-        own = self.frame["agent"].iloc[place] if "agent" in keys else agent
-        return replace(self.counted, **setting, agent=str(own) if own else None)
+        names = [group_name(self.frame[keys].iloc[place]) if keys else "" for place in range(len(self.frame))]
+        limits = {name: self._limits(place) for place, name in enumerate(names)}
+        return {name: one for name, one in limits.items() if one.given}
 
     def export(self, target: str, agent: str | None = None) -> Export:
         """The recommended setting as the settings of a harness: what to paste where.
@@ -156,6 +166,10 @@ class Recommendation(Finding):
     def _setting(self, place: int) -> dict[str, Any]:
         row = self.frame.iloc[place]
         return {name: None if row[name] is pd.NA else row[name].item() for name in row.index if name in AXES}
+
+    def _limits(self, place: int, agent: str | None = None) -> Limits:
+        own = self.frame["agent"].iloc[place] if "agent" in self._keys() else agent
+        return replace(self.counted, **self._setting(place), agent=str(own) if own else None)
 
     def _why(self, place: int) -> str:
         """The sentences on one group."""

@@ -1,0 +1,77 @@
+"""How a recommended setting is set: as text for the harness of the logs, and as a command for every other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from boolab.core.text import WIDTH, clean, shorten, wrapped
+from boolab.exports.command import as_command
+from boolab.exports.export import TARGETS, export
+from boolab.exports.values import Export, Limits
+from boolab.report.study import Study
+
+OF_SOURCE: Final[Mapping[str, str]] = {
+    "claude_code": "claude-code",
+    "codex": "codex",
+    "gemini": "gemini-cli",
+    "inspect": "inspect",
+    "mini_swe_agent": "mini-swe-agent",
+    "opencode": "opencode",
+}
+"""By the format of logs, the export target that is their harness. The logs of other formats do not name one."""
+MAX_GROUPS: Final = 6
+
+
+class HowToSet(NamedTuple):
+    """How the recommended setting of a group of runs is set.
+
+    Attributes:
+        group: The name of the group; "" where there is one only.
+        limits: The limits.
+        target: The export target that is the harness of the logs; None if they do not name one.
+    """
+
+    group: str
+    limits: Limits
+    target: str | None
+
+    @property
+    def export(self) -> Export | None:
+        """The export for the harness of the logs; None if they do not name one."""
+        return None if self.target is None else export(self.target, self.limits)
+
+    @property
+    def others(self) -> list[Export]:
+        """The exports for all other harnesses."""
+        return [export(name, self.limits) for name in TARGETS if name != self.target]
+
+
+def how_to_set(study: Study) -> list[HowToSet]:
+    """How the recommended settings are set, group by group; empty if no limit is recommended."""
+    targets = {OF_SOURCE.get(maker.source) for maker in study.makers}
+    target = targets.pop() if len(targets) == 1 else None
+    known = target if target in TARGETS else None
+    return [HowToSet(group, limits, known) for group, limits in study.found.limits_by_group().items()]
+
+
+def how_to_set_text(study: Study) -> str:
+    """How the recommended settings are set, for a terminal; "" if no limit is recommended."""
+    ways = how_to_set(study)
+    return "\n\n".join(_blocks(ways)) if ways else ""
+
+
+def _blocks(ways: list[HowToSet]) -> Iterator[str]:
+    shown = ways[:MAX_GROUPS]
+    if len(ways) == 1 and ways[0].target is not None:
+        yield str(ways[0].export)
+        yield f"{as_command(ways[0].limits, ways[0].target)} --write\n  sets that in its files, and shows what changes."
+        yield f"For another harness: {as_command(ways[0].limits)}"
+    else:
+        yield "\n".join(
+            (f"{shorten(clean(way.group))}:\n  " if way.group else "") + as_command(way.limits, way.target or "TARGET")
+            for way in shown
+        )
+        if len(ways) > len(shown):
+            yield f"{len(ways) - len(shown)} further groups: --json has them all."
+    yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.", WIDTH)

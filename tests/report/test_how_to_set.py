@@ -1,0 +1,116 @@
+"""What is recommended, as the settings of a harness: one answer in the command, the text, the JSON and the page."""
+
+import contextlib
+import html
+import io
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import boolab as bl
+from boolab.cli.main import main
+from boolab.core.types import IDENTITIES
+from boolab.exports.command import as_command
+from boolab.exports.export import TARGETS, export
+from boolab.exports.values import Limits
+from boolab.harness.presets import policies
+from boolab.report.how_to_set import OF_SOURCE, how_to_set
+from boolab.report.html_page import page_of
+from boolab.report.study import Question, study_of
+from boolab.report.text import as_data, text
+from tests.support.caplab_cases import Told, runs_of
+
+NUMBERS = st.none() | st.integers(2, 10**6)
+LIMITS = st.builds(
+    Limits,
+    max_steps=NUMBERS,
+    tool_budget=NUMBERS,
+    doom_loop=NUMBERS,
+    error_streak=NUMBERS,
+    max_tokens=NUMBERS,
+    max_cost=st.none() | st.sampled_from([0.1, 2.5, 40]),
+    max_time=st.none() | st.sampled_from([0.5, 600]),
+    identity=st.sampled_from(IDENTITIES),
+    exempt=st.sampled_from([(), ("poll",), ("a b", "--wait")]),
+    scope=st.sampled_from(["turn", "run"]),
+    agent=st.none() | st.sampled_from(["coder", "a b", "it's"]),
+    policy=st.none() | st.sampled_from(sorted(policies)),
+).filter(lambda limits: bool(limits.given))
+
+
+def printed(command: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(shlex.split(command)[1:]) == 0
+    return out.getvalue()
+
+
+@settings(max_examples=30, deadline=None)
+@given(limits=LIMITS, target=st.sampled_from(sorted(TARGETS)))
+def test_the_command_prints_the_export_of_its_limits(limits: Limits, target: str) -> None:
+    if limits.policy is not None and not set(limits.given) & {"max_steps"}:
+        limits = Limits(max_steps=5, policy=limits.policy)
+    assert printed(as_command(limits, target)).strip() == str(export(target, limits)).strip()
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    told = [Told(("A B C -",), success=True, task=f"t{n}") for n in range(60)]
+    told += [Told(("A " * 20 + "-",), success=False, task=f"f{n}") for n in range(6)]
+    path = tmp_path_factory.mktemp("logs") / "small.jsonl"
+    bl.save_runs(runs_of(*told), path)
+    return path
+
+
+def test_the_text_and_the_json_show_the_export_of_the_recommendation(logs: Path) -> None:
+    study = study_of([logs], Question(keep=0.9))
+    limits = study.found.limits()
+    command = as_command(limits)
+    assert command in text(study)
+    (row,) = as_data(study)["how_to_set"]
+    assert (row["command"], row["limits"], row["target"], row["text"]) == (command, limits.given, None, None)
+
+
+@pytest.mark.slow
+def test_the_page_shows_the_command_and_the_export_for_each_harness(logs: Path) -> None:
+    study = study_of([logs], Question(keep=0.9))
+    page = html.unescape(page_of(study))
+    assert as_command(study.found.limits()) in page
+    for target in TARGETS:
+        if target != "boolab":  # its agent file stands there already
+            assert str(study.found.export(target)) in page
+
+
+def test_logs_of_one_harness_get_the_settings_of_that_harness(logs: Path, tmp_path: Path) -> None:
+    for source, target in OF_SOURCE.items():
+        lines = [json.loads(line) for line in logs.read_text("utf-8").splitlines()]
+        for line in lines:
+            line["source"] = source
+        path = tmp_path / f"{source}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        study = study_of([path], Question(keep=0.9))
+        if target not in TARGETS:
+            continue
+        assert [way.target for way in how_to_set(study)] == [target]
+        shown = text(study)
+        assert str(study.found.export(target)).rstrip() in shown
+        assert f"{as_command(study.found.limits(), target)} --write" in shown
+
+
+def test_each_group_gets_a_command_of_its_own(logs: Path) -> None:
+    study = study_of([logs], Question(keep=0.9, by=("agent",)))
+    (way,) = how_to_set(study)
+    assert way.group
+    assert as_command(way.limits) in text(study)
+
+
+def test_without_a_recommendation_nothing_is_set(tmp_path: Path) -> None:
+    path = tmp_path / "few.jsonl"
+    bl.save_runs(runs_of(Told(("A B -",), success=True, task="t")), path)
+    study = study_of([path], Question())
+    assert how_to_set(study) == []
+    assert "How to set it" not in text(study)
