@@ -6,6 +6,7 @@ from boolab import plots as plots
 from boolab import stats as stats
 from boolab.agents.agent import Agent as Agent
 from boolab.agents.agent import load_agents as load_agents
+from boolab.audits.audit import audit as audit
 from boolab.core.types import Run as Run
 from boolab.core.types import Step as Step
 from boolab.counterfactuals.evaluate import counterfactual as counterfactual

@@ -195,7 +195,13 @@ def written(path: Path, write: Callable[[], _Result]) -> _Result:
 
 
 def add_window(parser: Options, limit: str) -> None:
-    """Add --since, whose value is the text with its time, and --limit with its help."""
+    """Add --since, and --limit with its help."""
+    add_since(parser)
+    parser.add_argument("--limit", metavar="N", type=positive, help=limit)
+
+
+def add_since(parser: Options) -> None:
+    """Add --since, whose value is the text with its time."""
     parser.add_argument(
         "--since",
         metavar="WHEN",
@@ -203,7 +209,6 @@ def add_window(parser: Options, limit: str) -> None:
         help="only files changed since then: 45m, 12h, 30d or 2w ago, or since a date such as 2026-11-01, local time "
         "(default: all files)",
     )
-    parser.add_argument("--limit", metavar="N", type=positive, help=limit)
 
 
 def since_time(args: argparse.Namespace) -> datetime | None:

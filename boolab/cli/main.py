@@ -1,7 +1,8 @@
 """The command `boolab`: it lists the subcommands, and dispatches to the module of the one that is typed.
 
 Exit codes: 0 for success, 1 for an error that boolab explains in one line, 2 for a command line that it does not
-understand, 3 for a run that something stopped before it was done, 130 for an interrupt from the keyboard.
+understand, 3 for a run that something stopped before it was done or that went beyond a limit, 130 for an interrupt from
+the keyboard.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ COMMANDS: Final = {
         "whatif",
         "show what step caps, tool budgets and doom-loop thresholds would have kept and saved in recorded runs",
     ),
+    "audit": ("audit", "compare the limits that were declared with what the runs did, in each harness's own unit"),
     "report": ("report", "write the same answers, with figures and the runs behind each number, as one HTML page"),
     "export": ("export", "print limits as the settings of a harness such as claude-code, or write them"),
     "run": ("run", "run an agent on a task, with a model behind an API or a script, and keep the record"),
@@ -88,7 +90,8 @@ def parser_of(*names: str) -> argparse.ArgumentParser:
               0    success
               1    an error, in one line on stderr; or nothing was done
               2    wrong usage: an option or a value that is not known
-              3    a limit stopped the run, or it waits for an answer (boolab run)
+              3    a limit stopped the run, or it waits for an answer (boolab run);
+                   a run went beyond a limit that was set (boolab audit)
               130  interrupted by Ctrl-C
               129  its terminal was closed (boolab run)
               143  it was killed (boolab run)

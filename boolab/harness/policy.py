@@ -39,6 +39,7 @@ from boolab.harness.groups import (
     LimitCheck,
     WrapUp,
 )
+from boolab.harness.never_fires import FiresFirst, never_fires
 from boolab.io.checks import MAX_COUNT, check_name, is_whole
 from boolab.rules.catalog import ceiling, doom_loop, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.rules.stop import AnyOf, StopRule, Threshold
@@ -231,6 +232,30 @@ class Policy:
             settings["max_steps"] = None if self.cap.zero == "unlimited" else self.cap.max_steps
         self.check(settings)
         return settings
+
+    def never_fires(
+        self, asked: Mapping[str, Setting], *, read_only: bool = False, no_agent: bool = False
+    ) -> dict[str, FiresFirst]:
+        """The limits that can never fire, because another one always fires first.
+
+        Args:
+            asked: The given settings by name, as those of `effective`.
+            read_only: Whether all of the agent's tools are read-only.
+            no_agent: Whether there is no agent.
+
+        Returns:
+            By limit, the `limit` that fires first and `why`; empty if each limit can fire.
+
+        Raises:
+            SettingError: if the policy does not accept a value.
+
+        Example:
+            >>> import boolab as bl
+            >>> found = bl.policies["boocode"].never_fires({"max_steps": 200, "tool_budget": 50})
+            >>> found["max_steps"].limit, found["max_steps"].why
+            ('tool_budget', 'each step makes at least one call, so a tool budget of 50 is used up before ...')
+        """
+        return never_fires(self, self.effective(asked, read_only=read_only, no_agent=no_agent))
 
     def check(self, settings: Mapping[str, Setting]) -> None:
         """Refuse settings that the policy does not accept.

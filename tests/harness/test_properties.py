@@ -177,3 +177,16 @@ def test_every_run_ends_on_record_whatever_the_policy(
     assert len(bl.steps_df(run)) == run.n_steps
     assert bl.runs_df(run)["n_tool_calls"].item() == run.n_tool_calls
     assert str(run)
+
+
+@cases(80)
+@given(policy=any_policy(), items=scripts())
+def test_a_limit_that_never_fires_stops_no_run(policy: bl.Policy, items: list[Any]) -> None:
+    try:
+        never = policy.never_fires({}, no_agent=True)
+        run, _ = played(policy, items * 4, [], 0)
+    except bl.SettingError:
+        return
+    reasons = {"max_steps": "step_cap", "tool_budget": "tool_budget", "doom_loop": "doom_loop"}
+    silent = {reasons[name] for name, first in never.items() if first.limit != "ceiling"}
+    assert run.stop_reason not in silent

@@ -371,4 +371,6 @@ def limits_of(agent: Agent) -> list[str]:
             sentences.append(f"{label}: {most}{default}")
     if policy.last_step.action != "tools" and settings.get("max_steps"):
         sentences.append(f"last step under the cap: {words['last_step.action']}")
+    for name, first in policy.never_fires(agent.settings, read_only=reading).items():
+        sentences.append(f"{AXES[name].label}: it never fires, because {first.why}")
     return sentences

@@ -1,0 +1,226 @@
+"""`bl.audit`: were the limits that were set enforced, and which of them matter?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import pandas as pd
+
+from boolab.audits.binding import binding_of, outranked
+from boolab.audits.config_files import declared_in, folders_of, found_near
+from boolab.audits.declared import Declared, Given, by_hand, unmatched
+from boolab.audits.verdicts import VERDICTS, Row, rows_of
+from boolab.audits.wording import Words, figure
+from boolab.core.types import Run, Scope
+from boolab.errors import SettingError
+from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well_formed_cell
+from boolab.frames.runs import Runs, as_runs
+from boolab.harness.policy import Policy
+from boolab.harness.presets import get_policy
+from boolab.logs.list_prices import needs_prices, prices_of
+from boolab.logs.load import Reader, each_log
+from boolab.stats.finding import Finding
+
+Logs: TypeAlias = Runs | Sequence[str | Path]
+"""Runs, or paths of logs."""
+Files: TypeAlias = Iterable[tuple[Path | None, Sequence[Run]]]
+"""Runs by the file that they are from."""
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "run_id": TEXT,
+    "agent": TEXT,
+    "source": TEXT,
+    "limit": TEXT,
+    "declared": FLOAT,
+    "where": TEXT,
+    "unit": TEXT,
+    "counted": FLOAT,
+    "verdict": TEXT,
+    "first_step_beyond": INT,
+    "steps_beyond": INT,
+    "calls_beyond": INT,
+    "tokens_beyond": INT,
+    "cost_beyond_usd": FLOAT,
+    "reported_finished": FLAG,
+    "note": TEXT,
+}
+_SHOWN: Final = (
+    "verdict",
+    "limit",
+    "declared",
+    "counted",
+    "unit",
+    "first_step_beyond",
+    "run_id",
+    "agent",
+    "where",
+    "note",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Finding):
+    """The result of `audit`. Shown by itself in a notebook; `print` gives the same as text.
+
+    Attributes:
+        binding: A row for each agent and limit: agent, source, limit, declared, unit; n_runs, n_hit, n_exceeded,
+            n_reported_finished; the largest count and its 95th percentile p95, with slack and slack_p95 (what is left
+            to the limit: negative beyond it); never_fires_under (why the limit can never fire, if another one always
+            fires first).
+    """
+
+    binding: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def exceeded(self) -> pd.DataFrame:
+        """The rows in which a run went beyond a limit."""
+        return self.frame[self.frame["verdict"] == "exceeded"]
+
+
+def audit(
+    logs: Logs,
+    limits: Given | Literal["auto"] = "auto",
+    *,
+    config: str | Path | Sequence[str | Path] | None = None,
+    policy: Policy | str | None = None,
+    scope: Scope = "auto",
+    format: str | Reader | None = None,  # noqa: A002 - the name of users' option
+    since: datetime | None = None,
+) -> Audit:
+    """Compare the limits that were declared with what the runs did, in each harness's own unit.
+
+    A limit is counted and evaluated by the preset of the harness: see `boolab.audits.count`. The verdicts:
+    `exceeded` (the run went on beyond what that rule allows), `hit` (the limit stopped the run, or a turn of it),
+    `kept`, `never near` (kept, and below half of the limit), `unknown` (the log does not show what the limit counts).
+
+    Args:
+        logs: Logs, as `load_runs` takes them, or runs. Only paths lead to configuration files.
+        limits: `auto`: the limits in the logs, and in the configuration files of Claude Code, opencode, Gemini CLI,
+            Codex and OpenHands in the folders that the logs name and above the logs (see
+            `boolab.audits.config_files`). Or a mapping, in place of these: limits by name, in the harness's words or
+            as boolab's axes, for all runs that no other run started; or by agent (`*` is all):
+            `{"max_turns": 30, "explore": {"max_turns": 10}}`.
+        config: Further configuration files or projects' folders, which come first.
+        policy: The harness whose rules count, for logs that do not show it; by default that of each run's source.
+        scope: Whether counters start at zero with each user message ("turn"), never ("run"), or as the harness of each
+            source does ("auto").
+        format: The format of the logs; see `load_runs`.
+        since: Only files that were changed at this time or later.
+
+    Returns:
+        A row for each run and limit: run_id, agent, source; limit (its name), declared, where; unit, counted (the
+        largest count of a turn, or of the run); verdict; first_step_beyond, and steps, calls, tokens and cost in
+        dollars from there on; reported_finished (a limit stopped it, and it is reported as finished or as a success);
+        note. Its `binding` has a row for each agent and limit.
+
+    Raises:
+        SettingError: if a limit or an option is not known, or a file in `config` cannot be read.
+        RunFormatError: if there are no logs.
+
+    Example:
+        >>> import boolab as bl
+        >>> look = {"tool_calls": [{"name": "ls"}], "repeat": "forever"}
+        >>> run = bl.run_sync(None, "go", model=bl.ScriptedModel([look], tools={"ls": "a"}), policy=bl.fixed_turns(5))
+        >>> found = bl.audit(run, {"max_steps": 3})
+        >>> found["verdict"].tolist(), found["first_step_beyond"].tolist()
+        (['exceeded'], [4])
+        >>> print(found.sentences[0])
+        1 of 1 run went beyond a limit that was set: the largest count is 5 model responses under max_steps 3.
+    """
+    return audit_files(_files(logs, format, since), limits, config=config, policy=policy, scope=scope)
+
+
+def audit_files(
+    files: Files,
+    limits: Given | Literal["auto"] = "auto",
+    *,
+    config: str | Path | Sequence[str | Path] | None = None,
+    policy: Policy | str | None = None,
+    scope: Scope = "auto",
+) -> Audit:
+    """The same as `audit`, for runs with the files that they are from."""
+    harness = None if policy is None else get_policy(policy)
+    if scope not in ("auto", "turn", "run"):
+        msg = f"scope: {scope!r} is not accepted; expected auto, turn or run"
+        raise SettingError(msg)
+    auto = isinstance(limits, str)
+    if auto and limits != "auto":
+        msg = f'limits: {limits!r} is not accepted; expected "auto", or a mapping such as {{"max_turns": 10}}'
+        raise SettingError(msg)
+    given = [] if isinstance(limits, str) else by_hand(limits)
+    given += [one for path in _paths(config) for one in declared_in(path)]
+    seen: dict[Path, list[Declared]] = {}
+    runs: list[Run] = []
+    rows: list[Row] = []
+    never: dict[tuple[str, str, float], str] = {}
+    notes: tuple[str, ...] = ()
+    files = list(files)
+    every = [run for _, part in files for run in part]
+    if needs_prices(every):
+        prices = prices_of(every)
+        every, notes = prices.runs, prices.notes()
+    costed = iter(every)
+    near: list[Declared] = []
+    for path, part in files:
+        around = found_near(folders_of(path), seen) if auto and path is not None else []
+        declared = [*given, *(one for one in around if not _given(one, given))]
+        near += (one for one in around if one not in near)
+        for _ in part:
+            run = next(costed)
+            runs.append(run)
+            of_run = rows_of(run, declared, harness, scope, log=auto)
+            rows += of_run
+            never |= {(run.run_id, *key): why for key, why in outranked(run, declared, harness, log=auto).items()}
+    binding = binding_of(rows, never)
+    frame = _frame(rows)
+    words = Words(runs, rows, binding, unmatched(given, runs, harness))
+    shown = _shown(frame)
+    return Audit("Limits, declared and counted", frame, tuple(words.sentences()), (*words.notes(), *notes), shown,
+                 binding=binding)  # fmt: skip
+
+
+def _given(one: Declared, given: Sequence[Declared]) -> bool:
+    return any((other.agent, other.name) == (one.agent, one.name) for other in given)
+
+
+def _paths(config: str | Path | Sequence[str | Path] | None) -> list[Path]:
+    if config is None:
+        return []
+    return [Path(one) for one in ([config] if isinstance(config, str | Path) else config)]
+
+
+def _files(
+    logs: Logs,
+    format: str | Reader | None,  # noqa: A002
+    since: datetime | None,
+) -> Iterator[tuple[Path | None, Sequence[Run]]]:
+    """The runs by file."""
+    listed: Any = logs if isinstance(logs, str | Path | Run) else list(logs)
+    if isinstance(listed, str | Path) or (listed and isinstance(listed, list) and isinstance(listed[0], str | Path)):
+        for row, runs in each_log(listed, format=format, since=since):
+            if row.skipped is None:
+                yield Path(row.path), runs
+    else:
+        yield None, as_runs(listed)
+
+
+def _frame(rows: Sequence[Row]) -> pd.DataFrame:
+    order = {verdict: place for place, verdict in enumerate(VERDICTS)}
+    listed = sorted(rows, key=lambda row: order[row.verdict])
+    return pd.DataFrame(
+        {name: cells([well_formed_cell(getattr(row, name)) for row in listed], kind) for name, kind in COLUMNS.items()}
+    )
+
+
+def _shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The columns that are printed, the verdict first; a column without any value is left out."""
+    shown = frame.copy()
+    for name in ("declared", "counted"):
+        values = [None if is_missing(value) else figure(value) for value in frame[name].tolist()]
+        shown[name] = cells(values, TEXT)
+    columns = [name for name in _SHOWN if any(not is_missing(value) and value != "" for value in shown[name].tolist())]
+    return shown[columns].rename(columns={"first_step_beyond": "from_step", "run_id": "run"})

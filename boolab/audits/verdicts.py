@@ -1,0 +1,194 @@
+"""The verdict on one limit in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from boolab.audits.count import CANNED, Counted, count_limit, tokens_of
+from boolab.audits.declared import Declared, Limit, limits_of
+from boolab.core.axes import AXES
+from boolab.core.text import count, number
+from boolab.core.types import MICRO, Run, Scope
+from boolab.frames.runs import known_sum
+from boolab.harness.policy import Policy
+from boolab.logs.sources import scope_of
+
+Verdict: TypeAlias = Literal["exceeded", "hit", "kept", "never near", "unknown"]
+
+VERDICTS: Final[dict[Verdict, str]] = {
+    "exceeded": "the run went on beyond what the harness's rule allows",
+    "hit": "the limit stopped the run, or a turn of it",
+    "kept": "the run ended by itself at half of the limit or above",
+    "never near": "the run ended by itself below half of the limit",
+    "unknown": "the log does not show what the limit counts",
+}
+"""Each verdict, the most serious first, with what it means."""
+
+NEAR: Final = 0.5
+"""The share of a limit from which on a run was near it."""
+
+_REASONS: Final = {
+    "max_steps": "step_cap",
+    "messages": "step_cap",
+    "tool_budget": "tool_budget",
+    "max_tokens": "token_budget",
+    "rollout_tokens": "token_budget",
+    "max_cost": "cost_budget",
+    "max_time": "time_budget",
+    "working": "time_budget",
+    "doom_loop": "doom_loop",
+    "error_streak": "error_streak",
+}
+_AS_SUCCESS: Final = ("success", "done", "normal response")
+"""The harnesses' own words for an end by a limit that read like a success."""
+
+
+class Row(NamedTuple):
+    """One limit in one run: see `boolab.audits.audit.audit`."""
+
+    run_id: str
+    agent: str
+    source: str
+    limit: str
+    declared: float
+    where: str
+    unit: str
+    counted: float | None
+    verdict: Verdict
+    first_step_beyond: int | None
+    steps_beyond: int | None
+    calls_beyond: int | None
+    tokens_beyond: int | None
+    cost_beyond_usd: float | None
+    reported_finished: bool
+    note: str
+
+
+def rows_of(
+    run: Run, declared: Iterable[Declared], policy: Policy | str | None, scope: Scope, *, log: bool
+) -> list[Row]:
+    """A row for each limit of a run.
+
+    Args:
+        run: The run.
+        declared: What was declared in files or by hand.
+        policy: The harness, if it is not that of the run's source.
+        scope: Where counters start at zero; `auto` is as the harness does.
+        log: Whether the limits in the run's own record count as declared.
+    """
+    limits = limits_of(run, declared, policy, log=log)
+    return [_row(run, limit, limits, scope) for limit in limits]
+
+
+def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
+    native = limit.native
+    holds: Scope = scope if scope != "auto" else native.scope if native.scope != "auto" else scope_of(run.source)
+    found = count_limit(run, native, limit.value, limit.policy, holds)
+    if found.value is None:
+        found = found._replace(value=_total(run, limit))
+    stopped = _stopped_by(run, limit, limits) or found.canned
+    verdict = _verdict(found, limit.value, stopped=stopped)
+    notes = list(_notes(run, limit, found, stopped=stopped))
+    reported = verdict == "hit" and _looks_finished(run, limit, found)
+    if reported:
+        notes.append("reported as finished")
+    beyond = found.beyond if verdict == "exceeded" else ()
+    cost = known_sum(step.response.usage.cost for step in beyond)
+    return Row(
+        run.run_id,
+        run.agent,
+        run.source,
+        limit.name,
+        limit.value,
+        limit.where,
+        found.unit,
+        found.value,
+        verdict,
+        beyond[0].index if beyond else None,
+        len(beyond) if beyond else None,
+        sum(result is not None for step in beyond for result in step.results) if beyond else None,
+        tokens_of(beyond) if beyond else None,
+        cost / MICRO if beyond and cost is not None else None,
+        reported,
+        "; ".join(notes),
+    )
+
+
+def _verdict(found: Counted, declared: float, *, stopped: bool) -> Verdict:
+    if found.beyond:
+        return "exceeded"
+    if stopped or found.at_limit:
+        return "hit"
+    if found.value is None:
+        return "unknown"
+    if found.value > declared and not found.over:
+        return "unknown"  # the log has a total of the whole run alone, and its last response may have crossed the limit
+    return "never near" if found.value < NEAR * declared else "kept"
+
+
+def _total(run: Run, limit: Limit) -> float | None:
+    """What the log gives for the whole run, where it gives nothing by step."""
+    name, per = {"max_cost": ("cost", MICRO), "max_tokens": ("tokens", 1)}.get(limit.native.axis, ("", 1))
+    totals = [event.payload.get(name) for event in run.events if event.kind == "totals"]
+    known = [amount for amount in totals if isinstance(amount, int)]
+    return known[-1] / per / limit.native.factor if known else None
+
+
+def _stopped_by(run: Run, limit: Limit, limits: list[Limit]) -> bool:
+    """Whether this limit stopped the run, by its record."""
+    if run.stop.reason != _REASONS[limit.native.axis]:
+        return False
+    rule = (run.stop.rule or "").partition("(")[0].lower()
+    others = [one for one in limits if one is not limit and _REASONS[one.native.axis] == run.stop.reason]
+    named = [one for one in (limit, *others) if _named(rule, one)]
+    if named:
+        limit_values = [one for one in named if run.stop.threshold in (None, *_thresholds(one))]
+        return limit in (limit_values or named)
+    return not others
+
+
+def _named(rule: str, limit: Limit) -> bool:
+    return bool(rule) and rule.replace("_", "") in (
+        limit.name.replace("_", "").lower(),
+        limit.native.axis.replace("_", ""),
+    )
+
+
+def _thresholds(limit: Limit) -> tuple[float, ...]:
+    """The limit in the units in which a stop has its threshold."""
+    value = limit.value * limit.native.factor
+    return (value, value + 1, value * MICRO, value * 1000)
+
+
+def _looks_finished(run: Run, limit: Limit, found: Counted) -> bool:
+    """Whether the end by this limit is reported like that of work that was done."""
+    if run.stop.reason in ("finished", "synthesis"):
+        return found.canned or (found.at_limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls))
+    if limit.policy is None or run.source == "boolab":
+        return False
+    words = limit.policy.end_of(run) if run.stop.reason != "aborted" else ""
+    return words.startswith(_AS_SUCCESS)
+
+
+def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
+    """What else is to be known."""
+    soft = limit.policy is not None and limit.policy.cap.kind == "soft" and limit.native.axis == "max_steps"
+    if found.beyond and soft and limit.policy is not None:
+        yield f"{limit.policy.name} only asks the model to stop"
+    if found.beyond and stopped:
+        yield f"stopped by it after {count(run.n_steps, 'step')}"
+    if found.over and limit.native.axis == "max_steps":
+        yield f"{number(limit.value)} declared, {count(found.responses, 'model call')} by its rule"
+    elif found.over:
+        yield "one response beyond it, by its rule"
+    if found.canned:
+        yield f'the last text is not the model\'s: "{CANNED[:29]}"'
+    if found.at_limit and not stopped and not found.beyond:
+        yield "the log does not name what ended it"
+    if found.value is None and limit.native.axis in AXES and not stopped:
+        yield f"no {AXES[limit.native.axis].unit} in the log"
+    if limit.policy is None and limit.native.axis == "max_steps" and run.source != "boolab":
+        yield "the harness's own rule is not known: counted in model responses"
+    if limit.changed is not None and run.started_at is not None and limit.changed > run.started_at:
+        yield "the file was changed after the run began"

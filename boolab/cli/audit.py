@@ -1,0 +1,157 @@
+"""The command `boolab audit`: were the limits that were set enforced, and which of them matter?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from boolab.cli.arguments import FORMAT, HARNESS, LOGS, add_since, amount, since_time
+from boolab.cli.help import Command
+from boolab.core.text import count
+from boolab.errors import ReadWarning
+
+if TYPE_CHECKING:
+    from boolab.audits.audit import Audit
+
+SCHEMA: Final = 1
+EXCEEDED: Final = 3
+"""The exit code if a run went beyond a limit."""
+
+MORE: Final = """
+    verdicts:
+      exceeded    the run went on beyond what the harness's rule allows
+      hit         the limit stopped the run, or a turn of it
+      kept        the run ended by itself at half of the limit or above
+      never near  the run ended by itself below half of the limit
+      unknown     the log does not show what the limit counts
+
+    examples:
+      boolab audit ~/.claude/projects --since 30d
+      boolab audit ~/.claude/projects --limit max_turns=30
+      boolab audit logs/ --limit turn_limit=50 --limit critic.turn_limit=10
+      boolab audit logs/ --json
+      boolab audit atlas/tau-airline --limit max_steps=200
+
+    exit codes:
+      0  no run went beyond a limit
+      1  an error, in one line on stderr
+      2  wrong usage: an option or a value that is not known
+      3  a run went beyond a limit that was set
+
+    --json prints one object: schema, boolab, exceeded (how many rows), sentences, notes, limits (a row for each run and
+    limit), binding (a row for each agent and limit).
+    """
+
+
+def limit(text: str) -> tuple[str, str, float]:
+    """A limit, [AGENT.]NAME=NUMBER: the agent, the name and the number.
+
+    Example:
+        >>> limit("max_turns=10"), limit("explore.max_turns=10")
+        (('', 'max_turns', 10), ('explore', 'max_turns', 10))
+    """
+    place, equals, value = text.rpartition("=")
+    agent, _, name = ("", "", place) if place.startswith("features.") else place.rpartition(".")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=NUMBER or AGENT.NAME=NUMBER, such as max_turns=10")
+    number = amount(value)
+    return agent, name, int(number) if number.is_integer() else number
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("logs", metavar="LOGS", nargs="+", help=LOGS)
+    group = parser.add_argument_group("which logs")
+    group.add_argument("--format", metavar="NAME", help=FORMAT)
+    add_since(group)
+    declared = parser.add_argument_group("what was declared")
+    declared.add_argument(
+        "--limit",
+        dest="limits",
+        metavar="[AGENT.]NAME=N",
+        type=limit,
+        action="append",
+        default=[],
+        help="a limit in the harness's words or as an option of boolab whatif, such as max_turns=10; with an agent it "
+        "is for that agent's runs, with * for all, else for all runs that no other run started; may be repeated "
+        "(default: the limits in the logs, and in the configuration files that are found from there)",
+    )
+    declared.add_argument(
+        "--config",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a configuration file of a harness, or a project's folder with such files; may be repeated (default: "
+        "those in the folders that the logs name, and above the logs)",
+    )
+    counting = parser.add_argument_group("how to count")
+    counting.add_argument(
+        "--policy",
+        metavar="NAME",
+        help=f"the harness whose rules count, {HARNESS} (default: that of each log)",
+    )
+    counting.add_argument(
+        "--scope",
+        choices=("auto", "turn", "run"),
+        default="auto",
+        help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
+        "the harness of each log counts (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the audit; the exit code shows whether a limit was exceeded."""
+    from boolab.audits.audit import audit
+
+    given: dict[str, Any] = {}
+    for agent, name, value in args.limits:
+        (given.setdefault(agent, {}) if agent else given)[name] = value
+    with warnings.catch_warnings(record=True) as faults:
+        warnings.simplefilter("always", ReadWarning)
+        found = audit(
+            args.logs,
+            given or "auto",
+            config=args.config,
+            policy=args.policy,
+            scope=args.scope,
+            format=args.format,
+            since=since_time(args),
+        )
+    if faults:
+        problems = count(len(faults), "warning")
+        print(f"boolab: {problems} about the logs; 'boolab import' with the same paths lists them", file=sys.stderr)
+    print(as_json(found) if args.json else found)
+    return EXCEEDED if len(found.exceeded) else 0
+
+
+def as_json(found: Audit) -> str:
+    """What `--json` prints."""
+    from importlib.metadata import version
+
+    from boolab.report.text import records
+
+    data = {
+        "schema": SCHEMA,
+        "boolab": version("boolab"),
+        "exceeded": len(found.exceeded),
+        "sentences": list(found.sentences),
+        "notes": list(found.notes),
+        "limits": records(found.frame),
+        "binding": records(found.binding),
+    }
+    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "A limit is counted and evaluated as the harness of each log does it: what it counts, and what one more response "
+    "it allows. Each run and limit gets a verdict; then follow how often each limit stopped anybody, and which can "
+    "never fire. docs/howto/audit_in_ci.md shows it in continuous integration.",
+    MORE,
+    "LOGS [LOGS ...]",
+)

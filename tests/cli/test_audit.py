@@ -1,0 +1,76 @@
+"""`boolab audit`: sentences and a table, JSON, and an exit code that a pipeline can use."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from boolab.audits.verdicts import VERDICTS
+from boolab.cli.audit import MORE, limit
+from boolab.cli.main import main
+from tests.support.report_cases import write_sessions
+
+
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Three sessions, with at most two calls in a turn."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return str(write_sessions(tmp_path))
+
+
+def test_the_exit_code_is_3_where_a_limit_was_exceeded(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", logs, "--limit", "max_turns=1"]) == 3
+    told = capsys.readouterr().out
+    assert "3 of 3 runs went beyond a limit that was set" in told
+    assert main(["audit", logs, "--limit", "max_turns=2"]) == 0
+    assert "None of 3 runs with a limit went beyond it." in capsys.readouterr().out
+    assert main(["audit", logs]) == 0
+    assert "No limit was declared for these 3 runs." in capsys.readouterr().out
+
+
+def test_json_has_all_rows(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", logs, "--limit", "max_turns=1", "--limit", "*.max_budget_usd=5", "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["schema", "boolab", "exceeded", "sentences", "notes", "limits", "binding"]
+    assert found["exceeded"] == 3
+    assert [row["verdict"] for row in found["limits"]] == ["exceeded"] * 3 + ["unknown"] * 3
+    assert [row["n_exceeded"] for row in found["binding"]] == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        (["--limit", "max_turn=1"], 1, "no harness has a limit 'max_turn'; did you mean 'max_turns'?"),
+        (["--config", "gone.json"], 1, "gone.json"),
+        (["--policy", "claude"], 1, "there is no policy 'claude'"),
+    ],
+)
+def test_an_error_is_one_line(
+    logs: str, given: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", logs, *given]) == code
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+def test_problems_in_logs_are_counted_on_one_line(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "session0.jsonl"
+    path.write_text(path.read_text() + "\n{oops")
+    assert main(["audit", logs]) == 0
+    assert capsys.readouterr().err == (
+        "boolab: 1 warning about the logs; 'boolab import' with the same paths lists them\n"
+    )
+
+
+def test_a_limit_may_name_an_agent() -> None:
+    assert limit("a.b.max_turns=1.5") == ("a.b", "max_turns", 1.5)
+    name = "features.rollout_budget.limit_tokens"
+    assert limit(f"{name}=9") == ("", name, 9)
+
+
+def test_the_help_has_all_verdicts() -> None:
+    shown = dict(line.strip().split("  ", 1) for line in MORE.partition("verdicts:\n")[2].split("\n\n")[0].splitlines())
+    assert {name: text.strip() for name, text in shown.items()} == VERDICTS
