@@ -56,15 +56,15 @@ def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: 
     expect(page.locator(".opened .step-number")).to_contain_text("step 4 of 7")
 
 
-def test_code_and_front_matter_follow_the_setting(page_of: PageOf) -> None:
+def test_how_to_set_it_follows_the_setting_and_the_harness(page_of: PageOf) -> None:
     page = page_of(lab())
-    page.locator(".as-code").click()
+    page.locator("select.harness").select_option("python")
     expect(page.locator(".written")).to_have_value(re.compile("max_steps=None"))
     page.locator(".boolab-cap input").press("Home")
     expect(page.locator(".written")).to_have_value(re.compile("max_steps=1,"))
-    page.locator(".as-front-matter").click()
+    page.locator("select.harness").select_option("boolab")
     expect(page.locator(".written")).to_have_value(re.compile("max_steps: 1\n"))
-    expect(page.locator(".as-code")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator("select.harness")).to_have_value("boolab")
 
 
 def test_without_a_limit_it_says_what_to_do_and_a_cap_stands_apart_from_the_names_of_curves(page_of: PageOf) -> None:

@@ -182,7 +182,7 @@ def test_a_setting_that_is_pasted_keeps_and_saves_what_stands_beside_it(setting:
     assert played(runs, names["agent"]) == beside
     (row,) = bl.counterfactual(runs, rules=names["rule"], scope=setting.scope, aggregate=True).to_dict("records")
     assert (row["kept_lower"], row["saved_steps"]) == beside
-    front = answer["front_matter"]
+    front = answer["how"][0]["text"]
     reached = played(runs, agent_in(front, tmp_path)) == beside
     assert reached or "#" in front
     assert reached or "ends a run at 200 steps" in front or "which no agent file can express" in front

@@ -278,31 +278,31 @@ function advice({ base, recommended, searching }) {
 }
 
 function writing(state, draw) {
-  const button = (kind, label) => h("button", {
-    class: `as-${kind}`, type: "button", "aria-pressed": String(state.writing === kind), "aria-expanded": String(state.writing === kind),
-    onclick: () => {
-      state.writing = state.writing === kind ? null : kind;
+  const { code, how } = state.data.answer;
+  const texts = [...how, { name: "python", title: "Python", text: code }];
+  const shown = texts.find(({ name }) => name === state.writing) ?? texts[0];
+  const choice = h("select", {
+    class: "harness", "aria-label": "the harness in which the present setting is set", onchange: (event) => {
+      state.writing = event.target.value;
       draw();
     },
-  }, label);
-  const text = state.writing && (state.writing === "code" ? state.data.answer.code : state.data.answer.front_matter);
-  const field = text
-    ? h("textarea", { class: "code written", readonly: true, spellcheck: "false", rows: text.split("\n").length, value: text, "aria-label": "the present setting, to copy", onfocus: (event) => event.target.select() })
-    : null;
-  const copy = text
-    ? h("button", {
-      class: "copy", type: "button", onclick: async (event) => {
-        field.select();
-        try {
-          await navigator.clipboard.writeText(text);
-          event.target.textContent = "copied";
-        } catch {
-          event.target.textContent = "selected: copy it with your keyboard";
-        }
-      },
-    }, "copy")
-    : null;
-  return h("section", { class: "writing" }, h("div", { class: "buttons" }, button("code", "as code"), button("front-matter", "as front matter"), copy), field);
+  }, texts.map(({ name, title }) => h("option", { value: name, selected: name === shown.name }, title)));
+  const field = h("textarea", {
+    class: "code written", readonly: true, spellcheck: "false", rows: Math.min(24, shown.text.split("\n").length), value: shown.text,
+    "aria-label": "the present setting, to copy", onfocus: (event) => event.target.select(),
+  });
+  const copy = h("button", {
+    class: "copy", type: "button", onclick: async (event) => {
+      field.select();
+      try {
+        await navigator.clipboard.writeText(shown.text);
+        event.target.textContent = "copied";
+      } catch {
+        event.target.textContent = "selected: copy it with your keyboard";
+      }
+    },
+  }, "copy");
+  return h("section", { class: "writing" }, h("h4", {}, "How to set it"), h("div", { class: "buttons" }, choice, copy), field);
 }
 
 // --- Controls of a page without a kernel -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from boolab.agents.setting import Limits, Setting, as_code, as_front_matter, counted_by
+from boolab.agents.setting import Limits, Setting, as_code, counted_by
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import count
 from boolab.core.types import MICRO
@@ -27,6 +27,7 @@ from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
 from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.recommend import OBJECTIVES, Objective
+from boolab.widgets.caplab.how_to_set import how_to_set
 
 ROWS: Final = 40
 """How many of the runs that a setting stops are listed at first."""
@@ -150,7 +151,7 @@ class CapTable:
             "cut_by_length": np.histogram(self._extent[cut], self._edges)[0].tolist(),
             "rows": [self._row(run, stops) for run in listed[:rows]],
             "code": as_code(setting, self._question.policy),
-            "front_matter": as_front_matter(setting, self._question.policy),
+            "how": how_to_set(setting, self._question.policy),
         }
 
     def _at(self, name: str, value: int | None) -> int:
