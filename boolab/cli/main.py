@@ -18,6 +18,8 @@ from typing import Final
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
 from boolab.core.text import printable
 from boolab.errors import BoolabError
+from boolab.hooks.entry import is_hook
+from boolab.hooks.entry import main as answer
 
 COMMANDS: Final = {
     "doctor": ("doctor", "find the agent logs on this machine, and show which of them boolab reads"),
@@ -53,8 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: after `--help` and `--version`, and with code 2 for arguments that are not understood.
     """
-    _prepare_streams()
     given = sys.argv[1:] if argv is None else list(argv)
+    if is_hook(given):
+        return answer(given[2:])
+    _prepare_streams()
     parser = parser_of(*given[:1])  # importing the modules of all commands would take longer than most of them do
     args, unknown = parser.parse_known_args(given)
     if unknown:

@@ -1,0 +1,92 @@
+"""What a hook is started with: the limits, and what happens at them."""
+
+from __future__ import annotations
+
+NUMBERS = ("max_steps", "tool_budget", "doom_loop", "error_streak", "max_time")
+"""The limits of a hook. Events carry no tokens, so there are none on tokens and cost."""
+ACTIONS = ("stop", "nudge", "shadow")
+SCOPES = ("turn", "run")
+
+
+class Options:
+    """The limits of a hook, and what happens at them. Not validated: `monitor` does that.
+
+    Args:
+        limits: The limits that are on, by their names in `NUMBERS`; `max_time` in seconds.
+        action: `stop`: the model is asked to stop, and more calls are denied; `nudge`: it is informed that a limit is
+            reached; `shadow`: it is only logged.
+        identity: What makes two calls the same, for `doom_loop`.
+        exempt: The tools whose repeats are no loop.
+        scope: Whether the counts start again with each message of the user (`turn`) or never (`run`).
+
+    Example:
+        >>> Options.parse(["--max-steps", "56", "--shadow"]).words()
+        ['--max-steps', '56', '--shadow']
+    """
+
+    __slots__ = ("action", "exempt", "identity", "limits", "scope")
+
+    def __init__(
+        self,
+        limits: dict[str, float],
+        action: str = "stop",
+        identity: str = "canonical",
+        exempt: tuple[str, ...] = (),
+        scope: str = "turn",
+    ) -> None:
+        self.limits = limits
+        self.action = action
+        self.identity = identity
+        self.exempt = exempt
+        self.scope = scope
+
+    @classmethod
+    def parse(cls, words: list[str]) -> Options:
+        """The options of a command line, without argparse: it would take as long as Python takes to start.
+
+        Args:
+            words: The arguments after `boolab hook claude-code`.
+
+        Raises:
+            ValueError: if one is not known.
+        """
+        found = cls({})
+        exempt: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            name, given, value = word.partition("=")
+            if name in ("--shadow", "--nudge") and not given:
+                found.action = name[2:]
+                continue
+            if not given:
+                value = next(rest, "")
+            if (limit := name[2:].replace("-", "_")) in NUMBERS and name.startswith("--"):
+                found.limits[limit] = float(value) if limit == "max_time" else int(value)
+            elif name == "--exempt":
+                exempt.append(value)
+            elif name == "--identity":
+                found.identity = value
+            elif name == "--scope":
+                found.scope = value
+            else:
+                msg = f"{word!r:.80} is no option of the hook"
+                raise ValueError(msg)
+        found.exempt = tuple(exempt)
+        return found
+
+    def words(self) -> list[str]:
+        """The options as arguments of a command line, in one order."""
+        words: list[str] = []
+        for name in NUMBERS:
+            if name in self.limits:
+                words += [f"--{name.replace('_', '-')}", f"{self.limits[name]:.12g}"]
+        if self.identity != "canonical":
+            words += ["--identity", self.identity]
+        for tool in self.exempt:
+            words += ["--exempt", tool]
+        if self.scope != "turn":
+            words += ["--scope", self.scope]
+        return words if self.action == "stop" else [*words, f"--{self.action}"]
+
+    def __str__(self) -> str:
+        return " ".join(self.words())
