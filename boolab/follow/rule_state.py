@@ -1,9 +1,9 @@
 """Where a run that grows stands under a stop rule: its counters, and where the rule was true first.
 
 Of every prefix of a run, `RuleState` and `bl.counterfactual` report the same stop: its steps are counted by
-`LadderState`, which the live loop and offline rules use too, and the rule is evaluated at the same boundaries. A step is counted as
-soon as all its calls have results. If a log adds calls to a response whose calls all had results, the turn is counted
-again, and whether the rule is true there may change.
+`LadderState`, which the live loop and offline rules use too, and the rule is evaluated at the same boundaries. A step
+is counted as soon as all its calls have results. If a log adds calls to a response whose calls all had results, the
+turn is counted again, and whether the rule is true there may change.
 """
 
 from __future__ import annotations

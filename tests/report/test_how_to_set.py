@@ -67,7 +67,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_text_and_the_json_show_the_export_of_the_recommendation(logs: Path) -> None:
-    study = study_of([logs], Question(keep=0.9))
+    study = study_of([str(logs)], Question(keep=0.9))
     limits = study.found.limits()
     command = as_command(limits)
     assert command in text(study)
@@ -77,7 +77,7 @@ def test_the_text_and_the_json_show_the_export_of_the_recommendation(logs: Path)
 
 @pytest.mark.slow
 def test_the_page_shows_the_command_and_the_export_for_each_harness(logs: Path) -> None:
-    study = study_of([logs], Question(keep=0.9))
+    study = study_of([str(logs)], Question(keep=0.9))
     page = html.unescape(page_of(study))
     assert as_command(study.found.limits()) in page
     for target in TARGETS:
@@ -92,7 +92,7 @@ def test_logs_of_one_harness_get_the_settings_of_that_harness(logs: Path, tmp_pa
             line["source"] = source
         path = tmp_path / f"{source}.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-        study = study_of([path], Question(keep=0.9))
+        study = study_of([str(path)], Question(keep=0.9))
         if target not in TARGETS:
             continue
         assert [way.target for way in how_to_set(study)] == [target]
@@ -102,7 +102,7 @@ def test_logs_of_one_harness_get_the_settings_of_that_harness(logs: Path, tmp_pa
 
 
 def test_each_group_gets_a_command_of_its_own(logs: Path) -> None:
-    study = study_of([logs], Question(keep=0.9, by=("agent",)))
+    study = study_of([str(logs)], Question(keep=0.9, by=("agent",)))
     (way,) = how_to_set(study)
     assert way.group
     assert as_command(way.limits) in text(study)
@@ -111,6 +111,6 @@ def test_each_group_gets_a_command_of_its_own(logs: Path) -> None:
 def test_without_a_recommendation_nothing_is_set(tmp_path: Path) -> None:
     path = tmp_path / "few.jsonl"
     bl.save_runs(runs_of(Told(("A B -",), success=True, task="t")), path)
-    study = study_of([path], Question())
+    study = study_of([str(path)], Question())
     assert how_to_set(study) == []
     assert "How to set it" not in text(study)

@@ -23,7 +23,9 @@ def how_to_set(setting: Setting, policy: str | Policy | None = None) -> list[dic
     if not any(value is not None for value in setting.limits.values()):
         return texts
     limits = Limits(
-        **setting.limits,
+        max_steps=setting.max_steps,
+        tool_budget=setting.tool_budget,
+        doom_loop=setting.doom_loop,
         identity=setting.identity,
         scope="run" if setting.scope == "run" else "turn",
         agent=None if setting.agent == ALL else setting.agent,
