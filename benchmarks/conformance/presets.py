@@ -19,6 +19,7 @@ PRESETS: Final = {
     "openai-agents": "openai_agents",
     "mini-swe-agent": "mini_swe_agent",
     "langgraph": "langgraph_react",
+    "langchain": "langchain_agent",
     "autogen-agentchat": "autogen",
 }
 """The preset of each package."""
@@ -79,9 +80,25 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "openai-agents": {"max_turns": ("cap.max_steps",)},
     "mini-swe-agent": {"step_limit": ("cap.max_steps",), "cost_limit": ("budgets.cost",)},
     "langgraph": {"recursion_limit": ("cap.max_steps",)},
+    "langchain": {
+        "recursion_limit": ("cap.max_steps",),
+        "model_run_limit": ("cap.max_steps",),
+        "tool_run_limit": BUDGETS,
+    },
     "autogen-agentchat": {"max_tool_iterations": ("cap.max_steps",)},
 }
 """What each package calls a setting, and which fields of `Policy` it is."""
+
+
+def preset_of(package: str, settings: Mapping[str, Any]) -> str:
+    """The preset for a package under some settings: LangChain counts in its graph or in its middleware.
+
+    Example:
+        >>> preset_of("langchain", {"recursion_limit": 4}), preset_of("langchain", {"model_run_limit": 2})
+        ('langchain_agent', 'langchain_middleware')
+    """
+    counts_in_middleware = package == "langchain" and "recursion_limit" not in settings
+    return "langchain_middleware" if counts_in_middleware else PRESETS[package]
 
 
 def policy_of(package: str, settings: Mapping[str, Any]) -> bl.Policy:
@@ -94,7 +111,7 @@ def policy_of(package: str, settings: Mapping[str, Any]) -> bl.Policy:
     Raises:
         NoSuchSetting: if there is no such preset, or it has no such setting.
     """
-    name = PRESETS[package]
+    name = preset_of(package, settings)
     if name not in bl.policies:
         raise NoSuchSetting(f"no preset {name}")
     changes: dict[str, Any] = {"cap.max_steps": None}

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from benchmarks.conformance.known import KNOWN
 from benchmarks.conformance.observation import Observation, Released
-from benchmarks.conformance.presets import PRESETS, NoSuchSetting, observe
+from benchmarks.conformance.presets import PRESETS, NoSuchSetting, observe, preset_of
 from benchmarks.conformance.scenarios import SCENARIOS, Scenario
 
 Verdict: TypeAlias = Literal["agrees", "differs", "known", "outdated", "not compared"]
@@ -87,7 +87,7 @@ def table(rows: Sequence[Row]) -> str:
 def page(rows: Sequence[Row], released: Mapping[str, Released]) -> str:
     """The page of documentation."""
     parts = [HEAD]
-    for package, preset in PRESETS.items():
+    for package in PRESETS:
         if package not in released:
             parts.append(f"## {package}\n\nNever run: it could not be installed.\n")
             continue
@@ -95,11 +95,16 @@ def page(rows: Sequence[Row], released: Mapping[str, Released]) -> str:
         agreeing = sum(row.verdict == "agrees" for row in of_package)
         parts.append(
             f"## {package} {released[package].version}\n\n"
-            f"Preset `{preset}`: {agreeing} of {len(of_package)} scenarios agree.\n\n"
+            f"{_presets(of_package)}: {agreeing} of {len(of_package)} scenarios agree.\n\n"
             "| scenario | settings | model calls | tools run | wrap-ups | end | preset |\n|-|-|-|-|-|-|-|\n"
             + "".join(_line(row) for row in of_package)
         )
     return "\n".join(parts)
+
+
+def _presets(rows: Sequence[Row]) -> str:
+    names = dict.fromkeys(f"`{preset_of(row.scenario.package, row.scenario.settings)}`" for row in rows)
+    return f"Preset{'s' if len(names) > 1 else ''} {' and '.join(names)}"
 
 
 def _line(row: Row) -> str:

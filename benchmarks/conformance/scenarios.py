@@ -220,8 +220,8 @@ def _mini_swe_agent() -> list[Scenario]:
 
 
 def _langgraph() -> list[Scenario]:
-    def under(name: str, *script: Turn, limit: int, builder: str = "create_react_agent") -> Scenario:
-        settings = {"recursion_limit": limit, "builder": builder}
+    def under(name: str, *script: Turn, limit: int) -> Scenario:
+        settings = {"recursion_limit": limit, "builder": "create_react_agent"}
         return Scenario(package="langgraph", name=name, script=script, settings=settings)
 
     two, answer = looks(per_turn=2), (*looks(1), DONE)
@@ -239,20 +239,32 @@ def _langgraph() -> list[Scenario]:
         under("recursion limit 13, tool declines once", DECLINE, *looks(1), DONE, limit=13),
         under("recursion limit 13, empty response", *looks(1), EMPTY, DONE, limit=13),
         under("recursion limit 13, text beside a call", turn(call("look"), text="Looking."), DONE, limit=13),
-        *(
-            under(f"create_agent, recursion limit {n}, always one call", *looks(), limit=n, builder="create_agent")
-            for n in range(3, 8)
-        ),
-        *(
-            under(
-                f"create_agent, recursion limit {n}, answers on call 2",
-                *looks(1),
-                DONE,
-                limit=n,
-                builder="create_agent",
-            )
-            for n in (2, 3, 4)
-        ),
+    ]
+
+
+def _langchain() -> list[Scenario]:
+    def under(name: str, *script: Turn, **settings: Any) -> Scenario:  # noqa: ANN401 - plain data
+        return Scenario(package="langchain", name=name, script=script, settings=settings)
+
+    two, answer = looks(per_turn=2), (*looks(1), DONE)
+    return [
+        *(under(f"recursion limit {n}, always one call", *looks(), recursion_limit=n) for n in range(9)),
+        *(under(f"recursion limit {n}, answers on call 1", DONE, recursion_limit=n) for n in (1, 2)),
+        *(under(f"recursion limit {n}, answers on call 2", *answer, recursion_limit=n) for n in (2, 3, 4)),
+        *(under(f"recursion limit {n}, answers on call 3", *looks(2), DONE, recursion_limit=n) for n in (5, 6)),
+        *(under(f"recursion limit {n}, two calls per step", *two, recursion_limit=n) for n in (4, 7)),
+        under("recursion limit 13, unknown tool once", MISSING, *looks(1), DONE, recursion_limit=13),
+        under("recursion limit 13, unknown tool always", *each(MISSING), recursion_limit=13),
+        under("recursion limit 13, tool raises once", FAIL, *looks(1), DONE, recursion_limit=13),
+        under("recursion limit 13, tool declines once", DECLINE, *looks(1), DONE, recursion_limit=13),
+        *_cap_scenarios("langchain", "model_run_limit", DONE),
+        under("tool budget 3, batches of 2", *two, tool_run_limit=3),
+        under("tool budget 3, single calls", *looks(), tool_run_limit=3),
+        under("tool budget 4, batches of 2", *two, tool_run_limit=4),
+        under("tool budget 3, finishes after 3", *looks(3), DONE, tool_run_limit=3),
+        under("tool budget 0", *looks(), tool_run_limit=0),
+        under("cap 3 and tool budget 3, single calls", *looks(), model_run_limit=3, tool_run_limit=3),
+        under("cap 3 and tool budget 3, batches of 2", *two, model_run_limit=3, tool_run_limit=3),
     ]
 
 
@@ -287,6 +299,7 @@ SCENARIOS: Final = (
     *_openai_agents(),
     *_mini_swe_agent(),
     *_langgraph(),
+    *_langchain(),
     *_autogen(),
 )
 """All of them, package by package."""

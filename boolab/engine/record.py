@@ -206,7 +206,8 @@ def limits_on_record(plan: TurnPlan, limits: Limits) -> dict[str, int]:
     policy, cap = plan.policy, limits.settings.get("max_steps")
     if cap is not None and policy.cap.kind == "hard" and policy.cap.counts != "actions":
         if policy.cap.counts == "supersteps":
-            cap = (cap - 1) // 2  # a step with calls is two of them, and the end needs one more
+            # A step with calls is two of them; at the response, the end needs one more.
+            cap = cap // 2 if policy.cap.check == "boundary" else (cap - 1) // 2
         found["steps"] = min(found.get("steps", cap), cap)
     budget = limits.settings.get("tool_budget")
     if budget is not None:

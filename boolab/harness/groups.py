@@ -57,7 +57,9 @@ class Cap(Group):
         counts: What the cap counts: `steps`; `actions` (executed calls); `tool_steps` (steps with calls: a text after
             the last of them is still a finish); `supersteps` (a response is one, its tool calls are another, and the
             end of the graph needs one more). The last two need `Finish(conditions=("no_calls",))`.
-        check: Where the cap is evaluated. At the `response`, one response beyond the cap is paid for and dropped.
+        check: Where the cap is evaluated. At the `response`, one response beyond the cap is paid for and dropped. A cap
+            that counts `supersteps` is evaluated at each superstep with `boundary`: an even cap drops no response, and
+            executes the calls of the last one. With `response` it requires that another response fits after the calls.
         zero: What a cap of 0 means. `text_only`: one response without tools. `plain`: a cap like any other.
             `unlimited`: no cap. `default`: the policy's default. `invalid`: an error.
         ceiling: The maximum number of steps of every agent; None: no maximum.

@@ -427,20 +427,34 @@ def _cap(policy: Policy, n: int | None, place: LimitCheck) -> Iterator[StopRule]
     cap = policy.cap
     if cap.kind == "soft" or "max_steps" not in policy.order:
         n = None
-    plain = cap.counts == "steps" and cap.check == "boundary"
     if place == "boundary":
-        if n is not None and plain and (cap.ceiling is None or n <= cap.ceiling):
-            yield max_steps(n)
+        rule = None if n is None else _cap_at_boundary(cap, n)
+        if rule is not None and (cap.ceiling is None or rule.threshold <= cap.ceiling):
+            yield rule
         elif cap.ceiling is not None:
             yield ceiling(cap.ceiling)
-    if n is None or plain:
+    if n is None or (cap.counts == "steps" and cap.check == "boundary"):
         return
     if cap.counts == "actions":
         if place == cap.check:
             yield Threshold("step_cap", "tool_calls", n + int(place == "response"), f"max_actions({n})")
     elif place == "response":
+        if _counts_each_superstep(cap):  # with an odd number, the last response has no superstep for its calls
+            yield Threshold("step_cap", "responses", n // 2 + 1, f"max_supersteps({n})")
+            return
         counter = "responses" if cap.counts == "steps" else cap.counts
         yield Threshold("step_cap", counter, n + 1, f"max_{counter}({n})")
+
+
+def _cap_at_boundary(cap: Cap, n: int) -> Threshold | None:
+    """The rule of a cap that is evaluated before a request and counts no calls; None for any other."""
+    if _counts_each_superstep(cap):
+        return Threshold("step_cap", "steps", (n + 1) // 2, f"max_supersteps({n})")
+    return next(max_steps(n).leaves()) if cap.counts == "steps" and cap.check == "boundary" else None
+
+
+def _counts_each_superstep(cap: Cap) -> bool:
+    return cap.counts == "supersteps" and cap.check == "boundary"
 
 
 def _spend(policy: Policy, name: str, *, exceeded: bool) -> Iterator[StopRule]:

@@ -493,6 +493,45 @@ _PRESETS: Final = (
         wrap_up=WrapUp(summary="static", static_summary="An answer would need more steps."),
     ),
     Policy(
+        name="langchain_agent",
+        about=About(
+            source="LangChain 1.4, langchain/agents/factory.py (create_agent): recursion_limit 9999",
+            loop_style="graph: model and tools in turn, each a superstep",
+            finish_guard="a response without tool calls",
+            weakness="raises at the limit, and the state is lost without a checkpointer",
+            own_words=(
+                ("step_cap", "GraphRecursionError"),
+                ("error, ToolError", "ToolException"),
+                ("finished", "success"),
+            ),
+        ),
+        cap=Cap(max_steps=9_999, counts="supersteps", check="boundary", zero="invalid"),
+        execution=Execution(tool_failures="fatal"),
+        inputs=Inputs(queued="kept"),
+    ),
+    Policy(
+        name="langchain_middleware",
+        order=("max_steps", "tool_budget"),
+        about=About(
+            source="LangChain 1.4, langchain/agents/middleware: create_agent with ModelCallLimitMiddleware and "
+            "ToolCallLimitMiddleware, both with run_limit and exit_behavior='end'",
+            loop_style="graph: limit, model, limit and tools in turn",
+            finish_guard="a response without tool calls",
+            weakness="a limit returns like a success, with a text in the name of the model",
+            own_words=(
+                ("step_cap", "success"),
+                ("tool_budget", "success"),
+                ("error, ToolError", "ToolException"),
+                ("finished", "success"),
+            ),
+        ),
+        cap=Cap(zero="plain"),
+        budgets=Budgets(batch="reject"),
+        execution=Execution(tool_failures="fatal"),
+        inputs=Inputs(queued="kept"),
+        wrap_up=WrapUp(summary="static", static_summary="Model call limits exceeded."),
+    ),
+    Policy(
         name="openai_agents",
         about=About(
             source="openai-agents, src/agents/run.py: max_turns = 10",

@@ -194,7 +194,7 @@ def test_what_cannot_be_seen_is_what_changes_no_request() -> None:
     unseen = [name for name, policy in bl.policies.items() if policy.unseen]
     assert unseen == [
         "boocode", "finish_aware", "claude_code", "aider", "autogpt", "pydantic_ai", "autogen", "ai_sdk",
-        "langgraph_react", "openai_agents", "naive",
+        "langgraph_react", "langchain_agent", "langchain_middleware", "openai_agents", "naive",
     ]  # fmt: skip
 
 

@@ -111,6 +111,17 @@ def test_langgraph_counts_supersteps_and_only_an_odd_limit_is_an_error(
         assert "more steps" in played.run.text
 
 
+@pytest.mark.parametrize(
+    ("limit", "model_calls", "tools"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (4, 2, 2), (5, 3, 2), (8, 4, 4)], ids=str
+)
+def test_an_even_limit_of_a_langchain_agent_is_twice_its_steps_and_an_odd_one_pays_for_a_response_more(
+    limit: int, model_calls: int, tools: int
+) -> None:
+    played = play(preset("langchain_agent", max_steps=limit), ALWAYS)
+    assert played.observation[:4] == (model_calls, tools, 0, "step_cap")
+    assert "GraphRecursionError" in played.observation.end
+
+
 @pytest.mark.parametrize("rounds", [0, 1, 2, 3], ids="{} rounds of tools".format)
 def test_langgraph_needs_one_superstep_more_than_the_work_takes(rounds: int) -> None:
     work = "T " * rounds + "X"

@@ -14,7 +14,16 @@ from tests.support.cases import first
 from tests.support.project import ROOT
 
 LOGS = ROOT / "datasets" / "runs"
-ANSWERED = ["boocode", "claude_code", "openhands_classic", "langgraph_react", "pydantic_ai", "autogpt", "naive"]
+ANSWERED = [
+    "boocode",
+    "claude_code",
+    "openhands_classic",
+    "langgraph_react",
+    "langchain_agent",
+    "pydantic_ai",
+    "autogpt",
+    "naive",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""langgraph: `create_react_agent`, and `create_agent` of langchain that took its place, with a thin chat model."""
+"""langgraph: `create_react_agent`, with a thin chat model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from typing import Any
 
 from exchange import Script, serve
-from langchain.agents import create_agent
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -16,8 +15,6 @@ from langchain_core.tools import ToolException
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from langgraph.prebuilt import create_react_agent
-
-BUILDERS = {"create_react_agent": create_react_agent, "create_agent": create_agent}
 
 
 class Scripted(BaseChatModel):
@@ -45,8 +42,8 @@ class Scripted(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(said["text"], tool_calls=calls))])
 
 
-def play(script: Script, settings: dict[str, Any]) -> str:
-    """Invoke the graph once."""
+def tools_of(script: Script) -> list[Any]:
+    """The script's tools."""
 
     async def look(what: str) -> str:
         """Look."""
@@ -60,9 +57,14 @@ def play(script: Script, settings: dict[str, Any]) -> str:
         """Decline."""
         return script.fail(what, ToolException)
 
+    return [look, fail, decline]
+
+
+def play(script: Script, settings: dict[str, Any]) -> str:
+    """Invoke the graph once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        graph = BUILDERS[settings["builder"]](Scripted(script=script), tools=[look, fail, decline])
+        graph = create_react_agent(Scripted(script=script), tools=tools_of(script))
     asyncio.run(graph.ainvoke({"messages": [("user", "go")]}, {"recursion_limit": settings["recursion_limit"]}))
     return "success"
 
