@@ -11,10 +11,10 @@ An example:
           - error_streak: {n: 2, on_unknown: ignore}
           - tool_budget: "20:100:20"    # 20, 40, 60, 80 or 100
 
-A rule is the name of a function of `boolab.rules.catalog` with its first argument, or with a mapping of arguments. A
-list or a range in place of a number is a choice. `learned: rule.yaml` is a rule that `bl.stats.save_rule` wrote, beside
-the file. Further keys: `description`, `url`, and `scope`: `run` (the default),
-where counters count through the whole run, or `turn`, where they start again with each message of the user.
+A rule is the name of a function of `boolab.rules.catalog` or `boolab.rules.loop_rules` with its first argument, or with
+a mapping of arguments. A list or a range in place of a number is a choice. `learned: rule.yaml` is a rule that
+`bl.stats.save_rule` wrote, beside the file. Further keys: `description`, `url`, and `scope`: `run` (the default), where
+counters count through the whole run, or `turn`, where they start again with each message of the user.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from boolab.bench.first_stops import RuleScope, Scoped
 from boolab.errors import FileError, SettingError, near
 from boolab.io.files import read_file
 from boolab.io.yaml_loader import Document, DocumentError, read_yaml
-from boolab.rules import catalog
+from boolab.rules import catalog, loop_rules
 from boolab.rules.learned.rule_file import load_rule
 from boolab.rules.stop import StopRule
 
@@ -43,12 +43,12 @@ MAX_SETTINGS: Final = 5_000
 """How many settings a file may have to choose among."""
 
 RULES: Final[Mapping[str, Callable[..., StopRule]]] = {
-    name: getattr(catalog, name)
+    name: getattr(catalog, name, None) or getattr(loop_rules, name)
     for name in (
         *("max_steps", "tool_budget", "doom_loop", "max_tokens", "max_cost", "max_time", "error_streak"),
         *("cycle", "cycle_detections", "round_streak", "step_repeats", "tool_window", "same_error", "finish_streak"),
         *("idle_streak", "repeating_actions", "failing_actions", "alternating_actions", "repeated_text"),
-        "text_contains",
+        *("text_contains", "similar_calls", "call_window", "compaction_thrash", "context_growth"),
     )
 }
 """The rules that a file may name."""

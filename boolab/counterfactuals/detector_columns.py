@@ -31,7 +31,7 @@ from boolab.rules.detectors.streaks import (
     ToolErrors,
 )
 from boolab.rules.detectors.text import TextContains
-from boolab.rules.detectors.windows import StepRepeats, ToolWindow
+from boolab.rules.detectors.windows import CallWindow, StepRepeats, ToolWindow
 from boolab.rules.detectors.wrappers import Detections, PerMessage
 
 Count: TypeAlias = Callable[[Any, CallColumns, CallLayout], Ints]
@@ -118,6 +118,10 @@ def _tool_window(detector: ToolWindow, columns: CallColumns, layout: CallLayout)
     place = np.arange(1, len(columns.tools) + 1)
     before: Ints = so_far[np.maximum(place - detector.window, layout.starts)]
     return so_far[1:] - before
+
+
+def _call_window(detector: CallWindow, columns: CallColumns, layout: CallLayout) -> Ints:
+    return _most_in_window(columns.keys(detector.identity_for), layout.starts, detector.window)
 
 
 def _most_in_window(codes: Ints, starts: Ints, window: int) -> Ints:
@@ -262,6 +266,7 @@ def _detections(detector: Detections, columns: CallColumns, layout: CallLayout) 
 
 
 _OF_CALLS: Final[Mapping[type, Count]] = {
+    CallWindow: _call_window,
     Cycle: _cycles,
     ErrorStreak: _errors,
     RepeatStreak: _repeats,

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import pandas as pd
 
+from boolab.core.compactions import compactions_of
 from boolab.core.endings import proxy_success, terminated, turn_proxy_success
 from boolab.core.gc_pause import without_collection
 from boolab.core.run_tree import starts_of
@@ -199,10 +200,12 @@ def _folded(run: Run, scope: str, detectors: Sequence[Detector], *, responses: b
     names = [detector.name for detector in detectors]
     watch = Watch(detectors)
     counts: dict[str, int | None] = dict.fromkeys(names, 0)
+    compacted = compactions_of(run)
     for number, (_, steps) in enumerate(turns_of(run)):
         if scope == "turn" and number:
             watch, counts = Watch(detectors), dict.fromkeys(names, 0)
         for step in steps:
+            watch.compacted(None if compacted is None else compacted.get(step.index, 0))
             ahead = {**counts, **watch.after(step.response)} if responses else {}
             if step.counted:
                 watch.complete(step.response, step.results, counts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from boolab.core.compactions import compactions_of
 from boolab.core.types import Run, Step
 from boolab.frames.runs import has_boundary, turns_of
 from boolab.harness.policy import Policy
@@ -49,8 +50,10 @@ def _of_turn(policy: Policy, run: Run, steps: Sequence[Step], held: dict[int, li
     at_call = [guard for guard in guards if guard.check == "call"]
     at_boundary = [guard for guard in guards if guard.check == "boundary"]
     ladder = LadderState(tuple(dict.fromkeys(guard.watch for guard in guards)), at_call, at_boundary, per_turn=False)
+    compacted = compactions_of(run)
     codes: list[int] = []
     for step in steps:
+        ladder.compacted_before(step, compacted)
         calls = () if step.broke_off else step.response.tool_calls  # what broke off was never evaluated
         acts = any(level.action != "shadow" for level in ladder.replay_calls(step.response, range(len(calls))))
         ladder.messages.clear()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from boolab.core.compactions import compactions_of
 from boolab.core.types import Event, Message, Run, Step, Stop, Text, Usage
 from boolab.engine.decide import idle, is_final
 from boolab.engine.plan import TurnPlan
@@ -47,6 +48,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
     last_counts = not _ended_beyond_the_cap(plan, run)
     growths = [event.payload["after_step"] for event in run.events if event.kind in _CONTINUES]
     turn.times_continued = len(growths)
+    compacted = compactions_of(run)
     growths = growths[: plan.policy.continues.times if plan.own else 0]
     for recorded in run.steps:
         step = recorded if last_counts or recorded is not run.steps[-1] else recorded._replace(counted=False)
@@ -54,6 +56,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
         while growths and growths[0] < step.index:
             growths.pop(0)
             turn.limits, _ = plan.grown(turn.limits)
+        ladder.compacted_before(step, compacted)
         if not step.counted:
             continue
         ladder.enter(step)
@@ -73,6 +76,7 @@ def resumed(plan: TurnPlan, run: Run, answer: Message | None = None) -> Turn:
         _continue(turn, run, answer)
     elif answer is not None:
         _answer(turn, answer)
+    ladder.compacted((compacted or {}).get(len(run.steps) + 1, 0))
     return turn
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
+from boolab.core.compactions import compactions_of
 from boolab.core.types import Run, Step, Stop
 from boolab.frames.runs import has_boundary
 from boolab.logs.list_prices import prices_of
@@ -107,8 +108,10 @@ class RuleState:
         if steps and not has_boundary(run, steps[-1]):
             closed -= 1  # its calls are under way, or it is a final text, at which no rule is evaluated
         self._pending = None
+        compacted = compactions_of(run)
         for step, priced in zip(steps[known:closed], self._price(run, steps[known:closed]), strict=True):
             self._totals.append(_added(self._totals[-1], priced))
+            self._ladder.compacted_before(priced, compacted)
             self._ladder.apply(priced)
             if has_boundary(run, step):
                 self._evaluate(step)

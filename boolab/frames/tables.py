@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from boolab.core.compactions import compactions_of
 from boolab.core.events import run_events
 from boolab.core.finish_reasons import finish_reason
 from boolab.core.redacted import chars_of
@@ -164,11 +165,13 @@ def boundaries_df(runs: Runs, rule: StopRule | None = None) -> pd.DataFrame:
     detectors = () if rule is None else rule.detectors()
     rows: list[tuple[str, int, Mapping[str, int | None]]] = []
     for run in as_runs(runs):
+        compacted = compactions_of(run)
         for turn, steps in turns_of(run):
             ladder = LadderState(detectors)
             ladder.open_turn(turn, turn_start(steps))
             rows.append((run.run_id, turn, dict(ladder.counters)))
             for step in steps:
+                ladder.compacted_before(step, compacted)
                 if has_boundary(run, step):
                     ladder.apply(step)
                     rows.append((run.run_id, turn, dict(ladder.counters)))

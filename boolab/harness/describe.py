@@ -133,6 +133,10 @@ DETECTORS: Final[Mapping[str, str]] = {
     "repeated_text": "the same text again and again",
     "step_repeats": "the same step in a window",
     "tool_window": "the same tool in a window",
+    "call_window": "the same call in a window",
+    "similar_streak": "similar calls in a row",
+    "compaction_thrash": "compactions in a row with few steps in between",
+    "context_growth": "tokens by which the context grew without a new call",
 }
 """What a detector detects, by the first part of its name."""
 

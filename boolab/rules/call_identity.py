@@ -120,6 +120,29 @@ class ObservedCall:
             same = mine == theirs and self._has_text_of(other, sort=identity != "ordered")
         return same and (identity in _ONLY_THE_CALL or self._has_outcome_of(other, identity))
 
+    def digest(self, identity: str) -> bytes | None:
+        """16 bytes that two calls share if and only if they are the same by an identity, as `call_key` compares them.
+
+        Args:
+            identity: One of `IDENTITIES`.
+
+        Returns:
+            The bytes; None for arguments that a log keeps back, unless by `tool` alone.
+        """
+        if identity == "tool":
+            arguments = ""
+        elif self.arguments == REDACTED:
+            return None
+        elif identity == "raw":
+            arguments = self.arguments
+        else:
+            arguments = self.normalised(sort=identity != "ordered")
+        from hashlib import blake2b  # few detectors need it: rules start fast
+
+        content = self.content if identity == "call+result" else ""
+        whole = f"{len(self.name)},{len(arguments)},{self.name}{arguments}{content}"
+        return blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
     def __reduce__(self) -> tuple[type[ObservedCall], tuple[ToolCall, ToolResult, int, str]]:
         """Pickle what it was made of: "not parsed yet" is an object of this process alone."""
         call, result = ToolCall("", self.name, self.arguments), ToolResult("", self.content, self.is_error)
@@ -194,7 +217,7 @@ def arguments_hash(arguments: str) -> str:
         >>> arguments_hash('{"a":1,"b":2}') == arguments_hash('{ "b": 2, "a": 1 }')
         True
     """
-    from hashlib import blake2b  # no detector needs it: rules start fast
+    from hashlib import blake2b  # as above
 
     return blake2b(normalised(arguments, sort=True).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 

@@ -105,7 +105,7 @@ def max_tokens(
     """
     if of not in ("tokens", "input_tokens", "output_tokens"):
         raise SettingError(f"max_tokens: of={of!r} is not known; accepted: tokens, input_tokens, output_tokens")
-    unless = _unless_known(on_unknown)
+    unless = unless_known(on_unknown)
     label = f"max_tokens({n}{unless})" if of == "tokens" else f"max_tokens({n}, {of}{unless})"
     return Threshold("token_budget", of, whole(n, "max_tokens", 0), label, on_unknown)
 
@@ -126,7 +126,7 @@ def max_cost(usd: float, on_unknown: OnUnknown = "error") -> StopRule:
         ('max_cost(0.5)', 500000)
     """
     micro = _units(usd, MICRO, "max_cost")
-    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g}{_unless_known(on_unknown)})", on_unknown)
+    return Threshold("cost_budget", "cost", micro, f"max_cost({usd:.12g}{unless_known(on_unknown)})", on_unknown)
 
 
 def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
@@ -145,7 +145,7 @@ def max_time(seconds: float, on_unknown: OnUnknown = "error") -> StopRule:
         ('max_time(90)', 90000)
     """
     ms = _units(seconds, 1000, "max_time")
-    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g}{_unless_known(on_unknown)})", on_unknown)
+    return Threshold("time_budget", "elapsed", ms, f"max_time({seconds:.12g}{unless_known(on_unknown)})", on_unknown)
 
 
 def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
@@ -164,7 +164,7 @@ def error_streak(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         'error_streak(3)'
     """
     watch = ErrorStreak()
-    label = f"error_streak({n}{_unless_known(on_unknown)})"
+    label = f"error_streak({n}{unless_known(on_unknown)})"
     return Threshold("error_streak", watch.name, whole(n, "error_streak", 1), label, on_unknown, watch)
 
 
@@ -188,7 +188,7 @@ def stop_when(detector: Detector, n: int, on_unknown: OnUnknown = "error", *, la
         'stop_when(per_message(repeat_streak:ordered), 3)'
     """
     check_detector(detector)
-    unless = _unless_known(on_unknown)
+    unless = unless_known(on_unknown)
     threshold = whole(n, label.partition("(")[0] if label else detector.name, detector.least)
     name = label or f"stop_when({detector.name}, {n}{unless})"
     return Threshold(detector.reason, detector.name, threshold, name, on_unknown, detector)
@@ -332,7 +332,7 @@ def same_error(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         >>> str(bl.detectors.same_error(3))
         'same_error(3)'
     """
-    return stop_when(SameError(), n, on_unknown, label=f"same_error({n}{_unless_known(on_unknown)})")
+    return stop_when(SameError(), n, on_unknown, label=f"same_error({n}{unless_known(on_unknown)})")
 
 
 def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -> StopRule:
@@ -353,7 +353,7 @@ def finish_streak(n: int, finish_reason: str, on_unknown: OnUnknown = "error") -
         >>> str(bl.detectors.finish_streak(3, "content_filter"))
         'finish_streak(3, content_filter)'
     """
-    label = f"finish_streak({n}, {finish_reason}{_unless_known(on_unknown)})"
+    label = f"finish_streak({n}, {finish_reason}{unless_known(on_unknown)})"
     return stop_when(FinishStreak(finish_reason), n, on_unknown, label=label)
 
 
@@ -414,7 +414,7 @@ def failing_actions(n: int, on_unknown: OnUnknown = "error") -> StopRule:
         >>> str(bl.detectors.failing_actions(3))
         'failing_actions(3)'
     """
-    label = f"failing_actions({n}{_unless_known(on_unknown)})"
+    label = f"failing_actions({n}{unless_known(on_unknown)})"
     return stop_when(ActionStreak("failing"), n, on_unknown, label=label)
 
 
@@ -488,7 +488,7 @@ def _units(n: object, in_one: int, what: str) -> int:
     return max(round(float(number) * in_one), 1) if number > 0 else 0
 
 
-def _unless_known(on_unknown: OnUnknown) -> str:
+def unless_known(on_unknown: OnUnknown) -> str:
     """The part of a rule's label about unknown counters.
 
     Raises:

@@ -2,9 +2,9 @@
 
 A detector is one *fold*: `start` is its first state, `fold(state, call)` gives the next state and a count after each
 call that got a result. Detectors of whole steps or of text also have `close(state, response)`, which gives both at the
-end of each step. The live loop and the offline tables use the same fold in the same order (see
-`boolab.rules.detector_bank`), so they agree. States are plain tuples. A detector itself is a frozen value without
-memory, so any number of runs can share it.
+end of each step; one that watches the history has `compact(state, times)`. The live loop and the offline tables use the
+same fold in the same order (see `boolab.rules.detector_bank`), so they agree. States are plain tuples. A detector
+itself is a frozen value without memory, so any number of runs can share it.
 
 A call comes as `ObservedCall`: the call and its result. A detector that compares calls keeps the earlier ones in its
 state, and compares by `call.same_as(earlier, identity)`.
@@ -27,7 +27,8 @@ class Detector(Protocol):
     """One fold over calls and their results.
 
     A detector of whole steps also has `close(state, response)`, which gives the state and the count at the end of the
-    step that began with this response.
+    step that began with this response. One of compactions has `compact(state, times)`, which gives the state when the
+    history was compacted that often before the next step; `times` is None where the record does not report that.
 
     Example:
         >>> import boolab as bl
@@ -114,11 +115,17 @@ def check_detector(detector: object) -> None:
 
 Fold: TypeAlias = Callable[[State, ObservedCall], tuple[State, int | None]]
 Close: TypeAlias = Callable[[State, Response], tuple[State, int | None]]
+Compact: TypeAlias = Callable[[State, int | None], State]
 
 
 def closing(detector: Detector) -> Close | None:
     """The `close` of a detector; None if it has none, because it needs calls alone."""
     return getattr(detector, "close", None)
+
+
+def compacting(detector: Detector) -> Compact | None:
+    """The `compact` of a detector; None if compactions of the history do not matter to it."""
+    return getattr(detector, "compact", None)
 
 
 def named_tools(detectors: Iterable[object]) -> dict[str, str | None]:

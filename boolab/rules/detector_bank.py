@@ -7,7 +7,7 @@ from typing import Any
 
 from boolab.core.types import Response, ToolCall, ToolResult
 from boolab.rules.call_identity import ObservedCall
-from boolab.rules.detector import Close, Detector, Fold, closing
+from boolab.rules.detector import Close, Compact, Detector, Fold, closing, compacting
 
 
 class Watch:
@@ -26,21 +26,37 @@ class Watch:
         {'repeat_streak:canonical': 2}
     """
 
-    __slots__ = ("_closes", "_folds", "_of_steps", "_states", "_step")
+    __slots__ = ("_closes", "_compacts", "_folds", "_of_steps", "_states", "_step")
 
     def __init__(self, detectors: Sequence[Detector] = ()) -> None:
         self._folds: list[tuple[int, str, Fold]] = []
         self._closes: list[tuple[int, str, Close]] = []
+        self._compacts: list[tuple[int, Compact]] = []
         self._of_steps: list[tuple[int, str, Close]] = []
         self._states = [detector.start for detector in detectors]
         self._step = 0
         for i, detector in enumerate(detectors):
             name, close = detector.name, closing(detector)
             self._folds.append((i, name, detector.fold))
+            if (compact := compacting(detector)) is not None:
+                self._compacts.append((i, compact))
             if close is not None:
                 self._closes.append((i, name, close))
                 if getattr(detector, "of_steps", False):
                     self._of_steps.append((i, name, close))
+
+    def compacted(self, times: int | None = 1) -> None:
+        """The history was compacted before the step that follows.
+
+        No count changes before that step is complete: rules are evaluated after steps.
+
+        Args:
+            times: How often; None where a record does not report whether it was.
+        """
+        if times == 0:
+            return
+        for i, compact in self._compacts:
+            self._states[i] = compact(self._states[i], times)
 
     def complete(
         self, response: Response, results: Sequence[ToolResult | None], counts: MutableMapping[str, int | None]

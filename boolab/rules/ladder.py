@@ -3,6 +3,7 @@
 The live loop, a resumed run, and the boundaries and guards of a recording all count steps with `LadderState.apply`. It
 reads the step and nothing else: no clock, no policy, no options. So they cannot count differently. Only the columns of
 `boolab.counterfactuals.step_table` are sums over all runs at once; their detectors are folded by the same `Watch`.
+The history that is compacted between two steps is noted beside them (`compacted`).
 """
 
 from __future__ import annotations
@@ -115,6 +116,27 @@ class LadderState:
         """
         if step.turn != self.turn and self._per_turn:
             self.open_turn(step.turn, step.start_ms if step.index > 1 else 0)
+
+    def compacted(self, times: int | None = 1) -> None:
+        """Note that the history was compacted before the next step of this turn.
+
+        No counter changes before that step is applied.
+
+        Args:
+            times: How often; None where a record does not report whether it was.
+        """
+        self._bank.compacted(times)
+
+    def compacted_before(self, step: Step, compacted: Mapping[int, int] | None) -> None:
+        """Note how often the history was compacted before a step on record. If that opens a turn, it is opened first.
+
+        Args:
+            step: A step that has not been applied yet.
+            compacted: What `boolab.core.compactions.compactions_of` gives for the run.
+        """
+        if compacted is None or step.index in compacted:
+            self.enter(step)
+            self._bank.compacted(None if compacted is None else compacted[step.index])
 
     def apply(self, step: Step) -> None:
         """Count one completed step. A call without a result was dropped and counts nowhere.

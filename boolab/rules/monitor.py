@@ -144,6 +144,25 @@ class Monitor:
             self._ladder.open_turn(self._ladder.turn + 1, 0)
             self._begin()
 
+    def compacted(self, times: int = 1) -> None:
+        """Note that the history was compacted before the next step, for `bl.detectors.compaction_thrash`.
+
+        No counter changes before that step is counted.
+
+        Args:
+            times: How often.
+
+        Example:
+            >>> import boolab as bl
+            >>> monitor = bl.Monitor(bl.detectors.compaction_thrash(2))
+            >>> for _ in range(2):
+            ...     monitor.compacted()
+            ...     verdict = monitor.after([("read", {"path": "a.py"})], ["..."])
+            >>> verdict.action, verdict.stop.reason
+            ('stop', 'stuck')
+        """
+        self._ladder.compacted(times)
+
     def before(self, calls: Iterable[GivenCall], usage: GivenUsage = None) -> Verdict:
         """Evaluate at a response, before its calls are executed. Nothing is counted: `after` does that.
 

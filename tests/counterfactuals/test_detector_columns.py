@@ -40,7 +40,10 @@ MORE: list[Detector] = [
     Detections(Rearmed(RepeatStreak(), 2), 2),
 ]
 DETECTORS = list(dict.fromkeys([*ALL, *MORE]))
-FOLDED = {"repeated_text", "rearmed", "per_message(tool_errors)", "detections(rearmed"}
+FOLDED = {
+    *("repeated_text", "rearmed", "per_message(tool_errors)", "detections(rearmed"),
+    *("similar_streak", "context_growth", "compaction_thrash"),
+}
 
 
 def folded(run: Run, detectors: list[Detector], scope: str) -> dict[str, list[int]]:

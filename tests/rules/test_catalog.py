@@ -31,6 +31,11 @@ RULES: list[bl.StopRule] = [
     bl.detectors.step_repeats(2, 4),
     bl.detectors.tool_window(4, 5),
     bl.detectors.tool_window(2, 5, "fail"),
+    bl.detectors.similar_calls(3, 0.8),
+    bl.detectors.similar_calls(2, 0.8, "call+result"),
+    bl.detectors.call_window(3, 4),
+    bl.detectors.context_growth(60, "canonical", on_unknown="ignore"),
+    bl.detectors.compaction_thrash(),
     bl.detectors.same_error(2),
     bl.detectors.finish_streak(2, "length"),
     bl.detectors.idle_streak(1),
@@ -48,6 +53,7 @@ ITEMS = st.lists(
     st.fixed_dictionaries(
         {
             "text": st.sampled_from(["", "so", "over and over again " * 40]),
+            "usage": st.fixed_dictionaries({"input_tokens": st.sampled_from([100, 130, 190])}),
             "finish_reason": st.sampled_from(["tool_calls", "length"]),
             "tool_calls": st.lists(
                 st.builds(call, st.sampled_from(["look", "look", "fail"]), what=st.sampled_from("AAB")),
@@ -115,6 +121,19 @@ def test_a_frame_that_holds_no_calls_cannot_tell_what_these_watch(rule: bl.StopR
         (lambda: bl.detectors.round_streak(1), r"round_streak\(1\): expected an integer >= 2"),
         (lambda: bl.detectors.step_repeats(1), r"step_repeats\(1\): expected an integer >= 2"),
         (lambda: bl.detectors.step_repeats(6, 5), r"step_repeats: window of 6\(5\): expected an integer >= 6"),
+        (lambda: bl.detectors.similar_calls(1), r"similar_calls\(1\): expected an integer >= 2"),
+        (lambda: bl.detectors.similar_calls(3, 0), "similarity=0: expected a number above 0 and at most 1"),
+        (lambda: bl.detectors.similar_calls(3, True), "similarity=True: expected a number above 0"),
+        (lambda: bl.detectors.similar_calls(3, 0.9, "raw"), "identity 'raw' is not accepted: expected 'canonical'"),
+        (lambda: bl.detectors.call_window(1), r"call_window\(1\): expected an integer >= 2"),
+        (lambda: bl.detectors.call_window(6, 5), r"call_window: window of 6\(5\): expected an integer >= 6"),
+        (lambda: bl.detectors.compaction_thrash(1), r"compaction_thrash\(1\): expected an integer >= 2"),
+        (lambda: bl.detectors.compaction_thrash(3, 0), r"compaction_thrash: within\(0\): expected an integer >= 1"),
+        (lambda: bl.detectors.context_growth(0), r"context_growth\(0\): expected an integer >= 1"),
+        (
+            lambda: bl.detectors.context_growth(9, on_unknown="x"),  # type: ignore[arg-type]
+            "on_unknown='x' is not known",
+        ),
         (lambda: bl.detectors.tool_window(1, 5), r"tool_window\(1\): expected an integer >= 2"),
         (lambda: bl.detectors.tool_window(6, 5), "expected an integer >= 6"),
         (lambda: bl.detectors.same_error(0), r"same_error\(0\): expected an integer >= 1"),

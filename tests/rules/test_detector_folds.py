@@ -3,18 +3,20 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boolab.core.types import REDACTED, Response, ToolCall, ToolResult
+from boolab.core.types import REDACTED, Response, ToolCall, ToolResult, Usage
 from boolab.rules.detector import Detector
 from boolab.rules.detector_bank import Watch
+from boolab.rules.detectors.context import CompactionThrash, ContextGrowth
 from boolab.rules.detectors.cycles import Cycle
 from boolab.rules.detectors.openhands import ActionStreak
+from boolab.rules.detectors.similar import SimilarStreak
 from boolab.rules.detectors.streaks import (
     ErrorStreak,
     FinishStreak,
@@ -25,7 +27,7 @@ from boolab.rules.detectors.streaks import (
     ToolErrors,
 )
 from boolab.rules.detectors.text import RepeatedText
-from boolab.rules.detectors.windows import StepRepeats, ToolWindow
+from boolab.rules.detectors.windows import CallWindow, StepRepeats, ToolWindow
 from boolab.rules.detectors.wrappers import Detections, PerMessage, Rearmed
 from tests.support.cases import cases
 
@@ -52,9 +54,13 @@ CALLS = st.builds(
 )
 STEPS = st.lists(
     st.builds(
-        lambda text, finish, calls: (Response(text, tuple(c for c, _ in calls), finish), tuple(r for _, r in calls)),
+        lambda text, finish, tokens, calls: (
+            Response(text, tuple(c for c, _ in calls), finish, Usage(tokens)),
+            tuple(r for _, r in calls),
+        ),
         st.sampled_from(("", "", "so")),
         st.sampled_from(("stop", "length", "length", None)),
+        st.sampled_from((100, 130, 200, 240, None)),
         st.lists(CALLS, max_size=3),
     ),
     max_size=14,
@@ -227,6 +233,67 @@ def detections(steps: Steps, repeats: int) -> int:
     return len(found)
 
 
+def common(one: str, other: str) -> int:
+    """The length of the longest sequence of characters that is found in both, with gaps."""
+    row = [0] * (len(other) + 1)
+    for a in one:
+        before = row
+        row = [0]
+        for place, b in enumerate(other):
+            row.append(before[place] + 1 if a == b else max(before[place + 1], row[-1]))
+    return row[-1]
+
+
+def alike(one: str, other: str, tenths: int) -> bool:
+    return one == other or 20 * common(one, other) >= tenths * (len(one) + len(other))
+
+
+def compact(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True, separators=(",", ":"))
+    except ValueError:
+        return arguments
+
+
+def similar(call: Call, other: Call, tenths: int, results: bool) -> bool | None:
+    """Whether a call is similar to another one; None where arguments are kept back."""
+    if call.name != other.name or (results and not alike(call.content, other.content, tenths)):
+        return False
+    if REDACTED in (call.arguments, other.arguments):
+        return None
+    return alike(compact(call.arguments), compact(other.arguments), tenths)
+
+
+def similar_streak(steps: Steps, tenths: int, *, results: bool = False) -> int | None:
+    calls = flat(steps)
+    streak = trailing([similar(*pair, tenths, results) for pair in pairwise(calls)])
+    return streak if streak is None else streak + (calls != [])
+
+
+def call_window(steps: Steps, window: int, key: Callable[[Call], object]) -> int:
+    keys = [key(call) if call.arguments != REDACTED else None for call in flat(steps)[-window:]]
+    return max((keys.count(one) for one in keys if one is not None), default=0)
+
+
+def context_growth(steps: Steps, key: Callable[[Call], object], exempt: str = "") -> int | None:
+    """What the input tokens rose by among the steps since the last one with a call that was not made before."""
+    made: set[object] = set()
+    news: list[bool | None] = []
+    for number in range(1, len(steps) + 1):
+        calls = [call for call in flat(steps) if call.step == number and call.name != exempt]
+        keys = {key(call) for call in calls if call.arguments != REDACTED}
+        unknown = any(call.arguments == REDACTED for call in calls)
+        news.append(True if keys - made else None if unknown else False)
+        made |= keys
+    since = len(news) - news[::-1].index(True) if True in news else 0
+    if None in news[since:]:
+        return None
+    pairs = list(pairwise(response.usage.input_tokens for response, _ in steps[since:]))
+    if any(None in pair for pair in pairs):
+        return None
+    return sum(max(0, (b or 0) - (a or 0)) for a, b in pairs)
+
+
 def keys_of(steps: Steps, key: Callable[[Call], object]) -> list[object]:
     return [key(call) for call in flat(steps)]
 
@@ -261,6 +328,13 @@ FOLDS: list[tuple[Detector, Naive]] = [
     (PerMessage(RepeatStreak("ordered")), per_message),
     (Rearmed(RepeatStreak(), 3), lambda s: rearmed(s, 3)),
     (Detections(Cycle("ordered"), 2), lambda s: detections(s, 2)),
+    (SimilarStreak(similarity=0.7), lambda s: similar_streak(s, 7)),
+    (SimilarStreak("call+result", similarity=0.6), lambda s: similar_streak(s, 6, results=True)),
+    (CallWindow(window=5), lambda s: call_window(s, 5, canonical)),
+    (CallWindow("call+result", window=3), lambda s: call_window(s, 3, lambda c: (canonical(c), c.content))),
+    (ContextGrowth(), lambda s: context_growth(s, lambda c: (canonical(c), c.content))),
+    (ContextGrowth("ordered", (("u", None),)), lambda s: context_growth(s, ordered, "u")),
+    (CompactionThrash(), lambda _: 0),  # tests/rules/test_compactions.py compacts
 ]
 ALL = [*(detector for detector, _ in FOLDS), RepeatedText()]
 

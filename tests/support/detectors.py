@@ -2,8 +2,10 @@
 
 from typing import Any, Final
 
+from boolab.rules.detectors.context import CompactionThrash
 from boolab.rules.detectors.cycles import Cycle
 from boolab.rules.detectors.openhands import ActionStreak
+from boolab.rules.detectors.similar import SimilarStreak
 from boolab.rules.detectors.streaks import (
     ErrorStreak,
     FinishStreak,
@@ -15,7 +17,7 @@ from boolab.rules.detectors.streaks import (
     ToolErrors,
 )
 from boolab.rules.detectors.text import RepeatedText
-from boolab.rules.detectors.windows import StepRepeats, ToolWindow
+from boolab.rules.detectors.windows import CallWindow, StepRepeats, ToolWindow
 from boolab.rules.detectors.wrappers import Detections
 
 DETECTORS: Final[tuple[Any, ...]] = (
@@ -35,5 +37,8 @@ DETECTORS: Final[tuple[Any, ...]] = (
     RoundStreak(),
     StepRepeats(3),
     ToolWindow(3),
+    CallWindow(window=4),
+    SimilarStreak(similarity=0.8),
+    CompactionThrash(),
     RepeatedText(),
 )

@@ -92,7 +92,10 @@ def sessions(draw: st.DrawFn, number: int = 0) -> Run:
         source=draw(st.sampled_from(("boolab", "swe_agent"))),
         settings={"effort": draw(st.sampled_from(("low", "high"))), "hint": draw(st.sampled_from(("Look.", "Go on.")))},
         success=draw(st.sampled_from((True, True, False, None))),
-        events=(Event(3, "retry", {"what": "the server is busy", "after_step": 1}),),
+        events=(
+            Event(3, "retry", {"what": "the server is busy", "after_step": 1}),
+            *(Event(3, "compaction", {"after_step": n}) for n in draw(st.sampled_from(((), (1, 2), (1, 3, 4))))),
+        ),
         identity=draw(st.sampled_from(IDENTITIES)),
     )
 
@@ -117,6 +120,9 @@ RULES: Final[tuple[bl.StopRule, ...]] = (
     bl.detectors.round_streak(2),
     bl.detectors.step_repeats(2, window=3),
     bl.detectors.tool_window(2, 3),
+    *(bl.detectors.call_window(2, 4, identity) for identity in IDENTITIES),
+    *(bl.detectors.context_growth(1, identity) for identity in IDENTITIES),
+    bl.detectors.compaction_thrash(2),
     bl.detectors.repeating_actions(2),
     bl.detectors.failing_actions(2),
     bl.detectors.alternating_actions(3),

@@ -1,7 +1,8 @@
 """Detectors: one module for each family of what they look for. All count, and `boolab.rules.stop` compares.
 
-`streaks` counts the same call or error in a row, `cycles` repeated sequences, `windows` calls in the last few steps,
-`text` repeated text; `openhands` and `wrappers` follow other harnesses.
+`streaks` counts the same call or error in a row, `similar` calls that are nearly the same, `cycles` repeated sequences,
+`windows` calls in the last few steps, `context` compactions and growth of the context, `text` repeated text;
+`openhands` and `wrappers` follow other harnesses.
 """
 
 from boolab.core.lazy_names import lazy_names

@@ -16,8 +16,11 @@ from boolab.rules.catalog import stop_when as stop_when
 from boolab.rules.catalog import text_contains as text_contains
 from boolab.rules.catalog import tool_window as tool_window
 from boolab.rules.detector import Detector as Detector
+from boolab.rules.detectors.context import CompactionThrash as CompactionThrash
+from boolab.rules.detectors.context import ContextGrowth as ContextGrowth
 from boolab.rules.detectors.cycles import Cycle as Cycle
 from boolab.rules.detectors.openhands import ActionStreak as ActionStreak
+from boolab.rules.detectors.similar import SimilarStreak as SimilarStreak
 from boolab.rules.detectors.streaks import ErrorStreak as ErrorStreak
 from boolab.rules.detectors.streaks import FinishStreak as FinishStreak
 from boolab.rules.detectors.streaks import IdleStreak as IdleStreak
@@ -28,6 +31,11 @@ from boolab.rules.detectors.streaks import TimeoutStreak as TimeoutStreak
 from boolab.rules.detectors.streaks import ToolErrors as ToolErrors
 from boolab.rules.detectors.text import RepeatedText as RepeatedText
 from boolab.rules.detectors.text import TextContains as TextContains
+from boolab.rules.detectors.windows import CallWindow as CallWindow
 from boolab.rules.detectors.windows import StepRepeats as StepRepeats
 from boolab.rules.detectors.windows import ToolWindow as ToolWindow
 from boolab.rules.detectors.wrappers import Detections as Detections
+from boolab.rules.loop_rules import call_window as call_window
+from boolab.rules.loop_rules import compaction_thrash as compaction_thrash
+from boolab.rules.loop_rules import context_growth as context_growth
+from boolab.rules.loop_rules import similar_calls as similar_calls

@@ -1,4 +1,4 @@
-"""Counts within a window: how often the same step, or the same tool, comes among the latest."""
+"""Counts within a window: how often the same step, the same tool, or the same call comes among the latest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 from boolab.core.types import REDACTED, Response, StopReason
 from boolab.io.checks import whole
 from boolab.rules.call_identity import ObservedCall
+from boolab.rules.detectors.streaks import ByIdentity
 
 _Signature: TypeAlias = tuple[str | int, ...]
 _StepState: TypeAlias = tuple[tuple[_Signature, ...], _Signature, int]
@@ -119,3 +120,48 @@ class ToolWindow:
         else:
             most = _most(most, names, name, dropped)
         return (names, most), most
+
+
+_CallState: TypeAlias = tuple[tuple[bytes | tuple[()], ...], int]
+
+
+@dataclass(frozen=True, slots=True)
+class CallWindow(ByIdentity):
+    """How many of the last `window` calls are the same: the largest number of equal ones, in any order.
+
+    Calls of exempt tools, and those whose arguments are kept back, are in the window but never counted. Source:
+    typeclaw pull request 564 (read(a), edit(b), read(a), edit(b): a count of identical calls in a row sees none).
+
+    Attributes:
+        window: How many calls are looked at.
+
+    Example:
+        >>> import boolab as bl
+        >>> bl.detectors.CallWindow(window=20).name
+        'call_window:20:canonical'
+    """
+
+    reason: ClassVar[StopReason] = "stuck"
+    least: ClassVar[int] = 2
+    start: ClassVar[_CallState] = ((), 0)
+
+    window: int = 16
+
+    def __post_init__(self) -> None:
+        ByIdentity.__post_init__(self)
+        whole(self.window, "call_window: window", 1)
+
+    @property
+    def name(self) -> str:
+        return f"call_window:{self.window}:{self.identities}"
+
+    def fold(self, state: _CallState, call: ObservedCall) -> tuple[_CallState, int]:
+        calls, most = state
+        identity = self.identity_for(call.name)
+        latest = (None if identity is None else call.digest(identity)) or ()
+        dropped = None
+        if len(calls) == self.window:
+            dropped, calls = calls[0], calls[1:]
+        calls += (latest,)
+        most = _most(most, calls, latest, dropped)
+        return (calls, most), most

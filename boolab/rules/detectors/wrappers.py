@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from boolab.core.types import Response, StopReason
 from boolab.io.checks import whole
 from boolab.rules.call_identity import ObservedCall
-from boolab.rules.detector import Close, Detector, check_detector, closing
+from boolab.rules.detector import Close, Compact, Detector, check_detector, closing, compacting
 
 _State: TypeAlias = tuple[Any, ...]
 
@@ -23,10 +23,12 @@ class _Around:
 
     detector: Detector
     _close: Close | None = field(init=False, repr=False, compare=False)
+    _compact: Compact | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_detector(self.detector)
         object.__setattr__(self, "_close", closing(self.detector))
+        object.__setattr__(self, "_compact", compacting(self.detector))
 
     @property
     def reason(self) -> StopReason:
@@ -35,6 +37,10 @@ class _Around:
     @property
     def least(self) -> int:
         return self.detector.least
+
+    def compact(self, state: _State, times: int | None) -> _State:
+        """The state of the detector in it comes first."""
+        return state if self._compact is None else (self._compact(state[0], times), *state[1:])
 
 
 @dataclass(frozen=True, slots=True)
