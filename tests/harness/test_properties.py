@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import boolab as bl
 from boolab.harness.groups import GROUPS
 from tests.support.cases import cases
-from tests.support.detectors import DETECTORS
+from tests.support.detectors import EVERY_DETECTOR
 from tests.support.helpers import grouped
 
 ACTIONS: Final = {"boundary": ("shadow", "nudge", "ask", "stop"), "response": ("shadow", "stop"), "call": None}
@@ -29,7 +29,7 @@ def guards(draw: st.DrawFn) -> bl.Guard:
         "deny": draw(st.sampled_from(("stop", "block"))),
         "block_asks": draw(st.booleans()),
     }
-    detector = draw(st.sampled_from(DETECTORS))
+    detector = draw(st.sampled_from(EVERY_DETECTOR))
     if options["rearm"] == "fire" and thresholds[0] < detector.least:
         options["rearm"] = "break"
     return bl.Guard(detector=detector, **options)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from boolab.rules.detectors.context import CompactionThrash
+from boolab.rules.detectors.context import CompactionThrash, ContextGrowth
 from boolab.rules.detectors.cycles import Cycle
 from boolab.rules.detectors.openhands import ActionStreak
 from boolab.rules.detectors.similar import SimilarStreak
@@ -37,8 +37,14 @@ DETECTORS: Final[tuple[Any, ...]] = (
     RoundStreak(),
     StepRepeats(3),
     ToolWindow(3),
+    RepeatedText(),
+)
+"""The detectors of `tests.engine.test_same_records`: one more changes all of its cases."""
+
+EVERY_DETECTOR: Final[tuple[Any, ...]] = (
+    *DETECTORS,
     CallWindow(window=4),
     SimilarStreak(similarity=0.8),
+    ContextGrowth(),
     CompactionThrash(),
-    RepeatedText(),
 )
