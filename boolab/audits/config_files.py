@@ -3,6 +3,7 @@
 | file | limits |
 |---|---|
 | `.claude/agents/*.md` | `maxTurns` of each agent |
+| `.claude/settings.json`, `settings.local.json` | `env.CLAUDE_CODE_MAX_TURNS` |
 | `opencode.json`, `opencode.jsonc`, `.opencode/agent/*.md` | `steps` (old: `maxSteps`) of each agent |
 | `.gemini/settings.json` | `model.maxSessionTurns`; `agents.overrides.NAME.runConfig.maxTurns`, `maxTimeMinutes` |
 | `.gemini/agents/*.md` | `max_turns`, `timeout_mins` of each agent |
@@ -28,6 +29,7 @@ from boolab.audits.declared import Declared
 from boolab.errors import SettingError
 from boolab.io.files import read_file
 from boolab.io.json_input import mapping, parse, text
+from boolab.logs.fields import MAX_DIGITS
 
 MAX_BYTES: Final = 4_000_000
 MAX_PARENTS: Final = 40
@@ -35,6 +37,7 @@ MAX_PARENTS: Final = 40
 MAX_AGENTS: Final = 1000
 """How many agent files of a folder are read."""
 _HEAD: Final = 262_144
+_MAX_TURNS: Final = "CLAUDE_CODE_MAX_TURNS"
 _CWD: Final = re.compile(rb'"(?:cwd|directory)"\s*:\s*("(?:[^"\\]|\\.){1,4096}")')
 _KEY: Final = re.compile(r"""(["']?)([A-Za-z_]+)\1\s*:\s*(["']?)(.*?)\3\s*(?:\s#.*)?""")
 _COMMENT: Final = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
@@ -155,7 +158,7 @@ def _agent_file(path: Path) -> Iterator[Declared]:
     known = keys or tuple(key for _, more in _AGENT_FOLDERS.values() for key in more)
     for key in known:
         value, number = values.get(key, ("", 0))
-        if value.isdecimal() and int(value) > 0:
+        if value.isdecimal() and len(value) < MAX_DIGITS and int(value) > 0:
             yield _one(path, key, int(value), name, source, line=number)
 
 
@@ -164,6 +167,12 @@ def _json(path: Path) -> Mapping[str, Any]:
     content = read_file(path, MAX_BYTES).decode("utf-8-sig")
     plain = _COMMENTS.sub(lambda match: match[1] or "", content)
     return mapping(parse(plain.encode()))
+
+
+def _claude(path: Path) -> Iterator[Declared]:
+    value = mapping(_json(path).get("env")).get(_MAX_TURNS)
+    turns = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < MAX_DIGITS else value
+    yield from _number(path, _MAX_TURNS, turns, None, "claude_code")
 
 
 def _opencode(path: Path) -> Iterator[Declared]:
@@ -224,6 +233,8 @@ _FILES: Final[Mapping[str, Callable[[Path], Iterator[Declared]]]] = {
     "opencode.jsonc": _opencode,
     ".opencode/opencode.json": _opencode,
     ".opencode/opencode.jsonc": _opencode,
+    ".claude/settings.local.json": _claude,
+    ".claude/settings.json": _claude,
     ".gemini/settings.json": _gemini,
     ".codex/config.toml": _codex,
     "config.toml": _openhands,
@@ -240,6 +251,8 @@ def _reader_of(path: Path) -> Callable[[Path], Iterator[Declared]]:
     if path.suffix == ".toml":
         return _codex if path.parent.name == ".codex" or "rollout_budget" in _start(path) else _openhands
     if path.suffix in (".json", ".jsonc"):
+        if path.parent.name == ".claude":
+            return _claude
         return _gemini if path.parent.name == ".gemini" or path.stem == "settings" else _opencode
     msg = "no configuration of a harness: expected an agent file (.md), or a .json, .jsonc, .toml or .yaml file"
     raise ValueError(msg)

@@ -156,6 +156,8 @@ def _rule_of(policy: Policy, native: Native, value: float) -> _Rule:
     places = thresholds_of(policy, axis, exact)
     boundary, response = places if places != (None, None) else thresholds_of(PLAIN, axis, exact)
     counter = next(rule.counter for rule in (response, boundary) if rule is not None)
+    if axis == "max_steps" and policy.cap.counts == "supersteps":
+        counter = "supersteps"
     last = policy.last_step
     asks = policy.wrap_up.summary == "model" or last.action == "grace" or policy.finish.idle == "grace"
     asks = asks or (last.action in ("no_tools", "tool_choice_none") and not last.in_cap)
@@ -210,7 +212,7 @@ def _part(steps: Sequence[Step], start: int | None, rule: _Rule) -> _Part:
         cut = bool(steps[drops].response.tool_calls)
         return _Part(value, at_limit=cut, over=True, responses=len(steps))
     reached = _first(boundary[-1:], rule.boundary) is not None
-    if rule.response is not None and rule.counter in ("responses", "tool_steps"):
+    if rule.boundary is None and rule.response is not None and rule.counter in ("responses", "tool_steps"):
         reached = value == rule.response.threshold - 1
     return _Part(value, at_limit=reached and bool(steps) and _executed(steps[-1], rule))
 

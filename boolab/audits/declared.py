@@ -130,8 +130,9 @@ def _resolved(one: Declared, run: Run, harness: Policy | None) -> Limit | None:
     name = find(one.name, known)
     if name is None and harness is None:
         owners = every_name().get(find(one.name, dict.fromkeys(every_name(), Native(""))) or "", [])
-        if len(owners) == 1 and owners[0] != "codex":
-            harness = get_policy(owners[0])
+        owner = "langgraph_react" if "langgraph_react" in owners else owners[0] if len(owners) == 1 else "codex"
+        if owner != "codex":
+            harness = get_policy(owner)
             known = names_of(run.source, harness)
             name = find(one.name, known)
     if name is None:

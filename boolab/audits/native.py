@@ -56,7 +56,13 @@ _SUBAGENT_MINUTES: Final = Native("max_time", "minutes", 60, policy="gemini_suba
 
 NATIVE: Final[Mapping[str, Mapping[str, Native]]] = {
     # code.claude.com/docs: sub-agents (maxTurns), cli-reference (--max-turns, --max-budget-usd), agent-sdk (max_turns).
-    "claude_code": {"maxTurns": STEPS, "max_turns": STEPS, "max_budget_usd": Native("max_cost")},
+    # The program reads CLAUDE_CODE_MAX_TURNS too, also from `env` in its settings.
+    "claude_code": {
+        "maxTurns": STEPS,
+        "max_turns": STEPS,
+        "CLAUDE_CODE_MAX_TURNS": STEPS,
+        "max_budget_usd": Native("max_cost"),
+    },
     # github.com/google-gemini/gemini-cli, docs/core/subagents.md and docs/reference/configuration.md. In its client.ts
     # every request counts as a session turn, those with results of tools too.
     "gemini_cli": {
@@ -91,6 +97,8 @@ NATIVE: Final[Mapping[str, Mapping[str, Native]]] = {
     "openhands": {"max_iteration_per_run": STEPS, "max_iterations": STEPS, "max_budget_per_run": Native("max_cost")},
     # The others: the names of their arguments, as in docs/harnesses.md.
     "langgraph_react": {"recursion_limit": STEPS},
+    "langchain_agent": {"recursion_limit": STEPS},
+    "langchain_middleware": {"run_limit": STEPS},
     "pydantic_ai": {
         "request_limit": STEPS,
         "tool_calls_limit": Native("tool_budget"),

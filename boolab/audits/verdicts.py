@@ -163,12 +163,14 @@ def _thresholds(limit: Limit) -> tuple[float, ...]:
 
 def _looks_finished(run: Run, limit: Limit, found: Counted) -> bool:
     """Whether the end by this limit is reported like that of work that was done."""
+    own = {} if limit.policy is None else dict(limit.policy.about.own_words)
+    if found.canned:
+        return own.get(f"step_cap, {'odd' if limit.value % 2 else 'even'} cap", "success").startswith(_AS_SUCCESS)
     if run.stop.reason in ("finished", "synthesis"):
-        return found.canned or (found.at_limit and bool(run.steps) and bool(run.steps[-1].response.tool_calls))
-    if limit.policy is None or run.source == "boolab":
+        return found.at_limit and bool(run.steps[-1].response.tool_calls)
+    if run.source == "boolab" or run.stop.reason == "aborted":
         return False
-    words = limit.policy.end_of(run) if run.stop.reason != "aborted" else ""
-    return words.startswith(_AS_SUCCESS)
+    return own.get(run.stop.reason, "").startswith(_AS_SUCCESS)
 
 
 def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:

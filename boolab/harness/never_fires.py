@@ -79,7 +79,7 @@ def _comes_first(policy: Policy, budget: int, limit: int, name: str) -> bool:
         return policy.budgets.batch == "overshoot" and cap.check == "boundary" and budget <= limit and before
     fires = 2 * limit
     if name == "max_steps" and cap.counts == "supersteps":
-        fires = 2 * -(-limit // 2) - 1
+        fires = limit if cap.check == "boundary" else 2 * -(-limit // 2) - 1
     elif name == "max_steps" and (cap.check == "response" or cap.counts == "tool_steps"):
         fires = 2 * limit + 1
     spent = 2 * budget if policy.budgets.batch == "overshoot" else 2 * budget + 1

@@ -30,6 +30,8 @@ def limits(path: Path) -> list[tuple[str, float, str | None, str]]:
         (".claude/agents/a.md", AGENT.format("x", "maxTurns: 10  # few"), [("maxTurns", 10, "x", "claude_code")]),
         (".claude/agents/plan.md", "---\nmaxTurns: '7'\n---\n", [("maxTurns", 7, "plan", "claude_code")]),
         (".claude/agents/a.md", AGENT.format("x", "maxTurns: many"), []),
+        (".claude/settings.local.json", '{"env": {"CLAUDE_CODE_MAX_TURNS": "3"}}',
+         [("CLAUDE_CODE_MAX_TURNS", 3, None, "claude_code")]),
         (".opencode/agent/a.md", AGENT.format("build", "steps: 5"), [("steps", 5, "build", "opencode")]),
         (".gemini/agents/a.md", AGENT.format("aud", "max_turns: 9\ntimeout_mins: 3"),
          [("max_turns", 9, "aud", "gemini"), ("timeout_mins", 3, "aud", "gemini")]),

@@ -1,0 +1,52 @@
+"""Audits of logs that released packages made under limits, with a model that never finishes.
+
+`python -m benchmarks.conformance.audits --keep FOLDER` makes them anew.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import boolab as bl
+
+LOGS: Final = Path(__file__).parent / "released"
+
+
+@pytest.mark.filterwarnings("ignore::boolab.errors.ReadWarning")
+@pytest.mark.parametrize(
+    ("log", "limits", "policy", "counted", "unit", "note"),
+    [
+        ("langgraph-3.json", {"recursion_limit": 3}, None, 3, "supersteps", "2 model calls by its rule"),
+        ("langgraph-10.json", {"recursion_limit": 10}, None, 9, "supersteps", "reported as finished"),
+        ("openai-agents-3.json", {"max_turns": 3}, "openai_agents", 3, "model responses", "does not name what ended"),
+        ("pydantic-ai-request-3.json", {"request_limit": 3}, None, 3, "model responses", "does not name what ended"),
+        ("pydantic-ai-tool-calls-3.json", {"tool_calls_limit": 3}, None, 3, "tool calls", "one response beyond it"),
+        ("smolagents-3.json", {"max_steps": 3}, "smolagents", 3, "model responses", "4 model calls by its rule"),
+        ("mini-swe-agent-3.traj.json", "auto", None, 3, "model responses", ""),
+    ],
+)
+def test_a_limit_that_the_package_enforced_was_hit(
+    log: str, limits: Any, policy: str | None, counted: int, unit: str, note: str
+) -> None:
+    audit = bl.audit(LOGS / log, limits, policy=policy)
+    (row,) = audit.frame.to_dict("records")
+    assert (row["verdict"], row["counted"], row["unit"]) == ("hit", counted, unit)
+    assert note in row["note"]
+    assert len(audit.exceeded) == 0
+
+
+@pytest.mark.parametrize(
+    ("log", "limits", "policy"),
+    [
+        ("langgraph-10.json", {"recursion_limit": 8}, None),
+        ("openai-agents-3.json", {"max_turns": 2}, "openai_agents"),
+        ("pydantic-ai-request-3.json", {"request_limit": 2}, None),
+        ("pydantic-ai-tool-calls-3.json", {"tool_calls_limit": 2}, None),
+        ("smolagents-3.json", {"max_steps": 2}, "smolagents"),
+        ("mini-swe-agent-3.traj.json", {"step_limit": 2}, None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::boolab.errors.ReadWarning")
+def test_the_same_log_is_beyond_a_lower_limit(log: str, limits: Any, policy: str | None) -> None:
+    assert len(bl.audit(LOGS / log, limits, policy=policy).exceeded) == 1
