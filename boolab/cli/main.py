@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "audit": ("audit", "compare the limits that were declared with what the runs did, in each harness's own unit"),
     "report": ("report", "write the same answers, with figures and the runs behind each number, as one HTML page"),
     "export": ("export", "print limits as the settings of a harness such as claude-code, or write them"),
+    "hook": ("hook", "hold limits in Claude Code by its hooks: install, remove, and what they did"),
     "run": ("run", "run an agent on a task, with a model behind an API or a script, and keep the record"),
     "store": ("store", "list what is in a store of runs, show a run or a sweep, export runs, remove runs"),
     "bench": ("bench", "judge stop rules on recorded runs that they were not chosen on, and write a submission"),

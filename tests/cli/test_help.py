@@ -170,7 +170,7 @@ def test_the_examples_run(prog: str, world: Path, capsys: pytest.CaptureFixture[
             args = parser_of(*COMMANDS).parse_args(given)
             assert lab_command(args.path, args.options)[4:] == args.options
             continue
-        if "prune" in given and "--yes" not in given:
+        if not {"prune", "--install", "--remove"}.isdisjoint(given) and "--yes" not in given:
             given.append("--yes")  # nobody is there to be asked
         assert main(given) == 0, example
         told = capsys.readouterr().out

@@ -21,7 +21,7 @@ from boolab.errors import BoolabError
 from boolab.io.resources import checkout, data_path, is_installed
 
 PACKAGE = Path(str(files("boolab")))
-COMMANDS = ("doctor", "import", "whatif", "report", "run", "store", "bench", "demo", "lab")
+COMMANDS = ("doctor", "import", "whatif", "report", "hook", "run", "store", "bench", "demo", "lab")
 
 
 def it_is_the_installed_one() -> None:

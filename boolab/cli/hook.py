@@ -1,0 +1,255 @@
+"""The command `boolab hook`: a stop rule in the hooks of Claude Code. The hook itself is `boolab.hooks.entry`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from boolab.cli.arguments import positive
+from boolab.cli.help import Command
+from boolab.core.text import aligned, count, flat, printable
+from boolab.errors import ConfigFileError, SettingError
+
+if TYPE_CHECKING:
+    from boolab.hooks.options import Options
+    from boolab.hooks.settings import Place
+
+MORE: Final = """
+    Claude Code starts the command without --install, --remove and --log at its
+    events. A step is a response with the calls that were executed; the limits hold
+    for each agent and each message of the user. When one is reached, the model gets
+    one sentence and one more response; further calls are denied, and then it ends.
+
+    examples:
+      boolab hook claude-code --install --max-steps 56 --doom-loop 5 --shadow
+      boolab hook claude-code --log
+      boolab hook claude-code --install --max-steps 56 --doom-loop 5
+      boolab hook claude-code --remove
+
+    docs/howto/guard_claude_code.md begins with --shadow and ends with the limits on.
+    """
+_SPENDING: Final = (
+    "Claude Code gives its hooks no tokens and no costs, so a hook cannot hold this limit; expected a limit on steps, "
+    "calls or time here, and 'claude -p --max-budget-usd' for what is spent"
+)
+_SHOWN: Final = 200
+_VERSION_TIMEOUT_S: Final = 20
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("harness", choices=["claude-code"], metavar="claude-code", help="the harness: claude-code")
+    what = parser.add_argument_group("what to do").add_mutually_exclusive_group()
+    what.add_argument("--install", action="store_true", help="show the change of the settings, ask, and write it")
+    what.add_argument("--remove", action="store_true", help="take the hook out of the settings, in the same way")
+    what.add_argument("--log", action="store_true", help=f"print what it did or would have done: the newest {_SHOWN}")
+    where = parser.add_argument_group("which settings").add_mutually_exclusive_group()
+    where.add_argument(
+        "--user", dest="place", action="store_const", const="user", help="those of the user (this is the default)"
+    )
+    where.add_argument(
+        "--project",
+        dest="place",
+        action="store_const",
+        const="project",
+        help="those of the project, .claude/settings.json",
+    )
+    where.add_argument(
+        "--local",
+        dest="place",
+        action="store_const",
+        const="local",
+        help="those of the project for you alone, .claude/settings.local.json",
+    )
+    where.add_argument("--settings", metavar="PATH", help="another file (default: that of the user)")
+    parser.add_argument("--yes", action="store_true", help="write without asking")
+    limits = parser.add_argument_group("limits")
+    for option, text in (
+        ("--max-steps", "stop after so many steps"),
+        ("--tool-budget", "stop once so many calls were executed"),
+        ("--doom-loop", "stop when so many calls in a row are the same"),
+        ("--error-streak", "stop when so many calls in a row have failed"),
+    ):
+        limits.add_argument(option, type=positive, metavar="N", help=f"{text} (default: off)")
+    limits.add_argument(
+        "--max-time", type=_seconds, metavar="SECONDS", help="stop at the first step after this time (default: off)"
+    )
+    limits.add_argument(
+        "--identity",
+        choices=["canonical", "ordered", "call+result", "tool"],
+        default="canonical",
+        metavar="NAME",
+        help="what makes two calls the same, for --doom-loop: canonical, ordered, call+result or tool (default: "
+        "%(default)s)",
+    )
+    limits.add_argument(
+        "--exempt",
+        action="append",
+        default=[],
+        metavar="TOOL",
+        help="a tool whose repeats are no loop; may be repeated (default: none)",
+    )
+    limits.add_argument(
+        "--scope",
+        choices=["turn", "run"],
+        default="turn",
+        metavar="SCOPE",
+        help="turn: count anew at each message of the user; run: never (default: %(default)s)",
+    )
+    for option in ("--max-tokens", "--max-cost"):
+        limits.add_argument(option, type=_refused, metavar="N", help="no hook can hold it (default: off)")
+    action = parser.add_argument_group("what happens at a limit").add_mutually_exclusive_group()
+    action.add_argument("--shadow", dest="action", action="store_const", const="shadow", help="only log it")
+    action.add_argument(
+        "--nudge", dest="action", action="store_const", const="nudge", help="send the model one sentence, deny nothing"
+    )
+    parser.set_defaults(action="stop", place="user")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install the hook, remove it, or print its log."""
+    if args.log:
+        return _log()
+    if not args.install and not args.remove:
+        args.parser.error("expected --install, --remove or --log; Claude Code itself starts it without them")
+    from boolab.hooks.settings import command_of, read_settings, settings_path, with_hook, without_hook
+
+    path = Path(args.settings).expanduser() if args.settings else settings_path(cast("Place", args.place))
+    old = read_settings(path)
+    options = None if args.remove else _options(args)
+    try:
+        if options is None:
+            new = without_hook(old or "")
+            if new == (old or ""):
+                print(f"boolab: no hook of boolab is in {printable(str(path))}", file=sys.stderr)
+                return 0
+        else:
+            _check_version()
+            new = with_hook(old or "", command_of(options))
+    except ConfigFileError as error:
+        raise ConfigFileError(error.message, path=path, line=error.line) from error
+    code = _write(path, old, new, yes=args.yes)
+    if options is not None and "disableAllHooks" in new:
+        print(f"boolab: {printable(str(path))} has disableAllHooks: no hook runs while it is true", file=sys.stderr)
+    return code
+
+
+def _options(args: argparse.Namespace) -> Options:
+    from boolab.hooks.options import NUMBERS, Options
+    from boolab.hooks.replay import monitor_for
+
+    limits = {name: getattr(args, name) for name in NUMBERS if getattr(args, name) is not None}
+    options = Options(limits, args.action, args.identity, tuple(args.exempt), args.scope)
+    monitor_for(options)  # an error now, in place of one in the log at each call
+    return options
+
+
+def _write(path: Path, old: str | None, new: str, *, yes: bool) -> int:
+    """Show a change of the settings, and write it if the user agrees."""
+    from boolab.exports.write import File, as_diff, replace_files
+
+    files = [File(path, old, new)]
+    if old == new:
+        print(f"boolab: {printable(str(path))} has it already", file=sys.stderr)
+        return 0
+    print(as_diff(files))
+    if not (yes or _agreed()):
+        print("boolab: nothing was written", file=sys.stderr)
+        return 1
+    replace_files(files)
+    print(f"boolab: wrote {printable(str(path))}", file=sys.stderr)
+    return 0
+
+
+def _agreed() -> bool:
+    sys.stdout.flush()
+    if not sys.stdin.isatty():
+        msg = "there is no terminal for the question: --yes writes it"
+        raise SettingError(msg)
+    return input("Write it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _check_version() -> None:
+    """Refuse a Claude Code that lacks an event: some of those reject all settings for one that they do not know."""
+    from boolab.hooks.claude_code import FIRST_VERSION
+
+    program = shutil.which("claude")
+    if program is None:
+        return
+    try:
+        done = subprocess.run(  # noqa: S603 - the program that the hook is for
+            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
+    if found is not None and tuple(map(int, found.groups())) < FIRST_VERSION:
+        needed = ".".join(map(str, FIRST_VERSION))
+        raise SettingError(f"Claude Code {found[0]} lacks the event PostToolBatch: expected {needed} or later")
+
+
+_DID: Final = {
+    "stop": "asked it to stop",
+    "deny": "denied a call",
+    "end": "ended it",
+    "nudge": "nudged it",
+    "would stop": "would have stopped it",
+    "finished": "it finished",
+    "failed": "the hook failed",
+}
+
+
+def _log() -> int:
+    from boolab.hooks.journal import records
+    from boolab.hooks.log import log_path
+
+    path = Path(log_path())
+    lines = records(path.read_bytes())[-_SHOWN:] if path.exists() else []
+    if not lines:
+        print(f"boolab: the log is empty: {printable(str(path))}", file=sys.stderr)
+        return 0
+    print("\n".join(aligned([_cells(line) for line in lines], left=range(4))))
+    ended = [line for line in lines if line.get("did") == "finished"]
+    limited = [line for line in lines if line.get("did") in ("stop", "nudge", "would stop")]
+    print(f"boolab: {count(len(ended), 'turn')} finished, {count(len(limited), 'limit')} reached", file=sys.stderr)
+    return 0
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    at = str(line.get("at", "")).replace("T", " ").removesuffix("Z")
+    did = str(line.get("did", ""))
+    about = f"after step {line['step']} by {line['rule']}" if "rule" in line and "step" in line else ""
+    if did == "finished":
+        about = f"after {line.get('steps')} steps and {line.get('tool_calls')} calls"
+    elif did == "failed":
+        about = str(line.get("error", ""))
+    who = f"{str(line.get('session') or '')[:8]} {line.get('agent') or ''}".strip()
+    return [flat(cell) for cell in (at, who, _DID.get(did, did), about)]
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds, more than 0")
+    return value
+
+
+def _refused(text: str) -> Literal[0]:
+    raise argparse.ArgumentTypeError(f"{text!r}: {_SPENDING}")
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "Limits that were chosen on recorded runs then hold in Claude Code: the same rule, at the same step.",
+    MORE,
+    "claude-code",
+)

@@ -1,0 +1,183 @@
+"""`boolab hook`: nothing is written that was not shown, and what a hook cannot hold is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from boolab.cli.main import main
+from boolab.hooks.log import append
+from tests.support.hook_events import Did, Session
+
+INSTALL = ["hook", "claude-code", "--install", "--max-steps", "3", "--doom-loop", "2"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without Claude Code."""
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_it_shows_the_change_and_writes_it_and_takes_it_out_again(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = home / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{\n  "model": "opus"\n}\n')
+    assert main([*INSTALL, "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert f"+++ {settings}" in shown
+    for line in set(settings.read_text().splitlines()) - {"{", "}", '  "model": "opus"'}:
+        assert f"+{line}" in shown
+    assert main([*INSTALL, "--yes"]) == 0
+    assert capsys.readouterr().err.endswith("settings.json has it already\n")
+    assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
+    assert settings.read_text() == '{\n  "model": "opus"\n}\n'
+    assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
+    assert "no hook of boolab is in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("no", 1)])
+def test_it_asks_before_it_writes(answer: str, code: int, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+    assert main(INSTALL) == code
+    assert (home / ".claude/settings.json").exists() is (code == 0)
+
+
+def test_without_a_terminal_it_writes_nothing_unless_told_to(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(INSTALL) == 1
+    told = capsys.readouterr()
+    assert "+++" in told.out
+    assert "--yes writes it" in told.err
+    assert not (home / ".claude").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "path"),
+    [
+        ("--user", ".claude/settings.json"),
+        ("--project", "project/.claude/settings.json"),
+        ("--local", "project/.claude/settings.local.json"),
+        ("--settings=mine.json", "project/mine.json"),
+    ],
+)
+def test_it_writes_where_claude_code_reads(option: str, path: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "project").mkdir()
+    monkeypatch.chdir(home / "project")
+    assert main([*INSTALL, option, "--yes"]) == 0
+    assert "PostToolBatch" in json.loads((home / path).read_text())["hooks"]
+
+
+def test_the_command_that_it_installs_is_the_hook(home: Path) -> None:
+    assert main([*INSTALL, "--exempt", "Task Output", "--yes"]) == 0
+    command = json.loads((home / ".claude/settings.json").read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    event = {"hook_event_name": "PostToolBatch", "session_id": "s", "tool_calls": []}
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], input=json.dumps(event), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (home / ".local/state/boolab/hook/claude-code/sessions/s/main.jsonl").exists()
+    assert command.startswith(sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--max-tokens", "5000"], "no tokens and no costs"),
+        (["--max-steps", "3", "--max-cost", "1.5"], "no tokens and no costs"),
+        (["--max-steps", "0"], "expected a whole number, 1 or more"),
+        (["--max-time", "never"], "expected a number of seconds"),
+    ],
+)
+def test_a_limit_that_a_hook_cannot_hold_is_refused(
+    options: list[str], said: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["hook", "claude-code", "--install", "--yes", *options])
+    assert left.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (home / ".claude").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "there is no limit"),
+        (["--max-steps", "3", "--exempt", "x"], "needs --doom-loop"),
+        (["--doom-loop", "1"], "2"),
+    ],
+)
+def test_options_that_make_no_rule_are_refused(
+    options: list[str], said: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["hook", "claude-code", "--install", "--yes", *options]) == 1
+    assert said in capsys.readouterr().err
+    assert not (home / ".claude").exists()
+
+
+@pytest.mark.parametrize(("version", "code"), [("2.1.118", 1), ("2.1.119", 0), ("3.0.0", 0), ("odd", 0)])
+def test_a_claude_code_without_the_event_is_refused(version: str, code: int, home: Path) -> None:
+    program = home / "bin/claude"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{version} (Claude Code)'\n")
+    program.chmod(0o700)
+    assert main([*INSTALL, "--yes"]) == code
+
+
+def test_settings_that_switch_all_hooks_off_are_pointed_out(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "off.json").write_text('{"disableAllHooks": true}')
+    assert main([*INSTALL, "--settings", "off.json", "--yes"]) == 0
+    assert "no hook runs while it is true" in capsys.readouterr().err
+
+
+def test_settings_that_are_not_understood_stay_as_they_are(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "bad.json").write_text('{"hooks": ')
+    assert main([*INSTALL, "--settings", "bad.json", "--yes"]) == 1
+    assert capsys.readouterr().err.startswith("boolab: bad.json")
+    assert (home / "bad.json").read_text() == '{"hooks": '
+
+
+def test_the_log_is_printed_with_what_was_done_and_nothing_that_harms_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["hook", "claude-code", "--log"]) == 0
+    assert "the log is empty" in capsys.readouterr().err
+    session = Session("--doom-loop 2 --shadow", "0123456789", agent="a1")
+    for _ in range(3):
+        session.step(Did())
+    session.event("SubagentStop")
+    append({"did": "failed", "error": "bad\x1b[31m\nend", "at": "2026-11-23T20:00:00Z"})
+    assert main(["hook", "claude-code", "--log"]) == 0
+    told = capsys.readouterr()
+    first, second, third = told.out.splitlines()
+    assert "01234567 explorer  would have stopped it  after step 2 by doom_loop(2, canonical)" in first
+    assert "it finished" in second
+    assert second.endswith("after 3 steps and 3 calls")
+    assert third.startswith("2026-11-23 20:00:00")
+    assert "\x1b" not in third
+    assert told.err == "boolab: 1 turn finished, 1 limit reached\n"
+
+
+def test_without_a_task_in_a_terminal_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs) as terminal:
+        done = subprocess.run(
+            [sys.executable, "-m", "boolab", "hook", "claude-code", "--max-steps", "3"],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    os.close(ours)
+    assert done.returncode == 2
+    assert "see --help" in done.stderr
