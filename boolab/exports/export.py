@@ -14,6 +14,13 @@ __all__ = ["TARGETS", "Change", "Export", "Limits", "Part", "Sets", "Target", "e
 
 TARGETS: Final[Mapping[str, str]] = {
     "boolab": "boolab",
+    "inspect": "inspect_ai",
+    "langchain": "langchain",
+    "langgraph": "langgraph",
+    "mini-swe-agent": "mini_swe_agent",
+    "openai-agents": "openai_agents",
+    "pydantic-ai": "pydantic_ai",
+    "smolagents": "smolagents",
 }
 """By name, the module of `boolab.exports.targets`, which has a `TARGET`."""
 

@@ -38,14 +38,19 @@ def longest_finish(cap: Cap, value: int) -> int:
 
 
 def cap_of(cap: Cap, longest: int) -> int:
-    """The smallest value of a cap under which a run of so many responses finishes; the inverse of `longest_finish`.
+    """The value of a cap under which no longer run finishes than one of so many responses; see `longest_finish`.
+
+    Supersteps that are evaluated at the response need one more: with an even number, the calls of the last of these
+    responses are dropped; with the odd one they are run, and the same runs finish.
 
     Example:
         >>> cap_of(Cap(counts="tool_steps"), 20), cap_of(Cap(counts="supersteps"), 20)
         (19, 40)
+        >>> cap_of(Cap(counts="supersteps", check="response"), 20)
+        41
     """
     if cap.counts == "supersteps":
-        return 2 * longest
+        return 2 * longest + (cap.check == "response")
     return longest - 1 if cap.counts in ("tool_steps", "actions") else longest
 
 
@@ -61,8 +66,8 @@ def step_cap(value: int, harness: str | Policy, counted: str | Policy | None = N
     Example:
         >>> step_cap(20, "pydantic_ai")
         StepCap(value=20, note='')
-        >>> step_cap(20, "langgraph_react", unit="supersteps").value
-        40
+        >>> step_cap(20, "langchain_agent").value, step_cap(20, "langgraph_react").value
+        (40, 41)
         >>> step_cap(40, "langgraph_react", counted="langgraph_react").value
         40
     """
