@@ -135,17 +135,18 @@ _PRESETS: Final = (
         name="claude_code",
         order=("max_steps", "cost_budget"),
         about=About(
-            source="Claude Code and its Agent SDK, docs agent-sdk/agent-loop: max_turns, max_budget_usd (both off)",
+            source="Claude Code 2.1.330, run: --max-turns, CLAUDE_CODE_MAX_TURNS, --max-budget-usd and a subagent's "
+            "maxTurns (all off); docs/cli_conformance.md",
             loop_style="recursive calls",
             finish_guard="not explicit: a response without tool calls",
-            weakness="control flow hard to trace through recursion; no detector",
+            weakness="control flow hard to trace through recursion; no detector; a subagent that was cut is a success",
             own_words=(
                 ("step_cap", "error_max_turns"),
                 ("cost_budget", "error_max_budget_usd"),
                 ("finished", "success"),
             ),
         ),
-        cap=Cap(counts="tool_steps", check="response"),
+        cap=Cap(zero="unlimited"),
     ),
     Policy(
         name="aider",

@@ -393,7 +393,7 @@ def test_a_grace_turn_after_an_idle_response_ends_well_only_with_a_finishing_too
 
 
 def test_a_cap_of_zero_drops_calls_and_refuses_none() -> None:
-    for name in ("boocode", "finish_aware", "claude_code", "cline", "gemini_cli", "naive"):
+    for name in ("boocode", "finish_aware", "cline", "gemini_cli", "naive"):
         played = play(bl.policies[name], "TT X", agent=bl.Agent("a", max_steps=0))
         assert (calls(played.run), played.run.stop_reason) == ([["dropped"] * 2], "finished"), name
 
@@ -435,7 +435,7 @@ def test_a_stop_rule_in_the_place_of_the_cap_is_not_extended(by: Any) -> None:
     ("name", "left"),
     [
         ("inspect_react", [3, 2, 1, 0]),
-        ("claude_code", [3, 2, 1, 0]),
+        ("claude_code", [3, 2, 1]),
         ("langgraph_react", [1, 0]),
         ("ai_sdk", [3, 2, 1]),
     ],

@@ -285,8 +285,14 @@ def test_smolagents_counts_a_step_that_the_model_got_wrong() -> None:
     assert observe(preset("smolagents", max_steps=3), "X T T T")[:4] == (4, 2, 1, "step_cap")
 
 
-def test_the_claude_agent_sdk_counts_rounds_of_tools_and_not_the_final_text() -> None:
-    assert observe(preset("claude_code", max_steps=2), "T T X")[:4] == (3, 2, 0, "finished")
+def test_a_cap_on_rounds_of_tools_does_not_count_the_final_text() -> None:
+    rounds = preset("claude_code", max_steps=2).vary(cap={"counts": "tool_steps", "check": "response"})
+    assert observe(rounds, "T T X")[:4] == (3, 2, 0, "finished")
+    assert observe(rounds, ALWAYS)[:4] == (3, 2, 0, "step_cap")
+
+
+def test_claude_code_counts_all_responses_before_the_next_request() -> None:
+    assert observe(preset("claude_code", max_steps=2), "T T X")[:4] == (2, 2, 0, "step_cap")
     capped = play(preset("claude_code", max_steps=2), ALWAYS)
     assert (len(capped.ran), capped.run.stop_reason) == (2, "step_cap")
     assert "error_max_turns" in capped.observation.end

@@ -340,7 +340,7 @@ def test_a_page_has_the_same_answers_as_a_notebook() -> None:
     assert setting.max_steps in caps
 
 
-@pytest.mark.parametrize("policy", ["claude_code", "gemini_cli"])
+@pytest.mark.parametrize("policy", ["inspect_react", "gemini_cli"])
 def test_a_policy_of_which_sums_cannot_tell_is_refused_by_name(policy: str) -> None:
     expected = "expected a policy that evaluates limits only after steps"
     with pytest.raises(SettingError, match=f"policy {policy}: .*{expected}"):
