@@ -7,6 +7,7 @@ from typing import Final
 
 from benchmarks.conformance.clis.claude_code import CLAUDE_CODE
 from benchmarks.conformance.clis.harness import Harness
+from benchmarks.conformance.clis.opencode import OPENCODE
 
-HARNESSES: Final[Mapping[str, Harness]] = {one.name: one for one in (CLAUDE_CODE,)}
+HARNESSES: Final[Mapping[str, Harness]] = {one.name: one for one in (CLAUDE_CODE, OPENCODE)}
 """The harnesses."""
