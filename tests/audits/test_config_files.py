@@ -126,7 +126,7 @@ def test_agent_files_are_found_from_the_folder_of_the_session(tmp_path: Path) ->
     assert (row["agent"], row["declared"], row["counted"], row["first_step_beyond"]) == ("explore", 10, 72, 11)
     assert row["where"] == f"{agents}:4"
     assert "changed after the run" in row["note"]
-    assert found.sentences[0].endswith("72 responses with tool calls under maxTurns 10, by the agent explore.")
+    assert found.sentences[0].endswith("72 model responses under maxTurns 10, by the agent explore.")
 
 
 def test_agent_files_are_found_above_the_logs_and_by_name(tmp_path: Path) -> None:

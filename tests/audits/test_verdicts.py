@@ -30,10 +30,10 @@ def never(run: bl.Run, limit: str) -> str:
 @pytest.mark.parametrize(
     ("source", "policy", "limit", "steps", "dropped", "verdict", "first"),
     [
-        # Claude Code counts responses with tool calls; the text after the last of them is still a finish.
-        ("claude_code", None, {"max_turns": 3}, [1, 1, 1, 0], 0, "kept", None),
+        # Claude Code counts responses, and sends no request beyond the limit: docs/cli_conformance.md.
+        ("claude_code", None, {"max_turns": 3}, [1, 1, 0], 0, "kept", None),
         ("claude_code", None, {"max_turns": 3}, [1] * 3, 0, "hit", None),
-        ("claude_code", None, {"max_turns": 3}, [1] * 4, 1, "hit", None),
+        ("claude_code", None, {"max_turns": 3}, [1, 1, 1, 0], 0, "exceeded", 4),
         ("claude_code", None, {"max_turns": 3}, [1] * 4, 0, "exceeded", 4),
         ("claude_code", None, {"max_turns": 10}, [1] * 72 + [0], 0, "exceeded", 11),  # claude-code#41143
         ("claude_code", None, {"--max-turns": 60}, [1] * 72 + [0], 0, "exceeded", 61),  # claude-code-action#1577
@@ -88,14 +88,14 @@ def test_what_follows_beyond_a_limit_is_summed_up() -> None:
     found = row(audit)
     assert [found[name] for name in BEYOND] == [4, 3, 4]
     assert (found["tokens_beyond"], found["cost_beyond_usd"]) == (300, 1.5)
-    assert audit.sentences[0].startswith("1 of 1 run went beyond a limit that was set: the largest count is 5")
+    assert audit.sentences[0].startswith("1 of 1 run went beyond a limit that was set: the largest count is 6")
     assert audit.sentences[1] == "What followed beyond the limits: 3 steps, 4 calls, 300 tokens and $1.50."
 
 
 def test_limits_start_anew_in_each_turn_where_the_harness_counts_so() -> None:
     run = logged_run("claude_code", [1, 1, 0, 1, 1, 0], turns=[4])
     assert row(bl.audit(run, {"max_turns": 3}))["verdict"] == "kept"
-    assert row(bl.audit(run, {"max_turns": 3}, scope="run"))["first_step_beyond"] == 5
+    assert row(bl.audit(run, {"max_turns": 3}, scope="run"))["first_step_beyond"] == 4
     session = logged_run("gemini", [1, 1, 0, 1, 1, 0], turns=[4])
     assert row(bl.audit(session, {"maxSessionTurns": 5}))["first_step_beyond"] == 6
 

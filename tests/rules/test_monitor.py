@@ -15,6 +15,9 @@ from boolab.rules.monitor import Verdict
 
 LOOK = [("look", {"what": "A"})]
 
+ROUNDS = bl.policies["claude_code"].vary(cap={"counts": "tool_steps", "check": "response"})
+"""A policy whose cap is on rounds of tool calls, evaluated at the response."""
+
 
 def after(monitor: bl.Monitor, n: int = 1) -> Verdict:
     """The verdict after so many equal steps."""
@@ -146,7 +149,7 @@ def test_a_new_turn_counts_anew_unless_the_scope_is_the_run() -> None:
 
 
 def test_a_rule_at_the_response_stops_before_the_calls_are_executed() -> None:
-    policy = bl.policies["claude_code"]
+    policy = ROUNDS
     monitor = bl.Monitor(policy.rule({"max_steps": 2}), at_response=policy.response_rule({"max_steps": 2}))
     after(monitor, 2)
     assert monitor.verdict.action == "continue"
@@ -158,14 +161,14 @@ def test_a_rule_at_the_response_stops_before_the_calls_are_executed() -> None:
 
 
 def test_an_alternative_that_reads_a_counter_of_the_response_is_evaluated_there() -> None:
-    at_response = bl.policies["claude_code"].response_rule({"max_steps": 2})
+    at_response = ROUNDS.response_rule({"max_steps": 2})
     assert at_response is not None
     monitor = bl.Monitor(bl.max_steps(9) | at_response)
     assert (str(monitor.rule), str(monitor.at_response)) == ("max_steps(9)", "max_tool_steps(2)")
 
 
 def test_a_nudge_at_the_response_comes_once() -> None:
-    monitor = bl.Monitor(None, "nudge", at_response=bl.policies["claude_code"].response_rule({"max_steps": 1}))
+    monitor = bl.Monitor(None, "nudge", at_response=ROUNDS.response_rule({"max_steps": 1}))
     actions = []
     for _ in range(4):
         actions.append(monitor.before(LOOK).action)
@@ -220,7 +223,7 @@ def test_a_decorated_step_without_calls_ends_the_loop_as_finished() -> None:
     verdict = monitor.step(lambda: None)()
     assert (verdict.action, verdict.stop and verdict.stop.reason) == ("stop", "finished")
     with pytest.raises(SettingError, match="in the middle of a step"):
-        bl.Monitor(bl.policies["claude_code"].response_rule({"max_steps": 1})).step(lambda: None)
+        bl.Monitor(ROUNDS.response_rule({"max_steps": 1})).step(lambda: None)
 
 
 def test_lone_surrogates_count_as_the_live_loop_has_them() -> None:

@@ -6,6 +6,7 @@ nothing but this machine.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections import Counter
@@ -121,6 +122,10 @@ def events(pieces: Sequence[tuple[str | None, object]]) -> Answer:
 def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):  # who was killed, or needs no more
+                super().handle()
 
         def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the name is the base class's
             pass
