@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from benchmarks.peers.adapters.bare import bare, plain_add
 from boolab.agents.agent import Agent
-from boolab.core.types import Response, Run, ToolCall
+from boolab.core.types import Response, Run, ToolCall, ToolResult, Usage
 from boolab.engine.runner import run, run_sync
 from boolab.harness.policy import Policy
 from boolab.harness.presets import policies
@@ -39,6 +39,8 @@ from boolab.rules.catalog import (
     step_repeats,
     tool_window,
 )
+from boolab.rules.detector_bank import Watch
+from boolab.rules.loop_rules import call_window, compaction_thrash, context_growth, similar_calls
 from boolab.rules.stop import StopRule
 from boolab.tools.tool import tool
 
@@ -84,6 +86,20 @@ SHADOWS = (
     failing_actions(3),
     alternating_actions(6),
 )
+
+FOLDED = (
+    doom_loop(3, "call+result"),
+    cycle(None, 3),
+    tool_window(8, 10),
+    step_repeats(6),
+    call_window(6, 16),
+    call_window(3, 16, "call+result"),
+    similar_calls(5),
+    similar_calls(5, 0.9, "call+result"),
+    context_growth(50_000),
+    compaction_thrash(3),
+)
+"""Rules whose detectors are timed alone, as ratios to that of `doom_loop(3)`."""
 
 
 async def full(steps: int, agent: Agent = LIMITED) -> Run:
@@ -176,6 +192,32 @@ async def measure_watching(pairs: int) -> None:
         show(f"under {name} / bare loop, S=50", ratio, "-", detail)
 
 
+def fold_us(rule: StopRule, chars: int) -> float:
+    """CPU microseconds for each of 1,000 steps of one call, whose arguments drift and have so many characters."""
+    calls = [f'{{"path":"{"x" * chars}","offset":{n}}}' for n in range(1000)]
+    steps = [
+        (Response("", (ToolCall("", "read", one),), usage=Usage(n)), [ToolResult("", f"line {n}\n" * (chars // 7))])
+        for n, one in enumerate(calls)
+    ]
+    counts: dict[str, int | None] = {}
+    watch = Watch(rule.detectors())
+    gc.collect()
+    before = time.process_time()
+    for response, results in steps:
+        watch.complete(response, results, counts)
+    return (time.process_time() - before) / len(steps) * 1e6
+
+
+def measure_folds(pairs: int) -> None:
+    """Print what the fold of each detector costs."""
+    for chars in (60, 4000):
+        for rule in FOLDED:
+            both = [(fold_us(rule, chars), fold_us(doom_loop(3), chars)) for _ in range(pairs)]
+            ratio = statistics.median(ours / theirs for ours, theirs in both)
+            detail = " against ".join(f"{statistics.median(us):.2f}" for us in zip(*both, strict=True))
+            show(f"{rule} / doom_loop(3), {chars} chars", ratio, "-", detail)
+
+
 def show(what: str, ratio: float, limit: str, detail: str) -> None:
     """One line of the report."""
     print(f"{what:<54}{ratio:6.2f}   {limit:<26}{detail}")
@@ -238,6 +280,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     quick = parser.parse_args().quick
     asyncio.run(measure(5 if quick else 25))
+    measure_folds(5 if quick else 25)
     for module in ("import boolab", "import boolab; boolab.run"):
         ours, theirs, ratio = import_ratio(module, 5 if quick else 15)
         limit = "at most 1.3" if module == "import boolab" else "at most 2.0"
