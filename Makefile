@@ -103,8 +103,9 @@ stop-peers: $(READY) ## run five released packages on RUNS, a folder of recordin
 leaderboard: $(READY) ## put all submissions of docs/leaderboard into docs/leaderboard.md and its figure
 	$(BIN)/python -m benchmarks.leaderboard
 
-conformance: $(READY) ## play the same scripts through released packages and through their presets; makes docs/conformance.md
+conformance: $(READY) ## play the same scripts through released packages, their presets and the adapters of Monitor; makes docs/conformance.md and docs/monitors.md
 	$(BIN)/python -m benchmarks.conformance
+	$(BIN)/python -m benchmarks.conformance.monitors
 
 coverage: $(READY) ## measure how often 95% intervals hold the truth
 	$(BIN)/python benchmarks/coverage.py

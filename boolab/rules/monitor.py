@@ -347,14 +347,25 @@ class Monitor:
             return Verdict(
                 "nudge", stop, self._nudge or f"A limit is reached: {stop.rule}. Finish, or try another way."
             )
-        where = f"after step {stop.step}" if stop.step else "before the first step"
-        message = f"Stopped {where} by {stop.rule}. Call no more tools; say what is done and what is missing."
-        return Verdict("stop", stop, message)
+        return Verdict("stop", stop, f"{reason_of(stop)} Call no more tools; say what is done and what is missing.")
 
     def _projected(self, rule: StopRule, response: Response) -> Progress:
         """The counters as they would be, were this response counted and its calls executed."""
         counters = self._ladder.after(response) if rule.detectors() else dict(self._ladder.counters)
         return projected(counters, response)
+
+
+def reason_of(stop: Stop) -> str:
+    """Why a run was stopped, in one sentence.
+
+    Args:
+        stop: The stop.
+
+    Example:
+        >>> reason_of(Stop("step_cap", 56, "max_steps(56)", 56, 56))
+        'Stopped after step 56 by max_steps(56).'
+    """
+    return f"Stopped {f'after step {stop.step}' if stop.step else 'before the first step'} by {stop.rule}."
 
 
 def _by_place(rule: StopRule | None, at_response: StopRule | None) -> tuple[StopRule | None, StopRule | None]:
