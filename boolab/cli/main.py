@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "hook": ("hook", "hold limits in Claude Code by its hooks: install, remove, and what they did"),
     "run": ("run", "run an agent on a task, with a model behind an API or a script, and keep the record"),
     "store": ("store", "list what is in a store of runs, show a run or a sweep, export runs, remove runs"),
+    "watch": ("watch", "follow running agents as their logs grow, and raise an alert where a limit would stop one"),
     "bench": ("bench", "judge stop rules on recorded runs that they were not chosen on, and write a submission"),
     "demo": ("demo.command", "run every shipped agent on every shipped script and report why the runs stop"),
     "lab": ("lab", "open JupyterLab on the notebooks"),

@@ -74,12 +74,15 @@ class LogFile:
         return 0 if self._seen is None else self._seen[2]
 
     @property
-    def changed(self) -> float:
+    def mtime(self) -> float:
         """When the file was changed for the last time, in seconds since 1970; 0 before the first update."""
         return 0.0 if self._seen is None else self._seen[3] / 1e9
 
-    def update(self) -> bool:
+    def update(self, *, parts: bool = False) -> bool:
         """Read what was written since the last update.
+
+        Args:
+            parts: Whether other files that belong to the log changed, so that it is read again.
 
         Returns:
             Whether the file is another one than at the last update.
@@ -91,7 +94,7 @@ class LogFile:
         if why := no_file(stat):
             raise OSError(why)
         seen = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        if seen == self._seen:
+        if seen == self._seen and not parts:
             return False
         before, self._seen = self._seen, seen
         if before is not None and (before[:2] != seen[:2] or before[2] > seen[2]):

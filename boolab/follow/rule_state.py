@@ -64,8 +64,8 @@ class RuleState:
     """
 
     def __init__(self, rule: StopRule | None, scope: Literal["turn", "run"], *, prices: bool = False) -> None:
-        self._rule = rule
-        self._per_turn = scope == "turn"
+        self.rule = rule
+        self.per_turn = scope == "turn"
         own = () if rule is None else rule.detectors()
         self._detectors = tuple({detector.name: detector for detector in (*own, *SHOWN)}.values())
         self._price: Callable[[Run, Sequence[Step]], Sequence[Step]] = _priced if prices else _as_recorded
@@ -74,7 +74,7 @@ class RuleState:
         self._begin()
 
     def _begin(self) -> None:
-        self._ladder = LadderState(self._detectors, per_turn=self._per_turn)
+        self._ladder = LadderState(self._detectors, per_turn=self.per_turn)
         self._folded: tuple[Step, ...] = ()
         self._totals: list[Totals] = [Totals()]
         self._turn = 0
@@ -84,7 +84,7 @@ class RuleState:
     def counters(self) -> Mapping[str, int | None]:
         """The counters at the last boundary, by name; at the beginning of a turn, zeros."""
         pending = self._pending
-        if pending is not None and self._per_turn and self._folded and pending.turn != self._folded[-1].turn:
+        if pending is not None and self.per_turn and self._folded and pending.turn != self._folded[-1].turn:
             return LadderState(self._detectors).counters
         return self._ladder.counters
 
@@ -124,7 +124,7 @@ class RuleState:
         folded = self._folded
         pairs = zip(steps, folded, strict=False)
         same = next((place for place, (new, old) in enumerate(pairs) if new != old), min(len(steps), len(folded)))
-        same = max(same - 1, 0) if self._per_turn else 0
+        same = max(same - 1, 0) if self.per_turn else 0
         while same and folded[same - 1].turn == folded[same].turn:
             same -= 1
         self.fired = [fired for fired in self.fired if fired.number <= same]
@@ -136,7 +136,7 @@ class RuleState:
         return same
 
     def _evaluate(self, step: Step) -> None:
-        rule, counters = self._rule, self._ladder.counters
+        rule, counters = self.rule, self._ladder.counters
         if rule is None:
             return
         true = rule(counters)
@@ -145,7 +145,7 @@ class RuleState:
             self.undecided = tuple(sorted({*self.undecided, *names}))
         elif true:
             last = self.fired[-1] if self.fired else None
-            if last is None or (self._per_turn and last.turn != step.turn):
+            if last is None or (self.per_turn and last.turn != step.turn):
                 stop = rule.verdict(counters)
                 if stop is not None:
                     self.fired.append(Fired(step.turn, step.index, stop))

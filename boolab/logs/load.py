@@ -271,6 +271,17 @@ def read_file(reader: Reader, path: Path, warn: Warn) -> list[Run]:
     return runs
 
 
+@cache
+def log_suffixes() -> tuple[str, ...]:
+    """The ends of the names of files that may be logs."""
+    return tuple({suffix for reader in readers().values() for suffix in reader.SUFFIXES})
+
+
+def log_names(folder: Path) -> Iterator[str]:
+    """The files of a folder, and of those in it, that may be logs, by their names: what `load_runs` opens there."""
+    return _under(folder, readers())
+
+
 def reader_for(path: Path, format: str | Reader | None = None) -> Reader | None:
     """The reader of a file by its content and its name, as for a file in a folder; None if none fits.
 

@@ -1,0 +1,412 @@
+"""The command `boolab watch`: running agents as their logs grow, and an alert where a rule would stop one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import TYPE_CHECKING, Final, TextIO
+
+from boolab.cli.arguments import FORMAT, option_of, since_of
+from boolab.cli.help import Command
+from boolab.cli.terminal import clipped, is_terminal
+from boolab.core.axes import AXES, Axis
+from boolab.core.text import WIDTH, count, duration, printable
+from boolab.errors import ReadWarning, SettingError
+
+if TYPE_CHECKING:
+    from boolab.follow.fleet import Change, Fleet
+    from boolab.rules.stop import StopRule
+
+MORE: Final = """
+    examples:
+      boolab watch --max-steps 56 --doom-loop 5
+      boolab watch ~/.claude/projects --error-streak 4
+      boolab watch logs/ --doom-loop 3 --exec 'notify-send "$BOOLAB_AGENT"'
+      boolab watch logs/ --max-cost 2 --json | jq 'select(.kind == "fires")'
+      boolab watch logs/ --max-steps 56 --once
+
+    boolab stops no agent itself. The command of --exec runs in a shell once for each alert, with facts in environment
+    variables: BOOLAB_RUN_ID, BOOLAB_AGENT, BOOLAB_SOURCE, BOOLAB_PATH (the log), BOOLAB_PARENT_RUN_ID, BOOLAB_TURN,
+    BOOLAB_STEPS, BOOLAB_TOOL_CALLS, BOOLAB_TOKENS, BOOLAB_COST_USD, BOOLAB_STOP_REASON, BOOLAB_STOP_STEP, BOOLAB_RULE,
+    BOOLAB_VALUE, BOOLAB_THRESHOLD; what is not known is empty. They are from logs: quote them, as in "$BOOLAB_RUN_ID".
+    """
+
+MAX_COMMANDS: Final = 8
+"""How many commands run at the same time; an alert beyond them waits for one of them to end."""
+COMMANDS_TIMEOUT_S: Final = 5.0
+"""How long commands that still run are waited for at the end."""
+REDRAW_S: Final = 0.2
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_FRAME: Final = 3
+"""The lines of a terminal that the table leaves free."""
+
+
+def seconds_of(text: str) -> float:
+    """A duration: `30s`, `10m`, `2h` or `1d`, in seconds.
+
+    Raises:
+        ArgumentTypeError: if it is not understood.
+
+    Example:
+        >>> seconds_of("10m"), seconds_of("90s")
+        (600.0, 90.0)
+    """
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip().lower())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; accepted: 30s, 10m, 2h or 1d")
+    return float(int(found[1]) * _UNITS[found[2]])
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help="log files, folders (with all in them) or globs in quotes (default: the folders in which the harnesses on "
+        "this machine keep their logs)",
+    )
+    limits = parser.add_argument_group("the rule: an alert where one of these limits would stop an agent")
+    for name, axis in AXES.items():
+        unit = f" in {axis.unit}, such as 0.5" if axis.fractions else ""
+        limits.add_argument(
+            option_of(name),
+            metavar="N",
+            type=_limit_of(axis),
+            help=f"{axis.label}{unit}: alert {axis.meaning} (default: none)",
+        )
+    counting = parser.add_argument_group("how to count")
+    counting.add_argument(
+        "--scope",
+        choices=("auto", "turn", "run"),
+        default="auto",
+        help="turn: counters start at zero with each user message; run: they continue through the session; auto: as "
+        "the harness of each log counts (default: %(default)s)",
+    )
+    counting.add_argument(
+        "--identity",
+        choices=("raw", "ordered", "canonical", "call+result", "tool"),
+        default="canonical",
+        help="what is compared to find equal calls (default: %(default)s)",
+    )
+    counting.add_argument(
+        "--exempt",
+        metavar="TOOL",
+        action="append",
+        default=[],
+        help="a tool whose repeats are no loop, such as one that polls; may be repeated (default: none)",
+    )
+    counting.add_argument(
+        "--no-prices",
+        dest="prices",
+        action="store_false",
+        help="leave costs unknown where a log lacks them (default: those of Claude Code and Codex are computed from "
+        "tokens at list prices, if boolab[prices] is installed)",
+    )
+    which = parser.add_argument_group("which logs")
+    which.add_argument("--format", metavar="NAME", help=FORMAT)
+    which.add_argument(
+        "--idle",
+        metavar="TIME",
+        type=seconds_of,
+        default=600.0,
+        help="an agent runs as long as its log was changed within this time: 30s, 10m, 2h or 1d (default: 10m)",
+    )
+    which.add_argument(
+        "--since",
+        metavar="WHEN",
+        type=since_of,
+        help="show at the beginning also the agents whose logs were changed since then: 45m, 12h or 30d ago, or since "
+        "a date such as 2026-11-01, local time (default: those that run)",
+    )
+    alerts = parser.add_argument_group("alerts and output")
+    alerts.add_argument(
+        "--exec",
+        dest="command",
+        metavar="COMMAND",
+        help="run this shell command at each alert, with facts in environment variables: see below (default: none)",
+    )
+    alerts.add_argument(
+        "--bell",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="ring the terminal's bell at each alert (default: it rings, on a terminal)",
+    )
+    alerts.add_argument("--once", action="store_true", help="print the agents as they are now, and end")
+    alerts.add_argument("--json", action="store_true", help="print one JSON object a line for each change")
+
+
+def _limit_of(axis: Axis) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = float(text) if axis.fractions else int(text)
+        except ValueError:
+            value = -1
+        if not axis.min_useful <= value < float("inf") and not (axis.fractions and 0 < value < float("inf")):
+            kind = "a number" if axis.fractions else f"a whole number, {axis.min_useful} or more"
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {kind}")
+        return value
+
+    return read
+
+
+def rule_from(args: argparse.Namespace) -> StopRule | None:
+    """The rule of the options, in the order of precedence of `counterfactual`; None without any limit."""
+    from boolab.rules.limits import rule_of
+
+    values = {name: value for name in AXES if (value := getattr(args, name)) is not None}
+    return rule_of(values, args.identity, args.exempt) if values else None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the agents as their logs change, until Ctrl-C."""
+    from boolab.follow.fleet import Fleet
+    from boolab.follow.places import places_of, usual_places
+    from boolab.follow.watch import watch
+
+    rule = rule_from(args)
+    if args.command is not None and rule is None:
+        msg = "--exec runs at alerts, and there is no rule: give a limit such as --max-steps 56"
+        raise SettingError(msg)
+    places = places_of(args.paths) if args.paths else usual_places()
+    since = None if args.since is None else args.since.timestamp()
+    fleet = Fleet(
+        places,
+        rule,
+        scope=args.scope,
+        format=args.format,
+        idle_s=args.idle,
+        since=since,
+        prices=args.prices,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadWarning)  # a log that is being written ends anywhere
+        if args.once:
+            return _once(fleet, as_json=args.json)
+        output = _output(sys.stdout, bell=args.bell, as_json=args.json)
+        commands = Commands(args.command) if args.command else None
+        summary = Summary()
+        if not args.json:
+            shadow = "" if rule is None else f"; an alert where {rule} would stop one"
+            print(f"boolab: watching {count(len(places), 'place')}{shadow}. Ctrl-C ends it.", file=sys.stderr)
+        stop = Event()
+        try:
+            for changes in watch(fleet, stop):
+                summary.count(changes)
+                output.show(changes, fleet)
+                if commands is not None:
+                    commands.start(changes)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            stop.set()
+            output.end()
+            if commands is not None:
+                commands.end()
+        print(summary.text(fleet), file=sys.stderr)
+    return 130
+
+
+def _once(fleet: Fleet, *, as_json: bool) -> int:
+    from boolab.follow.row_text import data_of, table
+
+    changes = fleet.look()
+    if as_json:
+        for change in changes:
+            if change.kind == "begins":
+                print(json.dumps(data_of(change), ensure_ascii=False))
+        return 0
+    rows = fleet.rows(running=fleet.since is None)
+    print("\n".join(table(rows)) if rows else "no agent is running")
+    return 0
+
+
+def _output(stream: TextIO, *, bell: bool, as_json: bool) -> Output:
+    if as_json:
+        return JsonLines(stream)
+    return Board(stream, bell=bell) if is_terminal(stream) else Output(stream)
+
+
+class Output:
+    """One line for each change: what a pipe gets."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - others draw the fleet
+        """Write what happened."""
+        from boolab.follow.row_text import alert_line, line_of
+
+        for change in changes:
+            if change.kind in ("fires", "withdrawn"):
+                word = "ALERT" if change.kind == "fires" else "withdrawn"
+                self.stream.write(f"{_clock()} {word} {alert_line(change)}\n")
+            elif change.kind == "gone":
+                self.stream.write(f"{_clock()} {line_of(change.row)}; its log is gone\n")
+            else:
+                self.stream.write(f"{_clock()} {line_of(change.row)}\n")
+        if changes:
+            self.stream.flush()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+
+
+class JsonLines(Output):
+    """One JSON object for each change."""
+
+    def show(self, changes: list[Change], fleet: Fleet) -> None:  # noqa: ARG002 - as above
+        from boolab.follow.row_text import data_of
+
+        for change in changes:
+            self.stream.write(json.dumps({"time": round(time.time(), 3), **data_of(change)}) + "\n")
+        if changes:
+            self.stream.flush()
+
+
+class Board(Output):
+    """A table that is drawn again, with the alerts above it: what a terminal gets."""
+
+    def __init__(self, stream: TextIO, *, bell: bool = True) -> None:
+        super().__init__(stream)
+        self._bell = bell
+        self._lines = 0
+        self._last: list[str] = []
+        self._drawn = 0.0
+
+    def show(self, changes: list[Change], fleet: Fleet) -> None:
+        from boolab.follow.row_text import alert_line
+
+        alerts = [change for change in changes if change.kind in ("fires", "withdrawn")]
+        if not alerts and time.monotonic() - self._drawn < REDRAW_S:
+            return
+        self._drawn = time.monotonic()
+        size = shutil.get_terminal_size((WIDTH, 24))
+        lines = [clipped(printable(line), size.columns - 1) for line in self._table(fleet, size.lines - _FRAME)]
+        above = []
+        for change in alerts:
+            word, style = ("ALERT", "31") if change.kind == "fires" else ("withdrawn", "2")
+            text = clipped(printable(f"{_clock()} {word} {alert_line(change)}"), size.columns - 1)
+            above.append(f"\x1b[{style}m{text}\x1b[0m")
+        if not above and lines == self._last:
+            return
+        back = f"\x1b[{self._lines}A\r" if self._lines else ""
+        bell = "\a" if self._bell and any(change.kind == "fires" for change in alerts) else ""
+        head = [f"\x1b[1m{lines[0]}\x1b[0m", *lines[1:]]
+        self.stream.write(back + "\x1b[J" + bell + "".join(f"{line}\n" for line in (*above, *head)))
+        self.stream.flush()
+        self._lines, self._last = len(lines), lines
+
+    @staticmethod
+    def _table(fleet: Fleet, most: int) -> list[str]:
+        from boolab.follow.row_text import table
+
+        rows = fleet.rows(running=fleet.since is None)
+        if not rows:
+            return ["no agent is running"]
+        shown = rows[: max(most - 2, 1)]
+        lines = table(shown)
+        return lines if len(shown) == len(rows) else [*lines, f"and {len(rows) - len(shown):,} more"]
+
+
+class Commands:
+    """Runs the command of `--exec`. Only environment variables carry facts: no text of a log is in a shell's command.
+
+    Args:
+        command: What the shell runs.
+        environment: The environment of this process.
+    """
+
+    def __init__(self, command: str, environment: Mapping[str, str] = os.environ) -> None:
+        self._command = command
+        self._environment = environment
+        self._waiting: list[dict[str, str]] = []
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, changes: list[Change]) -> None:
+        """Run the command for each alert among the changes."""
+        from boolab.follow.row_text import environment_of
+
+        self._waiting += [environment_of(change) for change in changes if change.kind == "fires"]
+        self._reap()
+        while self._waiting and len(self._running) < MAX_COMMANDS:
+            facts = self._waiting.pop(0)
+            process = subprocess.Popen(  # noqa: S602 - the user's own command; facts are in the environment
+                self._command,
+                shell=True,
+                env={**self._environment, **facts},
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno(),
+                start_new_session=True,
+            )
+            self._running.append(process)
+
+    def end(self) -> None:
+        """Wait a while for the commands that still run, those that waited included."""
+        deadline = time.monotonic() + COMMANDS_TIMEOUT_S
+        while (self._waiting or self._running) and time.monotonic() < deadline:
+            self.start([])
+            time.sleep(0.02)
+        left = len(self._running) + len(self._waiting)
+        if left:
+            print(f"boolab: {count(left, 'command')} of --exec had not ended", file=sys.stderr)
+
+    def _reap(self) -> None:
+        for process in [*self._running]:
+            code = process.poll()
+            if code is not None:
+                self._running.remove(process)
+                if code:
+                    print(f"boolab: the command of --exec ended with code {code}", file=sys.stderr)
+
+
+class Summary:
+    """What was seen until the end."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._agents: set[tuple[str, str]] = set()
+        self._alerts: Counter[str] = Counter()
+
+    def count(self, changes: list[Change]) -> None:
+        """Count what happened."""
+        for kind, row, fired in changes:
+            self._agents.add((row.path, row.run_id))
+            if fired is not None and kind in ("fires", "withdrawn"):
+                self._alerts[fired.stop.reason] += 1 if kind == "fires" else -1
+
+    def text(self, fleet: Fleet) -> str:
+        """One sentence."""
+        from boolab.follow.row_text import reason_of
+
+        found = [f"{reason_of(reason)} {n:,}" for reason, n in self._alerts.most_common() if n > 0]
+        alerts = f"{count(sum(n for n in self._alerts.values() if n > 0), 'alert')}" if fleet.rule is not None else ""
+        named = f" ({', '.join(found)})" if found else ""
+        watched = duration(round((time.monotonic() - self._start) * 1000))
+        end = f", {alerts}{named}" if alerts else ""
+        return f"boolab: {count(len(self._agents), 'agent')} in {count(fleet.files, 'file')} in {watched}{end}"
+
+
+def _clock() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+COMMAND: Final = Command(
+    run,
+    add,
+    "Follows logs of running agents as they grow and shows a row for each agent, subagents below their parents: a "
+    "table that is drawn again on a terminal, a line for each change in a pipe. Where a limit would stop an agent it "
+    "raises an alert; the agent goes on. The counts are those of load_runs, and alerts are where whatif stops.",
+    MORE,
+    "[PATH ...]",
+)

@@ -1,0 +1,124 @@
+"""Where logs are looked for: files, folders and globs, also those in which there is nothing yet."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from glob import has_magic
+from pathlib import Path
+from typing import Final, Literal
+
+from boolab.errors import RunFormatError
+from boolab.logs.discovery import found_logs
+from boolab.logs.load import log_names, log_suffixes, matching
+
+_PIECES: Final = re.compile(r"\*+|\?|\[!?[^\]]+\]|[^*?\[]+|\[")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file, a folder with all in it, or a glob.
+
+    Attributes:
+        kind: Which of the three.
+        path: The file, the folder, or the glob.
+        root: What is watched: the file, or the folder in which all of it is.
+    """
+
+    kind: Literal["file", "folder", "glob"]
+    path: str
+    root: str
+
+    def accepts(self, path: str) -> bool:
+        """Whether a file that is new may be a log of this place, by its name."""
+        if self.kind == "folder":
+            return path.startswith(self.path + os.sep) and path.endswith(log_suffixes())
+        return path == self.path or (self.kind == "glob" and _pattern(self.path).fullmatch(path) is not None)
+
+    def files(self) -> Iterator[str]:
+        """The files that may be logs, as they are now."""
+        if self.kind == "file":
+            yield self.path
+        elif self.kind == "folder":
+            yield from log_names(Path(self.path))
+        elif Path(self.root).is_dir():
+            yield from map(str, matching(self.path))
+
+
+def places_of(paths: Sequence[str | Path]) -> list[Place]:
+    """The places that paths name.
+
+    Args:
+        paths: Files, folders or globs; `~` is expanded. A glob, and a file in a folder that exists, may have no match
+            yet.
+
+    Returns:
+        The places, each once.
+
+    Raises:
+        RunFormatError: if a path cannot match anything, because the folder of it does not exist.
+    """
+    found: dict[Place, None] = {}
+    for item in paths:
+        path = Path(item).expanduser().absolute()
+        if path.is_dir():
+            place = Place("folder", str(path), str(path))
+        elif path.exists() or not has_magic(str(path)):
+            if not path.exists():
+                msg = "no such file or folder"
+                raise RunFormatError(msg, path=path)
+            place = Place("file", str(path), str(path))
+        else:
+            place = Place("glob", str(path), _root(path))
+            if not Path(place.root).is_dir():
+                raise RunFormatError(f"there is no folder {place.root}", path=path)
+        found[place] = None
+    return [*found]
+
+
+def usual_places(home: str | Path | None = None, environ: Mapping[str, str] | None = None) -> list[Place]:
+    """The folders in which the harnesses on this machine keep logs that boolab reads.
+
+    Args:
+        home: The folder that `~` stands for, if it is not the user's.
+        environ: The environment; by default that of the process.
+
+    Returns:
+        The places.
+
+    Raises:
+        RunFormatError: if none of the folders exists.
+    """
+    patterns = [pattern for found in found_logs(home, environ=environ) if found.readable for pattern in found.places]
+    places = [Place("glob", pattern, root) for pattern in patterns if Path(root := _root(Path(pattern))).is_dir()]
+    if not places:
+        folder = str(Path.home() if home is None else home)
+        msg = "no harness that boolab reads keeps logs here: name a file, a folder or a glob"
+        raise RunFormatError(msg, path=folder)
+    return places
+
+
+@cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    """The regular expression of a glob, as `boolab.logs.load.matching` reads it: `**` is any folders."""
+    parts = ["(?:[^/]+/)*" if part == "**" else f"{_PIECES.sub(_piece, part)}/" for part in Path(glob).parts[1:]]
+    return re.compile("/" + "".join(parts).removesuffix("/"))
+
+
+def _piece(found: re.Match[str]) -> str:
+    piece = found[0]
+    if piece.startswith("*"):
+        return "[^/]*"
+    if piece.startswith("["):
+        return piece.replace("[!", "[^", 1)
+    return "[^/]" if piece == "?" else re.escape(piece)
+
+
+def _root(path: Path) -> str:
+    """The last folder of a glob before its first wildcard."""
+    parts = path.parts
+    plain = next((place for place, part in enumerate(parts) if has_magic(part)), len(parts) - 1)
+    return os.path.join(*parts[:plain])  # noqa: PTH118 - parts of a path, which may be one

@@ -1,0 +1,174 @@
+"""`boolab watch`: what it prints, runs and ends with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+import boolab as bl
+from boolab.cli.main import main
+from boolab.cli.watch import Board, Commands, Output, Summary, seconds_of
+from boolab.follow.fleet import Fleet
+from boolab.follow.places import places_of
+from tests.support.growing import claude_lines, encoded
+from tests.support.screen import Screen
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log of a running agent that makes the same call three times."""
+    path = tmp_path / "s1.jsonl"
+    path.write_bytes(b"".join(map(encoded, claude_lines(3, same=True))))
+    return path
+
+
+def exit_of(given: list[str]) -> int:
+    """The exit code of the command, also where the parser refuses."""
+    try:
+        return main(given)
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def test_once_prints_a_table(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(log.parent), "--max-steps", "56", "--doom-loop", "5", "--once", "--no-prices"]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == [
+        "agent",
+        "turn",
+        "steps",
+        "calls",
+        "tokens",
+        "cost",
+        "streak",
+        "next",
+        "limit",
+        "state",
+        "task",
+    ]
+    assert row.split()[:9] == ["claude_code", "s1", "1", "3", "3", "360", "?", "3", "streak"]
+    assert "streak 3 of 5" in row
+
+
+def test_once_with_json_prints_an_object_for_each_agent(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(log), "--max-steps", "2", "--once", "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    data = json.loads(line)
+    assert (data["run_id"], data["steps"], data["fired"]["stop_step"]) == ("s1", 3, 2)
+
+
+def test_in_a_pipe_there_is_a_line_for_each_change(log: Path) -> None:
+    fleet = Fleet(places_of([log]), bl.max_steps(4) | bl.doom_loop(3), prices=False)
+    out = StringIO()
+    output = Output(out)
+    output.show(fleet.look(), fleet)
+    with log.open("ab") as file:
+        file.write(b"".join(map(encoded, [*claude_lines(4, same=True)][-2:])))
+    output.show(fleet.look(), fleet)
+    lines = [line.split(" ", 1)[1] for line in out.getvalue().splitlines()]
+    assert lines == [
+        "claude_code s1: streak 3 of 3; 3 of 4 steps; 3 calls; 360 tokens; would stop: doom loop",
+        "ALERT claude_code s1: doom loop after step 3 of turn 1: doom_loop(3, canonical)",
+        "claude_code s1: streak 4 of 3; 4 of 4 steps; 4 calls; 480 tokens; would stop: doom loop, 1 step ago",
+    ]
+
+
+def test_on_a_terminal_the_table_is_drawn_again_below_the_alerts(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("boolab.cli.watch.REDRAW_S", 0.0)
+    fleet = Fleet(places_of([log]), bl.max_steps(4), prices=False)
+    out = StringIO()
+    board = Board(out)
+    board.show(fleet.look(), fleet)
+    assert "\a" not in out.getvalue()
+    with log.open("ab") as file:
+        file.write(b"".join(map(encoded, [*claude_lines(5)][-4:])))
+    board.show(fleet.look(), fleet)
+    assert out.getvalue().count("\a") == 1
+    screen = Screen(100)
+    screen.feed(out.getvalue().replace("\a", ""))
+    alert, head, row = (line for line in screen.text.splitlines() if line)
+    assert "ALERT claude_code s1: step cap after step 4 of turn 1" in alert
+    assert head.startswith("agent")
+    assert "5 of 4 steps" in row
+    board.show([], fleet)
+    assert out.getvalue().count("\x1b[J") == 2  # nothing changed, so nothing is drawn
+
+
+def test_text_of_a_log_reaches_no_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [*claude_lines(1)]
+    lines[0]["message"]["content"] = "\x1b[2J\x07 \u202e evil"
+    (tmp_path / "s1.jsonl").write_bytes(b"".join(map(encoded, lines)))
+    assert main(["watch", str(tmp_path), "--once"]) == 0
+    shown = capsys.readouterr().out
+    assert "evil" in shown
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+def test_the_command_of_an_alert_gets_facts_and_never_text_in_its_shell(tmp_path: Path) -> None:
+    evil = "s1'; touch owned; $(touch owned) #"
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"".join(map(encoded, claude_lines(3, session=evil))))
+    fleet = Fleet(places_of([path]), bl.max_steps(3), prices=False)
+    commands = Commands(f'cd {tmp_path}; printf "%s|" "$BOOLAB_RUN_ID" "$BOOLAB_STOP_REASON" "$BOOLAB_VALUE" > facts')
+    commands.start(fleet.look())
+    commands.end()
+    assert (tmp_path / "facts").read_text() == f"{evil}|step_cap|3|"
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_command_that_fails_is_reported(log: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fleet = Fleet(places_of([log]), bl.max_steps(3), prices=False)
+    commands = Commands("exit 7")
+    commands.start(fleet.look())
+    commands.end()
+    assert "the command of --exec ended with code 7" in capfd.readouterr().err
+
+
+def test_the_summary_counts_agents_and_alerts(log: Path) -> None:
+    fleet = Fleet(places_of([log]), bl.max_steps(3), prices=False)
+    summary = Summary()
+    summary.count(fleet.look())
+    assert summary.text(fleet).startswith("boolab: 1 agent in 1 file in ")
+    assert summary.text(fleet).endswith(", 1 alert (step cap 1)")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--exec", "true"], "there is no rule"),
+        (["--max-steps", "0"], "expected a whole number, 1 or more"),
+        (["--doom-loop", "1"], "expected a whole number, 2 or more"),
+        (["--idle", "soon"], "is not a duration"),
+        (["no-such-folder"], "no such file or folder"),
+    ],
+)
+def test_what_is_not_accepted_is_explained(
+    log: Path, given: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(log.parent)
+    paths = [] if given[0] == "no-such-folder" else [str(log)]
+    code = exit_of(["watch", *paths, *given, "--once"])
+    assert code == (2 if "expected" in message or "duration" in message else 1)
+    assert message in capsys.readouterr().err
+    assert seconds_of("2h") == 7200
+
+
+def test_ctrl_c_ends_it_with_a_summary(log: Path) -> None:
+    command = [sys.executable, "-m", "boolab", "watch", str(log), "--max-steps", "3", "--json"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["kind"] == "begins"
+        assert json.loads(process.stdout.readline())["kind"] == "fires"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "1 agent in 1 file" in errors

@@ -1,0 +1,192 @@
+"""A fleet finds logs, reads what changed, and reports what happened to each agent. Its clock is the test's."""
+
+import json
+import os
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+import boolab as bl
+from boolab.errors import RunFormatError, SettingError
+from boolab.follow.fleet import Change, Fleet
+from boolab.follow.places import places_of, usual_places
+from boolab.follow.watch import watch
+from tests.support.growing import claude_lines, codex_lines, encoded, openhands_lines
+
+NOW = 1_700_000_000.0  # what a test writes itself has the time of the system, which is later
+
+
+def write(path: Path, lines: object, *, at: float = NOW) -> Path:
+    """Write a log that was changed at a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(map(encoded, lines)))  # type: ignore[call-overload] # the lines of a log
+    os.utime(path, (at, at))
+    return path
+
+
+def kinds(changes: list[Change]) -> list[tuple[str, str]]:
+    return [(change.kind, change.row.run_id) for change in changes]
+
+
+def fleet_of(folder: Path | str, rule: bl.StopRule | None = None, **more: object) -> Fleet:
+    return Fleet(places_of([folder]), rule, now=lambda: NOW, prices=False, **more)  # type: ignore[arg-type] # of a test
+
+
+def test_an_alert_comes_with_the_line_that_completes_the_step(tmp_path: Path) -> None:
+    lines = [*claude_lines(6)]
+    path = write(tmp_path / "s1.jsonl", lines[:1])
+    fleet = fleet_of(tmp_path, bl.max_steps(3) | bl.doom_loop(5))
+    fleet.look()
+    alerts = []
+    for place, line in enumerate(lines[1:], 1):
+        with path.open("ab") as file:
+            file.write(encoded(line))
+        alerts += [(place, c.fired.stop.step, c.row.steps) for c in fleet.changed([str(path)]) if c.fired is not None]
+    assert alerts == [(6, 3, 3)]  # the sixth line is the result of the third call
+    (row,) = fleet.rows()
+    assert (row.steps, row.tool_calls, row.tokens) == (6, 6, 720)
+    assert row.fired is not None
+    assert row.fired.stop.reason == "step_cap"
+    assert row.limits[0][2:] == (6, 3)
+
+
+def test_each_turn_has_an_alert_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path / "s1.jsonl", [*claude_lines(4), *claude_lines(4, minute=1)])
+    fleet = fleet_of(tmp_path, bl.max_steps(3))
+    assert kinds(fleet.look()) == [("begins", "s1"), ("fires", "s1")]
+    assert [row.turn for row in fleet.rows()] == [2]
+    more = [*claude_lines(3, minute=2)]
+    with path.open("ab") as file:
+        file.write(b"".join(map(encoded, more)))
+    assert kinds(fleet.changed([str(path)])) == [("step", "s1"), ("fires", "s1")]
+    one = fleet_of(tmp_path, bl.max_steps(3), scope="run")
+    one.look()
+    (row,) = one.rows(running=False)
+    assert row.fired is not None
+    assert row.fired.number == 3
+
+
+def test_logs_that_nobody_writes_to_are_not_read_until_they_change(tmp_path: Path) -> None:
+    old = write(tmp_path / "old.jsonl", claude_lines(3, session="old"), at=NOW - 5_000)
+    write(tmp_path / "s1.jsonl", claude_lines(2))
+    fleet = fleet_of(tmp_path)
+    assert kinds(fleet.look()) == [("begins", "s1")]
+    assert fleet.files == 2
+    write(old, claude_lines(4, session="old"))
+    assert kinds(fleet.changed([str(old)])) == [("begins", "old")]
+    assert len(fleet_of(tmp_path, since=0.0).look()) == 2
+
+
+def test_a_log_that_comes_later_and_one_that_goes_are_seen(tmp_path: Path) -> None:
+    fleet = fleet_of(tmp_path)
+    assert fleet.look() == []
+    path = write(tmp_path / "deep" / "er" / "s1.jsonl", claude_lines(1))
+    assert kinds(fleet.changed([str(path)])) == [("begins", "s1")]
+    path.unlink()
+    assert kinds(fleet.look()) == [("gone", "s1")]
+    assert fleet.rows() == []
+
+
+def test_a_file_that_is_no_log_is_left_out(tmp_path: Path) -> None:
+    fleet = fleet_of(tmp_path)
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "package.json").write_text("{}")
+    assert fleet.look() == []
+    assert fleet.changed([str(tmp_path / "notes.txt"), "/elsewhere/s1.jsonl"]) == []
+
+
+def test_subagents_stand_below_the_agent_that_started_them(tmp_path: Path) -> None:
+    write(tmp_path / "s2.jsonl", claude_lines(1, session="s2"), at=NOW - 20)
+    write(tmp_path / "s1.jsonl", claude_lines(1), at=NOW - 50)
+    write(tmp_path / "s1" / "subagents" / "agent-a1.jsonl", claude_lines(2, agent="a1"), at=NOW - 10)
+    fleet = fleet_of(tmp_path, bl.max_steps(2))
+    fleet.look()
+    assert [(row.depth, row.run_id) for row in fleet.rows()] == [(0, "s1"), (1, "s1/a1"), (0, "s2")]
+    assert [row.fired is not None for row in fleet.rows()] == [False, True, False]
+    run = fleet.run("s1/a1")
+    assert run is not None
+    assert run == next(one for one in bl.load_runs(tmp_path) if one.run_id == "s1/a1")
+
+
+def test_the_events_of_a_conversation_in_files_of_their_own_are_one_agent(tmp_path: Path) -> None:
+    events = tmp_path / "talk" / "events"
+    lines = [*openhands_lines(3)]
+    names = [f"event-{n:05d}-0a1b2c3d.json" for n in range(len(lines))]
+    for name, line in zip(names[:3], lines[:3], strict=True):
+        write(events / name, [line])
+    fleet = fleet_of(tmp_path)
+    fleet.look()
+    steps = [fleet.rows()[0].steps]
+    for name, line in zip(names[3:], lines[3:], strict=True):
+        path = write(events / name, [line])
+        fleet.changed([str(path)])
+        steps.append(fleet.rows()[0].steps)
+    assert steps == [1, 2, 2, 3, 3]
+
+
+def test_a_glob_may_match_nothing_yet_and_a_path_must_exist(tmp_path: Path) -> None:
+    fleet = Fleet(places_of([tmp_path / "*" / "s?.jsonl"]), now=lambda: NOW)
+    assert fleet.look() == []
+    path = write(tmp_path / "a" / "s1.jsonl", codex_lines(1))
+    other = write(tmp_path / "a" / "b" / "s1.jsonl", codex_lines(1))
+    assert [c.row.run_id for c in fleet.changed([str(path), str(other)])] == ["c1"]
+    with pytest.raises(RunFormatError, match="no such file or folder"):
+        places_of([tmp_path / "typo"])
+    with pytest.raises(RunFormatError, match="there is no folder"):
+        places_of([tmp_path / "typo" / "*.jsonl"])
+    with pytest.raises(SettingError, match="scope"):
+        Fleet([], scope="session")  # type: ignore[arg-type] # not one of those accepted
+
+
+def test_without_a_path_the_folders_of_harnesses_are_watched(tmp_path: Path) -> None:
+    with pytest.raises(RunFormatError, match="keeps logs here"):
+        usual_places(tmp_path, {})
+    write(tmp_path / ".claude" / "projects" / "x" / "s1.jsonl", claude_lines(1))
+    (place,) = usual_places(tmp_path, {})
+    assert place.root == str(tmp_path / ".claude" / "projects")
+    assert kinds(Fleet([place], now=lambda: NOW).look()) == [("begins", "s1")]
+
+
+def test_a_log_that_takes_long_to_read_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("boolab.follow.fleet.FREE_S", -1.0)
+    monkeypatch.setattr("boolab.follow.fleet.MAX_SHARE", 1e-9)  # any read waits for years
+    path = write(tmp_path / "s1.jsonl", claude_lines(1))
+    fleet = fleet_of(tmp_path)
+    fleet.look()
+    write(path, claude_lines(2))
+    assert fleet.changed([str(path)]) == []
+    assert fleet.waiting
+
+
+def test_the_system_reports_lines_of_a_log_and_new_logs(tmp_path: Path) -> None:
+    path = tmp_path / "s1.jsonl"
+    lines = [*claude_lines(3)]
+    path.write_bytes(encoded(lines[0]))
+    fleet = Fleet(places_of([tmp_path]), bl.max_steps(3), prices=False)
+    stop, seen = Event(), []
+    for changes in watch(fleet, stop):  # the suite's timeout ends it if nothing is reported
+        seen += kinds(changes)
+        if ("begins", "s1") in seen and len(lines) > 1:
+            with path.open("ab") as file:
+                file.write(b"".join(map(encoded, lines[1:])))
+            lines = []
+        elif ("fires", "s1") in seen and not (tmp_path / "new").exists():
+            write(tmp_path / "new" / "s2.jsonl", codex_lines(1), at=path.stat().st_mtime)
+        elif ("begins", "c1") in seen:
+            stop.set()
+    assert seen[-1] == ("begins", "c1")
+
+
+def test_json_facts_of_a_change_are_plain(tmp_path: Path) -> None:
+    from boolab.follow.row_text import data_of, environment_of
+
+    write(tmp_path / "s1.jsonl", claude_lines(3))
+    changes = fleet_of(tmp_path, bl.max_steps(3)).look()
+    data = json.loads(json.dumps(data_of(changes[1])))
+    assert data["kind"] == "fires"
+    assert data["fired"]["stop_step"] == 3
+    facts = environment_of(changes[1])
+    assert facts["BOOLAB_STOP_REASON"] == "step_cap"
+    assert facts["BOOLAB_PATH"] == str(tmp_path / "s1.jsonl")
+    assert "Fix the test" not in " ".join(facts.values())  # no text of the log
