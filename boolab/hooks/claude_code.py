@@ -27,7 +27,8 @@ What stops
 ----------
 At a boundary where the rule is true, the model gets one sentence (`additionalContext`) and with it one more response,
 for its summary. If that calls tools, the calls are denied (`permissionDecision`), and then the agent ends
-(`continue: false`). `claude -p` then reports `terminal_reason` `hook_stopped`, and a subagent's parent continues.
+(`continue: false`), also where Claude Code refused the calls before any hook saw them. `claude -p` then reports
+`terminal_reason` `hook_stopped`, and a subagent's parent continues.
 """
 
 from __future__ import annotations
@@ -128,7 +129,13 @@ def _batch(journal: Journal, event: dict[str, object], options: Options) -> dict
 
     given = event.get("tool_calls")
     calls = [call_record(call) for call in given if isinstance(call, dict)] if isinstance(given, list) else []
+    stood = journal.verdict(str(options))
+    goes_on = stood is not None and stood["action"] == "stop" and not journal.has_step(calls)
     journal.append({"e": "step", "t": _now(), "calls": calls})
+    if stood is not None and goes_on:  # also with calls that no hook can deny, because Claude Code refused them
+        journal.append(stood)
+        log(event, "end", stood)
+        return {"continue": False, "stopReason": _sentence(stood)}
     boundary = replay(journal, options)
     verdict = boundary.record(options)
     journal.append(verdict)

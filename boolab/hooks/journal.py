@@ -102,6 +102,16 @@ class Journal:
         """The lines of the latest turn."""
         return self.data[max(self.data.rfind(_TURN), 0) :]
 
+    def has_step(self, calls: list[list[object]]) -> bool:
+        """Whether the latest step is of these calls: its event came before, from another hook on the session.
+
+        Args:
+            calls: The calls, as the step has them.
+        """
+        start = self.data.rfind(_STEP)
+        steps = records(self.data[start : self.data.find(b"\n", start + 1) + 1]) if start >= 0 else []
+        return bool(steps) and steps[0].get("calls") == calls
+
     def verdict(self, options: str) -> dict[str, object] | None:
         """The latest verdict, if nothing was counted after it.
 

@@ -89,6 +89,31 @@ def test_a_call_that_claude_code_refuses_counts_as_an_error() -> None:
     assert session.steps(different(number, "refused") for number in range(9)) == 3
 
 
+@pytest.mark.parametrize("options", ["--max-steps 2", "--doom-loop 2", "--doom-loop 2 --scope run"])
+def test_calls_that_claude_code_refuses_do_not_carry_an_agent_beyond_its_stop(options: str, state: Path) -> None:
+    session = Session(options)
+    assert session.step(SAME) == ""
+    told = session.step(SAME)
+    assert told != ""
+    for number in range(3):
+        assert session.step(different(number, "refused")) == f"ended: {told}"
+    assert session.step(different(4), different(5, "refused")) == f"ended: {told}"
+    assert done(state) == ["stop", "end", "end", "end", "deny", "end"]
+    session.prompt()
+    assert session.step(different(6)) == ""
+
+
+def test_an_event_that_comes_twice_at_the_stop_has_one_answer() -> None:
+    session = Session("--max-steps 1")
+    about = {"tool_name": "Bash", "tool_input": {}, "tool_use_id": "toolu_twice"}
+    for name in ("PreToolUse", "PostToolUse"):
+        session.event(name, **about)
+    batch = {"tool_calls": [{**about, "tool_response": "ok"}]}
+    first = session.event("PostToolBatch", **batch)
+    assert first is not None
+    assert session.event("PostToolBatch", **batch) == first
+
+
 def test_errors_count_and_a_success_ends_their_streak() -> None:
     calls = [different(number, end) for number, end in enumerate(["failed"] * 2 + ["ran"] + ["failed"] * 3)]
     assert Session("--error-streak 3").steps(calls) == 6
