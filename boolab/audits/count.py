@@ -15,6 +15,7 @@ of the run where the limit holds for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from boolab.audits.native import Native
@@ -24,6 +25,7 @@ from boolab.core.types import MICRO, Run, Scope, Step
 from boolab.counterfactuals.policy_thresholds import thresholds_of
 from boolab.frames.runs import known_sum, turns_of
 from boolab.harness.policy import Policy
+from boolab.logs.limit_answers import limit_answer
 from boolab.rules.catalog import error_streak
 from boolab.rules.counters import Progress
 from boolab.rules.ladder import LadderState
@@ -31,9 +33,6 @@ from boolab.rules.stop import Threshold
 
 PLAIN: Final = Policy(name="plain", order=("max_steps", "tool_budget", "doom_loop"))
 """How limits are counted where the harness is not known: each at the boundary, in model responses."""
-
-CANNED: Final = "Sorry, need more steps to process this request."
-"""What LangGraph's prebuilt agent answers in place of the model when its limit is reached (chat_agent_executor.py)."""
 
 _UNITS: Final = {
     "steps": "model responses",
@@ -101,11 +100,14 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
     if run.source == "boolab" and harness.cap.counts == "supersteps":  # the record has this limit in steps
         harness = harness.vary(cap={"counts": "steps", "check": "response"})
     rule = _rule_of(harness, native, value)
+    last = run.steps[-1].response if run.steps else None
+    answer = None if last is None or last.tool_calls else limit_answer(last.text)
+    if answer is not None and not answer.requested:
+        run = replace(run, steps=run.steps[:-1])
     parts = [_part(steps, start, rule) for steps, start in _scopes(run, scope)]
     values = [part.value for part in parts]
     known = [one for one in values if one is not None]
     over = next((part for part in parts if part.over), None)
-    last = run.steps[-1].response if run.steps else None
     return Counted(
         native.unit or rule.unit,
         _exact(max(known) / _PER.get(native.axis, 1) / native.factor) if len(known) == len(values) else None,
@@ -113,7 +115,7 @@ def count_limit(run: Run, native: Native, value: float, policy: Policy | None, s
         any(part.at_limit for part in parts),
         over is not None,
         0 if over is None else over.responses,
-        canned=last is not None and not last.tool_calls and last.text.strip() == CANNED,
+        canned=answer is not None and (answer.reason == "step_cap") == (native.axis == "max_steps"),
     )
 
 

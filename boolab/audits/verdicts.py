@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from boolab.audits.count import CANNED, Counted, count_limit, tokens_of
+from boolab.audits.count import Counted, count_limit, tokens_of
 from boolab.audits.declared import Declared, Limit, limits_of
 from boolab.core.axes import AXES
-from boolab.core.text import count, number
+from boolab.core.text import count, number, shorten
 from boolab.core.types import MICRO, Run, Scope
 from boolab.frames.runs import known_sum
 from boolab.harness.policy import Policy
@@ -185,7 +185,7 @@ def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable
     elif found.over:
         yield "one response beyond it, by its rule"
     if found.canned:
-        yield f'the last text is not the model\'s: "{CANNED[:29]}"'
+        yield f'the last text is not the model\'s: "{shorten(run.text)}"'
     if found.at_limit and not stopped and not found.beyond:
         yield "the log does not name what ended it"
     if found.value is None and limit.native.axis in AXES and not stopped:

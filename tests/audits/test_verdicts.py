@@ -236,3 +236,9 @@ def test_a_run_is_beyond_a_limit_where_a_counterfactual_would_have_stopped_it(li
     assert (found["verdict"] == "exceeded") == (stopped["outcome"] == "truncated")
     if found["verdict"] == "exceeded":
         assert found["first_step_beyond"] == stopped["stop_step"] + 1
+
+
+def test_an_answer_of_a_middleware_is_no_model_call() -> None:
+    run = logged_run("openai_chat", [1, 1, 1, 0], text="Model call limits exceeded: run limit (3/3)")
+    found = row(bl.audit(run, {"run_limit": 3}, policy="langchain_middleware"))
+    assert (found["verdict"], found["counted"], found["reported_finished"]) == ("hit", 3, True)

@@ -18,6 +18,7 @@ from boolab.core.types import REDACTED, UNKNOWN_USAGE, Run, Usage
 from boolab.io.json_input import Damage, items, json_text, json_values, mapping, micro, text, whole
 from boolab.logs.builder import RunBuilder, StepBuilder
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, first_choice, time_ms, unique
+from boolab.logs.limit_answers import limit_answer
 from boolab.logs.line_log import LineLog, read_lines
 
 Dialect: TypeAlias = Literal["anthropic", "cline", "openai"]
@@ -222,7 +223,17 @@ class Chat:
         about = self.about
         ids = (about.get(name) for name in _IDS)
         run_id = next((str(given) for given in ids if text(given) or whole(given) is not None), "")
-        return [self.builder.build(run_id, model=text(about.get("model")), success=label(about))]
+        last = self.builder.steps[-1] if self.builder.steps else None
+        cut = None if last is None or last.calls else limit_answer("\n".join(last.text))
+        return [
+            self.builder.build(
+                run_id,
+                None if cut is None else cut.stop(self.builder.stop),
+                model=text(about.get("model")),
+                success=label(about),
+                limits=None if cut is None else cut.limits,
+            )
+        ]
 
 
 def label(about: Mapping[str, Any]) -> bool | None:

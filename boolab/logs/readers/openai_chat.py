@@ -7,6 +7,8 @@ platform.openai.com/docs/api-reference/chat. `boolab.logs.readers._chat` reads t
 - The arguments in `tool_calls` are a text or, unlike in the API, an object. The older `function_call` has no id; the
   next message of the role `function` is its result. A result without a `tool_call_id` answers the first open call.
 - The format has no errors, so they are unknown. `usage` and `finish_reason` are read if a message or response has them.
+- If the last text is one that LangGraph or LangChain writes in place of the model when a limit stops the run, the limit
+  stopped it: see `boolab.logs.limit_answers`.
 - Labels and times are as in `boolab.logs.readers.anthropic_messages`.
 
 Other formats also have `messages`, with other keys beside them.

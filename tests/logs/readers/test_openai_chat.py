@@ -164,3 +164,32 @@ def test_a_log_of_one_request_is_refused_with_what_holds_the_run(tmp_path: Path)
     path.write_text(json.dumps({"messages": [USER], "kwargs": {}, "response": {"choices": [{"message": SAYS}]}}))
     with pytest.raises(RunFormatError, match=r"request\.json:1: one request of a model .* the events of"):
         load_runs(path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "stop", "limits"),
+    [
+        ("Sorry, need more steps to process this request.", ("step_cap", "recursion_limit", None), {}),
+        ("Model call limits exceeded: run limit (3/3)", ("step_cap", "run_limit(3)", 3), {"steps": 3}),
+        (
+            "Model call limits exceeded: thread limit (9/9), run limit (3/3)",
+            ("step_cap", "run_limit(3)", 3),
+            {"steps": 3},
+        ),
+        (
+            "Tool call limit reached: run limit exceeded (4/3 calls).",
+            ("tool_budget", "run_limit(3)", 3),
+            {"tool_calls": 3},
+        ),
+        ("'ls' tool call limit reached: run limit exceeded (4/3 calls).", ("tool_budget", "run_limit(3)", 3), {}),
+        ("Sorry, need more steps to process this request. So I go on.", ("finished", None, None), {}),
+    ],
+)
+def test_an_answer_that_a_framework_wrote_at_a_limit_is_no_finish(
+    tmp_path: Path, answer: str, stop: tuple[Any, ...], limits: dict[str, int]
+) -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    messages = [USER, asks(call), {"role": "tool", "tool_call_id": "a", "content": "x"}, {**SAYS, "content": answer}]
+    (run,) = read(write(tmp_path, {"messages": messages}))
+    assert (run.stop.reason, run.stop.rule, run.stop.threshold) == stop
+    assert (dict(run.limits), run.censored) == (limits, stop[0] != "finished")

@@ -1,0 +1,73 @@
+"""Answers that a framework writes in the name of the model when a limit stops the run.
+
+In the messages of the run they look like a last answer, so that a run that a limit stopped would look finished.
+
+- LangGraph's prebuilt agent (langgraph-prebuilt 1.1, chat_agent_executor.py) replaces the last response, which was paid
+  for. The text does not name the limit.
+- LangChain's ModelCallLimitMiddleware and ToolCallLimitMiddleware with `exit_behavior="end"` (langchain 1.4,
+  agents/middleware) write their text without a request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from boolab.core.types import Stop, StopReason
+
+NEED_MORE_STEPS: Final = "Sorry, need more steps to process this request."
+
+_COUNT: Final = r"\((\d{1,9})/(\d{1,9})"
+_MODEL_CALLS: Final = re.compile(rf"Model call limits exceeded: (?:thread limit \(\d+/\d+\), )?\w+ limit {_COUNT}\)")
+_TOOL_CALLS: Final = re.compile(
+    rf"('[^']*' tool|Tool) call limit reached: (?:thread limit exceeded \(\d+/\d+ calls\) and )?"
+    rf"\w+ limit exceeded {_COUNT} calls\)\."
+)
+_LONGEST: Final = 500
+
+
+class LimitAnswer(NamedTuple):
+    """What such an answer tells.
+
+    Attributes:
+        reason: The stop reason.
+        rule: The framework's name of the limit.
+        threshold: The limit; None if the text does not name it.
+        value: What was counted.
+        limits: The limit by counter, where it is one on all calls.
+        requested: Whether the model was asked for this response.
+    """
+
+    reason: StopReason
+    rule: str
+    threshold: int | None
+    value: int | None
+    limits: dict[str, int]
+    requested: bool
+
+    def stop(self, make: Callable[[StopReason, str, int | None, int | None], Stop]) -> Stop:
+        """The stop, by the `stop` of a builder."""
+        return make(self.reason, self.rule, self.threshold, self.value)
+
+
+def limit_answer(text: str) -> LimitAnswer | None:
+    """What a text tells, if it is such an answer; else None.
+
+    Example:
+        >>> limit_answer("Model call limits exceeded: run limit (3/3)").limits, limit_answer("Done.")
+        ({'steps': 3}, None)
+    """
+    if len(text) > _LONGEST:
+        return None
+    answer = text.strip()
+    if answer == NEED_MORE_STEPS:
+        return LimitAnswer("step_cap", "recursion_limit", None, None, {}, requested=True)
+    if found := _MODEL_CALLS.fullmatch(answer):
+        value, most = int(found[1]), int(found[2])
+        return LimitAnswer("step_cap", f"run_limit({most})", most, value, {"steps": most}, requested=False)
+    if found := _TOOL_CALLS.fullmatch(answer):
+        value, most = int(found[2]), int(found[3])
+        limits = {"tool_calls": most} if found[1] == "Tool" else {}
+        return LimitAnswer("tool_budget", f"run_limit({most})", most, value, limits, requested=False)
+    return None
