@@ -94,7 +94,7 @@ def audit(
     """Compare the limits that were declared with what the runs did, in each harness's own unit.
 
     A limit is counted and evaluated by the preset of the harness: see `boolab.audits.count`. The verdicts:
-    `exceeded` (the run went on beyond what that rule allows), `hit` (the limit stopped the run, or a turn of it),
+    `exceeded` (the run continued beyond what that rule allows), `hit` (the limit stopped the run, or a turn of it),
     `kept`, `never near` (kept, and below half of the limit), `unknown` (the log does not show what the limit counts).
 
     Args:

@@ -22,7 +22,7 @@ EXCEEDED: Final = 3
 
 MORE: Final = """
     verdicts:
-      exceeded    the run went on beyond what the harness's rule allows
+      exceeded    the run continued beyond what the harness's rule allows
       hit         the limit stopped the run, or a turn of it
       kept        the run ended by itself at half of the limit or above
       never near  the run ended by itself below half of the limit

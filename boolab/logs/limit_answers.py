@@ -24,11 +24,11 @@ _TOOL_CALLS: Final = re.compile(
     rf"('[^']*' tool|Tool) call limit reached: (?:thread limit exceeded \(\d+/\d+ calls\) and )?"
     rf"\w+ limit exceeded {_COUNT} calls\)\."
 )
-_LONGEST: Final = 500
+MAX_CHARS: Final = 500
 
 
 class LimitAnswer(NamedTuple):
-    """What such an answer tells.
+    """What such an answer shows.
 
     Attributes:
         reason: The stop reason.
@@ -52,13 +52,13 @@ class LimitAnswer(NamedTuple):
 
 
 def limit_answer(text: str) -> LimitAnswer | None:
-    """What a text tells, if it is such an answer; else None.
+    """What a text shows, if it is such an answer; else None.
 
     Example:
         >>> limit_answer("Model call limits exceeded: run limit (3/3)").limits, limit_answer("Done.")
         ({'steps': 3}, None)
     """
-    if len(text) > _LONGEST:
+    if len(text) > MAX_CHARS:
         return None
     answer = text.strip()
     if answer == NEED_MORE_STEPS:

@@ -30,6 +30,7 @@ from boolab.plots import (
     plot_tools,
 )
 from boolab.report.data_quality import Quality
+from boolab.report.declared import declared_limits
 from boolab.report.figures import DARK, LIGHT, Figures
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import Cell, Table, rendered, text_of
@@ -106,6 +107,7 @@ class _Page:
             "sentences": study.found.sentences,
             "facts": self._facts(),
             "data": self._data(),
+            "declared": declared_limits(self.study),
             "explained": explained(study),
             "axes": [self._axis(axis) for axis in study.margins],
             "together": self._together(),

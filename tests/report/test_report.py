@@ -218,3 +218,15 @@ def test_a_recording_of_several_agents_says_whose_runs_it_holds_before_all_else(
     capsys.readouterr()
     assert main(["whatif", str(logs), "--max-steps", "5,none"]) == 0
     assert capsys.readouterr().out.startswith("The data")
+
+
+def test_the_limits_that_were_set_are_a_part_where_some_are_declared(tmp_path: Path) -> None:
+    write_sessions(tmp_path)
+    assert "The limits that were set" not in page_of(study(tmp_path))
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"env": {"CLAUDE_CODE_MAX_TURNS": "1"}}')
+    page = Page(page_of(study(tmp_path)))
+    assert "3 of 3 runs went beyond a limit that was set" in page.text
+    assert ("a", {"href": "#declared"}) in page.tags
+    assert page.open == []

@@ -1,0 +1,58 @@
+"""The limits that were set for the runs of a study, as a part of its page: see `boolab.audits.audit`."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from boolab.audits.audit import audit_files
+from boolab.audits.wording import figure
+from boolab.core.text import count
+from boolab.frames.dtypes import is_missing
+from boolab.report.html import Table
+from boolab.report.study import Study
+
+MAX_ROWS: Final = 20
+_COLUMNS: Final = {
+    "verdict": "verdict",
+    "run_id": "run",
+    "agent": "agent",
+    "limit": "limit",
+    "declared": "declared",
+    "counted": "counted",
+    "unit": "unit",
+    "first_step_beyond": "beyond from step",
+    "where": "declared in",
+    "note": "note",
+}
+_NUMBERS: Final = ("declared", "counted", "first_step_beyond")
+
+
+def declared_limits(study: Study) -> dict[str, object] | None:
+    """The notes, the sentences and the table of the audit; None where no limit was declared.
+
+    Args:
+        study: The study, with the files that its runs are from.
+    """
+    pairs = zip(study.homes, study.runs, strict=True)
+    files = [(Path(home) if home else None, [run for _, run in part]) for home, part in groupby(pairs, lambda p: p[0])]
+    found = audit_files(files)
+    if not len(found.frame):
+        return None
+    shown = found.frame[list(_COLUMNS)].head(MAX_ROWS)
+    rows = [[_cell(name, value) for name, value in zip(_COLUMNS, row, strict=True)] for row in shown.to_numpy()]
+    left = len(found.frame) - len(shown)
+    note = f"{count(left, 'further row')}: boolab audit lists all." if left else ""
+    numbers = [place for place, name in enumerate(_COLUMNS) if name in _NUMBERS]
+    return {
+        "notes": found.notes,
+        "sentences": found.sentences,
+        "table": Table([*_COLUMNS.values()], rows, numbers, note=note),
+    }
+
+
+def _cell(name: str, value: object) -> str:
+    if is_missing(value):
+        return ""
+    return figure(float(str(value))) if name in _NUMBERS else str(value)
