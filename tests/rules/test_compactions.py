@@ -12,6 +12,7 @@ import boolab as bl
 from boolab.core.compactions import RECORDED_BY, compactions_of
 from boolab.core.types import Event, Run, Step, Stop, ToolCall, ToolResult
 from boolab.counterfactuals.from_runs import ledger_of
+from boolab.follow.rule_state import RuleState
 from boolab.rules.detector_bank import Watch
 from boolab.rules.detectors.context import CompactionThrash
 from boolab.rules.detectors.wrappers import Detections, PerMessage, Rearmed
@@ -113,6 +114,26 @@ def test_a_branch_goes_on_with_the_count_of_the_run_that_it_began_with(items: An
         branch = branched(whole, at, script, compaction=COMPACTION, stop=rule)
         assert (branch.stop_reason, branch.stop_step) == (live.stop_reason, live.stop_step)
         assert compactions_of(branch) == compactions_of(live)
+
+
+@cases(50, suppress_health_check=[HealthCheck.too_slow])
+@given(ITEMS, st.integers(1, 3), st.integers(2, 4))
+def test_a_monitor_and_a_log_that_grows_stop_where_the_live_loop_stops(items: Any, within: int, n: int) -> None:
+    rule = bl.detectors.compaction_thrash(n, within) | bl.detectors.context_growth(1500, "tool")
+    whole = play([*items, "done"], compaction=COMPACTION, stop=bl.max_steps(100))
+    live = play([*items, "done"], compaction=COMPACTION, stop=rule)
+    monitor, before = bl.Monitor(rule), compactions_of(whole) or {}
+    state = RuleState(rule, "turn")
+    for step in whole.steps[: len(items)]:
+        if times := before.get(step.index):
+            monitor.compacted(times)
+        monitor = pickle.loads(pickle.dumps(monitor))  # noqa: S301 - its own
+        monitor.after(step.response.tool_calls, step.results, step.response.usage)
+        prefix = whole.steps[: step.index]
+        known = tuple(event for event in whole.events if event.payload.get("after_step", 0) < step.index)
+        state.update(replace(whole, steps=prefix, events=known, stop=Stop("aborted", len(prefix))))
+    assert monitor.first_stop == (live.stop if live.stop_reason == "stuck" else None)
+    assert [fired.stop for fired in state.fired] == ([live.stop] if live.stop_reason == "stuck" else [])
 
 
 def test_a_loop_of_compactions_is_stopped_at_the_third_and_work_in_between_is_not() -> None:
