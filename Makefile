@@ -103,8 +103,9 @@ stop-peers: $(READY) ## run five released packages on RUNS, a folder of recordin
 leaderboard: $(READY) ## put all submissions of docs/leaderboard into docs/leaderboard.md and its figure
 	$(BIN)/python -m benchmarks.leaderboard
 
-conformance: $(READY) ## play the same scripts through released packages, their presets and the adapters of Monitor; makes docs/conformance.md and docs/monitors.md
+conformance: $(READY) ## play the same scripts through released packages, their presets, exported limits and the adapters of Monitor; makes docs/conformance.md, exports.md and monitors.md
 	$(BIN)/python -m benchmarks.conformance
+	$(BIN)/python -m benchmarks.conformance.exported
 	$(BIN)/python -m benchmarks.conformance.monitors
 
 coverage: $(READY) ## measure how often 95% intervals hold the truth

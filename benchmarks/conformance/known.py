@@ -12,3 +12,32 @@ KNOWN: Final[dict[tuple[str, str], str]] = {
         "a fault of the package: it asks for the wrap-up, then fails on a variable that no step has set"
     ),
 }
+
+_BATCH: Final = (
+    "a batch that would exceed the budget is dropped, and the run stops there; boolab's rule runs the whole batch"
+)
+_ANSWER: Final = "the budget is evaluated at the next call, so an answer still comes; boolab's rule stops before it"
+_ABOVE: Final = "the response that exceeds the budget is dropped; boolab's rule runs its calls, then stops"
+
+EXPORTED: Final[dict[tuple[str, str], str]] = {
+    **{
+        (target, f"tool_budget={n}, {name}"): reason
+        for target in ("langchain", "pydantic-ai")
+        for n, name, reason in (
+            (3, "two calls a step", _BATCH),
+            *((n, f"finishes after {n} calls", _ANSWER) for n in (3, 6, 12)),
+        )
+    },
+    **{
+        (target, f"{limit}, one call a step"): _ABOVE
+        for target in ("pydantic-ai", "inspect")
+        for limit in (
+            *(f"max_tokens={tokens}" for tokens in (75, 275, 975)),
+            *(f"max_cost={dollars}" for dollars in (0.75, 2.75, 9.75)),
+        )
+    },
+}
+"""Differences between an exported limit and boolab's rule: by target and case of `exported.py`, each with its reason.
+
+All of them are differences of the preset as well, which stops where the package does.
+"""

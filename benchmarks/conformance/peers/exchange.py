@@ -25,6 +25,7 @@ class Script:
         model_calls: How often the model was asked.
         summary_calls: How often it was asked without being offered a tool.
         tools_run: How often a tool's own code was entered, the finish tools' not counted.
+        executed: Those calls: the number of the response that asked for each, and its argument.
     """
 
     def __init__(self, turns: list[dict[str, Any]]) -> None:
@@ -32,6 +33,7 @@ class Script:
         self.model_calls = 0
         self.summary_calls = 0
         self.tools_run = 0
+        self.executed: list[tuple[int, str]] = []
 
     def say(self, *, offered: bool) -> dict[str, Any]:
         """The next turn; a text of its own where no tool was `offered`."""
@@ -46,27 +48,41 @@ class Script:
 
     def look(self, what: str) -> str:
         """The tool that answers."""
-        self.tools_run += 1
+        self.ran(what)
         return f"seen {what}"
 
     def fail(self, what: str, error: type[Exception] = RuntimeError) -> str:
         """The tool that raises; `error` is the package's own for what the model should hear of."""
-        self.tools_run += 1
+        self.ran(what)
         raise error(what)
 
+    def ran(self, what: str) -> None:
+        """Count a call of a tool."""
+        self.tools_run += 1
+        self.executed.append((self.model_calls, what))
 
-def serve(package: str, play: Callable[[Script, dict[str, Any]], str]) -> None:
+
+def serve(
+    package: str,
+    play: Callable[[Script, dict[str, Any]], str],
+    run_exported: Callable[[Script, str], bool] | None = None,
+) -> None:
     """Play every scenario on standard input; write the version and the observations to standard output.
 
     Args:
         package: The distribution, for its version.
         play: Plays a script under settings, and returns the harness's own word for the end. What it raises is an end
             too: the class of the exception.
+        run_exported: Plays a script under a text that boolab exported, and returns whether the run finished by itself.
+            What it raises is an end by a limit.
     """
     observations = []
     with contextlib.redirect_stdout(sys.stderr):
         for scenario in json.load(sys.stdin):
             script = Script(scenario["script"])
+            if "code" in scenario and run_exported is not None:
+                observations.append(_exported(script, scenario, run_exported))
+                continue
             try:
                 end = play(script, scenario["settings"])
             except ScriptOver:
@@ -83,3 +99,18 @@ def serve(package: str, play: Callable[[Script, dict[str, Any]], str]) -> None:
                 }
             )
     json.dump({"version": importlib.metadata.version(package), "observations": observations}, sys.stdout)
+
+
+def _exported(script: Script, scenario: dict[str, Any], play: Callable[[Script, str], bool]) -> dict[str, Any]:
+    """What a run under an exported text did: the steps whose calls were executed, or that ended it by themselves."""
+    end = ""
+    try:
+        finished = play(script, scenario["code"])
+    except ScriptOver:
+        finished, end = False, "script over"
+    except Exception as error:  # noqa: BLE001 - how a harness ends is what is observed
+        print(f"{scenario['name']}: {type(error).__name__}: {error}", file=sys.stderr)
+        finished, end = False, type(error).__name__
+    steps = len({step for step, _ in script.executed}) + finished
+    calls = sorted(what for _, what in script.executed)
+    return {"steps": steps, "calls": calls, "responses": script.model_calls, "end": end or "finished" * finished}

@@ -16,6 +16,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import (
     ChatCompletionChoice,
     ChatMessageAssistant,
+    Model,
     ModelCost,
     ModelInfo,
     ModelOutput,
@@ -71,8 +72,8 @@ def tools_of(script: Script) -> list[Tool]:
     return [look(), fail(), decline()]
 
 
-def play(script: Script, settings: dict[str, Any]) -> str:
-    """Evaluate a task of one sample, under limits of `eval`: the end is its status, and the limit that ended it."""
+def model_of(script: Script) -> Model:
+    """The package's own model for tests, with the script's turns, at a dollar each."""
 
     def respond(_input: Any, tools: Any, _tool_choice: Any, _config: Any) -> ModelOutput:  # noqa: ANN401
         said = script.say(offered=bool(tools))
@@ -90,13 +91,33 @@ def play(script: Script, settings: dict[str, Any]) -> str:
 
     price = ModelCost(input=DOLLARS_PER_MILLION, output=DOLLARS_PER_MILLION, input_cache_write=0, input_cache_read=0)
     set_model_info("mockllm/model", ModelInfo(cost=price))
-    model = get_model("mockllm/model", custom_outputs=respond, memoize=False)
-    task = Task(dataset=[Sample(input="go", target="done")], solver=react(tools=tools_of(script)), scorer=None)
+    return get_model("mockllm/model", custom_outputs=respond, memoize=False)
+
+
+def task_of(script: Script) -> Task:
+    """A task of one sample."""
+    return Task(dataset=[Sample(input="go", target="done")], solver=react(tools=tools_of(script)), scorer=None)
+
+
+def play(script: Script, settings: dict[str, Any]) -> str:
+    """Evaluate a task of one sample, under limits of `eval`: the end is its status, and the limit that ended it."""
+    model, task = model_of(script), task_of(script)
     with tempfile.TemporaryDirectory() as folder:
         log = evaluate(task, model=model, display="none", log_dir=folder, score=False, **settings)[0]
         limit = log.samples[0].limit if log.samples else None  # samples are read from the folder when asked for
     return str(log.status) if limit is None else f"{log.status}, limit {limit.type}"
 
 
+def run_exported(script: Script, code: str) -> bool:
+    """Run an exported text, which evaluates a task; its log goes into a folder of its own."""
+    names: dict[str, Any] = {"model": model_of(script), "task": task_of(script)}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["INSPECT_LOG_DIR"] = folder
+        exec(code, names)  # noqa: S102 - the text is what is tested
+        log = names["logs"][0]
+        limit = log.samples[0].limit if log.samples else None
+    return bool(log.status == "success" and limit is None)
+
+
 if __name__ == "__main__":
-    serve("inspect-ai", play)
+    serve("inspect-ai", play, run_exported)

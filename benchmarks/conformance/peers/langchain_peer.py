@@ -8,7 +8,7 @@ from typing import Any
 from exchange import Script, serve
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelCallLimitMiddleware, ToolCallLimitMiddleware
-from langgraph_peer import Scripted, tools_of
+from langgraph_peer import Scripted, plain_tools_of, tools_of
 
 
 def play(script: Script, settings: dict[str, Any]) -> str:
@@ -24,5 +24,14 @@ def play(script: Script, settings: dict[str, Any]) -> str:
     return "success"
 
 
+def run_exported(script: Script, code: str) -> bool:
+    """Run an exported text, which makes the agent, or invokes one without middleware."""
+    names: dict[str, Any] = {"model": Scripted(script=script), "tools": plain_tools_of(script), "prompt": "go"}
+    names["agent"] = create_agent(names["model"], tools=names["tools"])
+    exec(code, names)  # noqa: S102 - the text is what is tested
+    result = names["result"] if "result" in names else names["agent"].invoke({"messages": [("user", "go")]})
+    return bool(result["messages"][-1].content == "done")
+
+
 if __name__ == "__main__":
-    serve("langchain", play)
+    serve("langchain", play, run_exported)

@@ -9,6 +9,7 @@ from typing import Any
 from exchange import Script, serve
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import ToolException
 
@@ -30,16 +31,23 @@ class Scripted(BaseChatModel):
         """The same model, with tools on offer."""
         return self.bind(tools=tools)
 
-    def _generate(self, *_arguments: Any, **_options: Any) -> ChatResult:  # noqa: ANN401
-        raise NotImplementedError  # the graph is run by `ainvoke`
+    def _generate(self, *_arguments: Any, **options: Any) -> ChatResult:  # noqa: ANN401
+        return self.said(**options)
 
     async def _agenerate(self, *_arguments: Any, **options: Any) -> ChatResult:  # noqa: ANN401
+        return self.said(**options)
+
+    def said(self, **options: Any) -> ChatResult:  # noqa: ANN401
+        """The next turn of the script."""
         said = self.script.say(offered=bool(options.get("tools")))
         calls = [
             {"name": one["name"], "args": one["arguments"], "id": f"c{self.script.model_calls}.{i}"}
             for i, one in enumerate(said["calls"])
         ]
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(said["text"], tool_calls=calls))])
+        sent, received = said["tokens"]
+        used = UsageMetadata(input_tokens=sent, output_tokens=received, total_tokens=sent + received)
+        message = AIMessage(said["text"], tool_calls=calls, usage_metadata=used)
+        return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def tools_of(script: Script) -> list[Any]:
@@ -69,5 +77,29 @@ def play(script: Script, settings: dict[str, Any]) -> str:
     return "success"
 
 
+def plain_tools_of(script: Script) -> list[Any]:
+    """Tools that are no coroutines, for `invoke`."""
+
+    def look(what: str) -> str:
+        """Look."""
+        return script.look(what)
+
+    def fail(what: str) -> str:
+        """Fail."""
+        return script.fail(what)
+
+    return [look, fail]
+
+
+def run_exported(script: Script, code: str) -> bool:
+    """Run an exported text, which invokes the agent."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        agent = create_react_agent(Scripted(script=script), tools=plain_tools_of(script))
+    names: dict[str, Any] = {"agent": agent, "prompt": "go"}
+    exec(code, names)  # noqa: S102 - the text is what is tested
+    return bool(names["result"]["messages"][-1].content == "done")
+
+
 if __name__ == "__main__":
-    serve("langgraph", play)
+    serve("langgraph", play, run_exported)

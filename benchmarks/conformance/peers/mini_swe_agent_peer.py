@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ os.environ["MSWEA_SILENT_STARTUP"] = "1"
 
 from exchange import Script, serve
 from minisweagent.agents.default import DefaultAgent
+from minisweagent.config import get_config_from_spec
 from minisweagent.environments.local import LocalEnvironment
 from minisweagent.exceptions import FormatError
 from minisweagent.models.test_models import DeterministicToolcallModel
@@ -62,7 +64,8 @@ class Counted(LocalEnvironment):
 
     def execute(self, action: dict[str, Any], *rest: Any, **options: Any) -> dict[str, Any]:  # noqa: ANN401
         """Run the command."""
-        self.script.tools_run += action["command"] != SUBMIT
+        if action["command"] != SUBMIT:
+            self.script.ran(shlex.split(action["command"].partition(";")[0])[-1])
         return super().execute(action, *rest, **options)
 
 
@@ -74,5 +77,13 @@ def play(script: Script, settings: dict[str, Any]) -> str:
     return str(agent.run("go")["exit_status"])
 
 
+def run_exported(script: Script, code: str) -> bool:
+    """Run the agent under an exported configuration, read as the package reads one."""
+    path = Path("limits.yaml")
+    path.write_text(code, encoding="utf-8")
+    config = get_config_from_spec(str(path))
+    return play(script, config["agent"]) == "Submitted"
+
+
 if __name__ == "__main__":
-    serve("mini-swe-agent", play)
+    serve("mini-swe-agent", play, run_exported)

@@ -53,8 +53,8 @@ class Scripted(Model):
         raise NotImplementedError
 
 
-def play(script: Script, settings: dict[str, Any]) -> str:
-    """Run the agent once; with `handler`, one that answers for the limit."""
+def agent_of(script: Script) -> Agent:
+    """The agent, with the script's tools."""
 
     async def look(what: str) -> str:
         return script.look(what)
@@ -63,11 +63,22 @@ def play(script: Script, settings: dict[str, Any]) -> str:
         return script.fail(what)
 
     tools = [function_tool(look), function_tool(fail)]
-    agent = Agent(name="a", instructions="Look.", model=Scripted(script), tools=tools)
+    return Agent(name="a", instructions="Look.", model=Scripted(script), tools=tools)
+
+
+def play(script: Script, settings: dict[str, Any]) -> str:
+    """Run the agent once; with `handler`, one that answers for the limit."""
     handlers = {"max_turns": lambda _given: "handled"} if settings.get("handler") else None
-    result = Runner.run_sync(agent, "go", max_turns=settings["max_turns"], error_handlers=handlers)
+    result = Runner.run_sync(agent_of(script), "go", max_turns=settings["max_turns"], error_handlers=handlers)
     return "handled" if result.final_output == "handled" else "final_output"
 
 
+def run_exported(script: Script, code: str) -> bool:
+    """Run an exported text, which runs the agent."""
+    names: dict[str, Any] = {"agent": agent_of(script), "prompt": "go"}
+    exec(code, names)  # noqa: S102 - the text is what is tested
+    return bool(names["result"].final_output == "done")
+
+
 if __name__ == "__main__":
-    serve("openai-agents", play)
+    serve("openai-agents", play, run_exported)

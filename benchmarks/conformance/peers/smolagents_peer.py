@@ -32,8 +32,8 @@ class Scripted(Model):
         return ChatMessage(role="assistant", content=said["text"] or None, tool_calls=calls or None, token_usage=used)
 
 
-def play(script: Script, settings: dict[str, Any]) -> str:
-    """Run the agent once: `max_steps` is the agent's, `run_max_steps` that of the call to `run`."""
+def tools_of(script: Script) -> list[Any]:
+    """The script's tools."""
 
     @tool
     def look(what: str) -> str:
@@ -53,12 +53,26 @@ def play(script: Script, settings: dict[str, Any]) -> str:
         """
         return script.fail(what)
 
+    return [look, fail]
+
+
+def play(script: Script, settings: dict[str, Any]) -> str:
+    """Run the agent once: `max_steps` is the agent's, `run_max_steps` that of the call to `run`."""
     agent = ToolCallingAgent(
-        tools=[look, fail], model=Scripted(script), max_steps=settings["max_steps"], verbosity_level=LogLevel.OFF
+        tools=tools_of(script), model=Scripted(script), max_steps=settings["max_steps"], verbosity_level=LogLevel.OFF
     )
     result = agent.run("go", max_steps=settings.get("run_max_steps"), return_full_result=True)
     return str(result.state)
 
 
+def run_exported(script: Script, code: str) -> bool:
+    """Run an exported text, which makes the agent."""
+    names: dict[str, Any] = {"tools": tools_of(script), "model": Scripted(script)}
+    exec(code, names)  # noqa: S102 - the text is what is tested
+    agent = names["agent"]
+    agent.logger.level = LogLevel.OFF
+    return bool(agent.run("go", return_full_result=True).state == "success")
+
+
 if __name__ == "__main__":
-    serve("smolagents", play)
+    serve("smolagents", play, run_exported)
