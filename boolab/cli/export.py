@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from textwrap import fill
 from typing import Any, Final
 
 from boolab.cli.arguments import add_logs, add_question, option_of, study_from
@@ -13,9 +14,11 @@ from boolab.core.text import printable
 from boolab.errors import SettingError
 from boolab.exports.export import TARGETS, Export, Limits, export
 
+INDENT: Final = " " * 6
 MORE: Final = f"""
     TARGET:
-{"".join(f"      {line}{chr(10)}" for line in ("  ".join(TARGETS),))}
+{fill(", ".join(TARGETS), 72, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False)}
+
     examples:
       boolab export boolab --max-steps 56 --doom-loop 5
       boolab export boolab --max-steps 56 --agent coder --write

@@ -83,6 +83,8 @@ class Limits:
                 kind = "a number above 0" if axis.fractions else f"a whole number, {least} or more"
                 msg = f"{name}={value!r}: expected {kind}, or None for no limit"
                 raise SettingError(msg)
+            if axis.fractions and value == int(value or 0):
+                object.__setattr__(self, name, int(value))  # 40.0 is written as 40
         if isinstance(self.identity, str) and self.identity not in IDENTITIES:
             msg = f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}"
             raise SettingError(msg)
@@ -93,8 +95,7 @@ class Limits:
     @property
     def given(self) -> dict[str, int | float]:
         """The limits that are on, by the names of `boolab.core.axes.AXES`."""
-        values = {name: value for name in AXES if (value := getattr(self, name)) is not None}
-        return {name: int(value) if value == int(value) else value for name, value in values.items()}
+        return {name: value for name in AXES if (value := getattr(self, name)) is not None}
 
     def in_words(self) -> str:
         """The limits that are on, as a sentence has them.

@@ -3,8 +3,8 @@
 import contextlib
 import html
 import io
-import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,11 +87,8 @@ def test_the_page_shows_the_command_and_the_export_for_each_harness(logs: Path) 
 
 def test_logs_of_one_harness_get_the_settings_of_that_harness(logs: Path, tmp_path: Path) -> None:
     for source, target in OF_SOURCE.items():
-        lines = [json.loads(line) for line in logs.read_text("utf-8").splitlines()]
-        for line in lines:
-            line["source"] = source
         path = tmp_path / f"{source}.jsonl"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        bl.save_runs([replace(run, source=source) for run in bl.load_runs(logs)], path)
         study = study_of([str(path)], Question(keep=0.9))
         if target not in TARGETS:
             continue
