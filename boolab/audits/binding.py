@@ -70,7 +70,7 @@ def binding_of(rows: Sequence[Row], never: Mapping[tuple[str, str, float], str])
         rows: The rows of the audit.
         never: Why a limit can never fire, by run, name and value.
     """
-    groups: dict[tuple[str, str, str, float, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str, float | None, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.agent, row.source, row.limit, row.declared, row.unit), []).append(row)
     found = []
@@ -78,7 +78,7 @@ def binding_of(rows: Sequence[Row], never: Mapping[tuple[str, str, float], str])
         known = sorted(row.counted for row in part if row.counted is not None)
         largest = known[-1] if known else None
         p95 = known[math.ceil(_SHARE * len(known)) - 1] if known else None
-        under = {never.get((row.run_id, limit, declared), "") for row in part}
+        under = {"" if declared is None else never.get((row.run_id, limit, declared), "") for row in part}
         found.append(
             {
                 "agent": agent,
@@ -92,8 +92,8 @@ def binding_of(rows: Sequence[Row], never: Mapping[tuple[str, str, float], str])
                 "n_reported_finished": sum(row.reported_finished for row in part),
                 "largest": largest,
                 "p95": p95,
-                "slack": None if largest is None else declared - largest,
-                "slack_p95": None if p95 is None else declared - p95,
+                "slack": None if largest is None or declared is None else declared - largest,
+                "slack_p95": None if p95 is None or declared is None else declared - p95,
                 "never_fires_under": under.pop() or None if len(under) == 1 else None,
             }
         )

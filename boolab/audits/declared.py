@@ -19,6 +19,8 @@ Given: TypeAlias = Mapping[str, float | Mapping[str, float]]
 ANY: Final = "*"
 """The agent that stands for all."""
 THE_LOG: Final = "the log"
+_DEFAULT_AGENTS: Final = {"opencode": "build"}
+"""The agent of a run whose log names none; opencode.ai/docs/agents."""
 BY_HAND: Final = "by hand"
 
 
@@ -51,7 +53,10 @@ class Declared:
         if self.agent is None:
             return run.parent_run_id is None
         # Claude Code names the agents of a plugin `plugin:agent`.
-        return self.agent in (ANY, run.agent, run.agent.rpartition(":")[2])
+        names = [ANY, run.agent, run.agent.rpartition(":")[2]]
+        if run.parent_run_id is None and run.agent in ("", run.source):
+            names.append(_DEFAULT_AGENTS.get(run.source, ""))
+        return self.agent in names
 
 
 class Limit(NamedTuple):

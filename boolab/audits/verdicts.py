@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from boolab.audits.count import Counted, count_limit, tokens_of
-from boolab.audits.declared import Declared, Limit, limits_of
+from boolab.audits.declared import THE_LOG, Declared, Limit, limits_of
 from boolab.core.axes import AXES
 from boolab.core.text import count, number, shorten
 from boolab.core.types import MICRO, Run, Scope
@@ -40,6 +40,14 @@ _REASONS: Final = {
     "doom_loop": "doom_loop",
     "error_streak": "error_streak",
 }
+_UNITS: Final = {
+    "step_cap": "as the harness counts",
+    "tool_budget": "tool calls",
+    "token_budget": "tokens",
+    "cost_budget": "dollars",
+    "time_budget": "seconds",
+}
+"""The units of the limits that a stop may be by, by its reason."""
 _AS_SUCCESS: Final = ("success", "done", "normal response")
 """The harnesses' own words for an end by a limit that read like a success."""
 
@@ -51,18 +59,18 @@ class Row(NamedTuple):
     agent: str
     source: str
     limit: str
-    declared: float
+    declared: float | None
     where: str
     unit: str
     counted: float | None
     verdict: Verdict
-    first_step_beyond: int | None
-    steps_beyond: int | None
-    calls_beyond: int | None
-    tokens_beyond: int | None
-    cost_beyond_usd: float | None
-    reported_finished: bool
-    note: str
+    first_step_beyond: int | None = None
+    steps_beyond: int | None = None
+    calls_beyond: int | None = None
+    tokens_beyond: int | None = None
+    cost_beyond_usd: float | None = None
+    reported_finished: bool = False
+    note: str = ""
 
 
 def rows_of(
@@ -78,7 +86,25 @@ def rows_of(
         log: Whether the limits in the run's own record count as declared.
     """
     limits = limits_of(run, declared, policy, log=log)
-    return [_row(run, limit, limits, scope) for limit in limits]
+    rows = [_row(run, limit, limits, scope) for limit in limits]
+    if (
+        log
+        and run.stop.reason in _UNITS
+        and not any(_REASONS[limit.native.axis] == run.stop.reason for limit in limits)
+    ):
+        rows.append(_stopped(run))
+    return rows
+
+
+def _stopped(run: Run) -> Row:
+    """The row of a limit of which the log shows only that it stopped the run."""
+    stop = run.stop
+    per = {"cost_budget": MICRO, "time_budget": 1000}.get(stop.reason, 1)
+    amounts = [None if amount is None else amount / per for amount in (stop.threshold, stop.value)]
+    name = (stop.rule or stop.reason).partition("(")[0]
+    note = "" if stop.threshold is not None else "the log does not show the limit, only that it stopped the run"
+    unit = _UNITS[stop.reason]
+    return Row(run.run_id, run.agent, run.source, name, amounts[0], THE_LOG, unit, amounts[1], "hit", note=note)
 
 
 def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:

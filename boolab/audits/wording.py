@@ -53,10 +53,10 @@ class Words:
             whose = "The run with a limit did not go" if n == 1 else f"None of {count(n, 'run')} with a limit went"
             yield f"{whose} beyond it."
             return
-        worst = max(beyond, key=lambda row: (row.counted or 0) / max(row.declared, 1e-9))
+        worst = max(beyond, key=lambda row: (row.counted or 0) / max(row.declared or 0, 1e-9))
         agent = f", by the agent {shorten(worst.agent)}" if worst.agent not in ("", worst.source) else ""
         largest = f"the largest count is {figure(worst.counted or 0)} {worst.unit}"
-        limit = f"{worst.limit} {figure(worst.declared)}{agent}"
+        limit = f"{worst.limit} {figure(worst.declared or 0)}{agent}"
         yield f"{self._share(beyond)} went beyond a limit that was set: {largest} under {limit}."
         yield self._price(beyond)
 
@@ -102,7 +102,7 @@ class Words:
 
     def _each_idle(self) -> Iterator[str]:
         for row in self.binding.to_dict("records"):
-            name = f"{row['limit']} {figure(row['declared'])}"
+            name = row["limit"] if pd.isna(row["declared"]) else f"{row['limit']} {figure(row['declared'])}"
             agent = shorten(row["agent"]) if pd.notna(row["agent"]) and row["agent"] not in ("", row["source"]) else ""
             whose = f" of {agent}" if agent else ""
             if pd.notna(row["never_fires_under"]):

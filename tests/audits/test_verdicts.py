@@ -242,3 +242,18 @@ def test_an_answer_of_a_middleware_is_no_model_call() -> None:
     run = logged_run("openai_chat", [1, 1, 1, 0], text="Model call limits exceeded: run limit (3/3)")
     found = row(bl.audit(run, {"run_limit": 3}, policy="langchain_middleware"))
     assert (found["verdict"], found["counted"], found["reported_finished"]) == ("hit", 3, True)
+
+
+def test_a_limit_of_which_the_log_shows_only_the_stop_is_a_row() -> None:
+    named = logged_run("tau2_bench", [1, 1], stop=Stop("step_cap", 2, "max_steps(6)", 6, 6))
+    found = row(bl.audit(named))
+    assert [found[name] for name in ("limit", "declared", "counted", "verdict")] == ["max_steps", 6, 6, "hit"]
+    bare = bl.audit(logged_run("otel", [1], stop="token_budget"))
+    assert row(bare)["note"] == "the log does not show the limit, only that it stopped the run"
+    assert bare.sentences == ("The run with a limit did not go beyond it.", "1 of 1 run was stopped by a limit.")
+    assert len(bl.audit(named, {"max_tokens": 5}).frame) == 1
+
+
+def test_the_agent_of_a_run_of_opencode_that_names_none_is_build() -> None:
+    run = logged_run("opencode", [1] * 4 + [0], agent="opencode")
+    assert row(bl.audit(run, {"build": {"steps": 3}}))["first_step_beyond"] == 4
