@@ -151,6 +151,17 @@ def test_a_loop_of_compactions_is_stopped_at_the_third_and_work_in_between_is_no
     assert play(seldom, compaction=COMPACTION, stop=bl.detectors.compaction_thrash(3, 4)).stop_step == 10
 
 
+@cases(50)
+@given(st.lists(st.integers(0, 5), max_size=8))
+def test_a_chain_is_one_more_than_the_rapid_refills_that_claude_code_counts(gaps: list[int]) -> None:
+    places, refills = [0], 0
+    for turns in gaps:  # since the compaction before; at the third of fewer than 3 turns in a row it gives up
+        refills = refills + 1 if turns < 3 else 0
+        places.append(places[-1] + turns)
+    run = compacted_run([[(places.count(place), True) for place in range(places[-1] + 1)]])
+    assert ledger_of([run], [CompactionThrash()]).counters["compaction_thrash:2"][-1] == refills + 1
+
+
 def test_a_record_that_does_not_say_whether_it_was_compacted_is_unknown() -> None:
     run, rule = compacted_run([[(0, True)] * 3]), bl.detectors.compaction_thrash(2)
     assert compactions_of(run) == {}
