@@ -129,10 +129,11 @@ def _batch(journal: Journal, event: dict[str, object], options: Options) -> dict
 
     given = event.get("tool_calls")
     calls = [call_record(call) for call in given if isinstance(call, dict)] if isinstance(given, list) else []
-    stood = journal.verdict(str(options))
-    goes_on = stood is not None and stood["action"] == "stop" and not journal.has_step(calls)
-    journal.append({"e": "step", "t": _now(), "calls": calls})
-    if stood is not None and goes_on:  # also with calls that no hook can deny, because Claude Code refused them
+    known = journal.step_of(calls)
+    stood = journal.verdict(str(options), before=known)
+    if known is None:
+        journal.append({"e": "step", "t": _now(), "calls": calls})
+    if stood is not None and stood["action"] == "stop":  # also with calls that Claude Code refused: none was denied
         journal.append(stood)
         log(event, "end", stood)
         return {"continue": False, "stopReason": _sentence(stood)}

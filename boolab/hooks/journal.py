@@ -102,29 +102,34 @@ class Journal:
         """The lines of the latest turn."""
         return self.data[max(self.data.rfind(_TURN), 0) :]
 
-    def has_step(self, calls: list[list[object]]) -> bool:
-        """Whether the latest step is of these calls: its event came before, from another hook on the session.
+    def step_of(self, calls: list[list[object]]) -> int | None:
+        """Where the latest step begins if it is of these calls: their event came to another hook on the session first.
 
         Args:
-            calls: The calls, as the step has them.
+            calls: The calls, as a step has them.
+
+        Returns:
+            The place in `data`; None if the latest step is another one.
         """
         start = self.data.rfind(_STEP)
         steps = records(self.data[start : self.data.find(b"\n", start + 1) + 1]) if start >= 0 else []
-        return bool(steps) and steps[0].get("calls") == calls
+        return start if steps and steps[0].get("calls") == calls else None
 
-    def verdict(self, options: str) -> dict[str, object] | None:
+    def verdict(self, options: str, before: int | None = None) -> dict[str, object] | None:
         """The latest verdict, if nothing was counted after it.
 
         Args:
             options: The options that it is to be of.
+            before: The place in `data` up to which is looked; None for the end.
 
         Returns:
             The record; None if there is none.
         """
-        start = self.data.rfind(b'\n{"e":"verdict","of":' + json.dumps(options).encode() + b",")
-        if start < max(self.data.rfind(_TURN), self.data.rfind(_STEP), 0):
+        data = self.data if before is None else self.data[: before + 1]
+        start = data.rfind(b'\n{"e":"verdict","of":' + json.dumps(options).encode() + b",")
+        if start < max(data.rfind(_TURN), data.rfind(_STEP), 0):
             return None
-        found = records(self.data[start : self.data.find(b"\n", start + 1) + 1])
+        found = records(data[start : data.find(b"\n", start + 1) + 1])
         return found[0] if found else None
 
 

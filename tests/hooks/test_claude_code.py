@@ -143,6 +143,22 @@ def test_two_hooks_on_one_session_each_hold_their_own_limits() -> None:
     assert strict.event("PreToolUse", tool_use_id="toolu_both9") is not None
 
 
+@pytest.mark.parametrize("loose_first", [True, False])
+def test_a_second_hook_on_the_session_does_not_hide_a_stop(*, loose_first: bool) -> None:
+    loose, strict = Session("--max-steps 9"), Session("--max-steps 2")
+    answers: list[Any] = []
+    for number in range(5):
+        about = {"tool_name": "Gone", "tool_input": {"n": number}, "tool_use_id": f"toolu_gone{number}"}
+        batch = {"tool_calls": [{**about, "tool_response": "no such tool"}]}
+        first, second = (loose, strict) if loose_first else (strict, loose)
+        both = {id(one): one.event("PostToolBatch", **batch) for one in (first, second, first)}
+        assert both[id(loose)] is None
+        answers.append(both[id(strict)])
+    assert answers[0] is None
+    assert "additionalContext" in answers[1]["hookSpecificOutput"]
+    assert [answer["continue"] for answer in answers[2:]] == [False] * 3
+
+
 def test_each_subagent_has_its_own_count(state: Path) -> None:
     main = Session("--max-steps 3")
     first, second = (Session("--max-steps 3", agent=agent) for agent in ("a1", "a2"))
