@@ -13,6 +13,10 @@ from boolab.exports.values import Change, Export, Limits, Part, Sets, Target
 __all__ = ["TARGETS", "Change", "Export", "Limits", "Part", "Sets", "Target", "export", "target_of"]
 
 TARGETS: Final[Mapping[str, str]] = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "opencode": "opencode",
+    "gemini-cli": "gemini_cli",
     "boolab": "boolab",
     "inspect": "inspect_ai",
     "langchain": "langchain",

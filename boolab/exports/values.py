@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from boolab.core.axes import AXES
 from boolab.core.text import NO_MATH, WIDTH, clean, wrapped
@@ -28,6 +30,7 @@ _COMMENT: Final[Mapping[Language, str]] = {
     "yaml": "# ",
 }
 """How a line of comment begins. JSON has none; in Markdown it stands in the front matter, which is YAML."""
+_YAML_WORDS: Final = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +287,33 @@ def name_of(limits: Limits) -> str:
 
 def _heading(part: Part) -> str:
     return f"{part.path}: {part.how}" if part.path else part.how
+
+
+def nested(changes: Sequence[Change]) -> dict[str, JSONValue]:
+    """Values at their places, as one object.
+
+    Example:
+        >>> nested([Change(("a", "b"), 1), Change(("a", "c"), 2)])
+        {'a': {'b': 1, 'c': 2}}
+    """
+    made: dict[str, Any] = {}
+    for at, value in changes:
+        inner = made
+        for key in at[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[at[-1]] = value
+    return made
+
+
+def yaml_text(text: str) -> str:
+    """A text as YAML reads it back: plain where that is safe, else quoted.
+
+    Example:
+        >>> yaml_text("coder"), yaml_text("no"), yaml_text("7")
+        ('coder', '"no"', '"7"')
+    """
+    plain = re.fullmatch(r"[A-Za-z][A-Za-z_-]*", text) and text.lower() not in _YAML_WORDS
+    return text if plain else json.dumps(text)
 
 
 def _hashed(text: str) -> str:

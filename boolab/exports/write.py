@@ -17,6 +17,8 @@ from boolab.agents.edit import AgentText, agents_in, with_field
 from boolab.core.text import printable
 from boolab.errors import ConfigFileError, FileError, SettingError
 from boolab.io.files import read_file, replacing
+from boolab.io.json_edit import with_json
+from boolab.io.toml_edit import with_toml
 
 if TYPE_CHECKING:
     from boolab.exports.values import Change, Export, Part
@@ -130,4 +132,21 @@ def _agent(agents: Sequence[AgentText], part: Part) -> int:
     raise ConfigFileError(f"holds {len(agents)} agents ({names}), and none is named {wanted!r}: expected one of them")
 
 
-_EDITORS: Final[Mapping[str, Callable[[str, Sequence[Change], Part], str]]] = {"markdown": _markdown}
+def _json(text: str, changes: Sequence[Change], _: Part) -> str:
+    for at, value in changes:
+        text = with_json(text, at, value)
+    return text
+
+
+def _toml(text: str, changes: Sequence[Change], _: Part) -> str:
+    for at, value in changes:
+        text = with_toml(text, at, value)
+    return text
+
+
+_EDITORS: Final[Mapping[str, Callable[[str, Sequence[Change], Part], str]]] = {
+    "json": _json,
+    "jsonc": _json,
+    "markdown": _markdown,
+    "toml": _toml,
+}

@@ -1,0 +1,136 @@
+"""Gemini CLI: settings.json for the session, and the file of a subagent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from boolab.exports.step_cap import step_cap
+from boolab.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, nested, yaml_text
+
+PRESET: Final = "gemini_cli"
+SUBAGENT_PRESET: Final = "gemini_subagent"
+VERSION: Final = "0.61.0"
+REPEATS: Final = 5
+"""Identical calls in a row at which Gemini CLI's own detector first fires; it cannot be changed."""
+
+_READ: Final = f"read in the package, {VERSION}"
+
+
+def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The settings of the session; of an agent, its file."""
+    own: list[str] = []
+    if limits.agent is not None:
+        return _subagent(limits, notes, own)
+    changes: list[Change] = []
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, PRESET, limits.policy)
+        own += [cap.note] if cap.note else []
+        changes.append(Change(("model", "maxSessionTurns"), cap.value))
+        if limits.scope == "turn":
+            own.append(
+                "maxSessionTurns counts requests through the whole session, not from each message of the user: with "
+                "`gemini -p` the two are the same."
+            )
+    if limits.doom_loop is not None:
+        changes.append(Change(("model", "disableLoopDetection"), value=False))
+        own.append(_detector(limits.doom_loop))
+    if limits.max_time is not None:
+        own.append("No time budget of a session can be set; the file of a subagent has timeout_mins.")
+    comments = [*own, *notes]
+    text = json.dumps(nested(changes), indent=2)
+    text = "{\n" + commented("jsonc", comments, "  ") + (text.removeprefix("{\n") if changes else "}") + "\n"
+    part = Part(
+        path=".gemini/settings.json" if changes else None,
+        language="jsonc",
+        text=text,
+        how="the settings of the project." if changes else "nothing of this can be set.",
+        changes=tuple(changes),
+    )
+    return (part,), tuple(own)
+
+
+def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    name = name_of(limits).lower()
+    changes: list[Change] = []
+    if limits.max_steps is not None:
+        cap = step_cap(limits.max_steps, SUBAGENT_PRESET, limits.policy)
+        own += [cap.note] if cap.note else []
+        changes.append(Change(("max_turns",), cap.value))
+        own.append("After max_turns, one more request lets the subagent report what it has.")
+    if limits.max_time is not None:
+        minutes = max(1, math.ceil(limits.max_time / 60))
+        changes.append(Change(("timeout_mins",), minutes))
+        if minutes * 60 != limits.max_time:
+            own.append(f"timeout_mins is in whole minutes: {limits.max_time:g} s are {minutes} here.")
+    if limits.doom_loop is not None:
+        own.append(_detector(limits.doom_loop))
+    comments = [*own, *notes]
+    lines = [f"name: {yaml_text(name)}", "description: Say here when it is to be used."]
+    lines += [f"{key}: {value}" for (key,), value in changes]
+    part = Part(
+        path=f".gemini/agents/{name}.md" if changes else None,
+        language="markdown",
+        text="---\n" + "".join(f"{line}\n" for line in lines) + commented("markdown", comments) + "---\n",
+        how="the file of a subagent; its prompt goes below the second ---."
+        if changes
+        else "nothing of this can be set.",
+        changes=tuple(changes),
+    )
+    return (part,), tuple(own)
+
+
+def _detector(threshold: int) -> str:
+    own = "is that of its own detector" if threshold == REPEATS else "cannot be set: it has a detector of its own"
+    return (
+        f"A doom-loop threshold of {threshold} {own}. It fires at {REPEATS} identical calls in a row, first with a "
+        "message to the model, and then stops; disableLoopDetection turns it off."
+    )
+
+
+def _none(what: str) -> str:
+    return f"Gemini CLI {VERSION} has no limit on {what}."
+
+
+TARGET: Final = Target(
+    name="gemini-cli",
+    title="Gemini CLI",
+    preset=PRESET,
+    source=f"@google/gemini-cli {VERSION} from npm: its settings schema, docs/reference/configuration.md, "
+    "docs/core/subagents.md and the loop of `gemini -p`, read (November 2026)",
+    sets=(
+        Sets(
+            "max_steps",
+            '`"model": {"maxSessionTurns": N}` in .gemini/settings.json',
+            "requests of the session; before request N+1 it ends",
+            _READ,
+        ),
+        Sets(
+            "max_steps",
+            "`max_turns: N` in `.gemini/agents/NAME.md`",
+            "requests of the subagent, and one more to report",
+            _READ,
+        ),
+        Sets(
+            "max_time",
+            "`timeout_mins: M` in `.gemini/agents/NAME.md`",
+            "whole minutes, rounded up; subagents only",
+            _READ,
+        ),
+        Sets(
+            "doom_loop",
+            '`"model": {"disableLoopDetection": false}` in .gemini/settings.json',
+            f"{REPEATS} identical calls in a row, fixed",
+            _READ,
+        ),
+    ),
+    lacks={
+        "tool_budget": _none("tool calls"),
+        "error_streak": _none("failed calls"),
+        "max_tokens": _none("the tokens of a run"),
+        "max_cost": _none("costs"),
+    },
+    build=build,
+)

@@ -1,0 +1,155 @@
+"""Exports written into files: the limits are set, the format stays, and what is not understood is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boolab.agents.edit import agents_in
+from boolab.cli.main import main
+from boolab.errors import ConfigFileError, FileError, SettingError
+from boolab.exports.export import Limits, export
+from boolab.io.json_edit import read_json
+from boolab.io.toml_edit import with_toml
+
+STEPS = Limits(max_steps=20, doom_loop=3)
+
+
+def setting(text: str, *at: str) -> Any:
+    value = read_json(text)
+    for key in at:
+        value = value[key]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "at"),
+    [
+        ("opencode", "opencode.json", ("agent", "build", "steps")),
+        ("gemini-cli", ".gemini/settings.json", ("model", "maxSessionTurns")),
+    ],
+)
+def test_a_settings_file_keeps_its_format(target: str, path: str, at: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(exist_ok=True)
+    before = '\ufeff{\r\n\t// mine\r\n\t"theme": "dark", /* yes */\r\n}\r\n'
+    file.write_bytes(before.encode())
+    made = export(target, STEPS)
+    diff = made.write(root=tmp_path)
+    after = file.read_bytes().decode()
+    assert setting(after, *at) == 20
+    assert after.startswith('\ufeff{\r\n\t// mine\r\n\t"theme": "dark", /* yes */\r\n')
+    assert "\n" not in after.replace("\r\n", "")
+    assert '+\t"' in diff
+    assert made.write(root=tmp_path) == ""
+    assert file.read_bytes().decode() == after
+
+
+def test_a_new_file_is_the_text_that_was_printed(tmp_path: Path) -> None:
+    for target in ("opencode", "gemini-cli", "claude-code", "boolab"):
+        made = export(target, Limits(max_steps=20, agent="coder"))
+        made.write(root=tmp_path)
+        for part in made.parts:
+            assert part.path is not None
+            assert (tmp_path / part.path).read_text() == part.text
+            if part.language == "jsonc":
+                read_json(part.text)
+        assert made.write(root=tmp_path) == "", target  # what was written has what is to be set
+
+
+def test_a_subagents_file_keeps_all_but_its_limit(tmp_path: Path) -> None:
+    file = tmp_path / ".claude" / "agents" / "coder.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: coder\nmax_steps: 9 # not Claude's\ncolor: red\n---\nYou write.\n")
+    export("claude-code", Limits(max_steps=20, agent="coder")).write(root=tmp_path)
+    assert file.read_text() == (
+        "---\nname: coder\nmaxTurns: 20\nmax_steps: 9 # not Claude's\ncolor: red\n---\nYou write.\n"
+    )
+    export("claude-code", Limits(max_steps=7, agent="coder")).write(root=tmp_path)
+    assert agents_in(file.read_text())[0].data["maxTurns"] == 7
+
+
+def test_toml_keeps_its_comments_and_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(b'# mine\r\nmodel = "x"  # one\r\n\r\n[features]\r\nweb = true\r\n')
+    made = export("codex", Limits(max_tokens=200_000))
+    made.write(file)
+    after = file.read_bytes().decode()
+    assert after.startswith('# mine\r\nmodel = "x"  # one\r\n\r\n[features]\r\nweb = true\r\n')
+    assert tomlkit.parse(after)["features"]["rollout_budget"]["limit_tokens"] == 200_000
+    assert made.write(file) == ""
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.integers() | st.booleans() | st.text("é#\"'\n", max_size=4), max_size=3),
+    st.integers(),
+    st.sampled_from([["a"], ["new"], ["t", "b"], ["t", "new", "c"], ["x", "y"]]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_one_value_of_toml_changes(values: dict[str, Any], new: int, at: list[str], ends: str) -> None:
+    table = "# of the table\n[t]\nb = 1 # one\n\n[[list]]\nc = 2\n"
+    text = ("# first\n" + tomlkit.dumps(values) + table).replace("\n", ends)
+    changed = with_toml(text, at, new)
+    expected: Any = tomlkit.parse(text).unwrap()
+    inner = expected
+    for key in at[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[at[-1]] = new
+    assert tomlkit.parse(changed).unwrap() == expected
+    assert all(comment in changed for comment in ("# first", "# of the table", "# one"))
+    assert with_toml(changed, at, new) == changed
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "text", "line", "problem"),
+    [
+        ("opencode", "opencode.json", '{\n  "agent": []\n}\n', 2, "agent is a list; expected an object"),
+        ("opencode", "opencode.json", "{\n  agent: 1\n}\n", 2, "expected a key in double quotes"),
+        ("gemini-cli", "settings.json", '{\n  "model": "pro"\n}\n', 2, 'model is "pro"; expected an object'),
+        ("codex", "config.toml", "a = 1\n[features\n", 2, "is not TOML"),
+        ("codex", "config.toml", 'features = "all"\n', 1, "expected a table"),
+        ("boolab", "agents.md", "---\nname: [\n---\n", 2, "YAML"),
+        ("boolab", "agents.md", "You look.\n", 1, "holds no agent"),
+    ],
+)
+def test_what_is_not_understood_is_refused_and_stays(
+    target: str, name: str, text: str, line: int, problem: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(FileError, match=problem) as refused:
+        export(target, Limits(max_steps=20, max_tokens=9)).write(file)
+    assert (refused.value.path, refused.value.line) == (str(file), line)
+    assert file.read_text() == text
+
+
+def test_a_file_of_code_or_a_part_without_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="no file to write"):
+        export("claude-code", Limits(max_steps=20)).write(root=tmp_path)
+    with pytest.raises(SettingError, match="with the same ending"):
+        export("opencode", STEPS).write(tmp_path / "x.toml")
+    (tmp_path / "opencode.json").mkdir()
+    with pytest.raises(ConfigFileError, match="cannot be read"):
+        export("opencode", STEPS).write(root=tmp_path)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("{}\n")
+    (tmp_path / "opencode.json").symlink_to("real.json")
+    export("opencode", STEPS).write(root=tmp_path)
+    assert (tmp_path / "opencode.json").is_symlink()
+    assert setting((tmp_path / "real.json").read_text(), "agent", "build", "steps") == 20
+
+
+def test_the_command_shows_the_diff_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "opencode.json").write_text("{\n}\n")
+    assert main(["export", "opencode", "--max-steps", "20", "--write", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert '+      "steps": 20' in shown.out
+    assert "does not stop opencode" in shown.err
+    (tmp_path / "opencode.json").write_text("{\n")
+    assert main(["export", "opencode", "--max-steps", "20", "--write", str(tmp_path)]) == 1
+    assert f"{tmp_path / 'opencode.json'}:2: " in capsys.readouterr().err
