@@ -268,7 +268,8 @@ class Monitor:
         if self.at_response is not None:
             msg = f"Monitor.step: {self.at_response} is evaluated in the middle of a step: call before() and after()"
             raise SettingError(msg)
-        if inspect.iscoroutinefunction(function):
+        called = getattr(function, "__call__", None)  # noqa: B004 - it is looked at: an object may have an async one
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
 
             @functools.wraps(function)
             async def asynchronous(*args: _P.args, **kwargs: _P.kwargs) -> Verdict:

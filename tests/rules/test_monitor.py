@@ -242,3 +242,18 @@ def test_importing_the_monitor_needs_no_pydantic() -> None:
     heavy = ("pydantic_core", "pandas", "pathlib")
     code = f"import sys, boolab.rules.monitor; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_object_whose_call_is_async_is_a_step_too() -> None:
+    class Step:
+        async def __call__(self, name: str) -> Any:
+            return [(name, {})], ["x"]
+
+    monitor = bl.Monitor(bl.max_steps(2))
+    step = monitor.step(Step())
+
+    async def loop() -> list[str]:
+        return [(await step("ls")).action for _ in range(3)]
+
+    assert asyncio.run(loop()) == ["continue", "stop", "stop"]
+    assert monitor.steps == 2
