@@ -23,7 +23,7 @@ from benchmarks.conformance.known import EXPORTED
 from benchmarks.conformance.presets import Counted, policy_of
 from benchmarks.conformance.released import DRIVERS, PLAY_S
 from benchmarks.conformance.scenarios import DONE, Turn, call, looks, turn
-from benchmarks.environments import Skipped, answer, environment
+from benchmarks.environments import ROOT, Skipped, answer, environment
 from boolab.core.axes import AXES
 from boolab.exports.export import Export, Limits, export, target_of
 from boolab.exports.step_cap import step_cap
@@ -59,6 +59,14 @@ LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The limits of each target that the package itself sets and that need no clock."""
 
+MONITORED: Final[Mapping[str, tuple[str, ...]]] = {
+    "langchain": ("doom_loop", "max_tokens"),
+    "pydantic-ai": ("doom_loop",),
+    "openai-agents": ("tool_budget", "doom_loop", "error_streak", "max_tokens"),
+    "smolagents": ("tool_budget", "doom_loop", "error_streak", "max_tokens"),
+}
+"""Those that the exported text sets by boolab's monitor. LangChain and Pydantic AI end a run at the first errors."""
+
 FINISH: Final[Mapping[str, Turn]] = {
     "smolagents": turn(call("final_answer", "done")),
     "inspect": turn(call("submit", "done")),
@@ -77,8 +85,9 @@ response of the model with its calls; a final answer is a step too.
 Responses are those that were paid for. More of them than steps means that the harness evaluates its limit at the
 response: the one beyond the limit is paid for and dropped. smolagents asks for a summary after its cap.
 
-Where they differ, the reason is given. Evaluated under the preset of the harness (`policy=`), `bl.counterfactual` names
-the package's own step in each of these cases; the tests hold that too.
+A limit that a package lacks is set by boolab's monitor, which is then a part of the exported text; such a row shows the
+rule. Where both sides differ, the reason is given. Under the preset of the harness (`policy=`), `bl.counterfactual`
+names the package's own step in each case; the tests hold that too.
 
 `make conformance` makes this page, and the tests compare it with boolab without the packages. The scripts are in
 [exported.py](../benchmarks/conformance/exported.py), and known differences have their reasons in
@@ -137,7 +146,7 @@ def cases() -> Iterator[Case]:
     """All cases, target by target."""
     for target, limits in LIMITS.items():
         finish = FINISH.get(target, DONE)
-        for limit in limits:
+        for limit in (*limits, *MONITORED.get(target, ())):
             for value, name, script in _scripts(limit, finish):
                 yield Case(target, limit, value, name, _priced(script, limit))
 
@@ -151,12 +160,19 @@ def _scripts(limit: str, finish: Turn) -> Iterator[tuple[float, str, tuple[Turn,
             yield n, f"finishes on step {n}", (*looks(n - 1), finish)
             yield n, f"finishes on step {n + 1}", (*looks(n), finish)
     elif limit == "tool_budget":
-        for n in (3, 6, 12):
+        for n in (3, 6, 9):
             yield n, "one call a step", single
             yield n, "two calls a step", double
             yield n, "three calls a step", triple
             yield n, f"finishes after {n - 1} calls", (*looks(n - 1), finish)
             yield n, f"finishes after {n} calls", (*looks(n), finish)
+    elif limit in ("doom_loop", "error_streak"):
+        true = call("look", "same") if limit == "doom_loop" else call("fail", "x")
+        for n in (3, 5):
+            yield n, "always", (*(turn(true) for _ in range(LENGTH)), finish)
+            yield n, "always, two calls a step", (*(turn(true, true) for _ in range(LENGTH)), finish)
+            yield n, "never: another call comes before", (*(turn(true) for _ in range(n - 1)), *looks(2), finish)
+            yield n, "after another call", (*looks(2), *(turn(true) for _ in range(LENGTH)), finish)
     else:  # a step has 100 tokens, and costs a dollar
         for n in (1, 3, 10):
             value, less = (100 * n, 25) if limit == "max_tokens" else (float(n), 0.25)
@@ -185,13 +201,16 @@ def setting_of(case: Case) -> str:
     """The settings in the text, without what is around them."""
     lines = "".join(line for line in code_of(case).splitlines(keepends=True) if not line.lstrip().startswith("#"))
     found = re.findall(r'"?(\w+_limit|max_turns|max_steps)"?[=:] ?(Decimal\("[\d.]+"\)|[\d.]+)', lines)
-    return ", ".join(f"{name}={value}" for name, value in found)
+    rule = re.findall(r"^rule = (.*)$", lines, re.MULTILINE)
+    return ", ".join([*(f"{name}={value}" for name, value in found), *rule])
 
 
 def observe(target: str, python: Path, of_target: Sequence[Case]) -> tuple[str, list[Seen]]:
     """The version of a package, and what it did with the exported texts."""
     driver = DRIVERS / f"{PACKAGES[target].replace('-', '_')}_peer.py"
-    asked = [{"name": one.key, "script": list(one.script), "code": code_of(one)} for one in of_target]
+    asked = [
+        {"name": one.key, "script": list(one.script), "code": code_of(one), "root": str(ROOT)} for one in of_target
+    ]
     said = answer(python, driver, asked, PLAY_S)
     ends = {one["end"] for one in said["observations"]}
     if "script over" in ends:
@@ -215,7 +234,7 @@ def predicted(of_cases: Sequence[Case], *, by_preset: bool = False) -> list[Seen
             runs[place] = _unlimited(case)
     groups: dict[tuple[str, str | None], list[Case]] = {}
     for case in of_cases:
-        groups.setdefault((case.limit, preset_of(case.target) if by_preset else None), []).append(case)
+        groups.setdefault((case.limit, _preset(case) if by_preset else None), []).append(case)
     stops: dict[tuple[str, str, float], int | None] = {}
     for (limit, preset), mine in groups.items():
         recorded = {run.run_id: run for case in mine for run in [runs[case.target, repr(case.script)]]}
@@ -226,7 +245,7 @@ def predicted(of_cases: Sequence[Case], *, by_preset: bool = False) -> list[Seen
     found = []
     for case in of_cases:
         run = runs[case.target, repr(case.script)]
-        value = _evaluated(case, preset_of(case.target) if by_preset else None)
+        value = _evaluated(case, _preset(case) if by_preset else None)
         stop = stops[run.run_id, case.limit, float(value)]
         steps = run.steps if stop is None else run.steps[:stop]
         calls = [json.loads(one.arguments) for step in steps for one in step.response.tool_calls]
@@ -238,6 +257,11 @@ def predicted(of_cases: Sequence[Case], *, by_preset: bool = False) -> list[Seen
 def preset_of(target: str) -> str:
     """The preset of a target's harness."""
     return "langgraph_react" if target.endswith("create_react_agent") else target_of(target.partition(",")[0]).preset
+
+
+def _preset(case: Case) -> str | None:
+    """The preset that evaluates a case; None for a limit that boolab's monitor evaluates."""
+    return preset_of(case.target) if case.limit in LIMITS[case.target] else None
 
 
 def _evaluated(case: Case, preset: str | None) -> float:
@@ -256,10 +280,14 @@ def _unlimited(case: Case) -> Any:  # noqa: ANN401 - a run
         """Hand in the answer."""
         return answer
 
+    def fail(what: str) -> str:
+        """Fail."""
+        raise bl.ToolError(what)
+
     package = PACKAGES[case.target]
     policy = policy_of(package, {"cost_limit": 0.0} if package == "mini-swe-agent" else {})
     finishing = [bl.tool(name=name)(finish) for name in policy.finish.tools]
-    run = bl.run_sync(None, "go", model=Counted(case.script), tools=[look, *finishing], policy=policy)
+    run = bl.run_sync(None, "go", model=Counted(case.script), tools=[look, fail, *finishing], policy=policy)
     if run.stop_reason != "finished":
         msg = f"{case.target}, {case.key}: the run without limits ended with {run.stop_reason}"
         raise RuntimeError(msg)
@@ -317,7 +345,7 @@ def _overview(rows: Sequence[Row], observed: Mapping[str, tuple[str, Mapping[str
     for target in PACKAGES:
         mine = [row for row in rows if row.case.target == target]
         if mine:
-            limits = ", ".join(AXES[name].label for name in LIMITS[target])
+            limits = ", ".join(AXES[name].label for name in (*LIMITS[target], *MONITORED.get(target, ())))
             agree, left = (sum(row.verdict == verdict for row in mine) for verdict in ("agrees", "known"))
             package = f"{PACKAGES[target]} {observed[target][0]}"
             lines.append(f"| {target} | {package} | {limits} | {agree} of {len(mine)} | {left} |")

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.conformance.exported import (
     KEPT,
     LIMITS,
+    MONITORED,
     PACKAGES,
     PAGE,
     Case,
@@ -56,9 +57,11 @@ def test_every_case_was_run_and_every_known_difference_is_one_of_them(rows: list
 
 @pytest.mark.parametrize("target", PACKAGES)
 def test_the_limits_of_a_target_are_those_that_it_declares(target: str) -> None:
-    declared = [row.limit for row in target_of(target.partition(",")[0]).sets if "bl." not in row.where]
-    assert {*LIMITS[target]} <= {*declared}
-    assert {*declared} - {*LIMITS[target]} <= {"max_time"}
+    rows = target_of(target.partition(",")[0]).sets
+    own, monitored = ({row.limit for row in rows if ("bl." in row.where) is by} for by in (False, True))
+    assert {*LIMITS[target]} == own - {"max_time"}
+    ends_at_errors = target in ("langchain", "pydantic-ai")
+    assert {*MONITORED.get(target, ())} == monitored - {"max_time", *(["error_streak"] * ends_at_errors)}
 
 
 def test_the_versions_are_those_of_the_presets() -> None:

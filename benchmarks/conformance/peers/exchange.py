@@ -81,6 +81,8 @@ def serve(
         for scenario in json.load(sys.stdin):
             script = Script(scenario["script"])
             if "code" in scenario and run_exported is not None:
+                if scenario["root"] not in sys.path:
+                    sys.path.append(scenario["root"])  # boolab, for the limits that its monitor sets
                 observations.append(_exported(script, scenario, run_exported))
                 continue
             try:
