@@ -32,6 +32,8 @@ subagent's prompt started it.
 A limit on turns may stop a run. In the run's own lines this is an attachment `max_turns_reached`. For a subagent, the
 parent has "stopped at its N-turn limit" (since 2.1.246) in the call's result or in a notification; the last one counts,
 because a subagent may get another prompt. Such a turn is a response, so the limit is one on steps.
+
+The messages that `claude -p` prints are read too: see `boolab.logs.readers._claude_stream`.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ from boolab.errors import RunFormatError
 from boolab.io.json_input import (
     MAX_LINE,
     Damage,
+    items,
     json_document,
     json_lines,
     json_object,
@@ -63,13 +66,17 @@ from boolab.io.json_input import (
 from boolab.logs.builder import OpenCalls, RunBuilder, StepBuilder, unreadable
 from boolab.logs.fields import Head, block_text, blocks_of, content_text, epoch_ms, one_line
 from boolab.logs.line_log import LineLog, read_lines
+from boolab.logs.readers._claude_stream import StreamLines, is_stream_line
 from boolab.logs.readers._sidecars import read_once, sidecar
 
 NAME: Final = "claude_code"
 SCOPE: Final = "turn"
 SUFFIXES: Final = (".jsonl", ".json")
 PLACES: Final = ("$CLAUDE_CONFIG_DIR/projects/**/*.jsonl", "~/.claude/projects/**/*.jsonl")
-LOOKED_FOR: Final = 'JSON lines with a "type" (user, assistant, ...) and a "sessionId", or {"loglines": [...]}'
+LOOKED_FOR: Final = (
+    'JSON lines with a "type" (user, assistant, ...) and a "sessionId", {"loglines": [...]}, or lines or a list as '
+    "claude -p --output-format stream-json prints them"
+)
 
 _TYPES: Final = {"user", "assistant", "system", "progress", "queue-operation", "attachment"}
 _INTERRUPTED: Final = "[Request interrupted by user"
@@ -100,8 +107,10 @@ _SYNTHETIC: Final = "<synthetic>"
 
 
 def sniff(head: Head) -> bool:
-    """Whether this is a session of Claude Code, or an export of one."""
-    return isinstance(head.first.get("loglines"), list) or any(_is_line(line) for line in head.values)
+    """Whether this is a session of Claude Code, an export of one, or its messages as it prints them."""
+    listed = items(head.values[0]) if head.values else ()
+    lines = (*head.values, *listed)
+    return isinstance(head.first.get("loglines"), list) or any(_is_line(one) or is_stream_line(one) for one in lines)
 
 
 def _is_line(line: object) -> bool:
@@ -125,21 +134,24 @@ def read(path: Path, damage: Damage) -> list[Run]:
 
 def follow(path: Path, damage: Damage) -> LineLog:
     """The lines of a session, as they are written."""
-    session = _Session(path, damage)
+    session, stream = _Session(path, damage), StreamLines()
 
     def take(number: int, value: object) -> None:
         if isinstance(value, str):
             return
         for _, line in only_objects([(number, value)], damage):
-            session.take(line)
+            session.take(stream.native(line))
 
     return LineLog(damage, take, list if path.name.startswith("agent-acompact-") else session.runs)
 
 
 def _lines(path: Path, damage: Damage) -> Iterator[tuple[int, Any]]:
-    """The lines of a session, from JSON Lines or from the one object of an export."""
+    """The lines of a session, from JSON Lines, from the one object of an export or from one list."""
     with path.open("rb") as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"["):
+        yield from enumerate(items(json_document(path, damage)), 1)
+        return
     if not (start.startswith(b"{") and start[1:].lstrip().startswith(b'"loglines"')):
         yield from json_lines(path, damage)
         return

@@ -1,0 +1,68 @@
+"""What `claude -p --output-format stream-json --verbose` prints, as the lines of a session have it.
+
+The Agent SDK gives the same messages, and claude-code-action keeps them as one list, `claude-execution-output.json`.
+They differ from the lines of a session: `session_id` for `sessionId`, `parent_tool_use_id` for the subagent of a line,
+no line for the prompt, and a `result` at the end. A result `error_max_turns` names the limit only in its text (2.1.330:
+"Reached maximum number of turns (3)"); its `num_turns` is one more than the limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from boolab.io.json_input import items, mapping, text, whole
+from boolab.logs.fields import blocks_of
+
+_TURNS: Final = re.compile(r"maximum number of turns \((\d{1,9})\)")
+
+
+def is_stream_line(line: object) -> bool:
+    """Whether this is a message of the stream: the one that opens it, one of a loop, or its result."""
+    if not isinstance(line, dict) or not isinstance(line.get("session_id"), str):
+        return False
+    kind = line.get("type")
+    if kind in ("assistant", "user"):
+        return "parent_tool_use_id" in line and "content" in mapping(line.get("message"))
+    return (kind == "system" and line.get("subtype") == "init") or (kind == "result" and "num_turns" in line)
+
+
+class StreamLines:
+    """Makes lines of a session from messages of the stream."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, str] = {}
+        """The names of subagents, by the calls that started them."""
+
+    def native(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The line as a session has it; one that is already is returned as it is."""
+        session = line.get("session_id")
+        if not isinstance(session, str) or "sessionId" in line:
+            return line
+        kind = line.get("type")
+        caller = text(line.get("parent_tool_use_id"))
+        more = {"sessionId": session, "isSidechain": bool(caller)}
+        if kind == "result" and line.get("subtype") == "error_max_turns":
+            return {**more, "type": "attachment", "attachment": {"type": "max_turns_reached", "maxTurns": _limit(line)}}
+        if caller:
+            more |= {"agentId": caller, "attributionAgent": self._agents.get(caller, "")}
+        for block in map(mapping, blocks_of(mapping(line.get("message")).get("content"))):
+            if block.get("type") == "tool_use":
+                self._agents[text(block.get("id"))] = text(mapping(block.get("input")).get("subagent_type"))
+        return {**line, **more, "toolUseResult": self._result(line)}
+
+    def _result(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The facts of a result. A subagent goes by the id of its call here, because its lines name only that."""
+        result = mapping(line.get("tool_use_result"))
+        blocks = map(mapping, blocks_of(mapping(line.get("message")).get("content")))
+        called = next((text(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"), "")
+        return {**result, "agentId": called} if "agentId" in result and called else result
+
+
+def _limit(line: Mapping[str, Any]) -> int | None:
+    """The limit on turns of a result."""
+    found = (_TURNS.search(text(error)) for error in items(line.get("errors")))
+    named = next((int(one[1]) for one in found if one), None)
+    turns = whole(line.get("num_turns"))
+    return named if named is not None or not turns else turns - 1

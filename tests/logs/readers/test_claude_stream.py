@@ -1,0 +1,69 @@
+"""What `claude -p` prints: the same runs as from the lines of a session, and an end by a limit is one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+
+BASE = {"session_id": "s1", "parent_tool_use_id": None}
+
+
+def calls(name: str, number: int, arguments: dict[str, Any], *, caller: str | None = None) -> dict[str, Any]:
+    block = {"type": "tool_use", "id": f"t{name}{number}", "name": name, "input": arguments}
+    message = {"id": f"m{name}{number}", "role": "assistant", "model": "claude-x", "content": [block],
+               "usage": {"input_tokens": 100, "output_tokens": 20}}  # fmt: skip
+    return {**BASE, "type": "assistant", "uuid": f"a{name}{number}", "parent_tool_use_id": caller, "message": message}
+
+
+def answers(call: dict[str, Any], facts: dict[str, Any] | None = None) -> dict[str, Any]:
+    call_id = call["message"]["content"][0]["id"]
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": "text", "is_error": False}
+    return {**BASE, "type": "user", "uuid": f"u{call_id}", "parent_tool_use_id": call["parent_tool_use_id"],
+            "message": {"role": "user", "content": [block]}, "tool_use_result": facts or {}}  # fmt: skip
+
+
+def cut(errors: list[str]) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = [{**BASE, "type": "system", "subtype": "init", "cwd": "/gone", "tools": []}]
+    for number in range(3):
+        lines += [calls("Bash", number, {"command": str(number)})]
+        lines += [answers(lines[-1])]
+    end = {"subtype": "error_max_turns", "is_error": True, "num_turns": 4, "errors": errors}
+    return [*lines, {**BASE, "type": "result", **end}]
+
+
+@pytest.mark.parametrize("errors", [["Reached maximum number of turns (3)"], []])
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_run_that_the_limit_on_turns_ended_names_the_limit(tmp_path: Path, errors: list[str], listed: bool) -> None:
+    lines = cut(errors)
+    path = tmp_path / ("claude-execution-output.json" if listed else "out.jsonl")
+    path.write_text(json.dumps(lines, indent=1) if listed else "\n".join(map(json.dumps, lines)))
+    (run,) = bl.load_runs(path)
+    assert (run.source, run.run_id, run.n_steps, run.n_tool_calls) == ("claude_code", "s1", 3, 3)
+    assert (run.stop.reason, run.stop.rule, dict(run.limits)) == ("step_cap", "maxTurns(3)", {"steps": 3})
+    assert run.steps[0].response.usage.input_tokens == 100
+    assert bl.audit(path)["verdict"].tolist() == ["hit"]
+
+
+def test_a_subagent_goes_by_the_call_that_started_it(tmp_path: Path) -> None:
+    start = calls("Agent", 0, {"subagent_type": "explore", "prompt": "Find it."})
+    caller = start["message"]["content"][0]["id"]
+    inner = calls("Grep", 1, {"pattern": "x"}, caller=caller)
+    asked = {**BASE, "type": "user", "uuid": "p", "parent_tool_use_id": caller,
+             "message": {"role": "user", "content": [{"type": "text", "text": "Find it."}]}}  # fmt: skip
+    lines = [start, asked, inner, answers(inner), answers(start, {"agentId": "a1", "totalToolUseCount": 1})]
+    path = tmp_path / "out.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    root, child = bl.load_runs(path)
+    assert (child.agent, child.parent_run_id, child.run_id) == ("explore", "s1", f"s1/{caller}")
+    (event,) = [event.payload for event in root.events if event.kind == "subagent"]
+    assert (event["run_id"], event["agent"]) == (child.run_id, "explore")
+
+
+def test_a_list_of_anything_else_is_no_session(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps([{"type": "result", "session_id": 3}, 5, None]))
+    with pytest.raises(bl.errors.RunFormatError, match="not a log of a known format"):
+        bl.load_runs(path)
