@@ -19,8 +19,8 @@ Verdict: TypeAlias = Literal["exceeded", "hit", "kept", "never near", "unknown"]
 VERDICTS: Final[dict[Verdict, str]] = {
     "exceeded": "the run continued beyond what the harness's rule allows",
     "hit": "the limit stopped the run, or a turn of it",
-    "kept": "the run ended by itself at half of the limit or above",
-    "never near": "the run ended by itself below half of the limit",
+    "kept": "the run ended at half of the limit or above, not by it",
+    "never near": "the run ended below half of the limit",
     "unknown": "the log does not show what the limit counts",
 }
 """Each verdict, the most serious first, with what it means."""
@@ -113,7 +113,7 @@ def _row(run: Run, limit: Limit, limits: list[Limit], scope: Scope) -> Row:
     found = count_limit(run, native, limit.value, limit.policy, holds)
     if found.value is None:
         found = found._replace(value=_total(run, limit))
-    stopped = _stopped_by(run, limit, limits) or found.canned
+    stopped = _stopped_by(run, limit, limits, found.value) or found.canned
     verdict = _verdict(found, limit.value, stopped=stopped)
     notes = list(_notes(run, limit, found, stopped=stopped))
     reported = verdict == "hit" and _looks_finished(run, limit, found)
@@ -161,17 +161,17 @@ def _total(run: Run, limit: Limit) -> float | None:
     return known[-1] / per / limit.native.factor if known else None
 
 
-def _stopped_by(run: Run, limit: Limit, limits: list[Limit]) -> bool:
-    """Whether this limit stopped the run, by its record."""
+def _stopped_by(run: Run, limit: Limit, limits: list[Limit], counted: float | None) -> bool:
+    """Whether this limit stopped the run: by reason, the rule's name, and the threshold or the count."""
     if run.stop.reason != _REASONS[limit.native.axis]:
         return False
     rule = (run.stop.rule or "").partition("(")[0].lower()
+    if run.stop.threshold is not None:
+        reached = run.stop.threshold in _thresholds(limit)
+    else:
+        reached = _named(rule, limit) or counted is None or counted >= limit.value
     others = [one for one in limits if one is not limit and _REASONS[one.native.axis] == run.stop.reason]
-    named = [one for one in (limit, *others) if _named(rule, one)]
-    if named:
-        limit_values = [one for one in named if run.stop.threshold in (None, *_thresholds(one))]
-        return limit in (limit_values or named)
-    return not others
+    return reached and (_named(rule, limit) or not any(_named(rule, one) for one in others))
 
 
 def _named(rule: str, limit: Limit) -> bool:
@@ -214,6 +214,13 @@ def _notes(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable
         yield f'the last text is not the model\'s: "{shorten(run.text)}"'
     if found.at_limit and not stopped and not found.beyond:
         yield "the log does not name what ended it"
+    yield from _caveats(run, limit, found, stopped=stopped)
+
+
+def _caveats(run: Run, limit: Limit, found: Counted, *, stopped: bool) -> Iterable[str]:
+    """What the verdict rests on, where the log or the harness leaves something open."""
+    if run.stop.reason in _UNITS and not (stopped or found.at_limit or found.beyond):
+        yield "another limit stopped it"
     if found.value is None and limit.native.axis in AXES and not stopped:
         yield f"no {AXES[limit.native.axis].unit} in the log"
     if limit.policy is None and limit.native.axis == "max_steps" and run.source != "boolab":

@@ -24,8 +24,8 @@ MORE: Final = """
     verdicts:
       exceeded    the run continued beyond what the harness's rule allows
       hit         the limit stopped the run, or a turn of it
-      kept        the run ended by itself at half of the limit or above
-      never near  the run ended by itself below half of the limit
+      kept        the run ended at half of the limit or above, not by it
+      never near  the run ended below half of the limit
       unknown     the log does not show what the limit counts
 
     examples:

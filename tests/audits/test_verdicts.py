@@ -257,3 +257,13 @@ def test_a_limit_of_which_the_log_shows_only_the_stop_is_a_row() -> None:
 def test_the_agent_of_a_run_of_opencode_that_names_none_is_build() -> None:
     run = logged_run("opencode", [1] * 4 + [0], agent="opencode")
     assert row(bl.audit(run, {"build": {"steps": 3}}))["first_step_beyond"] == 4
+
+
+def test_a_run_that_its_own_limit_stopped_did_not_hit_one_that_was_given() -> None:
+    run = logged_run(
+        "tau_bench", [1] * 30, limits={"steps": 30}, stop=Stop("step_cap", 30, "max_num_steps(30)", 30, 30)
+    )
+    assert row(bl.audit(run))["verdict"] == "hit"
+    found = row(bl.audit(run, {"max_steps": 75}))
+    assert found["verdict"] == "never near"
+    assert "another limit stopped it" in found["note"]
