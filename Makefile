@@ -16,7 +16,7 @@ PYTEST = $(BIN)/python -m pytest --quiet $(if $(ARGS),,--numprocesses 2 --dist l
 # Two processes of tests on two cores: more threads than one for each would wait for each other.
 test slow browser properties: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses study bench leaderboard conformance coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
+.PHONY: demo test slow browser properties fuzz soak crash bombs lab lint format formats harnesses study bench leaderboard conformance conformance-clis coverage recommendations pictures docs bench-peers stop-peers wheel compatibility clean help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
@@ -107,6 +107,9 @@ conformance: $(READY) ## play the same scripts through released packages, their 
 	$(BIN)/python -m benchmarks.conformance
 	$(BIN)/python -m benchmarks.conformance.exported
 	$(BIN)/python -m benchmarks.conformance.monitors
+
+conformance-clis: $(READY) ## run Claude Code, opencode, Gemini CLI and Codex with a scripted model; makes docs/cli_conformance.md
+	$(BIN)/python -m benchmarks.conformance.clis.make
 
 coverage: $(READY) ## measure how often 95% intervals hold the truth
 	$(BIN)/python benchmarks/coverage.py

@@ -391,12 +391,14 @@ _PRESETS: Final = (
     Policy(
         name="gemini_cli",
         about=About(
-            source="Gemini CLI, packages/core/src/core/client.ts and services/loopDetectionService.ts",
+            source="Gemini CLI, packages/core/src/core/client.ts and services/loopDetectionService.ts; 0.61.0, run: "
+            "docs/cli_conformance.md",
             loop_style="recursive generator; tool results come back as new turns",
             finish_guard="no pending calls, and the user is next",
-            weakness="a second detection ends the prompt, also in a pipeline (issue 19953)",
+            weakness="a second detection ends the prompt, in a pipeline with exit code 0 and no text (issue 19953)",
             own_words=(("step_cap", "MaxSessionTurns"), ("stuck", "LoopDetected")),
         ),
+        cap=Cap(zero="plain"),
         detectors=_guards(
             Guard(
                 detector=Detections(Cycle("ordered"), 5),

@@ -393,7 +393,7 @@ def test_a_grace_turn_after_an_idle_response_ends_well_only_with_a_finishing_too
 
 
 def test_a_cap_of_zero_drops_calls_and_refuses_none() -> None:
-    for name in ("boocode", "finish_aware", "cline", "gemini_cli", "naive"):
+    for name in ("boocode", "finish_aware", "cline", "naive"):
         played = play(bl.policies[name], "TT X", agent=bl.Agent("a", max_steps=0))
         assert (calls(played.run), played.run.stop_reason) == ([["dropped"] * 2], "finished"), name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 from benchmarks.conformance.clis.anthropic_wire import anthropic_wire
@@ -30,6 +31,10 @@ def _agent_file(limit: float | None) -> str:
 def _agent_json(limit: float) -> str:
     agent = {"description": "Appends lines.", "prompt": "Append lines.", "tools": ["Bash"], "maxTurns": limit}
     return json.dumps({AGENT: agent})
+
+
+def _environment_settings(limit: float) -> str:
+    return json.dumps({"env": {"CLAUDE_CODE_MAX_TURNS": f"{limit:g}"}})
 
 
 def _base(url: str) -> Start:
@@ -68,6 +73,12 @@ def _end(finished: Finished) -> str:
     return f"{result.get('subtype')}, is_error {json.dumps(result.get('is_error'))}"
 
 
+def _told(body: Any) -> str:  # noqa: ANN401
+    """What the result of the subagent's call says of its end."""
+    found = re.search(r"stopped at its \d+-turn limit before finishing", json.dumps(body["messages"]))
+    return found.group() if found else "a report"
+
+
 CLAUDE_CODE: Final = Harness(
     name="claude-code",
     command="claude",
@@ -78,22 +89,31 @@ CLAUDE_CODE: Final = Harness(
             loop="main",
             start=lambda n: Start(environment={"CLAUDE_CODE_MAX_TURNS": f"{n:g}"}),
         ),
-        "settings": Way(
-            shown='`"env": {"CLAUDE_CODE_MAX_TURNS": "N"}` in `.claude/settings.json`',
+        "user-settings": Way(
+            shown='`"env": {"CLAUDE_CODE_MAX_TURNS": "N"}` in `~/.claude/settings.json`',
             loop="main",
-            start=lambda n: Start(
-                files={"work/.claude/settings.json": json.dumps({"env": {"CLAUDE_CODE_MAX_TURNS": f"{n:g}"}})}
-            ),
+            start=lambda n: Start(files={"home/.claude/settings.json": _environment_settings(n)}),
+        ),
+        "settings": Way(
+            shown='`"env": {"CLAUDE_CODE_MAX_TURNS": "N"}` in the project\'s `.claude/settings.json`',
+            loop="main",
+            holds=False,
+            start=lambda n: Start(files={"work/.claude/settings.json": _environment_settings(n)}),
         ),
         "agent": Way(
             shown="`--agent NAME`, `maxTurns: N` in its file",
             loop="main",
+            holds=False,
             start=lambda n: Start(
                 arguments=("--agent", AGENT), files={f"work/.claude/agents/{AGENT}.md": _agent_file(n)}
             ),
         ),
         "budget": Way(
-            shown="`--max-budget-usd N`", loop="main", start=lambda n: Start(arguments=("--max-budget-usd", f"{n:g}"))
+            shown="`--max-budget-usd N`",
+            loop="main",
+            limits="cost",
+            settled=False,
+            start=lambda n: Start(arguments=("--max-budget-usd", f"{n:g}")),
         ),
         "subagent": Way(
             shown="`maxTurns: N` in the subagent's file",
@@ -108,6 +128,7 @@ CLAUDE_CODE: Final = Harness(
         "main-flag-subagent": Way(
             shown="`--max-turns N`, a subagent without a limit",
             loop="subagent",
+            holds=False,
             start=lambda n: Start(arguments=("--max-turns", f"{n:g}")),
         ),
     },
@@ -116,5 +137,13 @@ CLAUDE_CODE: Final = Harness(
     base=_base,
     arguments=_arguments,
     end=_end,
+    told=_told,
+    reasons=(
+        ("turn limit", "step_cap"),
+        ("error_max_turns", "step_cap"),
+        ("error_max_budget_usd", "cost_budget"),
+        ("success", "finished"),
+    ),
+    presets={"main": "claude_code", "subagent": "claude_code"},
     logs=(".claude/projects/**/*.jsonl",),
 )

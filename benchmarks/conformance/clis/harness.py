@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from benchmarks.conformance.clis.scripts import Loop
 from benchmarks.conformance.clis.server import Sorter, Wire
@@ -57,11 +57,17 @@ class Way:
         shown: How it is set, with N for the number, as the page says it.
         loop: The loop that it is a limit of.
         start: From the limit to what is added to a plain start.
+        limits: What the number is a limit of.
+        settled: Whether it is always the same which calls of the last response run. False where that is a race.
+        holds: Whether the harness takes it as a limit of that loop. False where a run showed that it does not.
     """
 
     shown: str
     loop: Loop
     start: Callable[[float], Start]
+    limits: Literal["steps", "cost", "tokens"] = "steps"
+    settled: bool = True
+    holds: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +83,9 @@ class Harness:
         base: What every run is started with, from the address of the model server.
         arguments: The whole command line from what a limit adds to it; the last is the prompt.
         end: How it reports the end, in its own words, as short as it has them.
+        told: From the last request of the main loop to what it was told of the subagent's end.
+        reasons: The stop reason that words of an end mean; the first that is in it counts.
+        presets: The preset of each loop; none where boolab has none.
         logs: Where it writes its logs, as patterns below the home folder.
     """
 
@@ -88,4 +97,7 @@ class Harness:
     base: Callable[[str], Start]
     arguments: Callable[[tuple[str, ...]], list[str]]
     end: Callable[[Finished], str]
+    told: Callable[[Any], str]
+    reasons: tuple[tuple[str, str], ...]
+    presets: Mapping[Loop, str]
     logs: tuple[str, ...]

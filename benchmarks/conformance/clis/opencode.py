@@ -91,6 +91,11 @@ def _end(finished: Finished) -> str:
     return last
 
 
+def _told(_: Any) -> str:  # noqa: ANN401
+    """The result of the subagent's call says nothing of its end."""
+    return "a report"
+
+
 def _of_agent(name: str, limit: float, word: str = "steps") -> str:
     return json.dumps({"agent": {name: {word: int(limit)}}})
 
@@ -117,6 +122,7 @@ OPENCODE: Final = Harness(
         "main-steps-subagent": Way(
             shown='`"agent": {"build": {"steps": N}}`, a subagent without a limit',
             loop="subagent",
+            holds=False,
             start=lambda n: Start(files={CONFIG: _of_agent("build", n)}),
         ),
     },
@@ -125,5 +131,8 @@ OPENCODE: Final = Harness(
     base=_base,
     arguments=_arguments,
     end=_end,
+    told=_told,
+    reasons=(("reason stop", "finished"),),
+    presets={"main": "opencode_v1", "subagent": "opencode_v1"},
     logs=(".local/share/opencode/storage/**/*.json",),
 )

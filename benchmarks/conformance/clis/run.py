@@ -34,6 +34,7 @@ class Outcome(NamedTuple):
         subagent_ran: How many of the subagent's did.
         code: The exit code; None if it did not end in time.
         end: How the harness reported the end, in its own words.
+        told: What the main loop was told of the subagent's end; empty if there was no subagent.
     """
 
     requests: int
@@ -42,6 +43,7 @@ class Outcome(NamedTuple):
     subagent_ran: int
     code: int | None
     end: str
+    told: str = ""
 
 
 class Played(NamedTuple):
@@ -108,8 +110,13 @@ def play(
             ran["subagent"],
             finished.code,
             "no end in time" if finished.code is None else harness.end(finished),
+            harness.told(_last(server)) if requests["subagent"] else "",
         )
         return Played(outcome, finished, server.refused)
+
+
+def _last(server: ModelServer) -> object:
+    return next(asked.body for asked in reversed(server.asked) if asked.loop == "main")
 
 
 @contextlib.contextmanager
