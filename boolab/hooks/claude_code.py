@@ -1,7 +1,8 @@
 """Claude Code's hooks: which events there are, what each means for the count, and the answers.
 
 The protocol is described at https://code.claude.com/docs/en/hooks. What is below was seen by running the released
-package, npm `@anthropic-ai/claude-code` 2.1.330, against a scripted model; `benchmarks/conformance/clis/hook.py` runs it again.
+package, npm `@anthropic-ai/claude-code` 2.1.330, against a scripted model: see
+`benchmarks/conformance/clis/hook.py`.
 
 What a step is
 --------------

@@ -17,7 +17,11 @@ from tests.support.pages import blocks_of, pages, run_page
 from tests.support.project import ROOT
 from tests.support.sse_cases import body
 
-OWN: Final = {"README": "tests/docs/test_readme.py", "llama_cpp": "tests/docs/test_llama_cpp_page.py"}
+OWN: Final = {
+    "README": "tests/docs/test_readme.py",
+    "llama_cpp": "tests/docs/test_llama_cpp_page.py",
+    "howto/guard_claude_code": "tests/docs/test_hook_page.py",
+}
 """Pages that have a test of their own, which runs their Python."""
 
 NOT_RUN: Final = Counter(

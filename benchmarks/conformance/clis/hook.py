@@ -116,8 +116,9 @@ def _step(place: Path, options: Options, loop: Loop) -> int | None:
     found = [one for one in runs if (one.parent_run_id is None) == (loop == "main")]
     rule = monitor_for(options).rule
     assert rule is not None
-    (row,) = bl.counterfactual(found, rules=[rule]).itertuples()
-    return int(row.stop_step) if row.outcome == "truncated" else None
+    table = bl.counterfactual(found, rules=[rule])
+    (outcome,), (step,) = table["outcome"].tolist(), table["stop_step"].tolist()
+    return step if outcome == "truncated" else None
 
 
 def main() -> int:
