@@ -161,7 +161,7 @@ def rule_of(spec: Spec) -> bl.StopRule:
 def _first_stop(run: bl.Run, spec: Spec) -> tuple[str, int] | None:
     """Where and why `bl.counterfactual` stops a run, its own limits apart; None if it does not."""
     if spec[0][0][0] == "max_tool_steps":
-        policy = bl.policies["naive"].vary(cap={"counts": "tool_steps", "check": "response"})
+        policy = bl.Policy(name="rounds").vary(cap={"counts": "tool_steps", "check": "response"})
         how: dict[str, Any] = {"policy": policy, "grid": {"max_steps": [spec[0][0][1]]}}
     else:
         how = {"rules": rule_of(spec)}

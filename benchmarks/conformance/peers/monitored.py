@@ -13,6 +13,7 @@ import io
 import json
 import operator
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -105,9 +106,42 @@ def serve(package: str, play: Callable[[Case], None], names: Callable[[], dict[s
                     "nudged": case.nudged,
                 }
             )
+    timed = _timed(asked["timed"], play) if "timed" in asked else None
     printed = io.StringIO()
     if "snippet" in asked:
         with contextlib.redirect_stdout(printed):
             exec(asked["snippet"], names())  # noqa: S102 - a page of this repository
-    said = {"version": importlib.metadata.version(package), "found": found, "printed": printed.getvalue()}
+    said = {
+        "version": importlib.metadata.version(package),
+        "found": found,
+        "printed": printed.getvalue(),
+        "timed": timed,
+    }
     json.dump(said, sys.stdout)
+
+
+def _timed(given: dict[str, Any], play: Callable[[Case], None]) -> list[tuple[float, float]]:
+    """Seconds in the monitor and in all, of each of five runs of a case."""
+    from boolab.rules.monitor import Monitor
+
+    inside = [0.0]
+
+    def clocked(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def wrapped(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+            began = time.perf_counter()
+            try:
+                return method(*arguments, **options)
+            finally:
+                inside[0] += time.perf_counter() - began
+
+        return wrapped
+
+    Monitor.before, Monitor.after = clocked(Monitor.before), clocked(Monitor.after)
+    found = []
+    with contextlib.redirect_stdout(sys.stderr):
+        for _ in range(5):
+            inside[0], began = 0.0, time.perf_counter()
+            play(Case(given))
+            found.append((inside[0], time.perf_counter() - began))
+    return found
