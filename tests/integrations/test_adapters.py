@@ -1,5 +1,6 @@
 """The adapters of `Monitor` for other packages. `make conformance` runs them in the packages, which are not here."""
 
+import ast
 import contextlib
 import copy
 import importlib
@@ -12,6 +13,7 @@ import boolab as bl
 from benchmarks.conformance import monitors
 from benchmarks.conformance.monitors import ADAPTERS, PAGE, cases, differences, made_cases, page, read_kept
 from boolab.integrations.monitored_run import MonitoredRun
+from tests.support.project import ROOT
 
 MADE = {
     "langchain": ("middleware", "langchain", "langchain"),
@@ -88,3 +90,16 @@ def test_the_time_of_a_run_is_that_since_its_turn_began(monkeypatch: pytest.Monk
     assert turn.after(LOOK, ["x"]).action == "continue"
     assert run.after(LOOK, ["x"]).action == "stop"
     assert turn.monitor.counters["elapsed"] == 20_000
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_an_adapter_has_at_most_60_lines_of_code(name: str) -> None:
+    text = (ROOT / "boolab" / "integrations" / f"{name}.py").read_text(encoding="utf-8")
+    words = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    code = [line for n, line in enumerate(text.splitlines(), 1) if line.strip() and n not in words]
+    assert len(code) <= 60
