@@ -9,7 +9,7 @@ What a step is
 `PreToolUse` and `PostToolUse` (`PostToolUseFailure` for an error) run around each call, those of parallel calls at
 once. `PostToolBatch` runs when all calls of a response are done, in the order of the response and before the next
 request to the model: that is the boundary of `boolab.rules.stop`, so one such event is one step. It is there since
-2.1.119. The transcript lags behind the events, so nothing is read from it.
+2.1.118 (2.1.117 lacks it). The transcript lags behind the events, so nothing is read from it.
 
 What counts
 -----------
@@ -54,7 +54,7 @@ EVENTS = (
     "SessionStart",
 )
 """The events that the hook needs."""
-FIRST_VERSION = (2, 1, 119)
+FIRST_VERSION = (2, 1, 118)
 """The first version of Claude Code with `PostToolBatch`."""
 _NOTICE = "<task-notification>"
 _BY_CALL = {"PostToolUse": "ran", "PostToolUseFailure": "failed"}

@@ -124,7 +124,7 @@ def test_options_that_make_no_rule_are_refused(
     assert not (home / ".claude").exists()
 
 
-@pytest.mark.parametrize(("version", "code"), [("2.1.118", 1), ("2.1.119", 0), ("3.0.0", 0), ("odd", 0)])
+@pytest.mark.parametrize(("version", "code"), [("2.1.117", 1), ("2.1.118", 0), ("3.0.0", 0), ("odd", 0)])
 def test_a_claude_code_without_the_event_is_refused(version: str, code: int, home: Path) -> None:
     program = home / "bin/claude"
     program.parent.mkdir()
