@@ -96,7 +96,8 @@ _EVENTS: Final = {"interrupted": "abort"} | {kind: kind for kind in ("compaction
 _DELEGATES: Final = ("Task", "Agent")
 """The tools that start subagents."""
 _SUBAGENTS: Final = "subagents"
-_NOTED: Final = re.compile(r"\s*NOTE: this agent stopped at its (\d{1,9})-turn limit")
+_TOOLS_USED: Final = r"(?:<tools-used-before-summary>[^<]*</tools-used-before-summary>\s*)?"  # seen in 2.1.330
+_NOTED: Final = re.compile(rf"\s*{_TOOLS_USED}NOTE: this agent stopped at its (\d{{1,9}})-turn limit")
 _NOTIFIED: Final = re.compile(r"<summary>[^<]*stopped at its (\d{1,9})-turn limit \(partial result")
 _TASK: Final = re.compile(r"<task-id>([^<]+)</task-id>")
 _CALLED: Final = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")

@@ -562,6 +562,9 @@ NOTED = (
     "report. Send the agent a message (SendMessage) to let it continue from where it stopped."
 )
 
+LISTED = "  <tools-used-before-summary>Bash, Read</tools-used-before-summary>\n  \n  "
+"""What 2.1.330 writes in front."""
+
 
 def notified(owner: str, call_id: str, outcome: str) -> str:
     """A notification as the harness writes it when a subagent in the background has stopped."""
@@ -603,8 +606,8 @@ def delegated(folder: Path, *told: str, inside: bool = False, answer: str = "lau
 @pytest.mark.parametrize("inside", [True, False], ids=["in the session", "in a file of its own"])
 @pytest.mark.parametrize(
     ("answer", "told"),
-    [(NOTED, ()), ("launched", (LIMITED,)), ("launched", (FINISHED, LIMITED))],
-    ids=["by the result", "by a notification", "by the last of two notifications"],
+    [(NOTED, ()), (LISTED + NOTED, ()), ("launched", (LIMITED,)), ("launched", (FINISHED, LIMITED))],
+    ids=["by the result", "behind a list of tools", "by a notification", "by the last of two notifications"],
 )
 def test_a_subagent_that_its_turn_limit_stopped_was_cut(
     tmp_path: Path, answer: str, told: tuple[str, ...], inside: bool
