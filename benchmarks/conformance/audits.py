@@ -18,6 +18,7 @@ import boolab as bl
 from benchmarks.conformance.released import DRIVERS
 from benchmarks.conformance.scenarios import looks
 from benchmarks.environments import Skipped, answer, environment
+from boolab.frames.dtypes import is_missing
 
 LIMITS: Final = (1, 3, 10)
 TURNS: Final = 30
@@ -79,7 +80,7 @@ def main() -> int:
                     for row in found.frame[found.frame["limit"] == case.limit].to_dict("records"):
                         did = f"{model_calls} model calls, {tools_run} tools run"
                         declared = "in the log" if limits == "auto" else "by hand"
-                        counted = f"{row['counted']:g} {row['unit']}"
+                        counted = "not counted" if is_missing(row["counted"]) else f"{row['counted']:g} {row['unit']}"
                         print(f"{case.package}, {case.limit} {value} {declared}: {did}; {row['verdict']}, {counted}")
                         print(f"    {row['note']}" if row["note"] else "", end="\n" if row["note"] else "")
     return 0
