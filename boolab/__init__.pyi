@@ -84,5 +84,6 @@ from boolab.widgets.compare.widget import Compare as Compare
 from boolab.widgets.heatmap.widget import Heatmap as Heatmap
 from boolab.widgets.replay.widget import Replay as Replay
 from boolab.widgets.sweep_view.widget import SweepView as SweepView
+from boolab.widgets.watch_view.widget import watch as watch
 
 __version__: str

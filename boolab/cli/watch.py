@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from threading import Event
@@ -21,7 +20,7 @@ from boolab.cli.help import Command
 from boolab.cli.terminal import clipped, is_terminal
 from boolab.core.axes import AXES, Axis
 from boolab.core.text import WIDTH, count, duration, printable
-from boolab.errors import ReadWarning, SettingError
+from boolab.errors import SettingError
 
 if TYPE_CHECKING:
     from boolab.follow.fleet import Change, Fleet
@@ -189,31 +188,29 @@ def run(args: argparse.Namespace) -> int:
         since=since,
         prices=args.prices,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReadWarning)  # a log that is being written ends anywhere
-        if args.once:
-            return _once(fleet, as_json=args.json)
-        output = _output(sys.stdout, bell=args.bell, as_json=args.json)
-        commands = Commands(args.command) if args.command else None
-        summary = Summary()
-        if not args.json:
-            shadow = "" if rule is None else f"; an alert where {rule} would stop one"
-            print(f"boolab: watching {count(len(places), 'place')}{shadow}. Ctrl-C ends it.", file=sys.stderr)
-        stop = Event()
-        try:
-            for changes in watch(fleet, stop):
-                summary.count(changes)
-                output.show(changes, fleet)
-                if commands is not None:
-                    commands.start(changes)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            stop.set()
-            output.end()
+    if args.once:
+        return _once(fleet, as_json=args.json)
+    output = _output(sys.stdout, bell=args.bell, as_json=args.json)
+    commands = Commands(args.command) if args.command else None
+    summary = Summary()
+    if not args.json:
+        shadow = "" if rule is None else f"; an alert where {rule} would stop one"
+        print(f"boolab: watching {count(len(places), 'place')}{shadow}. Ctrl-C ends it.", file=sys.stderr)
+    stop = Event()
+    try:
+        for changes in watch(fleet, stop):
+            summary.count(changes)
             if commands is not None:
-                commands.end()
-        print(summary.text(fleet), file=sys.stderr)
+                commands.start(changes)
+            output.show(changes, fleet)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        stop.set()
+        output.end()
+        if commands is not None:
+            commands.end()
+    print(summary.text(fleet), file=sys.stderr)
     return 130
 
 

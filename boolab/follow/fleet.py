@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from boolab.core.types import Run, Scope
 from boolab.errors import SettingError
@@ -48,7 +50,9 @@ class Limit(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of the threshold that is reached; 0 where it is not known."""
+        """The share of the threshold that is reached; 0 where it is not known, and for a streak of one call."""
+        if self.value is not None and self.counter.startswith("repeat_streak"):
+            return max(self.value - 1, 0) / (self.threshold - 1)
         return 0.0 if self.value is None else 1.0 if not self.threshold else self.value / self.threshold
 
 
@@ -116,6 +120,23 @@ class Change(NamedTuple):
     fired: Fired | None = None
 
 
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+
+def _locked(
+    method: Callable[Concatenate[Fleet, _Args], _Result],
+) -> Callable[Concatenate[Fleet, _Args], _Result]:
+    """A method that one thread at a time is in: a widget's thread follows, and its kernel reads."""
+
+    @wraps(method)
+    def alone(self: Fleet, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 class _Agent:
     """A run of a log, its rule, and its row."""
 
@@ -180,6 +201,7 @@ class Fleet:
         self._logs: dict[str, _Log] = {}
         self._waiting: dict[str, None] = {}
         self._looked = False
+        self.lock = threading.RLock()
 
     @property
     def files(self) -> int:
@@ -191,6 +213,7 @@ class Fleet:
         """Whether logs changed that are not read yet; see `MAX_SHARE`."""
         return bool(self._waiting)
 
+    @_locked
     def look(self) -> list[Change]:
         """Look at all files, for new ones too.
 
@@ -214,6 +237,7 @@ class Fleet:
         gone = [path for path in self._logs if path not in found]
         return self.changed([*changed, *gone])
 
+    @_locked
     def look_at_running(self) -> list[Change]:
         """Look at the logs of running agents alone: what is written without a notice, and what was deleted."""
         self._let_go()
@@ -225,6 +249,7 @@ class Fleet:
                     changed.append(path)
         return self.changed(changed)
 
+    @_locked
     def changed(self, paths: Iterable[str]) -> list[Change]:
         """Read the files that changed.
 
@@ -251,6 +276,7 @@ class Fleet:
             log.due = start + took / MAX_SHARE if took > FREE_S else 0.0
         return changes
 
+    @_locked
     def rows(self, *, running: bool = True) -> list[AgentRow]:
         """The agents, each followed by its subagents; those that changed last come first.
 
@@ -267,6 +293,7 @@ class Fleet:
             below.setdefault(parent if parent in known and parent != row.run_id else "", []).append(row)
         return [*_ordered(below, "", 0, set())]
 
+    @_locked
     def run(self, run_id: str) -> Run | None:
         """The run of an agent, as its log stands; None if there is none of this id."""
         for log in self._logs.values():

@@ -113,7 +113,8 @@ class RuleState:
             self._totals.append(_added(self._totals[-1], priced))
             self._ladder.compacted_before(priced, compacted)
             self._ladder.apply(priced)
-            if has_boundary(run, step):
+            # Through a whole run, a boundary follows the final text of a turn, once another turn begins.
+            if has_boundary(run, step) or (not self.per_turn and step.counted and step.index < len(steps)):
                 self._evaluate(step)
         self._folded = steps[: max(known, closed)]
         if closed < len(steps):

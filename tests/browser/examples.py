@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Final
 
 import boolab as bl
 from boolab.io.resources import data_path
 from boolab.widgets._base.widget import Shown
+from tests.support.growing import claude_lines, encoded
 from tests.support.project import ROOT
 
 
@@ -56,12 +60,25 @@ def sweep_view() -> Shown:
     return view
 
 
+def watch_view() -> Shown:
+    """Two agents and a subagent, of which one is in a loop."""
+    folder = Path(mkdtemp())
+    logs = {"s1": claude_lines(6, same=True), "s2": claude_lines(3, session="s2", final=True)}
+    for name, lines in logs.items():
+        (folder / f"{name}.jsonl").write_bytes(b"".join(map(encoded, lines)))
+    view = bl.watch(folder, bl.max_steps(56) | bl.doom_loop(5), prices=False)
+    view.stop()
+    rmtree(folder)
+    return view
+
+
 EXAMPLES: Final[dict[str, Callable[[], Shown]]] = {
     "Replay": lambda: bl.Replay(failing()),
     "CapLab": caplab,
     "Heatmap": heatmap,
     "Compare": compare,
     "SweepView": sweep_view,
+    "WatchView": watch_view,
     "AgentEditor": lambda: bl.AgentEditor(data_path("agents") / "AGENTS.md"),
 }
 

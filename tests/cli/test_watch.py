@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from boolab.cli.watch import Board, Commands, Output, Summary, seconds_of
 from boolab.follow.fleet import Fleet
 from boolab.follow.places import places_of
 from tests.support.growing import claude_lines, encoded
+from tests.support.pages import blocks_of, pages
 from tests.support.screen import Screen
 
 
@@ -172,3 +174,29 @@ def test_ctrl_c_ends_it_with_a_summary(log: Path) -> None:
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "1 agent in 1 file" in errors
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_how_to_print_what_it_shows(tmp_path: Path) -> None:
+    page = pages()["howto/watch_a_fleet"].read_text(encoding="utf-8")
+    blocks = list(blocks_of(page))
+    (log,) = (block for block in blocks if block.mark == ("file", "logs/s1.jsonl"))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "s1.jsonl").write_text(log.code)
+    shown = [line.partition(" ")[2] for line in page.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+    commands = [block.code for block in blocks if block.not_run]
+    for place, command in enumerate(commands):
+        given = ["exec", f"{sys.executable} -m {command.strip()}"]
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", " ".join(given)], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        with process:
+            assert process.stdout is not None
+            printed = [process.stdout.readline().strip().partition(" ")[2] for _ in shown]
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+        assert process.returncode == 130
+        if place == 0:
+            assert printed == shown
+    # the command was started before the alert was printed, and the end waits for it
+    assert (tmp_path / "alerts.txt").read_text() == "claude_code doom_loop after 3\n"

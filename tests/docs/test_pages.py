@@ -35,6 +35,7 @@ NOT_RUN: Final = Counter(
         ("howto/run_on_a_cluster", "needs a cluster"): 3,
         ("howto/run_on_a_cluster", "starts a process for each core"): 1,
         ("howto/use_a_real_model", "needs an API key"): 1,
+        ("howto/watch_a_fleet", "follows logs until Ctrl-C"): 2,
         ("llama_cpp", "compiles llama.cpp"): 1,
         ("llama_cpp", "needs llama.cpp"): 3,
         ("many_machines", "starts a process for each core"): 1,

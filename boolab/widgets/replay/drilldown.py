@@ -55,7 +55,7 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
     def __init__(self, view: OpeningView, runs: Mapping[str, Run], names: Iterable[str] = ("opened",)) -> None:
         """Put the view on top. `runs` are those that can be opened, `names` the traits that both have in common."""
         self._view = view
-        self._by_id = dict(runs)
+        self._by_id: Mapping[str, Run] = dict(runs)
         self._replay: Replay | None = None
         self._below = ipywidgets.VBox()
         super().__init__([view, self._below])

@@ -1,0 +1,1 @@
+"""Running agents, in a notebook."""
