@@ -16,6 +16,7 @@ VERSION: Final = "0.61.0"
 REPEATS: Final = 5
 """Identical calls in a row at which Gemini CLI's own detector first fires; it cannot be changed."""
 
+_RUN: Final = f"run, {VERSION}, a scripted model"
 _READ: Final = f"read in the package, {VERSION}"
 
 
@@ -59,7 +60,13 @@ def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tup
         cap = step_cap(limits.max_steps, SUBAGENT_PRESET, limits.policy)
         own += [cap.note] if cap.note else []
         changes.append(Change(("max_turns",), cap.value))
-        own.append("After max_turns, one more request lets the subagent report what it has.")
+        own.append(
+            "After max_turns the subagent gets one more request to report what it has; calls in its response run too."
+        )
+        own.append(
+            f"`gemini -p` of {VERSION} does not use an agent of the project that was not confirmed before; in a new "
+            "home, one in ~/.gemini/agents is used."
+        )
     if limits.max_time is not None:
         minutes = max(1, math.ceil(limits.max_time / 60))
         changes.append(Change(("timeout_mins",), minutes))
@@ -98,20 +105,20 @@ TARGET: Final = Target(
     name="gemini-cli",
     title="Gemini CLI",
     preset=PRESET,
-    source=f"@google/gemini-cli {VERSION} from npm: its settings schema, docs/reference/configuration.md, "
-    "docs/core/subagents.md and the loop of `gemini -p`, read (November 2026)",
+    source=f"@google/gemini-cli {VERSION} from npm: its settings schema, docs/reference/configuration.md "
+    "and docs/core/subagents.md; run with a scripted model (November 2026)",
     sets=(
         Sets(
             "max_steps",
             '`"model": {"maxSessionTurns": N}` in .gemini/settings.json',
             "requests of the session; before request N+1 it ends",
-            _READ,
+            _RUN,
         ),
         Sets(
             "max_steps",
             "`max_turns: N` in `.gemini/agents/NAME.md`",
-            "requests of the subagent, and one more to report",
-            _READ,
+            "responses of the subagent, and one more to report, whose calls run too",
+            _RUN,
         ),
         Sets(
             "max_time",
