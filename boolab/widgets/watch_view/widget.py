@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import traitlets
 
@@ -20,12 +20,18 @@ from boolab.follow.watch import watch as watch_fleet
 from boolab.logs.load import Reader
 from boolab.rules.stop import StopRule
 from boolab.widgets._base.standalone_html import Part
+from boolab.widgets._base.widget import png_of
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 from boolab.widgets.watch_view.data import alert_of, watch_data
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EVERY_S: Final = 0.25
 """How often the table is drawn at most."""
 SHUTDOWN_TIMEOUT_S: Final = 5.0
+MAX_BARS: Final = 24
+"""How many agents the picture shows at most."""
 
 
 class _AgentTable(OpeningView, module="watch_view"):
@@ -131,6 +137,21 @@ class WatchView(OpensRuns):
         rows = self._fleet.rows(running=self._fleet.since is None)
         lines = table(rows) if rows else ["no agent is running"]
         return "\n".join([*lines, *(alert["text"] for alert in self.data["alerts"])])
+
+    def _picture(self) -> bytes:
+        rows = [row for row in self.data["rows"] if row["limits"]][:MAX_BARS][::-1]
+        if not rows:
+            return b""
+
+        def draw(figure: Figure) -> None:
+            axes = figure.subplots()
+            names = [f"{row['name']}: {row['limits'][0]['text']}" for row in rows]
+            axes.barh(range(len(rows)), [row["limits"][0]["share"] for row in rows])
+            axes.set_yticks(range(len(rows)), names)
+            axes.set_xlim(0, 1)
+            axes.set_xlabel("share of the next limit")
+
+        return png_of(draw, (7.2, 1.0 + 0.34 * len(rows)))
 
     def _parts(self) -> list[Part]:
         data = {**self.data, "following": False, "still": True}  # a page has no kernel
