@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from boolab.exports.export import TARGETS, export
+from boolab.exports.values import Limits
 from tests.support.pages import evaluate
 from tests.support.project import ROOT
 
@@ -44,7 +46,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 @pytest.mark.slow
 def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(played: Played) -> None:
-    assert len(BLOCKS) == 11
+    assert len(BLOCKS) == 12
     advice = re.findall(r"```\n'(Ship .*) \.\.\.\n```", README)
     assert played.values[0].startswith(advice[0])
     shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
@@ -78,3 +80,11 @@ def test_the_stop_that_the_readme_names_is_the_stop() -> None:
     run = namespace["run"]
     claimed = ast.literal_eval(re.findall(r"# (\('doom_loop'.*\))", block)[0])
     assert (run.stop_reason, run.stop_step, run.stop.rule) == claimed
+
+
+def test_the_settings_of_the_readme_are_those_that_are_exported() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| (?:`(.*)`|none) \| ", README, re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(TARGETS)
+    for name, setting in rows:
+        text = str(export(name, Limits(max_steps=65)))
+        assert (setting or "A step cap of 65 is not set.") in text, name
