@@ -31,7 +31,8 @@ def as_command(limits: Limits, target: str = TARGET) -> str:
     same, by_tool = identity_of(exempting(limits.identity, limits.exempt))
     if same != ("canonical" if limits.policy is None else get_policy(limits.policy).detectors.identity):
         words += ["--identity", same]
-    words += [word for tool, one in by_tool if one is None for word in _option("--exempt", tool)]
+    exempt = dict.fromkeys([*limits.exempt, *(tool for tool, one in by_tool if one is None)])
+    words += [word for tool in exempt for word in _option("--exempt", tool)]
     words += ["--scope", "run"] if limits.scope == "run" else []
     words += [] if limits.agent is None else _option("--agent", limits.agent)
     words += [] if limits.policy is None else ["--policy", str(limits.policy)]

@@ -16,6 +16,7 @@ from boolab.core.types import IDENTITIES, Identities
 from boolab.errors import SettingError, near
 from boolab.harness.policy import Policy
 from boolab.io.checks import is_whole
+from boolab.rules.call_identity import identity_of
 
 Language: TypeAlias = Literal["json", "jsonc", "markdown", "python", "shell", "toml", "yaml"]
 JSONValue: TypeAlias = "str | int | float | bool | Sequence[JSONValue] | Mapping[str, JSONValue] | None"
@@ -91,6 +92,12 @@ class Limits:
         if isinstance(self.identity, str) and self.identity not in IDENTITIES:
             msg = f"identity={self.identity!r}{near(self.identity, IDENTITIES, 'accepted')}"
             raise SettingError(msg)
+        if not isinstance(self.identity, str):
+            same, by_tool = identity_of(self.identity)
+            if all(one is None for _, one in by_tool):  # written in one way, whichever way it was given
+                exempt = dict.fromkeys([*self.exempt, *(tool for tool, _ in by_tool)])
+                object.__setattr__(self, "identity", same)
+                object.__setattr__(self, "exempt", tuple(exempt))
         if self.scope not in ("turn", "run"):
             msg = f"scope={self.scope!r}: expected 'turn' or 'run'"
             raise SettingError(msg)

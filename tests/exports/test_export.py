@@ -85,7 +85,7 @@ def test_a_recommendation_is_exported_as_it_was_counted() -> None:
     runs = bl.load_dataset("atlas/tau-airline")
     limits = bl.recommend(runs, keep=0.9, exempt=["calculate"], scope="turn").limits("coder")
     assert (limits.max_steps, limits.doom_loop, limits.scope, limits.agent) == (12, None, "turn", "coder")
-    assert limits.identity == {"*": "canonical", "calculate": None}
+    assert (limits.identity, limits.exempt) == ("canonical", ("calculate",))
 
 
 def test_of_several_agents_one_is_chosen() -> None:
