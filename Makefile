@@ -111,8 +111,10 @@ conformance: $(READY) ## play the same scripts through released packages, their 
 	$(BIN)/python -m benchmarks.conformance.exported
 	$(BIN)/python -m benchmarks.conformance.monitors
 
-conformance-clis: $(READY) ## run Claude Code, opencode, Gemini CLI and Codex with a scripted model; makes docs/cli_conformance.md
+conformance-clis: $(READY) ## run Claude Code, opencode, Gemini CLI and Codex with a scripted model, exported limits, and the hook; makes docs/cli_conformance.md
 	$(BIN)/python -m benchmarks.conformance.clis.make
+	$(BIN)/python -m benchmarks.conformance.clis.exported
+	$(BIN)/python -m benchmarks.conformance.clis.hook
 
 coverage: $(READY) ## measure how often 95% intervals hold the truth
 	$(BIN)/python benchmarks/coverage.py

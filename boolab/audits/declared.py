@@ -20,7 +20,7 @@ ANY: Final = "*"
 """The agent that stands for all."""
 THE_LOG: Final = "the log"
 _DEFAULT_AGENTS: Final = {"opencode": "build"}
-"""The agent of a run whose log names none; opencode.ai/docs/agents."""
+"""The agent of a run whose log names none; anomalyco/opencode, packages/web/src/content/docs/agents.mdx."""
 BY_HAND: Final = "by hand"
 
 

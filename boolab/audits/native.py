@@ -55,8 +55,8 @@ _SUBAGENT_TURNS: Final = Native("max_steps", policy="gemini_subagent")
 _SUBAGENT_MINUTES: Final = Native("max_time", "minutes", 60, policy="gemini_subagent")
 
 NATIVE: Final[Mapping[str, Mapping[str, Native]]] = {
-    # code.claude.com/docs: sub-agents (maxTurns), cli-reference (--max-turns, --max-budget-usd), agent-sdk (max_turns).
-    # The program reads CLAUDE_CODE_MAX_TURNS too, also from `env` in its settings.
+    # @anthropic-ai/claude-code 2.1.330, run (docs/cli_conformance.md): maxTurns in agent files, --max-turns,
+    # --max-budget-usd, and CLAUDE_CODE_MAX_TURNS, also from `env` in its settings. max_turns is that of the agent SDK.
     "claude_code": {
         "maxTurns": STEPS,
         "max_turns": STEPS,
@@ -81,7 +81,7 @@ NATIVE: Final[Mapping[str, Mapping[str, Native]]] = {
         "time_limit": Native("max_time"),
         "working_limit": Native("working", "seconds of work"),
     },
-    # opencode.ai/docs/agents: steps; maxSteps is its old name.
+    # opencode-ai 1.18.33, run (docs/cli_conformance.md): steps, and its old name, maxSteps.
     "opencode_v1": {"steps": STEPS, "maxSteps": STEPS},
     "opencode_v2": {"steps": STEPS, "maxSteps": STEPS},
     # mini-swe-agent 2, minisweagent/agents/default.py.

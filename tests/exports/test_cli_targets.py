@@ -4,7 +4,8 @@ import shlex
 
 import pytest
 
-from boolab.cli.main import COMMANDS, parser_of
+import boolab as bl
+from boolab.cli.main import parser_of
 from boolab.exports.export import Limits, export
 from boolab.exports.targets.claude_code import HOOK_LIMITS
 
@@ -20,7 +21,6 @@ def test_claude_code_gets_flags_for_the_main_loop_and_a_file_for_a_subagent() ->
     assert "maxTurns: 20" in lines("claude-code", Limits(max_steps=20, agent="coder"))
 
 
-@pytest.mark.skipif("hook" not in COMMANDS, reason="there is no boolab hook")
 @pytest.mark.parametrize("name", HOOK_LIMITS)
 def test_what_flags_cannot_express_is_a_hook_that_its_command_understands(name: str) -> None:
     limits = Limits(**{name: 5}, exempt=("poll", "-x"), scope="run")  # type: ignore[arg-type]
@@ -49,7 +49,45 @@ def test_gemini_counts_a_session_and_whole_minutes() -> None:
     assert any("through the whole session" in note for note in export("gemini-cli", Limits(max_steps=20)).notes)
     text = export("gemini-cli", Limits(max_steps=20, max_time=90, agent="Coder")).parts[0].text
     assert "name: coder\n" in text
-    assert "max_turns: 20\ntimeout_mins: 2\n" in text
+    assert "max_turns: 19\ntimeout_mins: 2\n" in text
+
+
+@pytest.mark.parametrize(("cap", "turns"), [(1, 1), (2, 1), (20, 19)])
+def test_a_gemini_subagent_runs_no_more_responses_than_the_cap_and_says_how_many(cap: int, turns: int) -> None:
+    made = export("gemini-cli", Limits(max_steps=cap, agent="coder"))
+    assert f"max_turns: {turns}\n" in made.parts[0].text
+    assert any(f"So {turns + 1} responses can run" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("cap", [2, 3, 10])
+def test_a_gemini_subagent_that_finishes_at_the_cap_finishes_under_its_preset(cap: int) -> None:
+    text = export("gemini-cli", Limits(max_steps=cap, agent="coder")).parts[0].text
+    turns = int(text.partition("max_turns: ")[2].split()[0])
+    for at in (cap - 1, cap, cap + 1):
+        agent = bl.Agent("a", policy="gemini_subagent", max_steps=turns)
+        run = bl.run_sync(agent, "go", model=completing_at(at), tools=[look, complete_task])
+        assert (run.stop_reason == "finished") is (at <= cap)
+
+
+def test_max_turns_that_were_counted_as_max_turns_stay() -> None:
+    made = export("gemini-cli", Limits(max_steps=20, agent="coder", policy="gemini_subagent"))
+    assert "max_turns: 20\n" in made.parts[0].text
+
+
+def look(n: int) -> str:
+    """Look."""
+    return str(n)
+
+
+def complete_task(result: str) -> str:
+    """Finish."""
+    return result
+
+
+def completing_at(n: int) -> bl.ScriptedModel:
+    """A model that calls a tool in each response, and the one that finishes in the n-th."""
+    calls: list[object] = [{"tool_calls": [{"name": "look", "arguments": {"n": k}}]} for k in range(n - 1)]
+    return bl.ScriptedModel([*calls, {"tool_calls": [{"name": "complete_task", "arguments": {"result": "done"}}]}] * 2)
 
 
 def test_codex_has_a_budget_of_tokens_and_nothing_else() -> None:

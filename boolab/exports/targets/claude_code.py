@@ -104,8 +104,7 @@ TARGET: Final = Target(
     name="claude-code",
     title="Claude Code",
     preset=PRESET,
-    source=f"@anthropic-ai/claude-code {VERSION} from npm, run with a scripted model (November 2026); "
-    "code.claude.com/docs: cli-reference, sub-agents, hooks",
+    source=f"@anthropic-ai/claude-code {VERSION} from npm, run with a scripted model (November 2026)",
     sets=(
         Sets("max_steps", "`claude -p --max-turns N`", "responses; after the N-th no request is sent", _RUN),
         Sets(

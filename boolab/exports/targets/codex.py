@@ -20,8 +20,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
             f"rollout_budget is under development in Codex {VERSION}, and off unless it is enabled.",
             (
                 "It counts output and input that was not cached, each with its weight, for the session and its "
-                "subagents; cached input is free, so it stops later than a token budget here. A provider may report "
-                "units of its own instead. The response that exceeds it is paid for."
+                "subagents; cached input is free, so it stops later than a token budget here. The response that "
+                "exceeds it is paid for."
             ),
         ]
         values: dict[str, JSONValue] = {
@@ -56,21 +56,21 @@ def _toml(value: object) -> str:
 
 
 def _none(what: str) -> str:
-    return f"Codex {VERSION} has no limit on {what}: neither config.toml nor `codex exec` has one."
+    return f"Codex {VERSION} has no limit on {what} that we know of: `codex exec --help` has none."
 
 
 TARGET: Final = Target(
     name="codex",
     title="Codex",
     preset="",
-    source=f"@openai/codex {VERSION} from npm: `codex exec --help`, `codex features list` and the settings that it "
-    "accepts, run (November 2026); openai/codex pull request 29423",
+    source=f"@openai/codex {VERSION} from npm: `codex exec --help`, `codex features list`, the settings that it "
+    "accepts, and runs with a scripted model (November 2026); for subagents: openai/codex pull request 28746",
     sets=(
         Sets(
             "max_tokens",
             "`[features.rollout_budget]`, `limit_tokens = N` in config.toml",
             "output and uncached input, by weight; under development",
-            f"accepted by the package, {VERSION}, which rejects other types and a limit of 0",
+            f"run, {VERSION}, a scripted model; a text, a fraction, 0 and -1 are refused",
         ),
     ),
     lacks={

@@ -9,6 +9,7 @@ from typing import Final
 
 from boolab.exports.step_cap import step_cap
 from boolab.exports.values import Change, Limits, Part, Sets, Target, commented, name_of, nested, yaml_text
+from boolab.harness.presets import get_policy
 
 PRESET: Final = "gemini_cli"
 SUBAGENT_PRESET: Final = "gemini_subagent"
@@ -57,15 +58,16 @@ def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tup
     name = name_of(limits).lower()
     changes: list[Change] = []
     if limits.max_steps is not None:
-        cap = step_cap(limits.max_steps, SUBAGENT_PRESET, limits.policy)
-        own += [cap.note] if cap.note else []
-        changes.append(Change(("max_turns",), cap.value))
+        turns = _max_turns(limits.max_steps, limits)
+        changes.append(Change(("max_turns",), turns))
         own.append(
-            "After max_turns the subagent gets one more request to report what it has; calls in its response run too."
+            f"A step cap of {limits.max_steps} is max_turns {turns} here: after max_turns responses the subagent gets "
+            f"one more request, to report what it has, and calls in that response run too. So {turns + 1} responses "
+            f"can run ({VERSION}, run: 4 under max_turns 3)."
         )
         own.append(
-            f"`gemini -p` of {VERSION} does not use an agent of the project that was not confirmed before; in a new "
-            "home, one in ~/.gemini/agents is used."
+            f"A run of `gemini -p` {VERSION} in a new home did not use an agent of the project, perhaps because "
+            "neither the agent had been confirmed nor the folder trusted; one in ~/.gemini/agents was used."
         )
     if limits.max_time is not None:
         minutes = max(1, math.ceil(limits.max_time / 60))
@@ -87,6 +89,13 @@ def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tup
         changes=tuple(changes),
     )
     return (part,), tuple(own)
+
+
+def _max_turns(cap: int, limits: Limits) -> int:
+    """max_turns for a step cap: one less, for the request that comes after it; the same if it was counted so."""
+    if limits.policy is not None and get_policy(limits.policy).last_step.action == "grace":
+        return cap
+    return max(1, step_cap(cap, SUBAGENT_PRESET, limits.policy).value - 1)
 
 
 def _detector(threshold: int) -> str:
@@ -116,8 +125,8 @@ TARGET: Final = Target(
         ),
         Sets(
             "max_steps",
-            "`max_turns: N` in `.gemini/agents/NAME.md`",
-            "responses of the subagent, and one more to report, whose calls run too",
+            "`max_turns: N-1` in `.gemini/agents/NAME.md`",
+            "responses of the subagent; one more follows, to report, and its calls run too; a cap of 1 lets 2 run",
             _RUN,
         ),
         Sets(

@@ -39,8 +39,8 @@ def build(limits: Limits, notes: Sequence[str]) -> tuple[tuple[Part, ...], tuple
         value = "deny" if limits.doom_loop <= THRESHOLD else "ask"
         changes.append(Change(("permission", "doom_loop"), value))
         own.append(
-            f"A doom-loop threshold of {limits.doom_loop} cannot be set: the own one of opencode is "
-            f"{THRESHOLD}, fixed, and counts within one message of the model, so a call a message is never a repeat. "
+            f"A doom-loop threshold of {limits.doom_loop} cannot be set: opencode's own threshold is {THRESHOLD} and "
+            "cannot be changed. It counts within one message of the model: with one call a message it never fires. "
             + ('"deny" refuses the call.' if value == "deny" else '"ask" asks before it goes on.')
         )
     comments = [*own, *notes]
@@ -64,8 +64,8 @@ TARGET: Final = Target(
     name="opencode",
     title="opencode",
     preset=PRESET,
-    source=f"opencode-ai {VERSION} from npm, run with a scripted model (November 2026); opencode.ai/docs: agents, "
-    "permissions; opencode.ai/config.json",
+    source=f"opencode-ai {VERSION} from npm, run with a scripted model (November 2026); `doom_loop` is also in "
+    "anomalyco/opencode, packages/web/src/content/docs/permissions.mdx",
     sets=(
         Sets(
             "max_steps",
