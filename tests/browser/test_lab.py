@@ -50,6 +50,14 @@ path = Path(shutil.copy(data_path("agents") / "AGENTS.md", "AGENTS.md"))
 editor = bl.AgentEditor(path)
 editor
 """,
+    "watch": """
+from tests.support.growing import claude_lines, encoded
+growing = [encoded(line) for line in claude_lines(4, same=True)]
+log = Path("growing.jsonl")
+log.write_bytes(b"".join(growing[:3]))
+watched = bl.watch(log, bl.doom_loop(3), prices=False)
+watched
+""",
     "dollars": """
 from IPython.display import HTML
 import pandas as pd
@@ -226,3 +234,15 @@ def test_the_widgets_take_the_greys_of_the_theme(theme: str, light: bool, book: 
     assert (sum(shown.evaluate(ground)) > 3 * 128) is light
     ink = "(one) => getComputedStyle(one).color.match(/[\\d.]+/g).slice(0, 3).map(Number)"
     assert (sum(shown.evaluate(ink)) < 3 * 128) is light
+
+
+def test_watch_follows_a_log_that_grows_and_opens_its_replay(book: Lab) -> None:
+    table = cell(book, "watch").locator(".boolab-watch_view").first
+    expect(table.locator("tbody tr")).to_have_count(1)
+    before = int(table.locator("tbody .steps").inner_text())
+    book.ask("log.write_bytes(b''.join(growing))")
+    expect(table.locator("tbody .steps")).not_to_have_text(str(before))
+    expect(table.locator("tbody .limit")).to_contain_text("would stop: doom loop")
+    table.locator("tbody button").first.press("Enter")
+    cell(book, "watch").locator(".boolab-replay").first.wait_for()
+    book.ask("watched.stop()")

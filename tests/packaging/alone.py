@@ -59,6 +59,7 @@ def every_widget_has_its_files() -> None:
         "Compare": bl.Compare(run, more[0]),
         "SweepView": bl.SweepView(),
         "AgentEditor": bl.AgentEditor(editor),
+        "WatchView": bl.watch(data_path("datasets") / "runs", bl.max_steps(4), idle=1e9),
     }
     for name, widget in widgets.items():
         page = Path(f"{name}.html")
