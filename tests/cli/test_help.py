@@ -172,6 +172,8 @@ def test_the_examples_run(prog: str, world: Path, capsys: pytest.CaptureFixture[
             continue
         if not {"prune", "--install", "--remove"}.isdisjoint(given) and "--yes" not in given:
             given.append("--yes")  # nobody is there to be asked
+        if prog == "boolab watch" and "--once" not in given:
+            given.append("--once")  # it would go on until it is interrupted
         assert main(given) == 0, example
         told = capsys.readouterr().out
         if " | jq '." in example:
