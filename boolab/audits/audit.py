@@ -16,7 +16,7 @@ from boolab.audits.declared import Declared, Given, by_hand, unmatched
 from boolab.audits.verdicts import VERDICTS, Row, rows_of
 from boolab.audits.wording import Words, figure
 from boolab.core.types import Run, Scope
-from boolab.errors import SettingError
+from boolab.errors import RunFormatError, SettingError
 from boolab.frames.dtypes import FLAG, FLOAT, INT, TEXT, cells, is_missing, well_formed_cell
 from boolab.frames.runs import Runs, as_runs
 from boolab.harness.policy import Policy
@@ -50,13 +50,13 @@ COLUMNS: Final[Mapping[str, str]] = {
 }
 _SHOWN: Final = (
     "verdict",
+    "run_id",
     "limit",
     "declared",
     "counted",
-    "unit",
     "first_step_beyond",
-    "run_id",
     "agent",
+    "unit",
     "where",
     "note",
 )
@@ -201,9 +201,14 @@ def _files(
     """The runs by file."""
     listed: Any = logs if isinstance(logs, str | Path | Run) else list(logs)
     if isinstance(listed, str | Path) or (listed and isinstance(listed, list) and isinstance(listed[0], str | Path)):
+        found = False
         for row, runs in each_log(listed, format=format, since=since):
             if row.skipped is None:
+                found = True
                 yield Path(row.path), runs
+        if not found:
+            msg = "no log was found: docs/formats.md lists the formats that are read (is --since too recent?)"
+            raise RunFormatError(msg)
     else:
         yield None, as_runs(listed)
 

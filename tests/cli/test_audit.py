@@ -54,6 +54,21 @@ def test_an_error_is_one_line(
     assert len(told.splitlines()) == 1
 
 
+def test_a_folder_without_logs_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.json").write_text('{"a": 1}')
+    assert main(["audit", str(tmp_path)]) == 1
+    assert "no log was found" in capsys.readouterr().err
+
+
+def test_the_table_names_the_runs(logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "session0.jsonl"
+    path.write_text(path.read_text().replace('"s0"', '"55604662-cf2a-4312-8f1a-ec234028f8ca"'))
+    assert main(["audit", logs, "--limit", "max_turns=1"]) == 3
+    head, row, *_ = capsys.readouterr().out.partition("verdict ")[2].splitlines()
+    assert head.split()[0] == "run"
+    assert row.split()[1].startswith("55604662-")
+
+
 def test_problems_in_logs_are_counted_on_one_line(
     logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
