@@ -1,7 +1,8 @@
 """Measure how long a process of `boolab hook` takes, beside `python -c pass`.
 
 The events are those of a session under way: a journal of 50 steps. Each process is started as Claude Code starts it.
-The medians of a round are compared, so that a machine that is busy slows both.
+The limit is a median of 100 ms for each event. A machine that is busy, or slow, slows both, so the ratio to `python -c
+pass` is printed too, with a limit of 10: 100 ms where that takes 10. What is missed is printed; the exit status is 0.
 
 Usage: python -m benchmarks.hook [ROUNDS]
 """
@@ -25,8 +26,10 @@ from tests.support.hook_events import Did, Session
 
 OPTIONS: Final = Options({"max_steps": 1000, "doom_loop": 5, "error_streak": 9})
 STEPS: Final = 50
+LIMIT_MS: Final = 100
+"""No event takes longer, by its median."""
 LIMIT: Final = 10
-"""Times `python -c pass`: 100 ms on a machine on which that takes 10."""
+"""The same in times of `python -c pass`."""
 CALL: Final[dict[str, Any]] = {"tool_name": "Bash", "tool_input": {"command": "make test"}, "tool_use_id": "toolu_x"}
 EVENTS: Final[dict[str, dict[str, Any]]] = {
     "PreToolUse": CALL,
@@ -63,11 +66,31 @@ def main() -> int:
                 passed = milliseconds(command, json.dumps(event).replace("toolu_x", f"toolu_{number}"))
                 if number > 1:
                     values.append(passed)
-    least = statistics.median(taken["python -c pass"])
     medians = {name: statistics.median(values) for name, values in taken.items()}
-    rows = [[name, f"{value:.1f}", f"{value / least:.2f}"] for name, value in medians.items()]
-    print("\n".join(aligned([["one process", "median ms", "of python -c pass"], *rows])))
-    return 0 if max(medians.values()) <= LIMIT * least else 1
+    print("\n".join(table(medians)))
+    return 0
+
+
+def table(medians: dict[str, float]) -> list[str]:
+    """The medians beside both limits, as lines.
+
+    Args:
+        medians: Of each process, in ms; the first is `python -c pass`.
+    """
+    least = next(iter(medians.values()))
+    rows = [["one process", "median ms", f"at most {LIMIT_MS} ms", "of python -c pass", f"at most {LIMIT}"]]
+    held = [0, 0]
+    for number, (name, value) in enumerate(medians.items()):
+        verdicts = ["", ""]
+        if number:
+            holds = (value <= LIMIT_MS, value <= LIMIT * least)
+            verdicts = ["holds" if one else "MISSED" for one in holds]
+            held = [total + one for total, one in zip(held, holds, strict=True)]
+        rows.append([name, f"{value:.1f}", verdicts[0], f"{value / least:.2f}", verdicts[1]])
+    events = f"of {len(medians) - 1} events"
+    by_ms, by_ratio = (f"{total} {events}" for total in held)
+    last = f"at most {LIMIT_MS} ms: {by_ms}; at most {LIMIT} times python -c pass: {by_ratio}"
+    return [*aligned(rows, left=(0, 2, 4)), "", last]
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ counters. `max_steps@scout` replaces `max_steps` for the runs of the agent `scou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -32,22 +32,12 @@ from boolab.errors import SettingError, near
 from boolab.frames.dtypes import Cell, is_missing
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
-from boolab.rules.catalog import doom_loop, error_streak, max_cost, max_steps, max_time, max_tokens, tool_budget
 from boolab.rules.detector import Detector
-from boolab.rules.stop import StopRule, Threshold
+from boolab.rules.limits import RULES
+from boolab.rules.stop import Threshold
 
 Grid: TypeAlias = Mapping[str, Iterable[Any]]
 
-_RULES: Final[Mapping[str, Callable[..., StopRule]]] = {
-    "max_steps": max_steps,
-    "doom_loop": doom_loop,
-    "tool_budget": tool_budget,
-    "error_streak": error_streak,
-    "max_tokens": max_tokens,
-    "max_cost": max_cost,
-    "max_time": max_time,
-}
-"""The rule of each axis, in the order of precedence without a policy."""
 _MAX_SETTINGS: Final = 5_000_000
 _MAX_TABLE: Final = 4_000_000
 _MAX_THRESHOLD: Final = 1 << 61
@@ -216,7 +206,7 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
     )
     agents = _agents_by_axis(grid)
     named: dict[str, list[GridAxis]] = {}
-    for name in _RULES:
+    for name in RULES:
         for agent in agents.get(name, ()):
             axis = _axis(name, grid[f"{name}@{agent}" if agent else name], same, chosen)
             others = () if agent else tuple(one for one in agents[name] if one)
@@ -235,15 +225,15 @@ def settings_of(grid: Grid, policy: str | Policy | None = None, identity: Identi
 
 def _agents_by_axis(grid: Grid) -> dict[str, list[str]]:
     """The agents of each axis of a grid, "" for all of them."""
-    accepted = f"accepted: {', '.join(_RULES)}, and each of them as name@agent for the runs of one agent"
+    accepted = f"accepted: {', '.join(RULES)}, and each of them as name@agent for the runs of one agent"
     if not grid:
         msg = f"grid: it has no axes; {accepted}"
         raise SettingError(msg)
     found: dict[str, list[str]] = {}
     for key in grid:
         name, at, agent = str(key).partition("@")
-        if name not in _RULES or (at and not agent):
-            msg = f"grid: there is no axis {key!r}{near(key, list(_RULES)) or f'; {accepted}'}"
+        if name not in RULES or (at and not agent):
+            msg = f"grid: there is no axis {key!r}{near(key, list(RULES)) or f'; {accepted}'}"
             raise SettingError(msg)
         found.setdefault(name, []).append(agent)
     return found
@@ -268,7 +258,7 @@ def _in_order(policy: Policy, named: Mapping[str, Sequence[GridAxis]], own: Sequ
     """Axes in a policy's order of precedence: those that it does not have come after its guards."""
     order = list(policy.order if "guards" in policy.order else (*policy.order, "guards"))
     order = [AXIS_OF.get(name, name) for name in order]
-    order += [name for name in _RULES if name not in order]
+    order += [name for name in RULES if name not in order]
     axes = [axis for name in order for axis in (*named.get(name, ()), *(axis for axis in own if axis.name == name))]
     # What comes before the last step is evaluated before its request is changed.
     return sorted(axes, key=lambda axis: axis.ahead)
@@ -346,7 +336,7 @@ def _filled(rules: Sequence[Threshold | None]) -> tuple[Threshold, ...]:
 def _rule(name: str, value: Cell, identity: Identities) -> Threshold:
     if isinstance(value, float) and value.is_integer() and not AXES[name].fractions:
         value = int(value)  # a column with NA in it holds whole numbers as floats
-    leaf = next(_RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
+    leaf = next(RULES[name](value, *([identity] if name == "doom_loop" else [])).leaves())
     if leaf.threshold > _MAX_THRESHOLD:
         msg = f"grid: {name}={value!r} is too large; None is off"
         raise SettingError(msg)

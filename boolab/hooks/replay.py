@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, cast
 
@@ -12,9 +11,8 @@ from boolab.core.types import Scope, ToolCall, ToolResult
 from boolab.errors import SettingError, near
 from boolab.hooks.journal import Journal, records
 from boolab.hooks.options import Options
-from boolab.rules import catalog
+from boolab.rules.limits import RULES
 from boolab.rules.monitor import Action, Monitor, Verdict
-from boolab.rules.stop import StopRule
 
 IDENTITIES: Final = ("canonical", "ordered", "call+result", "tool")
 """What a hook can compare calls by: it never sees their text as it was sent."""
@@ -40,7 +38,8 @@ def monitor_for(options: Options) -> Monitor:
     if options.exempt and "doom_loop" not in options.limits:
         msg = "--exempt names tools whose repeats are no loop: it needs --doom-loop"
         raise SettingError(msg)
-    rules = [_RULES[name](value, options) for name, value in options.limits.items()]
+    same = {"doom_loop": {"identity": options.identity, "exempt": options.exempt}}
+    rules = [RULES[name](value, **same.get(name, {})) for name, value in options.limits.items()]
     if not rules:
         msg = "there is no limit: expected --max-steps, --tool-budget, --doom-loop, --error-streak or --max-time"
         raise SettingError(msg)
@@ -48,15 +47,6 @@ def monitor_for(options: Options) -> Monitor:
     for other in rules[1:]:
         rule |= other
     return Monitor(rule, cast("Action", options.action), scope=cast("Scope", options.scope))
-
-
-_RULES: Final[Mapping[str, Callable[[Any, Options], StopRule]]] = {
-    "max_steps": lambda n, _: catalog.max_steps(n),
-    "tool_budget": lambda n, _: catalog.tool_budget(n),
-    "doom_loop": lambda n, options: catalog.doom_loop(n, options.identity, options.exempt),
-    "error_streak": lambda n, _: catalog.error_streak(n),
-    "max_time": lambda n, _: catalog.max_time(n),
-}
 
 
 class Boundary:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.hook import table
 from boolab.hooks import entry
 from boolab.hooks.journal import Journal, journal_path
 
@@ -115,3 +116,13 @@ def test_what_runs_at_every_call_imports_no_rules() -> None:
     assert "boolab.hooks.journal" in imported
     heavy = {"argparse", "pathlib", "typing", "dataclasses", "boolab.errors", "boolab.rules.monitor", "boolab.cli.main"}
     assert imported.isdisjoint(heavy)
+
+
+def test_the_benchmark_says_of_each_event_whether_it_holds_each_limit() -> None:
+    lines = table({"python -c pass": 20.0, "PreToolUse": 40.0, "PostToolUse": 201.0, "PostToolBatch": 101.0})
+    assert [line.split()[-4:] for line in lines[2:5]] == [
+        ["40.0", "holds", "2.00", "holds"],
+        ["201.0", "MISSED", "10.05", "MISSED"],
+        ["101.0", "MISSED", "5.05", "holds"],
+    ]
+    assert lines[-1] == "at most 100 ms: 1 of 3 events; at most 10 times python -c pass: 2 of 3 events"

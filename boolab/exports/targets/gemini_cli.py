@@ -66,8 +66,8 @@ def _subagent(limits: Limits, notes: Sequence[str], own: list[str]) -> tuple[tup
             f"can run ({VERSION}, run: 4 under max_turns 3)."
         )
         own.append(
-            f"A run of `gemini -p` {VERSION} in a new home did not use an agent of the project, perhaps because "
-            "neither the agent had been confirmed nor the folder trusted; one in ~/.gemini/agents was used."
+            f"A run of `gemini -p` {VERSION} in a new home, its folder trusted by GEMINI_CLI_TRUST_WORKSPACE=true, did "
+            "not find an agent of the project; one in ~/.gemini/agents was found."
         )
     if limits.max_time is not None:
         minutes = max(1, math.ceil(limits.max_time / 60))
