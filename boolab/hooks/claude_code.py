@@ -21,7 +21,8 @@ What counts
   counts, as in the transcript.
 - Each subagent has its own count, by `agent_id`. Where it ends, its parent continues.
 - `UserPromptSubmit` begins a turn, unless it is the notice that a background task has ended. A compaction is no
-  message, and a session that is resumed keeps its id: both change nothing.
+  message, and a session that is resumed keeps its id: both change no count. `SessionStart` with the source `compact`
+  comes after a compaction (`PreCompact` also comes before one that fails); it is kept for rules on compactions.
 - Events carry no tokens and no costs, and arguments as parsed: no identity can compare the text as it was sent.
 
 What stops
@@ -38,7 +39,7 @@ import json
 import os
 import time
 
-from boolab.hooks.journal import Journal, journal_path, prune
+from boolab.hooks.journal import Journal, journal_path, line_of, prune
 from boolab.hooks.log import log
 from boolab.hooks.options import Options
 
@@ -57,6 +58,7 @@ EVENTS = (
 FIRST_VERSION = (2, 1, 118)
 """The first version of Claude Code with `PostToolBatch`."""
 _NOTICE = "<task-notification>"
+_COMPACTED: dict[str, object] = {"e": "compact"}
 _BY_CALL = {"PostToolUse": "ran", "PostToolUseFailure": "failed"}
 
 
@@ -83,7 +85,8 @@ def respond(event: dict[str, object], options: Options) -> dict[str, object] | N
         return None
     if name == "SessionStart":
         prune()
-        return None
+        if event.get("source") != "compact":
+            return None
     if name == "UserPromptSubmit" and str(event.get("prompt", "")).lstrip().startswith(_NOTICE):
         return None
     path = journal_path(session, agent if isinstance(agent, str) and agent else None)
@@ -95,11 +98,18 @@ def respond(event: dict[str, object], options: Options) -> dict[str, object] | N
             return _asked(journal, event, options)
         if name == "PostToolBatch":
             return _batch(journal, event, options)
-        if name in _BY_CALL:
-            journal.append({"e": _BY_CALL[name], "id": event.get("tool_use_id")})
-        else:
-            journal.append({"e": "turn", "t": _now()})
+        _keep(journal, name, event)
     return None
+
+
+def _keep(journal: Journal, name: str, event: dict[str, object]) -> None:
+    """Keep an event that has no answer."""
+    if name in _BY_CALL:
+        journal.append({"e": _BY_CALL[name], "id": event.get("tool_use_id")})
+    elif name != "SessionStart":
+        journal.append({"e": "turn", "t": _now()})
+    elif not journal.data.endswith(line_of(_COMPACTED)):  # another hook on the session has not kept it
+        journal.append(_COMPACTED)
 
 
 def _asked(journal: Journal, event: dict[str, object], options: Options) -> dict[str, object] | None:

@@ -13,6 +13,7 @@ The records, by `e`:
 | blocked | the same, and this hook denied it                                     |
 | ran     | a call has a result                                                   |
 | failed  | a call has an error as its result                                     |
+| compact | the history was compacted                                             |
 | step    | all calls of a response are done: the next request to the model is due |
 | verdict | the verdict of the rule at this place, for the options in `of`        |
 """

@@ -91,6 +91,8 @@ class Boundary:
             self._monitor.open_turn()
             if self._monitor.scope == "turn":
                 self._began_ms = time_ms
+        elif kind == "compact":
+            self._monitor.compacted()
         elif kind == "step":
             self._count(record.get("calls") or [], time_ms)
         elif kind in ("asked", "blocked", "ran", "failed"):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import boolab as bl
 from boolab.errors import SettingError
+from boolab.hooks.journal import records
 from boolab.hooks.options import Options
-from boolab.hooks.replay import monitor_for
+from boolab.hooks.replay import Boundary, monitor_for
 from tests.support.hook_events import Did, Session
 
 SAME = Did(arguments={"command": "echo hi"})
@@ -198,6 +199,20 @@ def test_a_compaction_and_a_resumption_change_no_count() -> None:
         assert session.event(name, **more) is None
     assert session.event("SessionStart", source="resume") is None
     assert session.step(different(2)) != ""
+
+
+def test_a_compaction_is_kept_once_for_rules_on_compactions(state: Path) -> None:
+    session = Session("--max-steps 9")
+    session.prompt()
+    boundary = Boundary(bl.Monitor(bl.detectors.compaction_thrash(2)))
+    for number in range(2):
+        for _ in range(2):  # of two hooks on the session
+            assert session.event("SessionStart", source="compact") is None
+        assert session.step(different(number)) == ""
+    for record in records((state / "sessions/s-1/main.jsonl").read_bytes()):
+        boundary.apply(record)
+    assert boundary.verdict.stop is not None
+    assert boundary.verdict.stop.step == 2
 
 
 def test_in_shadow_nothing_is_answered_and_the_log_has_it_once_a_turn(state: Path) -> None:
