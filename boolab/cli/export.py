@@ -10,7 +10,7 @@ from typing import Any, Final
 from boolab.cli.arguments import add_logs, add_question, option_of, study_from
 from boolab.cli.help import Command
 from boolab.core.axes import AXES
-from boolab.core.text import printable
+from boolab.core.text import printable, wrapped
 from boolab.errors import SettingError
 from boolab.exports.export import TARGETS, Export, Limits, export
 
@@ -52,11 +52,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the settings, or the diff of the files that were written."""
     made = _made(args)
-    if args.write is None:
+    rest = [part for part in made.parts if part.path is None]
+    if args.write is None or len(rest) == len(made.parts):
         print(printable(str(made)))
-        return 0
+        if args.write is None:
+            return 0
     changed = made.write(args.write or None)
     print(changed or f"boolab: nothing to write: {made.title[:1].lower()}{made.title[1:]} is set already")
+    for part in rest:
+        print(
+            printable(
+                f"\n{wrapped(f'Not written, to be pasted: {part.how}', first='# ', rest='# ')}\n{part.text}".rstrip()
+            )
+        )
     for note in made.notes:
         print(f"boolab: {printable(note)}", file=sys.stderr)
     return 0

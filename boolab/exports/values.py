@@ -14,6 +14,7 @@ from boolab.core.axes import AXES
 from boolab.core.text import NO_MATH, WIDTH, clean, wrapped
 from boolab.core.types import IDENTITIES, Identities
 from boolab.errors import SettingError, near
+from boolab.exports.agent_name import agent_name
 from boolab.harness.policy import Policy
 from boolab.io.checks import is_whole
 from boolab.rules.call_identity import identity_of
@@ -288,8 +289,7 @@ def name_of(limits: Limits) -> str:
         >>> name_of(Limits(agent="../code reviewer")), name_of(Limits())
         ('code-reviewer', 'agent')
     """
-    kept = "".join(char if char.isalnum() or char in "-_" else "-" for char in clean(limits.agent or ""))
-    return "-".join(part for part in kept.split("-") if part) or "agent"
+    return agent_name(limits.agent or "")
 
 
 def _heading(part: Part) -> str:

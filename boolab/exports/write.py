@@ -16,6 +16,7 @@ from boolab.agents.agent import ALIASES
 from boolab.agents.edit import AgentText, agents_in, with_field
 from boolab.core.text import printable
 from boolab.errors import ConfigFileError, FileError, SettingError
+from boolab.exports.agent_name import agent_name
 from boolab.io.files import read_file, replacing
 from boolab.io.json_edit import with_json
 from boolab.io.toml_edit import with_toml
@@ -48,20 +49,20 @@ def planned(export: Export, path: str | Path | None = None, root: str | Path = "
     """
     parts = [part for part in export.parts if part.path is not None]
     if not parts:
-        msg = f"export to {export.target}: it has no file to write: paste what is printed"
+        msg = f"export to {export.target}: it has no file to write: print it, and paste the text"
         raise SettingError(msg)
     where = Path(root).expanduser()
     given = None if path is None else Path(path).expanduser()
     if given is not None and (given.is_dir() or (not given.suffix and not given.exists())):
         where, given = given, None
     if given is not None:
-        fits = [part for part in parts if Path(part.path or "").suffix == given.suffix] if len(parts) > 1 else parts
-        if len(fits) != 1 or Path(fits[0].path or "").suffix != given.suffix:
+        fits = [part for part in parts if given.suffix in _suffixes(part)]
+        if len(fits) != 1:
             names = ", ".join(str(part.path) for part in parts)
             msg = f"{given}: expected a folder, or a file in place of one of {names}, with the same ending"
             raise SettingError(msg)
         parts = fits
-    return [_file(part, given if given is not None else where / str(part.path)) for part in parts]
+    return [_file(part, given if given is not None else _place(part, where)) for part in parts]
 
 
 def as_diff(files: Sequence[File]) -> str:
@@ -90,6 +91,50 @@ def replace_files(files: Sequence[File]) -> None:
                 file.write(new.encode("utf-8"))
         except OSError as error:
             raise ConfigFileError(f"cannot be written: {error.strerror}", path=path) from error
+
+
+def _suffixes(part: Part) -> tuple[str, ...]:
+    """The endings of a file that may take a part."""
+    return (".json", ".jsonc") if part.language in ("json", "jsonc") else (Path(part.path or "").suffix,)
+
+
+def _place(part: Part, root: Path) -> Path:
+    """The file of a part in a project: the usual one, or what the project has in its place.
+
+    opencode reads opencode.jsonc too (opencode.ai/docs/config). An agent is known by the name in its file, whatever the
+    file is called (code.claude.com/docs/en/sub-agents).
+
+    Raises:
+        ConfigFileError: if the usual file holds another agent.
+    """
+    path = root / str(part.path)
+    if part.path == "opencode.json" and not path.exists() and path.with_suffix(".jsonc").exists():
+        return path.with_suffix(".jsonc")
+    if part.language != "markdown":
+        return path
+    names = _names(path)
+    if any(_is_meant(name, part) for name in names):
+        return path
+    for other in sorted(path.parent.rglob("*.md")):
+        if any(name is not None and _is_meant(name, part) for name in _names(other)):
+            return other
+    if not names:
+        return path
+    found = ", ".join(map(str, names))
+    raise ConfigFileError(f"holds the agent {found}, and none is named {path.stem!r}: expected that name", path=path)
+
+
+def _names(path: Path) -> list[object]:
+    """The names of the agents in a file, None for one without; nothing if it cannot be read."""
+    try:
+        return [agent.data.get("name") for agent in agents_in(read_file(path, MAX_FILE_BYTES).decode("utf-8"))]
+    except (OSError, UnicodeDecodeError, FileError):
+        return []
+
+
+def _is_meant(name: object, part: Part) -> bool:
+    """Whether an agent of this name, or of none, is that of the part."""
+    return name is None or agent_name(str(name)) == Path(part.path or "").stem
 
 
 def _file(part: Part, path: Path) -> File:
@@ -126,7 +171,7 @@ def _agent(agents: Sequence[AgentText], part: Part) -> int:
         return 0
     wanted = Path(part.path or "").stem
     for place, agent in enumerate(agents):
-        if agent.data.get("name") == wanted:
+        if _is_meant(agent.data.get("name", ""), part):
             return place
     names = ", ".join(str(agent.data.get("name")) for agent in agents)
     raise ConfigFileError(f"holds {len(agents)} agents ({names}), and none is named {wanted!r}: expected one of them")

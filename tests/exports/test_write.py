@@ -136,6 +136,40 @@ def test_a_file_of_code_or_a_part_without_a_file_is_refused(tmp_path: Path) -> N
         export("opencode", STEPS).write(root=tmp_path)
 
 
+def test_an_agent_is_found_by_the_name_in_its_file(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "broken.md").write_text("---\nname: [\n---\n")
+    (folder / "one.md").write_text("---\nname: Deep Explorer\n---\nYou look.\n")
+    (folder / "coder.md").write_text("---\nname: writer\n---\nYou write.\n")
+    export("claude-code", Limits(max_steps=7, agent="Deep Explorer")).write(root=tmp_path)
+    assert agents_in((folder / "one.md").read_text())[0].data["maxTurns"] == 7
+    assert sorted(path.name for path in folder.iterdir()) == ["broken.md", "coder.md", "one.md"]
+    with pytest.raises(ConfigFileError, match="holds the agent writer, and none is named 'coder'"):
+        export("claude-code", Limits(max_steps=7, agent="coder")).write(root=tmp_path)
+
+
+def test_opencode_jsonc_is_written_where_the_project_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "opencode.jsonc"
+    file.write_text('{\n  "theme": "dark" // mine\n}\n')
+    export("opencode", STEPS).write(root=tmp_path)
+    assert setting(file.read_text(), "agent", "build", "steps") == 20
+    assert export("opencode", STEPS).diff(file) == ""
+    assert not (tmp_path / "opencode.json").exists()
+
+
+def test_what_is_not_written_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ["--max-steps", "20", "--doom-loop", "3", "--write", str(tmp_path)]
+    assert main(["export", "claude-code", "--agent", "coder", *both]) == 0
+    shown = capsys.readouterr().out
+    assert "+maxTurns: 20" in shown
+    assert "boolab hook claude-code --install --doom-loop 3\n" in shown
+    assert main(["export", "claude-code", *both]) == 1
+    shown, error = capsys.readouterr()
+    assert "claude -p --max-turns 20 PROMPT\n" in shown
+    assert "no file to write" in error
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real.json").write_text("{}\n")
     (tmp_path / "opencode.json").symlink_to("real.json")

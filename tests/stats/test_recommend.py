@@ -363,3 +363,8 @@ def test_frames_and_parquet_give_the_same_advice(tmp_path: Path) -> None:
 def test_markup_in_names_stays_text() -> None:
     runs = [replace(run, agent="<b>x</b>") for run in plain(5)]
     assert "<b>" not in recommend(runs, by="agent")._repr_html_()
+
+
+def test_one_success_is_in_the_singular() -> None:
+    runs = [run for run in bl.load_dataset("atlas/tau-airline") if run.success][:1]
+    assert "On record is 1 success:" in bl.recommend(runs, keep=0.9).sentences[0]

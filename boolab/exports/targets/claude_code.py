@@ -50,8 +50,8 @@ def _own_notes(limits: Limits, hooked: Sequence[str]) -> Iterator[str]:
     """How the numbers are counted here, and for whom they hold."""
     if limits.agent is not None and limits.max_steps is not None:
         yield (
-            f"{VERSION} holds maxTurns for subagents only: with --agent {name_of(limits)} the main loop does not stop "
-            "there, and needs --max-turns."
+            f"Claude Code {VERSION} holds maxTurns for subagents only: with --agent {name_of(limits)} the main loop "
+            "does not stop there, and needs --max-turns."
         )
     if limits.scope == "run" and (limits.max_steps is not None or limits.max_cost is not None):
         yield "The numbers count through a whole session; each start of Claude Code counts anew here."

@@ -159,7 +159,11 @@ class Recommendation(Finding):
             msg = f"nothing can be exported. {' '.join(self.sentences)}".strip()
             raise SettingError(msg)
         names = [group_name(self.frame[keys].iloc[n]) for n in rows]
-        how = "pass agent=, one of them" if keys == ["agent"] else "recommend one of them at a time"
+        how = (
+            "pass agent= (--agent in a terminal), one of them"
+            if keys == ["agent"]
+            else "recommend one of them at a time"
+        )
         msg = f"there are {len(rows)} groups, each with a setting of its own ({', '.join(names)}): {how}"
         raise SettingError(msg)
 

@@ -327,7 +327,8 @@ class Advice:
         if choice.paths[0].tests.may_lose < 0:
             return (
                 f"No setting qualifies yet. {goal}, takes {whole:,} independent successes without a loss. On record "
-                f"are {self._rests(choice, choice.paths[0])}: it takes {more}{like}."
+                f"{'is' if choice.successes == 1 else 'are'} {self._rests(choice, choice.paths[0])}: it takes "
+                f"{more}{like}."
             )
         most = best.tests.may_lose
         if question.policy is not None and question.grid is None:
