@@ -110,7 +110,7 @@ def test_a_thousand_runs_stream_at_once(capsys: pytest.CaptureFixture[str]) -> N
     assert [event.kind for run in runs for event in run.events if event.kind == "retry"] == []
     with capsys.disabled():
         print(f"\n{RUNS:,} runs streaming at once: {each_kb:.0f} KB each ", end="")  # noqa: T201
-    assert 0 < each_kb < MOST_KB
+    assert 0 <= each_kb < MOST_KB  # 0: all of it fits into what tests before have left
 
 
 if __name__ == "__main__":
