@@ -123,7 +123,9 @@ class Words:
             yield f"{count(len(free), 'run')} of subagents had none: a limit counts for one agent alone ({agents})."
         for one in self.unmatched:
             whose = f" of {shorten(one.agent)}" if one.agent not in (None, "*") else ""
-            yield f"{one.name} {figure(one.value)}{whose} ({one.where}) is for none of these runs."
+            known = sorted({run.agent or run.source for run in self.runs} - {""}) if whose else []
+            theirs = f"; their agents: {_listed(known)}" if known else ""
+            yield f"{one.name} {figure(one.value)}{whose} ({one.where}) is for none of these runs{theirs}."
         if any("changed after" in row.note for row in self.rows):
             yield "Configuration files are read as they are now; some were changed after the runs."
 
