@@ -65,7 +65,7 @@ def monitored(limits: Limits, names: Sequence[str], package: str) -> tuple[str, 
     lacks = " or ".join([", ".join(on[:-1]), on[-1]] if len(on) > 1 else on)
     note = (
         f"{package} has no {lacks} of its own: boolab's monitor counts the steps beside it, and stops where the rule "
-        "that was scored does (pip install boolab)."
+        "that was scored does."
     )
     return (note,)
 

@@ -23,6 +23,8 @@ GivenUsage: TypeAlias = Usage | Mapping[str, int | None] | None
 """What a response consumed; None where it is not known."""
 
 _ARGUMENTS: Final = ("arguments", "args", "input")
+_OPENAI: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+"""What OpenAI's chat completions call them."""
 _PAIR: Final = 2
 
 
@@ -75,8 +77,10 @@ def _call(call: object) -> ToolCall:
     name: object = None
     arguments: object = None
     if isinstance(call, Mapping):
-        call_id, name = call.get("id") or "", call.get("name")
-        arguments = next((call[key] for key in _ARGUMENTS if key in call), None)
+        inner = call.get("function")  # OpenAI's form
+        about = inner if isinstance(inner, Mapping) else call
+        call_id, name = call.get("id") or "", about.get("name")
+        arguments = next((about[key] for key in _ARGUMENTS if key in about), None)
     elif isinstance(call, Sequence) and not isinstance(call, str) and len(call) == _PAIR:
         name, arguments = call
     if not isinstance(name, str):
@@ -115,10 +119,11 @@ def _usage(usage: object) -> Usage:
         return usage
     if not isinstance(usage, Mapping):
         raise SettingError(f"Monitor: usage={usage!r:.80}: expected {{'input_tokens': 1200, 'output_tokens': 80}}")
-    for name, amount in usage.items():
+    given: dict[Any, Any] = {_OPENAI.get(name, name): amount for name, amount in usage.items()}
+    for name, amount in given.items():
         if name not in Usage._fields:
             raise SettingError(f"Monitor: usage has no {name!r}{near(name, Usage._fields, 'it has')}")
         if amount is not None and (type(amount) is not int or amount < 0):
             msg = f"Monitor: usage: {name}={amount!r:.80}: expected an integer >= 0, or None where it is not known"
             raise SettingError(msg)
-    return Usage(**usage)
+    return Usage(**given)

@@ -257,3 +257,13 @@ def test_an_object_whose_call_is_async_is_a_step_too() -> None:
 
     assert asyncio.run(loop()) == ["continue", "stop", "stop"]
     assert monitor.steps == 2
+
+
+def test_calls_and_usage_in_the_form_of_openai_are_counted() -> None:
+    monitor = bl.Monitor(bl.doom_loop(2) | bl.max_tokens(300))
+    call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"path": "."}'}}
+    monitor.after([call], ["a.py"], usage={"prompt_tokens": 100, "completion_tokens": 20})
+    assert monitor.counters["tokens"] == 120
+    verdict = monitor.after([("ls", {"path": "."})], ["a.py"], usage={"input_tokens": 1, "output_tokens": 1})
+    assert verdict.stop is not None
+    assert verdict.stop.reason == "doom_loop"
