@@ -38,7 +38,7 @@ slow: $(READY) ## run the tests that take long, and the properties on twice as m
 	.ci/chromium
 	$(PYTEST) -m slow $(ARGS)
 	$(PYTEST) -m "hypothesis and not slow" --hypothesis-profile usual $(ARGS)
-	$(BIN)/python -m pytest --quiet -m alone tests/store/test_store.py tests/soak/test_soak.py
+	$(BIN)/python -m pytest --quiet -m alone tests/models/remote/test_many_streams.py tests/store/test_store.py tests/soak/test_soak.py
 
 browser: $(READY) ## run all tests of widgets in a real browser: keyboards, contrast, widths, each widget's page
 	.ci/chromium
