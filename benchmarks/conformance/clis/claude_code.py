@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from benchmarks.conformance.clis.anthropic_wire import anthropic_wire
 from benchmarks.conformance.clis.harness import Finished, Harness, Start, Way
-from benchmarks.conformance.clis.scripts import PROMPT, SUBAGENT_PROMPT, Call, Loop, Shell
+from benchmarks.conformance.clis.scripts import PROMPT, Call, Loop, Shell, loop_of
 
 AGENT: Final = "appender"
 """The agent of the runs that have one of their own."""
@@ -58,10 +58,7 @@ def sort_request(path: str, body: Any) -> Loop | None:  # noqa: ANN401 - whateve
     """A request with tools is of the loop whose prompt its first messages hold; others are titles and the like."""
     if not path.partition("?")[0].endswith("/v1/messages") or not isinstance(body, dict) or not body.get("tools"):
         return None
-    first = json.dumps(body["messages"][:1])
-    if SUBAGENT_PROMPT in first:
-        return "subagent"
-    return "main" if PROMPT in first else None
+    return loop_of(body["messages"][:1])
 
 
 def _end(finished: Finished) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from benchmarks.conformance.clis.harness import Finished, Harness, Start, Way
 from benchmarks.conformance.clis.responses_wire import responses_wire
-from benchmarks.conformance.clis.scripts import PROMPT, SUBAGENT_PROMPT, Call, Loop, Shell
+from benchmarks.conformance.clis.scripts import PROMPT, Call, Loop, Shell, loop_of
 
 MODEL: Final = "gpt-5.1-codex"
 
@@ -49,15 +49,7 @@ def sort_request(path: str, body: Any) -> Loop | None:  # noqa: ANN401 - whateve
     """A request with tools is of the loop whose prompt its first inputs hold."""
     if not path.endswith("/responses") or not isinstance(body, dict) or not body.get("tools"):
         return None
-    for item in body["input"]:
-        if item.get("role") != "user":
-            continue
-        text = json.dumps(item)
-        if SUBAGENT_PROMPT in text:
-            return "subagent"
-        if PROMPT in text:
-            return "main"
-    return None
+    return loop_of(item for item in body["input"] if item.get("role") == "user")
 
 
 def _end(finished: Finished) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from benchmarks.conformance.clis.gemini_wire import gemini_wire
 from benchmarks.conformance.clis.harness import Finished, Harness, Start, Way
-from benchmarks.conformance.clis.scripts import PROMPT, SUBAGENT_PROMPT, Call, Loop, Shell
+from benchmarks.conformance.clis.scripts import PROMPT, Call, Loop, Shell, loop_of
 
 AGENT: Final = "appender"
 """The subagent of the runs that have one."""
@@ -65,15 +65,7 @@ def sort_request(path: str, body: Any) -> Loop | None:  # noqa: ANN401 - whateve
     """A request with tools is of the loop whose prompt its contents hold first."""
     if "enerateContent" not in path or not isinstance(body, dict) or not body.get("tools"):
         return None
-    for content in body["contents"]:
-        if content.get("role") != "user":
-            continue
-        text = json.dumps(content)
-        if SUBAGENT_PROMPT in text:
-            return "subagent"
-        if PROMPT in text:
-            return "main"
-    return None
+    return loop_of(content for content in body["contents"] if content.get("role") == "user")
 
 
 def _end(finished: Finished) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from benchmarks.conformance.clis.chat_wire import MODEL, chat_wire
 from benchmarks.conformance.clis.harness import Finished, Harness, Start, Way
-from benchmarks.conformance.clis.scripts import PROMPT, SUBAGENT_PROMPT, Call, Loop, Shell
+from benchmarks.conformance.clis.scripts import PROMPT, Call, Loop, Shell, loop_of
 
 AGENT: Final = "appender"
 """The subagent of the runs that have one."""
@@ -71,10 +71,7 @@ def sort_request(path: str, body: Any) -> Loop | None:  # noqa: ANN401 - whateve
     messages = body["messages"]
     if not body.get("tools") and "title" in json.dumps(messages[:1]):
         return None
-    first = json.dumps(next((one for one in messages if one["role"] == "user"), {}))
-    if SUBAGENT_PROMPT in first:
-        return "subagent"
-    return "main" if PROMPT in first else None
+    return loop_of([one for one in messages if one["role"] == "user"][:1])
 
 
 def _end(finished: Finished) -> str:

@@ -6,7 +6,8 @@ what they did. Which file depends on who asked: the main loop or the subagent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 Loop: TypeAlias = Literal["main", "subagent"]
@@ -26,6 +27,17 @@ SUBAGENT_PROMPT: Final = "Subagent task: append lines to a file until nothing is
 
 DONE: Final[Mapping[Loop, str]] = {"main": "Main: done.", "subagent": "Subagent: done."}
 """The text that ends each loop."""
+
+
+def loop_of(messages: Iterable[object]) -> Loop | None:
+    """Whose request it is: the loop whose prompt the first of these messages to hold one holds; None without any."""
+    for message in messages:
+        text = json.dumps(message)
+        if SUBAGENT_PROMPT in text:
+            return "subagent"
+        if PROMPT in text:
+            return "main"
+    return None
 
 
 class Shell(NamedTuple):
