@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from boolab.core.text import WIDTH, clean, shorten, wrapped
-from boolab.exports.command import as_command
+from boolab.exports.command import TARGET, as_command
 from boolab.exports.export import TARGETS, export
 from boolab.exports.values import Export, Limits
 from boolab.report.study import Study
@@ -37,6 +37,11 @@ class HowToSet(NamedTuple):
     target: str | None
 
     @property
+    def command(self) -> str:
+        """The command that prints it for the harness of the logs; if they do not name one, with the word `TARGET`."""
+        return as_command(self.limits, self.target or TARGET)
+
+    @property
     def export(self) -> Export | None:
         """The export for the harness of the logs; None if they do not name one."""
         return None if self.target is None else export(self.target, self.limits)
@@ -51,8 +56,7 @@ def how_to_set(study: Study) -> list[HowToSet]:
     """How the recommended settings are set, group by group; empty if no limit is recommended."""
     targets = {OF_SOURCE.get(maker.source) for maker in study.makers}
     target = targets.pop() if len(targets) == 1 else None
-    known = target if target in TARGETS else None
-    return [HowToSet(group, limits, known) for group, limits in study.found.limits_by_group().items()]
+    return [HowToSet(group, limits, target) for group, limits in study.found.limits_by_group().items()]
 
 
 def how_to_set_text(study: Study) -> str:
@@ -65,13 +69,10 @@ def _blocks(ways: list[HowToSet]) -> Iterator[str]:
     shown = ways[:MAX_GROUPS]
     if len(ways) == 1 and ways[0].target is not None:
         yield str(ways[0].export)
-        yield f"{as_command(ways[0].limits, ways[0].target)} --write\n  sets that in its files, and shows what changes."
+        yield f"{ways[0].command} --write\n  sets that in its files, and shows what changes."
         yield f"For another harness: {as_command(ways[0].limits)}"
     else:
-        yield "\n".join(
-            (f"{shorten(clean(way.group))}:\n  " if way.group else "") + as_command(way.limits, way.target or "TARGET")
-            for way in shown
-        )
+        yield "\n".join((f"{shorten(clean(way.group))}:\n  " if way.group else "") + way.command for way in shown)
         if len(ways) > len(shown):
             yield f"{len(ways) - len(shown)} further groups: --json has them all."
     yield wrapped(f"TARGET is one of {', '.join(TARGETS)}.", WIDTH)

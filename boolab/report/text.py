@@ -13,7 +13,6 @@ import pandas as pd
 
 from boolab.core.axes import AXES
 from boolab.core.text import aligned, count, percent, shorten, span, wrapped
-from boolab.exports.command import TARGET, as_command
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
@@ -189,7 +188,7 @@ def as_data(study: Study) -> dict[str, Any]:
             {
                 "group": way.group,
                 "limits": way.limits.given,
-                "command": as_command(way.limits, way.target or TARGET),
+                "command": way.command,
                 "target": way.target,
                 "text": None if way.export is None else str(way.export),
             }
