@@ -2,7 +2,7 @@
 // sliders with new data; a page without a kernel holds the answers to some hundred settings, and has sliders here.
 
 const OFF = "no limit";
-const LENGTHS = { success: ["--kept", "succeeded"], failure: ["--ink-3", "failed"], unknown: ["--line", "no label"] };
+const LENGTHS = { success: ["--kept", "succeeded"], failure: ["--ink3", "failed"], unknown: ["--line", "no label"] };
 
 function span(lower, upper) {
   return lower === upper ? count(lower) : `${count(lower)}\u2013${count(upper)}`;
@@ -207,7 +207,7 @@ function ends({ base, answer }) {
   for (const { reason, n } of answer.ends) {
     const known = reason !== "censored";
     const fill = known ? `var(--stop-${reason})` : "var(--line)";
-    const edge = known ? `var(--ink-${reason})` : "var(--ink-3)";
+    const edge = known ? `var(--ink-${reason})` : "var(--ink3)";
     put(bar, h("span", { "data-reason": reason, title: `${reason} ${count(n)}`, style: { "flex-grow": n, background: fill, "--edge": edge } }));
     put(key, h("li", {}, h("i", { style: { background: fill, "--edge": edge }, "aria-hidden": "true" }),
       reason === "censored" ? "censored: stopped by its own limit" : reason, " ", h("b", {}, count(n))));

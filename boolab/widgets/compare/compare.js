@@ -159,7 +159,7 @@ function stepOf(data, side, place, step, open) {
     h(
       "div",
       { class: `call ${call.state}` },
-      h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--tool-${call.kind}, var(--text-call))` } }),
+      h("span", { class: "swatch", "aria-hidden": "true", style: { background: `var(--tool-${call.kind}, var(--idle))` } }),
       h("span", { class: "code said" }, visible(call.label)),
       states[call.state] && h("span", { class: call.state === "failed" ? "wrong" : "quiet" }, ` ${states[call.state]}`),
     ),
