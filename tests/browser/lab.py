@@ -32,6 +32,8 @@ NO_NEWS: Final = '{"fetchNews": "false", "checkForUpdates": false}'
 """A question about news would cover the page."""
 VERSIONS: Final = ("of shared singleton module", "No satisfying version")
 """What an old JupyterLab says of each module that the newest manager of widgets was built with in a newer version."""
+ENDED: Final = ("Could not restore the debugger state: Canceled future",)
+"""What JupyterLab says when a kernel ends before it was asked about a debugger."""
 START_S: Final = 60
 
 _OPEN: Final = """async ([path, kernel]) => {
@@ -40,6 +42,14 @@ _OPEN: Final = """async ([path, kernel]) => {
   await panel.context.ready;
   await panel.sessionContext.ready;
   await panel.sessionContext.session.kernel.info;
+}"""
+_END_KERNELS: Final = "async () => { await window.jupyterapp.serviceManager.sessions.shutdownAll(); }"
+_OPEN_WITHOUT_KERNEL: Final = """async (path) => {
+  const app = window.jupyterapp;
+  await app.commands.execute("docmanager:close-all").catch(() => {});
+  const kernelPreference = { shouldStart: false, canStart: false, autoStartDefault: false };
+  const panel = await app.commands.execute("docmanager:open", { path, factory: "Notebook", kernelPreference });
+  await panel.context.ready;
 }"""
 _RUN: Final = """async () => {
   const app = window.jupyterapp;
@@ -76,6 +86,15 @@ class Lab:
         """Open a notebook of the folder, with a kernel that is ready."""
         self.page.evaluate(_OPEN, [notebook.relative_to(self.folder).as_posix(), "python3"])
         self.notebook.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+
+    def open_again(self, notebook: Path) -> None:
+        """Save the notebook that is open, end its kernel, load the page anew, and open it without a kernel."""
+        self.command("docmanager:save")
+        self.page.evaluate(_END_KERNELS)
+        self.page.reload()
+        self.page.wait_for_function("window.jupyterapp && window.jupyterapp.restored", timeout=4 * PATIENCE_MS)
+        self.page.evaluate("async () => { await window.jupyterapp.restored; }")
+        self.page.evaluate(_OPEN_WITHOUT_KERNEL, notebook.relative_to(self.folder).as_posix())
 
     @property
     def notebook(self) -> Locator:
@@ -138,13 +157,13 @@ def lab_in(browser: Browser, folder: Path) -> Iterator[Lab]:
         _wait_for(url, token, server, folder / "server.log")
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(PATIENCE_MS)
-        watch = Watch(context, home=(url, url.replace("http", "ws"), *INSIDE), known=VERSIONS)
+        watch = Watch(context, home=(url, url.replace("http", "ws"), *INSIDE), known=(*VERSIONS, *ENDED))
         page = context.new_page()
         page.goto(f"{url}lab?token={token}")
         page.wait_for_function("window.jupyterapp && window.jupyterapp.restored", timeout=4 * PATIENCE_MS)
         page.evaluate("async () => { await window.jupyterapp.restored; }")
         yield Lab(page, work, watch)
-        page.evaluate("async () => { await window.jupyterapp.serviceManager.sessions.shutdownAll(); }")
+        page.evaluate(_END_KERNELS)
         context.close()
     finally:
         server.terminate()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import io
 import warnings
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import traitlets
 
 from boolab.core.text import clean
 from boolab.widgets._base.compress import packed
+from boolab.widgets._base.saved_view import WIDGET_VIEW, saved_view, two_outputs
 from boolab.widgets._base.standalone_html import Part, module_of, page, styles_of
 
 if TYPE_CHECKING:
@@ -78,19 +78,21 @@ class Shown:
         bundle: dict[str, Any] = {"text/plain": "\n".join(lines)}
         framed = self._page()
         if len(framed) <= MAX_INLINE:
-            style = "width:100%;height:720px;border:0"
-            title = html.escape(clean(self._title()), quote=True)
-            bundle["text/html"] = (
-                f'<iframe title="{title}" style="{style}" sandbox="allow-scripts" '
-                f'srcdoc="{html.escape(framed, quote=True)}"></iframe>'
-            )
+            bundle["text/html"] = saved_view(clean(self._title()), framed)
         else:
             bundle["text/plain"] += f"\nToo large to keep in a notebook ({len(framed):,} bytes): see to_html(path)."
         model_id = getattr(self, "model_id", None)
         if model_id is not None:
             view = {"version_major": 2, "version_minor": 0, "model_id": model_id}
-            bundle["application/vnd.jupyter.widget-view+json"] = view
+            bundle[WIDGET_VIEW] = view
         return bundle
+
+    def _ipython_display_(self, **_: object) -> None:
+        """Display the live widget and, as an output of its own, the page that stands in for it without a kernel."""
+        from IPython.display import display
+
+        for bundle in two_outputs(self._repr_mimebundle_()):
+            display(bundle, raw=True)  # type: ignore[no-untyped-call] # IPython has no types
 
 
 def png_of(

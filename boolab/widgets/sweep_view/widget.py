@@ -13,6 +13,7 @@ import traitlets
 from boolab.core.text import count
 from boolab.errors import SettingError
 from boolab.sweeps.progress import Begun, CellResult, result_of
+from boolab.widgets._base.saved_view import two_outputs
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import View, png_of
 from boolab.widgets.sweep_view.data import Board, State, settings_of
@@ -56,7 +57,7 @@ class SweepView(View, module="sweep_view"):
         self._state: State = "waiting"
         self._timer: asyncio.TimerHandle | None = None
         self._drew_s = 0.0
-        self._outputs: list[Any] = []
+        self._outputs: list[list[Any]] = []
         if store is not None:
             self._board, self._state = _board_of(store, sweep), "snapshot"
         super().__init__(self._snapshot())
@@ -114,9 +115,10 @@ class SweepView(View, module="sweep_view"):
         stopped = isinstance(error, KeyboardInterrupt | asyncio.CancelledError | GeneratorExit)
         self._state = "done" if error is None else "interrupted" if stopped else "failed"
         self._draw(None if stopped else error)
-        bundle = self._repr_mimebundle_() if self._outputs else {}
-        for output in self._outputs:
-            output.update(bundle, raw=True)
+        bundles = two_outputs(self._repr_mimebundle_()) if self._outputs else []
+        for outputs in self._outputs:
+            for number, output in enumerate(outputs):  # a page that has grown too large leaves an empty output
+                output.update(bundles[number] if number < len(bundles) else {}, raw=True)
 
     # --- How it is shown ----------------------------------------------------------------------------------------------
 
@@ -124,11 +126,12 @@ class SweepView(View, module="sweep_view"):
         """Display it such that `end` can replace the output that a notebook keeps, which would show no progress."""
         from IPython.display import display
 
-        output = display(  # type: ignore[no-untyped-call]
-            self._repr_mimebundle_(), raw=True, display_id=True
-        )
-        if output is not None:  # None where there is no IPython
-            self._outputs.append(output)
+        outputs = [
+            display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call] # IPython has no types
+            for bundle in two_outputs(self._repr_mimebundle_())
+        ]
+        if None not in outputs:  # None where there is no IPython
+            self._outputs.append(outputs)
 
     def _snapshot(self, error: BaseException | None = None) -> dict[str, Any]:
         return self._board.snapshot(self._state, time.monotonic(), error) | {"refresh": self._store is not None}

@@ -1,0 +1,58 @@
+"""What a saved notebook shows of a widget when it is opened again without the kernel that made it.
+
+A front end that knows widgets chooses the live view of an output, also where its model is gone, and then shows an error
+instead of the page beside it. So the page is an output of its own, which hides while the live view before it is there.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any, Final
+
+WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
+_OUTPUT: Final = ".lm-Panel.jp-OutputArea-output"
+"""In JupyterLab, the place of a live view, also of one without a model."""
+_STYLE: Final = f"""<style>
+.jp-OutputArea-child:has(> {_OUTPUT} > .lm-Widget) + .jp-OutputArea-child:has(.boolab-saved) {{ display: none; }}
+.jp-OutputArea-child:has(+ .jp-OutputArea-child .boolab-saved) > {_OUTPUT}:not(:has(*)) {{ display: none; }}
+.boolab-saved {{ height: 0; overflow: hidden; animation: boolab-saved 0s linear 1s forwards; }}
+@keyframes boolab-saved {{ to {{ height: auto; }} }}
+.boolab-saved iframe {{ display: block; width: 100%; height: 720px; border: 0; }}
+.boolab-saved p {{ margin: 0 0 8px; opacity: .8; }}
+.boolab-saved .untrusted {{ display: none; }}
+</style>"""
+_HOW: Final = "<p>A saved view, without Python. Run the cell to make it live.</p>"
+_TRUST: Final = '<p class="untrusted">To see it here, trust the notebook: this view of it has no frames.</p>'
+"""For a front end that removes styles and frames from notebooks of others: the style hides it elsewhere."""
+
+
+def saved_view(title: str, page: str) -> str:
+    """A page in a frame, with sentences that say how to get the live widget.
+
+    It appears after a second: by then a live view is there, if there is one. A front end that removes frames from
+    notebooks of others leaves the sentences.
+
+    Args:
+        title: The name of the frame, for screen readers.
+        page: The page, as HTML.
+
+    Example:
+        >>> "srcdoc=" in saved_view("Replay", "<p>one run</p>")
+        True
+    """
+    name, text = html.escape(title, quote=True), html.escape(page, quote=True)
+    frame = f'<iframe title="{name}" sandbox="allow-scripts" srcdoc="{text}"></iframe>'
+    return f'<div class="boolab-saved">{_STYLE}{_HOW}{_TRUST}{frame}</div>'
+
+
+def two_outputs(bundle: dict[str, Any]) -> list[dict[str, Any]]:
+    """A display as two: the live view, then the page. One where there is no live view, or no page.
+
+    Example:
+        >>> two_outputs({"text/plain": "Replay", WIDGET_VIEW: {}, "text/html": "<p>"})
+        [{'text/plain': 'Replay', 'application/vnd.jupyter.widget-view+json': {}}, {'text/html': '<p>'}]
+    """
+    if WIDGET_VIEW not in bundle or "text/html" not in bundle:
+        return [bundle]
+    live = {kind: data for kind, data in bundle.items() if kind != "text/html"}
+    return [live, {"text/html": bundle["text/html"]}]
