@@ -213,10 +213,10 @@ def _text(text: str) -> str:
 # --- The figure -------------------------------------------------------------------------------------------------------
 
 _LOOKS: Final[dict[Track, style.Look]] = {
-    "within": style.Look(style.KEPT, "#00466d", "", "o"),
-    "model": style.Look("#44aa99", "#1f6b5e", "", "s"),
-    "set": style.Look("#882255", "#4d0f2d", "", "^"),
-    "none": style.Look("none", "#5b6675", "", "D"),
+    "within": style.Look(style.KEPT, "#00466d", "o"),
+    "model": style.Look("#44aa99", "#1f6b5e", "s"),
+    "set": style.Look("#882255", "#4d0f2d", "^"),
+    "none": style.Look("none", "#5b6675", "D"),
 }
 
 

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
-from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 
 from boolab.plots import style
@@ -50,10 +49,7 @@ def label_inside(ax: Axes, parts: Sequence[tuple[Rectangle, str]], looks: Mappin
     for bar, name in parts:
         look, number = looks[name], f"{bar.get_width():,.0f}"
         fill = style.ground(ax) if look.fill == "none" else to_rgb(look.fill)
-        halo = [withStroke(linewidth=2.5, foreground=fill)] if look.hatch else []
-        text = _Inside(
-            bar, [f"{name} {number}", number], color=style.ink_on(fill), size=style.sizes(ax).note, path_effects=halo
-        )
+        text = _Inside(bar, [f"{name} {number}", number], color=style.ink_on(fill), size=style.sizes(ax).note)
         ax.add_artist(text)
 
 

@@ -185,7 +185,7 @@ def _notes(
         yield "Orange: recommended."
     unknown = int(np.isnan(cells).sum())
     if unknown:
-        yield f"{count(unknown, 'setting')} unknown (hatched)."
+        yield f"{count(unknown, 'setting')} unknown (grey)."
     yield "Counted on these very runs."
 
 

@@ -21,7 +21,6 @@ _COLOURS: Final = "cividis_r"
 """Even steps in lightness, and the same to colour-blind readers; what diverges late is dark."""
 _EACH: Final = 0.19  # inches
 MIN_SIZE: Final = 4.5  # points: smaller numbers are not shown
-_NEVER: Final = style.Look("none", "#8b95a3", "....")
 _ITSELF: Final = "#8b95a3"
 
 
@@ -64,7 +63,7 @@ def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     _label(ax, names)
     if len(known):
         _bar(ax, colours, scale)
-    key = [Patch(label="never diverge", facecolor="none", edgecolor=style.edge(ax, _NEVER), hatch=_NEVER.hatch)]
+    key = [Patch(label="never diverge", facecolor=style.fade(ax, style.NO_VALUE), linewidth=0)]
     return style.finish(
         ax,
         title=_title(upper, known),
@@ -111,10 +110,7 @@ def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: LogNorm) 
     n = len(cells)
     ax.set_xlim(0, n)
     ax.set_ylim(n, 0)
-    never = style.edge(ax, _NEVER)
-    ax.add_patch(
-        Rectangle((0, 0), n, n, facecolor="none", edgecolor=never, hatch=_NEVER.hatch, linewidth=0, zorder=0.5)
-    )
+    style.grey_ground(ax)
     edges = np.arange(n + 1)
     shown = np.ma.masked_invalid(np.where(np.isfinite(cells), cells, np.nan))
     ax.pcolormesh(edges, edges, shown, cmap=colours, norm=scale, edgecolors=[style.ground(ax)], linewidth=0.6)

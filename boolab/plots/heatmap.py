@@ -148,14 +148,12 @@ def _side(name: str, settings: list[Any]) -> _Side:
 
 
 def _draw(ax: Axes, cells: npt.NDArray[Any], across: _Side, up: _Side, colours: Colormap, scale: Normalize) -> None:
-    """Four blocks at most: numbers and off, to the right and upwards; what is unknown is hatched."""
+    """Four blocks at most: numbers and off, to the right and upwards; what is unknown is grey."""
     x_blocks, y_blocks = _blocks(across), _blocks(up)
     ax.set_xlim(0, across.ends[-1])
     ax.set_ylim(0, up.ends[-1])
     if np.isnan(cells).any():
-        look = style.CALL_LOOKS[style.UNKNOWN]
-        ax.add_patch(Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="none", edgecolor=style.edge(ax, look),
-                               hatch=look.hatch, linewidth=0, zorder=0.5))  # fmt: skip
+        style.grey_ground(ax)
     for columns in x_blocks:
         for rows in y_blocks:
             edges = [

@@ -17,10 +17,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colorbar import Colorbar
-from matplotlib.colors import Colormap, Normalize, to_rgb, to_rgba
+from matplotlib.colors import Colormap, Normalize, to_hex, to_rgb, to_rgba
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter, StrMethodFormatter
 from matplotlib.transforms import ScaledTranslation
@@ -67,45 +67,46 @@ DARK: Final[Mapping[str, str]] = {
 
 
 class Look(NamedTuple):
-    """How one meaning looks: the colours of its area and of its edge and hatch, its hatch, its marker.
+    """How one meaning looks: the colours of its area and of its edge, its marker.
 
     An area of colour "none" is filled with the background.
     """
 
     fill: str
     ink: str
-    hatch: str = ""
     marker: str = "o"
 
 
 UNKNOWN: Final = "unknown"
 """Shown where a source has no value: it is never left out, and never counted as something else."""
 
-_UNKNOWN_LOOK = Look("none", "#8b95a3", "///", "$?$")
+_UNKNOWN_LOOK = Look("none", "#8b95a3", "$?$")
 
 STOP_LOOKS: Final[Mapping[str, Look]] = {
-    "finished": Look(KEPT, "#00466d", "", "o"),
-    "synthesis": Look("#a6cbe3", KEPT, "///", "P"),
-    "paused": Look("#e4e7eb", "#8b95a3", "...", "h"),
-    "step_cap": Look("#f0e442", "#8a7a00", "", "s"),
-    "tool_budget": Look("#b39a1b", "#5e4d00", "", "D"),
-    "doom_loop": Look("#3b2a63", "#1f1638", "", "X"),
-    "token_budget": Look("#faf3b8", "#a08300", "///", "^"),
-    "cost_budget": Look("#d9c25a", "#6b5800", "\\\\\\", "v"),
-    "time_budget": Look("#faf3b8", "#6b5800", "...", "<"),
-    "error_streak": Look("#9d8fc4", "#3b2a63", "xxx", "*"),
-    "stuck": Look("#d6cfe8", "#3b2a63", "---", "p"),
-    "aborted": Look("#6b7480", "#c5ccd5", "\\\\\\", "d"),
-    "error": Look(WRONG, "#6d150f", "xx", ">"),
+    "finished": Look(KEPT, "#00466d", "o"),
+    "synthesis": Look("#b4d6f0", "#3f7ea8", "P"),
+    "paused": Look("#e6ebf2", "#8b95a3", "h"),
+    "step_cap": Look("#d79a5c", "#8a5a26", "s"),
+    "tool_budget": Look("#a9742a", "#694512", "D"),
+    "doom_loop": Look("#2d1160", "#1b0a3c", "X"),
+    "token_budget": Look("#cfc0a4", "#85775a", "^"),
+    "cost_budget": Look("#412c0c", "#261a07", "v"),
+    "time_budget": Look("#f0dcb0", "#9a8450", "<"),
+    "error_streak": Look("#9180de", "#54459c", "*"),
+    "stuck": Look("#b78fc0", "#70497a", "p"),
+    "aborted": Look("#757c84", "#454b52", "d"),
+    "error": Look(WRONG, "#6d150f", ">"),
     UNKNOWN: _UNKNOWN_LOOK,
 }
-"""By stop reason, in their fixed order. Blue: done; yellow: a budget; violet: repetition; red: an error."""
+"""By stop reason, in their fixed order. Blue: done; brown: a budget; violet: repetition; red: an error.
+
+Within a hue they differ in lightness, so that readers with deuteranopia or protanopia can distinguish all."""
 
 CALL_LOOKS: Final[Mapping[str, Look]] = {
-    "failed": Look(WRONG, "#7a1a14", "", "X"),
+    "failed": Look(WRONG, "#7a1a14", "X"),
     "ok": Look("#c5ccd5", "#8b95a3"),
     UNKNOWN: _UNKNOWN_LOOK,
-    "dropped": Look("none", "#5b6675", "....", "d"),
+    "dropped": Look("#757c84", "#454b52", "d"),
 }
 """By the result of a call, in the order in which bars are stacked: failures start at the axis, to be compared."""
 
@@ -151,8 +152,13 @@ def tint(ax: Axes, color: str) -> Color:
 
 
 def edge(ax: Axes, look: Look) -> Ink:
-    """The colour of edges; on a dark background, plain areas get a light one."""
-    return _mix(to_rgb(look.fill), (1.0, 1.0, 1.0), 0.6) if is_dark(ground(ax)) and not look.hatch else look.ink
+    """The colour of edges; on a dark background, a light one."""
+    return light_edge(look) if is_dark(ground(ax)) else look.ink
+
+
+def light_edge(look: Look) -> str:
+    """The colour of edges on a dark background."""
+    return look.ink if look.fill == "none" else to_hex(_mix(to_rgb(look.fill), (1.0, 1.0, 1.0), 0.6))
 
 
 def ink_on(fill: Ink) -> str:
@@ -163,12 +169,23 @@ def ink_on(fill: Ink) -> str:
 def paint(ax: Axes, look: Look, rows: int = 1) -> dict[str, Any]:
     """The keywords of matplotlib for the look of an area; edges are thinner where there are many rows."""
     linewidth = min(0.5, 0.05 * row_height(ax, rows))
-    return {"facecolor": look.fill, "edgecolor": edge(ax, look), "hatch": look.hatch, "linewidth": linewidth}
+    return {"facecolor": look.fill, "edgecolor": edge(ax, look), "linewidth": linewidth}
 
 
 def _mix(over: Color, under: Color, strength: float) -> Color:
     r, g, b = (strength * o + (1 - strength) * u for o, u in zip(over, under, strict=True))
     return (r, g, b)
+
+
+NO_VALUE: Final = 0.14
+"""How strong the grey is of cells without a value."""
+
+
+def grey_ground(ax: Axes) -> None:
+    """Fill the Axes with the grey of cells without a value, to be covered by those that have one."""
+    corner, color = (0, 0), fade(ax, NO_VALUE)
+    ax.add_patch(Rectangle(corner, 1, 1, transform=ax.transAxes, facecolor=color, linewidth=0, zorder=0.5,
+                           gid="no value"))  # fmt: skip
 
 
 # --- Sizes, in points -------------------------------------------------------------------------------------------------

@@ -160,9 +160,7 @@ def _draw(ax: Axes, cells: npt.NDArray[np.float64], colours: Colormap, scale: No
     ax.set_xlim(-0.5, n - 0.5)
     ax.set_ylim(n - 0.5, -0.5)
     if np.isnan(cells).any():
-        look = style.CALL_LOOKS[style.UNKNOWN]
-        ax.add_patch(Rectangle((0, 0), 1, 1, transform=ax.transAxes, facecolor="none", edgecolor=style.edge(ax, look),
-                               hatch=look.hatch, linewidth=0, zorder=0.5))  # fmt: skip
+        style.grey_ground(ax)
     edges = np.arange(n + 1) - 0.5
     # On the user's promise the cell is blue: equal is kept, whatever the last digit of a float.
     nudged = np.clip(cells + 1e-9, None, 1.0)

@@ -366,12 +366,12 @@ def test_a_recommended_cell_is_marked(ax: Axes) -> None:
         plot_heatmap(PAIRS, recommended=20, ax=ax)
 
 
-def test_unknown_cells_are_hatched_and_counted(ax: Axes) -> None:
+def test_unknown_cells_are_grey_and_counted(ax: Axes) -> None:
     plot_heatmap(PAIRS.assign(kept_lower=PAIRS["kept_lower"].mask(PAIRS["max_steps"].fillna(0) == 10)), ax=ax)
     draw(ax)
     assert title(ax) == "6 of 12 settings of known outcome keep at least 95% of 21 successes"
-    assert "3 settings unknown (hatched)." in note(ax)
-    assert [patch.get_hatch() for patch in ax.patches if patch.get_hatch()] == ["///"]
+    assert "3 settings unknown (grey)." in note(ax)
+    assert [patch.get_hatch() for patch in ax.patches if patch.get_gid() == "no value"] == [None]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from boolab.plots.style import DARK, LIGHT, STOP_LOOKS
+from boolab.plots.style import DARK, LIGHT, STOP_LOOKS, light_edge
 
-_HATCHED = "repeating-linear-gradient({angle}deg, {ink} 0 1px, {fill} 1px 4px)"
 _DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'
-_ANGLES = {"/": 135, "\\": 45, "-": 0, "x": 45, ".": 90}
 
 
 GREYS = {
@@ -21,16 +19,15 @@ GREYS = {
 def stylesheet() -> str:
     """The variables that all stylesheets use: `--ink`, `--kept`, `--tool-read`, `--stop-step_cap`.
 
-    Greys are those of the notebook, so that its themes hold in a widget. A stop reason has three variables: its
-    background with the hatch of the plots (`--stop-...`), its plain colour (`--fill-...`) and the colour of its edge
-    (`--ink-...`).
+    Greys are those of the notebook, so that its themes hold in a widget. A stop reason has its colour in the plots
+    (`--stop-...`) and that of its edge (`--ink-...`), which is light on a dark background.
     """
     shared = [f"--{name}: {_grey(name, LIGHT)};" for name in LIGHT]
     for reason, look in STOP_LOOKS.items():
         fill = "transparent" if look.fill == "none" else look.fill
-        hatch = _HATCHED.format(angle=_ANGLES[look.hatch[0]], ink=look.ink, fill=fill) if look.hatch else fill
-        shared += [f"--fill-{reason}: {fill};", f"--ink-{reason}: {look.ink};", f"--stop-{reason}: {hatch};"]
+        shared += [f"--stop-{reason}: {fill};", f"--ink-{reason}: {look.ink};"]
     dark = [f"--{name}: {_grey(name, DARK)};" for name in DARK]
+    dark += [f"--ink-{reason}: {light_edge(look)};" for reason, look in STOP_LOOKS.items()]
     return f"{_rule('.boolab', shared)}{_rule(_DARK, dark)}"
 
 
