@@ -1,90 +1,92 @@
-"""The README's code runs, in order, as in a notebook; what it prints is what it says."""
+"""The README is short, its code runs, its numbers are those of the runs, its settings are those that are exported."""
 
-import ast
 import re
-import warnings
-from pathlib import Path
-from typing import Any, NamedTuple
+import runpy
+from typing import Any, Final
 
 import pytest
 
-from boolab.exports.export import TARGETS, export
+import boolab as bl
+from boolab.exports.export import TARGETS, export, target_of
 from boolab.exports.values import Limits
-from tests.support.pages import evaluate
+from tests.support.pages import blocks_of, run_cell
 from tests.support.project import ROOT
 
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+MAX_WORDS: Final = 900
+SETS: Final = {
+    "InterCode SQL": "intercode-sql",
+    "tau2-bench airline": "tau2-airline",
+    "SWE-bench Verified": "swebench-verified",
+    "tau2-bench retail": "tau2-retail",
+}
 
 
-class Played(NamedTuple):
-    """What running all blocks in one folder gave: the value of each, and the names that each left behind."""
-
-    folder: Path
-    values: list[Any]
-    names: list[dict[str, Any]]
+def test_it_is_short() -> None:
+    assert len(README.split()) <= MAX_WORDS
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    """The README's code, run once, in a folder that looks like a checkout, so that nothing is written into this one."""
-    folder = tmp_path_factory.mktemp("readme")
-    for entry in ROOT.iterdir():
-        if not entry.name.startswith("."):
-            (folder / entry.name).symlink_to(entry)
+def test_a_new_user_finds_the_question_the_command_and_the_answer_on_the_first_screen() -> None:
+    top = "\n".join(README.splitlines()[:40])
+    for what in (
+        "Which step cap",
+        "make demo",
+        "dist/boolab-*.whl",
+        "| SWE-bench Verified |",
+        "![What",
+        "import boolab",
+    ):
+        assert what in top
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_row_of_the_answer_is_what_the_runs_give(name: str) -> None:
+    frame = bl.runs_df(runs := bl.load_dataset(f"atlas/{SETS[name]}"))
+    caps = range(1, int(frame["n_steps"].max()) + 1)
+    table = bl.counterfactual(runs, grid={"max_steps": caps}, aggregate=True, progress=False)
+    kept = table[table["kept_lower"] >= 0.95 * table["successes"]].sort_values("max_steps").iloc[0]
+    means = frame.groupby("success")["n_steps"].mean()
+    saved = kept["saved_steps"] / frame["n_steps"].sum()
+    cells = (
+        f"{len(frame):,}", f"{means[False] / means[True]:.2f} times", str(kept["max_steps"]),
+        f"{kept['kept_lower']:,} of {kept['successes']:,}", f"{saved:.1%}",
+    )  # fmt: skip
+    row = next(line for line in README.splitlines() if line.startswith(f"| {name} |"))
+    shown = [cell.strip(" *").removesuffix(" as long") for cell in row.split("|")[2:-1]]
+    assert shown == list(cells)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+def test_its_code_runs_and_finds_the_setting_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = (one for one in blocks_of(README) if one.language == "python")
+    monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
-    done = Played(folder, [], [])
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")
-        patch.chdir(folder)
-        patch.setenv("MPLBACKEND", "Agg")
-        for block in BLOCKS:
-            done.values.append(evaluate(block, names))
-            done.names.append(dict(names))
-    return done
+    printed = run_cell(block.code, names)
+    assert "a cap of 65" in README
+    assert names["found"].setting["max_steps"] == 65
+    assert '"recursion_limit": 130' in printed
 
 
-@pytest.mark.slow
-def test_every_block_of_the_readme_runs_and_the_table_is_the_one_shown(played: Played) -> None:
-    assert len(BLOCKS) == 12
-    advice = re.findall(r"```\n'(Ship .*) \.\.\.\n```", README)
-    assert played.values[0].startswith(advice[0])
-    shown = re.findall(r"```\n( +doom_loop .*?)```", README, re.DOTALL)
-    assert played.values[1].to_string().splitlines() == shown[0].rstrip("\n").splitlines()
-    assert played.values[-4]["step"].tolist() == [1, 2, 3]
-    assert played.names[-1]["live"].run.n_steps == 2
-    assert played.names[-1]["run"].stop_reason == "step_cap"
-    swept = played.values[-1]
-    assert len(swept) == 16
-    assert swept.xs(5)["success"].is_monotonic_increasing
-    assert (played.folder / "runs.db").exists()
+def test_its_settings_are_those_that_are_exported() -> None:
+    part = README.partition("## Use the answer")[2].partition("Then:")[0]
+    rows = re.findall(r"^\| ([A-Za-z ]+) \| `(.*?)` \|", part, re.MULTILINE)
+    assert len(rows) == 6
+    for title, setting in rows:
+        (target,) = (name for name in TARGETS if target_of(name).title.endswith(title))
+        assert setting in str(export(target, Limits(max_steps=65))), title
 
 
-@pytest.mark.slow
-def test_what_the_readme_says_of_the_recording_is_what_its_code_finds(played: Played) -> None:
-    names = played.names[-6]  # before the blocks that run agents
-    shown = re.findall(r"```\n(Ship .*?)```", README, re.DOTALL)
-    assert shown[0] in str(names["found"])
-    worst = names["worst"]
-    claimed = re.findall(r"saved_steps\"\]\]  # (.*)", README)[0]
-    assert ", ".join(str(worst[name]) for name in ("run_id", "stop_reason", "stop_step", "saved_steps")) == claimed
-    assert f"stopped at step {worst['stop_step']} of {names['run'].n_steps}" in README
-    assert f"{len(names['runs'])} runs of a [simulated agent]" in README
+def test_the_smallest_number_of_successes_is_that_of_the_theory() -> None:
+    (fewest,) = re.findall(r"fewer than (\d+) successes", README)
+    assert 0.95 ** int(fewest) <= 0.05 < 0.95 ** (int(fewest) - 1)
 
 
-def test_the_stop_that_the_readme_names_is_the_stop() -> None:
-    block = next(b for b in BLOCKS if "stuck.yaml" in b)
-    namespace: dict[str, Any] = {}
-    evaluate("import boolab as bl", namespace)
-    evaluate(block, namespace)
-    run = namespace["run"]
-    claimed = ast.literal_eval(re.findall(r"# (\('doom_loop'.*\))", block)[0])
-    assert (run.stop_reason, run.stop_step, run.stop.rule) == claimed
+def test_what_it_has_from_the_study_is_in_the_study() -> None:
+    (quoted,) = re.findall(r"in (\d+ of \d+ pairs)", README)
+    assert quoted in (ROOT / "docs/study.md").read_text(encoding="utf-8")
 
 
-def test_the_settings_of_the_readme_are_those_that_are_exported() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \| (?:`(.*)`|none) \| ", README, re.MULTILINE)
-    assert sorted(name for name, _ in rows) == sorted(TARGETS)
-    for name, setting in rows:
-        text = str(export(name, Limits(max_steps=65)))
-        assert (setting or "A step cap of 65 is not set.") in text, name
+def test_its_badges_are_those_of_the_project() -> None:
+    made = runpy.run_path(str(ROOT / "docs/pictures/make_badges.py"))
+    assert (ROOT / "docs/pictures/badges.svg").read_text(encoding="utf-8") == made["badges"]()
