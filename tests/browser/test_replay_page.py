@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 import boolab as bl
 from boolab.widgets._base.compress import packed
@@ -68,9 +68,17 @@ def data() -> dict[str, Any]:
     for n, flag in ((3, "error"), (5, "repeat"), (6, "repeat"), (6, "limit")):
         made["steps"][n - 1]["flags"].append(flag)
     made["marks"] = [
-        {"label": "strict: doom 2", "policy": "strict", "rule": "doom_loop", "step": 6, "own": False},
-        {"label": "lenient: never", "policy": "lenient", "rule": None, "step": None, "own": False},
-    ]
+        {"label": "strict: doom loop 2", "policy": "strict", "rule": "doom_loop", "limit": "doom loop 2", "step": 6,
+         "acts": "stops", "own": False},
+        {"label": "lenient: never", "policy": "lenient", "rule": None, "limit": "never", "step": None, "acts": None,
+         "own": False},
+    ]  # fmt: skip
+    made["between"] = [
+        {"kind": "limit", "after": 6, "title": "Would have stopped here: strict, doom loop 2.", "text": "It went on.",
+         "name": "strict, doom loop 2", "details": ""},
+        {"kind": "stop", "after": STOP, "title": "The run ended here: finished after 7 steps.", "text": "",
+         "name": "finished", "details": ""},
+    ]  # fmt: skip
     return made
 
 
@@ -95,7 +103,12 @@ def at(page: Page, n: int, of: int = STOP) -> None:
     """The step that all parts of the page agree on."""
     expect(page.locator(".step-number").first).to_have_text(f"step {n:,} of {of:,}")
     expect(page.locator(".timeline").first).to_have_attribute("aria-valuenow", str(n))
-    expect(page.locator(".step h4").first).to_have_text(re.compile(rf"^Step {n:,}\b"))
+    expect(page.locator(".step-row[aria-current]")).to_have_attribute("data-step", str(n))
+
+
+def row(page: Page, n: int) -> Locator:
+    """A step in the transcript."""
+    return page.locator(f".step-row[data-step='{n}']")
 
 
 def press(page: Page, *names: str) -> None:
@@ -137,7 +150,7 @@ def test_no_key_that_is_typed_in_it_is_a_shortcut_of_the_notebook(opened: Opened
 def test_play_goes_on_to_the_end_and_starts_again_from_there(opened: Opened) -> None:
     shown = opened(speed=16)
     press(shown, " ")
-    expect(shown.locator(".play")).to_have_text("❚❚ pause")
+    expect(shown.locator(".play")).to_have_text("❚❚ Pause")
     at(shown, STOP)
     expect(shown.locator(".play")).to_have_attribute("aria-pressed", "false")
     shown.locator(".speed").select_option("1")
@@ -145,7 +158,7 @@ def test_play_goes_on_to_the_end_and_starts_again_from_there(opened: Opened) -> 
     at(shown, 1)
     expect(shown.locator(".play")).to_have_attribute("aria-pressed", "true")
     shown.locator(".play").click()
-    expect(shown.locator(".play")).to_have_text("▶ play")
+    expect(shown.locator(".play")).to_have_text("▶ Play")
 
 
 @pytest.mark.parametrize("axis", ["count", "time"])
@@ -165,27 +178,83 @@ def test_a_pointer_scrubs_along_the_timeline(opened: Opened, axis: str) -> None:
 
 def test_a_step_shows_what_was_said_thought_asked_and_answered(opened: Opened) -> None:
     shown = opened()
-    expect(shown.locator(".said-text")).to_have_text("I look for the name.")
-    expect(shown.locator(".asked-text")).to_have_text("Rename old_name")
-    expect(shown.locator(".reasoned")).to_be_hidden()
-    shown.locator(".reasoning summary").click()
-    expect(shown.locator(".reasoned")).to_have_text("It must be somewhere.")
-    expect(shown.locator(".call .arguments")).to_have_text('{"pattern": "old_name"}')
+    first = row(shown, 1)
+    expect(first.locator(".said-text")).to_have_text("I look for the name.")
+    expect(first.locator(".asked-text")).to_have_text("Rename old_name")
+    expect(first.locator(".reasoned")).to_be_hidden()
+    first.locator(".reasoning summary").click()
+    expect(first.locator(".reasoned")).to_have_text("It must be somewhere.")
+    expect(first.locator(".call .arguments")).to_have_text('{"pattern": "old_name"}')
     press(shown, "ArrowRight")
-    expect(shown.locator(".call[data-kind=read]")).to_have_count(2)
+    expect(row(shown, 2).locator(".call[data-kind=read]")).to_have_count(2)
     press(shown, "ArrowRight")
-    expect(shown.locator(".call")).to_contain_text("✕ failed")
+    expect(row(shown, 3).locator(".call")).to_contain_text("✕ failed")
 
 
 def test_long_results_are_folded_and_unfold_whole(opened: Opened) -> None:
-    shown = opened()
-    expect(shown.locator(".result")).to_have_text("\n".join(LISTING.splitlines()[:12]))
-    fold = shown.get_by_role("button", name="+ 18 more lines")
+    first = row(opened(), 1)
+    expect(first.locator(".result")).to_have_text("\n".join(LISTING.splitlines()[:12]))
+    fold = first.get_by_role("button", name="+ 18 more lines")
     expect(fold).to_have_attribute("aria-expanded", "false")
     fold.click()
-    expect(shown.locator(".result")).to_have_text(LISTING)
-    shown.get_by_role("button", name="fold").click()
-    expect(shown.locator(".result")).not_to_contain_text("thing_13")
+    expect(first.locator(".result")).to_have_text(LISTING)
+    first.get_by_role("button", name="fold").click()
+    expect(first.locator(".result")).not_to_contain_text("thing_13")
+
+
+def test_the_transcript_has_all_steps_with_the_limits_between_them(opened: Opened) -> None:
+    shown = opened(height=2400)
+    order = shown.locator(".transcript .row").evaluate_all(
+        "(rows) => rows.map((one) => one.dataset.step ?? one.querySelector('b').textContent)"
+    )
+    assert order == [
+        "1", "2", "3", "4", "5", "6", "Would have stopped here: strict, doom loop 2.", "7",
+        "The run ended here: finished after 7 steps.",
+    ]  # fmt: skip
+    tops = shown.locator(".transcript .row").evaluate_all(
+        "(rows) => rows.map((one) => one.getBoundingClientRect().top)"
+    )
+    assert tops == sorted(tops)
+    row(shown, 6).click(position={"x": 20, "y": 12})
+    at(shown, 6)
+
+
+def test_the_head_is_one_line_and_opens_what_is_longer(opened: Opened) -> None:
+    shown = opened(width=1280)
+    kpis = shown.locator(".kpi").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().top)")
+    assert len(kpis) >= 2
+    assert len(set(kpis)) == 1
+    bars = shown.locator(".toolbar > *").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().top)")
+    assert max(bars) - min(bars) < 12
+    shown.locator(".open-tools").click()
+    expect(shown.locator(".more li").first).to_have_text("grep 3 calls")
+    shown.locator(".open-tools").click()
+    expect(shown.locator(".more")).to_be_hidden()
+
+
+def test_the_address_of_a_page_keeps_the_step_and_opens_at_it(opened: Opened) -> None:
+    shown = opened()
+    press(shown, "End")
+    expect(shown).to_have_url(re.compile(rf"#light&step={STOP}$"))
+    shown.reload()
+    at(shown, STOP)
+    shown.evaluate("location.hash = 'light&step=3'")
+    at(shown, 3)
+
+
+def test_the_link_and_the_code_of_a_step_can_be_copied(opened: Opened) -> None:
+    shown = opened(step=2)
+    shown.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    press(shown, "c")
+    expect(shown.locator(".notice")).to_have_text("link copied")
+    assert shown.evaluate("navigator.clipboard.readText()").endswith("#light&step=2")
+    shown.locator(".show-code").click()
+    expect(shown.locator(".as-code pre")).to_contain_text("bl.Replay(run, step=2)")
+    press(shown, "ArrowRight")
+    expect(shown.locator(".as-code pre")).to_contain_text("bl.Replay(run, step=3)")
+    shown.locator(".copy-code").click()
+    expect(shown.locator(".notice")).to_have_text("code copied")
+    assert "bl.Replay(run, step=3)" in shown.evaluate("navigator.clipboard.readText()")
 
 
 def test_gauges_follow_the_counters_at_each_boundary(opened: Opened, data: dict[str, Any]) -> None:
@@ -206,7 +275,7 @@ def test_a_mark_leads_to_the_step_at_which_its_rule_would_have_stopped(opened: O
     shown.locator(".would [data-policy=strict]").click()
     at(shown, 6)
     expect(shown.locator(".would [data-policy=strict]")).to_have_attribute("aria-current", "step")
-    expect(shown.locator(".would [data-policy=lenient]")).to_have_text("lenientnever")
+    expect(shown.locator(".would [data-policy=lenient]")).to_contain_text("lenientnever")
 
 
 def test_a_turn_narrows_all_to_itself_until_all_turns_are_wanted(opened: Opened) -> None:
@@ -236,7 +305,7 @@ def test_the_outline_is_walked_with_up_and_down(opened: Opened) -> None:
 
 def test_a_kind_is_filtered_by_its_chip_and_jumped_to(opened: Opened) -> None:
     shown = opened()
-    kinds = shown.locator(".outline [data-kind]")
+    kinds = shown.locator(".outline .rows [data-kind]")
     whole = kinds.count()
     chip = shown.locator(".chips > button[data-kind=search]")
     chip.click()
@@ -244,10 +313,22 @@ def test_a_kind_is_filtered_by_its_chip_and_jumped_to(opened: Opened) -> None:
     assert {one.get_attribute("data-kind") for one in kinds.all()} == {"search"}
     shown.get_by_role("button", name="next of searches").click()
     at(shown, 5)
-    press(shown, "Shift+N")
+    shown.get_by_role("button", name="previous of searches").click()
     at(shown, 1)
     chip.click()
     expect(kinds).to_have_count(whole)
+
+
+def test_jumps_say_which_of_how_many(opened: Opened) -> None:
+    shown = opened(step=2)
+    expect(shown.locator(".jump-repeat .name")).to_have_text("repeat 0 of 2")
+    press(shown, "r")
+    expect(shown.locator(".jump-repeat .name")).to_have_text("repeat 1 of 2")
+    shown.locator(".jump-repeat .forward").click()
+    at(shown, 6)
+    expect(shown.locator(".jump-repeat .name")).to_have_text("repeat 2 of 2")
+    press(shown, "r")
+    expect(shown.locator(".notice")).to_have_text("no later repeat")
 
 
 def test_a_search_counts_marks_and_leads_to_its_hits(opened: Opened) -> None:
@@ -256,13 +337,15 @@ def test_a_search_counts_marks_and_leads_to_its_hits(opened: Opened) -> None:
     field = shown.locator(".search")
     expect(field).to_be_focused()
     field.type("THING_30")
-    expect(shown.locator(".found")).to_have_text("3 hits in 3 steps")
-    expect(shown.locator(".step mark")).to_have_text("thing_30")  # it was folded away
+    expect(shown.locator(".found")).to_have_text("1 of 3")
+    expect(row(shown, 1).locator("mark")).to_have_text("thing_30")  # it was folded away
+    expect(row(shown, 1).locator("mark")).to_be_in_viewport()
     field.press("Enter")
     at(shown, 5)
-    field.press("Enter")
+    press(shown, "n")
     at(shown, 6)
-    field.press("Shift+Enter")
+    expect(shown.locator(".found")).to_have_text("3 of 3")
+    press(shown, "Shift+N")
     at(shown, 5)
     field.fill("a.c(")
     expect(shown.locator(".found")).to_have_text("no hits")
@@ -270,25 +353,37 @@ def test_a_search_counts_marks_and_leads_to_its_hits(opened: Opened) -> None:
     expect(shown.locator(".boolab-replay")).to_be_focused()
 
 
-def test_a_subagent_opens_below_its_call_and_is_played_alone(opened: Opened) -> None:
+def test_a_subagent_is_opened_from_its_call_and_leads_back(opened: Opened) -> None:
     shown = opened(step=4)
     shown.locator("button.subagent").click()
-    nested = shown.locator(".nested .inner")
-    expect(nested.locator(".said-text")).to_have_text("I list first.")
-    nested.press("ArrowRight")
-    expect(nested.locator(".said-text")).to_have_text("Two tests.")
+    inner = shown.locator(".level").last
+    expect(inner.locator(".said-text").first).to_have_text("I list first.")
+    expect(inner.locator(".step-number")).to_have_text("step 1 of 2")
+    press(shown, "ArrowRight")
+    expect(inner.locator(".step-number")).to_have_text("step 2 of 2")
+    shown.get_by_role("button", name="back to the run above").click()
     at(shown, 4)
-    press(shown, "ArrowRight", "ArrowLeft")
-    expect(nested.locator(".said-text")).to_have_text("Two tests.")
     shown.locator("button.subagent").click()
-    expect(nested).to_have_count(0)
+    expect(inner.locator(".step-number")).to_have_text("step 2 of 2")
+    press(shown, "Escape")
+    at(shown, 4)
+    expect(shown.locator(".level")).to_have_count(1)
 
 
 def test_a_run_without_steps_says_so(opened: Opened, data: dict[str, Any]) -> None:
     gauges = [{**gauge, "values": gauge["values"][:1]} for gauge in data["gauges"]]
-    nothing = {"steps": [], "turns": [], "outline": [], "marks": [], "children": [], "answer": None, "gauges": gauges}
+    nothing = {
+        "between": [],
+        "steps": [],
+        "turns": [],
+        "outline": [],
+        "marks": [],
+        "children": [],
+        "answer": None,
+        "gauges": gauges,
+    }
     shown = opened({**data, **nothing})
-    expect(shown.locator(".step")).to_contain_text("This run has no steps.")
+    expect(shown.locator(".transcript")).to_contain_text("This run has no steps.")
     expect(shown.locator(".play")).to_be_disabled()
     press(shown, "ArrowRight", " ", "e", "End")
     expect(shown.locator(".step-number")).to_have_text("step 0 of 0")
@@ -303,7 +398,8 @@ def test_five_thousand_steps_are_drawn_a_screenful_at_a_time(opened: Opened, dat
         "turns": [{"title": "Go on", "text": "Go on", "first": 1, "last": n}],
         "gauges": [{"key": "steps", "label": "steps", "unit": "count", "limit": None, "values": [*range(n + 1)]}],
         "outline": [{"turn": 1, "title": "Go on", "items": [
-            {"label": f"read {i}", "kind": "read", "first": i, "last": i, "errors": 0} for i in range(1, n + 1)
+            {"label": f"read {i}", "kind": "read", "first": i, "last": i, "errors": 0, "repeats": 1}
+            for i in range(1, n + 1)
         ]}],
         "children": [],
     }  # fmt: skip
@@ -358,16 +454,16 @@ def test_two_views_of_one_model_keep_step_and_leave_nothing_behind(page_of: Page
     expect(right.locator(".step-number")).to_have_text("step 2 of 7")
     shown.wait_for_function("saved === 2")
     shown.evaluate("model.set('step', 5)")
-    expect(left.locator(".step h4")).to_contain_text("Step 5")
-    expect(right.locator(".step h4")).to_contain_text("Step 5")
+    expect(left.locator(".step-row[aria-current]")).to_have_attribute("data-step", "5")
+    expect(right.locator(".step-row[aria-current]")).to_have_attribute("data-step", "5")
     right.locator(".search").fill("core")
     expect(left.locator(".search")).to_have_value("core")
     left.press("Home")
     left.locator(".play").click()
-    expect(right.locator(".play")).to_have_text("❚❚ pause")
+    expect(right.locator(".play")).to_have_text("❚❚ Pause")
     expect(right.locator(".step-number")).to_have_text("step 2 of 7")
     shown.evaluate("ends[0]()")
     expect(right.locator(".step-number")).to_have_text("step 3 of 7")
-    expect(left.locator(".step-number")).to_have_text("step 2 of 7")
+    expect(left.locator(".level")).to_have_count(0)
     shown.evaluate("ends[1]()")
     assert shown.evaluate("[listening(), [...pending]]") == [0, []]

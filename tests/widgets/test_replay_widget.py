@@ -61,7 +61,7 @@ def test_what_is_set_of_it_is_checked(run: Run) -> None:
 def test_other_policies_and_rules_are_marked(run: Run) -> None:
     replay = bl.Replay(run, policies=["boocode"], rules=bl.max_steps(2))
     assert "max_steps(2): after step 2" in replay._text()
-    assert "boocode: doom 3: after step 4" in replay._text()
+    assert "boocode: doom loop 3: after step 4" in replay._text()
 
 
 def test_its_repr_is_one_short_line_whatever_is_in_the_run(run: Run) -> None:

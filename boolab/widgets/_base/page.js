@@ -5,19 +5,40 @@ function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
 }
 
-function mount(view, place) {
+function mount(view, place, prepare = () => {}) {
   const data = view.data === null ? null : new DataView(bytesOf(view.data).buffer);
   const model = traitsOf({ ...view.traits, _data: data });
+  prepare(model);
   const el = document.createElement("div");
   place.append(el);
   return { model, end: modules[view.module].render({ model, el }) };
 }
 
-const dark = location.hash === "#dark" || (location.hash !== "#light" && matchMedia("(prefers-color-scheme: dark)").matches);
+// The address may say which theme, and which step of a run: #dark&step=40
+const asked = new URLSearchParams(location.hash.slice(1));
+const dark = asked.has("dark") || (!asked.has("light") && matchMedia("(prefers-color-scheme: dark)").matches);
 document.body.classList.toggle("dark", dark);
+
+// Keep the step of the page's own run in the address, and make links of it.
+function keepStep(model) {
+  if (location.protocol === "about:") return; // the frame of a notebook, which has no address of its own
+  const linkTo = (step) => {
+    const address = new URL(location.href);
+    address.hash = [...(asked.has("dark") ? ["dark"] : asked.has("light") ? ["light"] : []), `step=${step}`].join("&");
+    return address.href;
+  };
+  const ask = () => {
+    const step = Number(new URLSearchParams(location.hash.slice(1)).get("step"));
+    if (Number.isInteger(step) && step > 0) model.set("step", step);
+  };
+  model.linkTo = linkTo;
+  ask();
+  model.on("change:step", () => history.replaceState(null, "", linkTo(model.get("step"))));
+  addEventListener("hashchange", ask);
+}
 const place = document.getElementById("views");
 const runs = new Map(views.runs); // an object would take ids such as "constructor" for its own
-const models = views.shown.map((view) => mount(view, place).model);
+const models = views.shown.map((view) => mount(view, place, view.module === "replay" ? keepStep : undefined).model);
 // A run that is chosen opens in Replay below, if this file holds it.
 const opened = document.createElement("div");
 opened.className = "opened";

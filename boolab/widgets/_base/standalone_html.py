@@ -16,7 +16,8 @@ from boolab.widgets._base.theme import stylesheet
 
 _HERE: Final = files("boolab.widgets")
 _END: Final = "export default { render };"
-_PIECES: Final = {"replay": ("_base/traits", "replay/replay_timeline", "replay/replay_step")}
+_REPLAY: Final = ("timeline", "step", "outline", "side", "header", "transcript", "links")
+_PIECES: Final = {"replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY))}
 """By widget, the files that are read before its own."""
 
 

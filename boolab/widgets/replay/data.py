@@ -23,8 +23,11 @@ from boolab.rules.stop import StopRule
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets._base.tool_icons import KINDS
+from boolab.widgets.replay.between import rows_between
+from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.events import moments_of
 from boolab.widgets.replay.gauges import gauges_of
+from boolab.widgets.replay.header import MIN_STREAK, header_of
 from boolab.widgets.replay.outline import outline_of
 from boolab.widgets.replay.subagents import Child, children_of
 from boolab.widgets.replay.what_if_marks import acting, marks_of_each, stop_boundary
@@ -33,7 +36,6 @@ _BY_LIMIT: Final = frozenset(
     {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel"}
 )
 """Events that a limit or a guard causes."""
-MIN_STREAK: Final = 3
 
 
 def replay_data(
@@ -99,17 +101,17 @@ def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> 
     nested = {(child.step, child.call): number for number, child in enumerate(children)}
     shown = {child.run.run_id for child in children if child.call is not None}
     streaks = _streaks(run)
+    longest = max((streak for counts in streaks for streak in counts), default=0)
     steps = _steps(run, turns, moments_of(run, opening, shown), streaks, nested)
     _flag(steps, marks)
+    between = rows_between(run, marks)
     return {
         "run_id": run.run_id,
         "title": run.agent or run.source,
-        "policy": run.policy,
-        "model": run.model,
-        "task": run.task,
+        "header": header_of(run, marks, longest),
         "pills": _pills(run),
         "stop": _stop(run),
-        "finding": _finding(streaks, marks),
+        "finding": _finding(longest, marks),
         "acting": acting(marks),
         "notes": [*_notes(run), *_marking_notes(marks), *_children_notes(children)],
         "kinds": dict(KINDS),
@@ -119,7 +121,9 @@ def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> 
         "steps": steps,
         "gauges": gauges_of(run),
         "marks": marks,
-        "outline": outline_of(turns, steps),
+        "between": between,
+        "outline": outline_of(turns, steps, {row["after"] for row in between}),
+        "code": code_of(run),
         "children": [
             {
                 "step": child.step,
@@ -312,8 +316,7 @@ def _stop(run: Run) -> dict[str, Any]:
     return {"reason": run.stop_reason, "step": stop_boundary(run), "text": text}
 
 
-def _finding(streaks: Sequence[list[int]], marks: Sequence[dict[str, Any]]) -> str | None:
-    longest = max((streak for counts in streaks for streak in counts), default=0)
+def _finding(longest: int, marks: Sequence[dict[str, Any]]) -> str | None:
     repeated = f"{longest:,} identical calls in a row" if longest >= MIN_STREAK else None
     return "; ".join(filter(None, (repeated, acting(marks)))) or None
 

@@ -10,8 +10,8 @@ from boolab.core.types import Event, Message, Run
 
 _IN_WORDS: Final = frozenset({"input", "reminder", "nudge", "continuation", "extension", "continued"})
 """Events whose messages stand among the run's inputs."""
-_ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop"})
-"""Events that the end of the record shows."""
+_ELSEWHERE: Final = frozenset({"sentinel", "synthesis", "stop", "compaction"})
+"""Events that stand between steps: see `boolab.widgets.replay.between`."""
 _WITHIN: Final = frozenset({"subagent", "retry", "throttled"})
 """Events of the step in which they happened; all others come after it."""
 _PLACES: Final = frozenset({"after_step", "call_id", "step_number", "what", "text", "wait_ms"})
@@ -49,8 +49,6 @@ def moments_of(run: Run, opening: Mapping[int, Message], shown: Collection[str] 
         found[min(max(step, 1), n) - 1].append({"kind": event.kind, "t_ms": event.t_ms, "text": _text_of(event)})
     for one, events in zip(run.steps, found, strict=True):
         events.extend({"kind": "shadow", "t_ms": None, "text": rule} for rule in one.shadow_stops)
-    if run.sentinel is not None:
-        found[-1].append({"kind": "sentinel", "t_ms": run.duration_ms, "text": run.sentinel.text})
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, Final
 
 from boolab.core.types import MICRO, Run
@@ -12,10 +13,10 @@ from boolab.counterfactuals.step_table import Ledger
 from boolab.rules.detectors.streaks import ErrorStreak, RepeatStreak
 
 _GAUGES: Final = (  # key, label, unit
-    ("steps", "steps", "count"),
-    ("tool_calls", "tool calls", "count"),
     ("repeat_streak", "repeat streak", "count"),
     ("error_streak", "error streak", "count"),
+    ("steps", "steps", "count"),
+    ("tool_calls", "tool calls", "count"),
     ("tokens", "tokens", "tokens"),
     ("cost", "cost", "usd"),
     ("elapsed", "time", "ms"),
@@ -34,7 +35,8 @@ def gauges_of(run: Run) -> list[dict[str, Any]]:
 
     Returns:
         For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it) and
-        `values`: before the first step, then after each. None is unknown. The counters of errors and time are left out
+        `values`: before the first step, then after each. None is unknown. The context that was sent to the model and
+        its time are there where they are on record. The counters of errors and time are left out
         where nothing limits them and they stay zero.
 
     Example:
@@ -45,7 +47,19 @@ def gauges_of(run: Run) -> list[dict[str, Any]]:
         [0, 1, 2, 2]
     """
     ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
-    return list(_gauges(run.limits, ledger, RepeatStreak(run.identity).name))
+    return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name), *_measured(run)]
+
+
+def _measured(run: Run) -> Iterator[dict[str, Any]]:
+    """What no rule reads: the context that was sent, and the time that the model took."""
+    sent = [step.response.usage.input_tokens for step in run.steps]
+    took = [step.model_ms for step in run.steps]
+    if any(one is not None for one in sent):
+        yield {"key": "context", "label": "context", "unit": "tokens", "limit": run.context_window,
+               "values": [0, *sent]}  # fmt: skip
+    if took and None not in took:
+        total = accumulate((one or 0 for one in took), initial=0)
+        yield {"key": "model_time", "label": "model time", "unit": "ms", "limit": None, "values": [*total]}
 
 
 def _gauges(limits: Mapping[str, int], ledger: Ledger, repeats: str) -> Iterator[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate, groupby
 from typing import Any, Final
 
 from boolab.core.text import clean, shorten
@@ -16,12 +16,20 @@ _TEXT: Final = "text"
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 
-def outline_of(turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The outline of a run, from the turns and steps of `replay_data`.
+def outline_of(
+    turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], between: Collection[int] = ()
+) -> list[dict[str, Any]]:
+    """The outline of a run.
+
+    Args:
+        turns: The turns of `replay_data`.
+        steps: Its steps.
+        between: The steps that something follows in the transcript: no item goes on after one of them.
 
     Returns:
         For each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is
-        called), `first` and `last` step, and `errors` (how many of its calls failed).
+        called), `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how often the same
+        call was made).
 
     Example:
         >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False}
@@ -30,16 +38,18 @@ def outline_of(turns: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, 
         ['ls src', 'final answer']
     """
     return [
-        {"turn": number, "title": turn["title"], "items": _items(steps, turn["first"], turn["last"])}
+        {"turn": number, "title": turn["title"], "items": _items(steps, turn["first"], turn["last"], between)}
         for number, turn in enumerate(turns, 1)
     ]
 
 
-def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int) -> list[dict[str, Any]]:
-    numbered = ((number, steps[number - 1]) for number in range(first, last + 1))
+def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int, between: Collection[int]) -> list[dict[str, Any]]:
+    numbers = range(first, last + 1)
+    parts = accumulate((number - 1 in between for number in numbers), initial=0)  # how many rows came before
+    numbered = [(number, steps[number - 1], part) for number, part in zip(numbers, [*parts][1:], strict=True)]
     items = []
-    for _, group in groupby(numbered, lambda one: _sameness(one[1])):
-        members = list(group)
+    for _, group in groupby(numbered, lambda one: (one[2], *_sameness(one[1]))):
+        members = [(number, step) for number, step, _ in group]
         inside = [step for _, step in members]
         calls = [call for step in inside for call in step["calls"]]
         items.append(
@@ -49,6 +59,7 @@ def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int) -> list[di
                 "first": members[0][0],
                 "last": members[-1][0],
                 "errors": sum(call["error"] is True for call in calls) + sum(bool(step["error"]) for step in inside),
+                "repeats": len(calls) if len({(call["tool"], call["label"]) for call in calls}) == 1 else 0,
             }
         )
     return items
@@ -74,7 +85,7 @@ def _label(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]
         return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
     labels = list(dict.fromkeys(call["label"] for call in calls))
     if len(labels) == 1:
-        return labels[0] if len(calls) == 1 else f"{labels[0]} {_TIMES}{len(calls)}"
+        return str(labels[0])
     tools = list(dict.fromkeys(call["tool"] for call in calls))
     if len(tools) == 1:
         return f"{tools[0]} {_TIMES}{len(calls)}"

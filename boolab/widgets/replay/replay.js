@@ -3,200 +3,25 @@
 const SPEEDS = [1, 2, 4, 8, 16];
 const STEP_MS = 600;
 const LONGEST_WAIT_MS = 2000;
-const ROW = 25; // the height of a line of the outline
 const JUMPS = { error: "e", repeat: "r", limit: "l" };
 const HELP = [
   ["space", "play, pause"], ["← →", "step by step"], ["shift ← →", "ten steps"], ["home end", "first, last step"],
-  ["↑ ↓", "in the outline: the item before, after"], ["e r l", "next error, repeat, limit (shift: previous)"],
-  ["n", "next of the chosen kind (shift: previous)"], ["/", "search"], ["enter", "next hit (shift: previous)"],
-  ["+ −", "zoom the timeline"], ["esc", "leave the search"], ["?", "these keys"],
+  ["e r l", "next error, repeat, limit (shift: previous)"], ["/", "search"], ["n enter", "next hit (shift: previous)"],
+  ["o", "outline; ↑ ↓ the item before, after"], ["c", "copy the link"], ["+ −", "zoom the timeline"], ["?", "these keys"],
+  ["esc", "close, leave the search"],
 ];
 
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 
-// The items of the outline, of which only those in sight are in the page.
-function outlineOf(data, { onItem, onTurn }) {
-  const list = h("div", { class: "rows" });
-  const all = h("button", { type: "button", class: "all-turns link", hidden: true, onclick: () => onTurn(null) }, "all turns");
-  const scroller = h("div", { class: "scroller" }, list);
-  const element = h("nav", { class: "outline", "aria-label": "Outline" }, all, scroller);
-  let rows = [];
-  let items = []; // the rows that are items, and their first steps
-  let firsts = [];
-  let drawn = "";
-  let now = -1;
-  let shown = 1;
-  // What the page would have to be laid out for, kept: it is asked for in every frame.
-  let top = 0;
-  let height = 400;
-
-  function drawNow() {
-    const from = Math.max(0, Math.floor(top / ROW) - 4);
-    const to = Math.min(rows.length, Math.ceil((top + height) / ROW) + 4);
-    if (`${from} ${to}` === drawn) {
-      const before = list.querySelector("[aria-current]");
-      before?.removeAttribute("aria-current");
-      before?.setAttribute("tabindex", "-1"); // one stop on the way through the page: up and down lead to the others
-      const current = list.querySelector(`[data-row="${now}"]`);
-      current?.setAttribute("aria-current", "step");
-      current?.setAttribute("tabindex", "0");
-      return;
-    }
-    drawn = `${from} ${to}`;
-    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.row : null;
-    fill(list, rows.slice(from, to).map((row, i) => rowOf(row, from + i)));
-    if (focused === null) return;
-    (list.querySelector(`[data-row="${focused}"]`) ?? element.closest("[tabindex]"))?.focus({ preventScroll: true });
-  }
-  const draw = eachFrame(drawNow);
-  scroller.addEventListener("scroll", () => {
-    top = scroller.scrollTop;
-    draw();
-  });
-  const sized = new ResizeObserver(([{ contentRect }]) => {
-    height = contentRect.height || height;
-    show(shown);
-  });
-  sized.observe(scroller);
-
-  function rowOf(row, at) {
-    const { item, turn, n } = row;
-    const place = { top: `${at * ROW}px` };
-    if (turn) {
-      return h(
-        "button",
-        { type: "button", class: "turn", style: place, "data-row": at, "data-turn": n, title: visible(turn.title), onclick: () => onTurn(n) },
-        visible(turn.title) || `turn ${n + 1}`,
-      );
-    }
-    const current = at === now;
-    const steps = item.first === item.last ? count(item.first) : `${count(item.first)}–${count(item.last)}`;
-    return h(
-      "button",
-      {
-        type: "button", class: "item", tabindex: current ? "0" : "-1", style: place, "data-row": at, "data-first": item.first, "data-kind": item.kind,
-        "aria-current": current ? "step" : null, title: `${visible(item.label)} (${item.first === item.last ? "step" : "steps"} ${steps})`,
-        onclick: () => onItem(item.first),
-      },
-      h("span", { class: `dot kind-${item.kind}`, "aria-hidden": "true" }),
-      h("span", { class: "label" }, visible(item.label).replace(/\s+/g, " ")),
-      item.errors ? h("span", { class: "failed", "aria-label": `, ${plural(item.errors, "failure")}` }, item.errors > 1 ? `✕${item.errors}` : "✕") : null,
-      h("span", { class: "at", "aria-hidden": "true" }, count(item.first)),
-    );
-  }
-
-  // Which items there are: of the chosen steps, of the chosen kind.
-  function look({ first, last, kind, narrowed }) {
-    rows = [];
-    for (const [n, turn] of data.outline.entries()) {
-      const items = turn.items.filter((item) => item.last >= first && item.first <= last && (!kind || item.kind === kind));
-      const full = data.turns?.[n] ?? turn;
-      if ((full.first ?? items[0]?.first ?? 0) > last || (full.last ?? Infinity) < first) continue;
-      rows.push({ turn: { title: turn.title ?? full.title }, n }, ...items.map((item) => ({ item })));
-    }
-    items = rows.flatMap((row, at) => (row.item ? [at] : []));
-    firsts = items.map((at) => rows[at].item.first);
-    all.hidden = !narrowed;
-    list.style.height = `${rows.length * ROW}px`;
-    drawn = "";
-    draw();
-  }
-
-  function show(n) {
-    shown = n;
-    const near = items[lastUpTo(firsts, n)] ?? -1;
-    now = near >= 0 && rows[near].item.first <= n && n <= rows[near].item.last ? near : -1;
-    const at = now * ROW;
-    if (now >= 0 && (at < top || at + ROW > top + height)) {
-      top = clamp(at - height / 2, 0, Math.max(0, rows.length * ROW - height));
-      scroller.scrollTop = top;
-    }
-    drawNow();
-  }
-
-  // The step of the item before or after the current one; focus goes with it.
-  function beside(direction) {
-    let at = now + direction;
-    while (rows[at] && !rows[at].item) at += direction;
-    return rows[at]?.item.first ?? null;
-  }
-
-  const follow = () => requestAnimationFrame(() => list.querySelector("[aria-current]")?.focus({ preventScroll: true }));
-  const end = () => {
-    draw.cancel();
-    sized.disconnect();
-  };
-  return { element, look, show, beside, follow, end };
-}
-
-// Counters at the boundary after the current step, against their limits.
-function gaugesOf(data) {
-  const units = { tokens: short, usd: money, ms: duration, count };
-  const gauges = (data.gauges ?? []).map((gauge) => {
-    const shown = units[gauge.unit] ?? count;
-    const limited = gauge.limit !== null && gauge.limit !== undefined;
-    const whole = limited ? gauge.limit : Math.max(...gauge.values.filter((value) => value !== null), 0);
-    const value = h("b");
-    const fillBar = h("span", { class: "filled" });
-    const element = h(
-      "div",
-      { class: `gauge${limited ? "" : " unlimited"}`, "data-key": gauge.key, role: "meter", "aria-label": gauge.label, "aria-valuemin": "0", "aria-valuemax": String(whole || 1) },
-      h("div", { class: "told" }, h("span", {}, gauge.label), h("span", {}, value, limited ? ` of ${shown(gauge.limit)}` : " no limit")),
-      h("div", { class: "bar" }, fillBar),
-    );
-    const show = (n) => {
-      const at = gauge.values[n] ?? null;
-      fill(value, shown(at));
-      fillBar.style.width = `${whole && at !== null ? clamp((at / whole) * 100, 0, 100) : 0}%`;
-      element.classList.toggle("reached", limited && at !== null && at >= gauge.limit);
-      element.setAttribute("aria-valuenow", String(at === null ? 0 : Math.min(at, whole || 1)));
-      element.setAttribute("aria-valuetext", at === null ? "unknown" : `${shown(at)}${limited ? ` of ${shown(gauge.limit)}` : ", no limit"}`);
-    };
-    return { element, show };
-  });
-  return { element: h("div", { class: "gauges" }, gauges.map((one) => one.element)), show: (n) => gauges.forEach((one) => one.show(n)) };
-}
-
-// Where each rule would have stopped this record, or intervened, from the first to those that never would. Only a stop is
-// ticked once it is passed, so that the ticks are as many as the heading counts.
-function wouldOf(data, onStep) {
-  const marks = [...(data.marks ?? [])].sort((a, b) => (a.step ?? Infinity) - (b.step ?? Infinity));
-  if (!marks.length) return { element: null, show() {} };
-  const rows = marks.map((mark) => {
-    const never = mark.step === null;
-    const words = [
-      h("span", { class: "label" }, visible(mark.label).replace(/: never$/, ""), mark.own && h("span", { class: "quiet" }, " this run")),
-      h("span", { class: "at" }, never ? "never" : `${mark.acts === "unknown" ? "from " : ""}step ${count(mark.step)}`),
-    ];
-    const names = { "data-policy": mark.policy, "data-rule": mark.rule };
-    const button = never
-      ? h("div", { class: "row never", ...names }, words)
-      : h("button", { type: "button", class: `row${mark.own ? " own" : ""}`, ...names, onclick: () => onStep(Math.max(1, mark.step)) }, words);
-    return { mark, button };
-  });
-  const show = (n) => {
-    for (const { mark, button } of rows) {
-      const passed = mark.acts === "stops" ? "passed" : "";
-      const state = mark.step === null ? "" : mark.step === n ? "here" : mark.step < n ? passed : "";
-      if (button.dataset.state === state) continue;
-      button.dataset.state = state;
-      if (state === "here") button.setAttribute("aria-current", "step");
-      else button.removeAttribute("aria-current");
-    }
-  };
-  const heading = h("h4", {}, data.acting ?? "would have stopped it earlier: none");
-  return { element: h("div", { class: "would", role: "group", "aria-label": "Where each rule would have stopped this run" }, heading, rows.map((row) => row.button)), show };
-}
-
-// A run drawn into an element, its state in traits. Returns what its keys do and what ends it.
-function playerOf(el, data, traits) {
+// A run drawn into an element, its state in traits. `openRun(index)` opens a subagent's run, and `back`, if there is one,
+// closes this one. Returns what its keys do and what ends it.
+function playerOf(el, data, traits, { openRun, back }) {
   const { steps } = data;
   const total = steps.length;
   let step = clamp(traits.get("step") ?? 1, Math.min(1, total), total);
   let scope = { first: 1, last: total, turn: null };
   let kind = null;
   let hits = []; // the steps with hits, in order
-  let hitCount = 0;
   let pattern = null;
   let finding = false;
   let playTimer = 0;
@@ -204,8 +29,6 @@ function playerOf(el, data, traits) {
   let sayTimer = 0;
   let searchTimer = 0;
   let moving = false;
-  const children = {}; // their traits, and whether they are open, for when one comes back to their step
-  const isOpen = {};
   const icon = (sign) => h("span", { "aria-hidden": "true" }, sign);
   const button = (name, label, onclick, ...content) => h("button", { type: "button", class: name, "aria-label": label, title: label, onclick }, content);
 
@@ -234,7 +57,6 @@ function playerOf(el, data, traits) {
       if (!playing() || !saveTimer) saveTimer = setTimeout(save, 200);
     }
     step = next;
-    if (find) shownStep = null;
     paint();
   }
 
@@ -275,7 +97,7 @@ function playerOf(el, data, traits) {
   function onPlaying() {
     const on = playing();
     if (on && step >= scope.last) go(scope.first);
-    fill(playButton, icon(on ? "❚❚" : "▶"), on ? " pause" : " play");
+    fill(playButton, icon(on ? "❚❚" : "▶"), on ? " Pause" : " Play");
     playButton.setAttribute("aria-pressed", String(on));
     schedule();
     if (!on) say();
@@ -288,13 +110,12 @@ function playerOf(el, data, traits) {
     for (let n = step + direction; n >= scope.first && n <= scope.last; n += direction) {
       if (wanted(steps[n - 1], n)) return go(n, name === "hit");
     }
-    fill(status, `no ${direction > 0 ? "later" : "earlier"} ${name}`);
+    tell(`no ${direction > 0 ? "later" : "earlier"} ${name}`);
     return undefined;
   }
   const jumpFlag = (flag, direction) => jump(direction, (one) => one.flags.includes(flag), flag);
   const isKind = (one) => (kind === "text" ? !one.calls.length : one.calls.some((call) => call.kind === kind));
-  const jumpKind = (direction) => kind && jump(direction, isKind, kindName(kind));
-  const kindName = (one) => visible(data.kinds[one] ?? one);
+  const jumpKind = (direction) => kind && jump(direction, isKind, visible(data.kinds[kind] ?? kind));
 
   // --- Narrowing ----------------------------------------------------------------------------------------------------
 
@@ -312,38 +133,27 @@ function playerOf(el, data, traits) {
   }
 
   function look() {
-    timeline.look({ first: scope.first, last: scope.last, kind, hits });
-    outline.look({ ...scope, kind, narrowed: scope.turn !== null });
-    outline.show(step);
-    drawChips();
-    drawJumps();
-  }
-
-  function drawChips() {
-    const counts = {};
+    const counts = { ...none };
+    flagged = Object.fromEntries(Object.keys(JUMPS).map((flag) => [flag, []]));
     for (let n = scope.first; n <= scope.last; n += 1) {
-      for (const call of steps[n - 1].calls) counts[call.kind] = (counts[call.kind] ?? 0) + 1;
+      for (const call of steps[n - 1].calls) counts[call.kind] += 1;
+      for (const flag of steps[n - 1].flags) flagged[flag]?.push(n);
     }
-    fill(
-      chips,
-      Object.keys(data.kinds).filter((one) => totals[one]).map((one) =>
-        h(
-          "button",
-          { type: "button", "data-kind": one, "aria-pressed": String(kind === one), title: `only ${kindName(one)}`, onclick: () => { choose(one); chips.querySelector(`[data-kind="${CSS.escape(one)}"]`)?.focus(); } },
-          h("span", { class: `dot kind-${one}`, "aria-hidden": "true" }), kindName(one), h("b", {}, ` ${count(counts[one] ?? 0)}`),
-        ),
-      ),
-      kind && button("previous-kind", `previous of ${kindName(kind)}`, () => jumpKind(-1), icon("‹")),
-      kind && button("next-kind", `next of ${kindName(kind)}`, () => jumpKind(1), icon("›")),
-    );
+    timeline.look({ first: scope.first, last: scope.last, kind, hits });
+    outline.look({ ...scope, kind, narrowed: scope.turn !== null, counts, onKind: choose, jumpKind });
+    outline.show(step);
+    showJumps();
   }
 
-  function drawJumps() {
-    for (const [flag, one] of Object.entries(jumps)) {
-      const n = steps.slice(Math.max(0, scope.first - 1), scope.last).filter((each) => each.flags.includes(flag)).length;
-      fill(one.number, count(n));
-      one.element.classList.toggle("none", n === 0);
-      for (const each of one.element.querySelectorAll("button")) each.disabled = n === 0;
+  // "error 4 of 14": the last one that was passed, or that is shown.
+  let flagged = {};
+  function showJumps() {
+    for (const [flag, { element, number }] of Object.entries(jumps)) {
+      const all = flagged[flag] ?? [];
+      const passed = all.length && all[0] <= step ? lastUpTo(all, step) + 1 : 0;
+      fill(number, h("b", {}, count(passed)), ` of ${count(all.length)}`);
+      element.classList.toggle("none", all.length === 0);
+      for (const each of element.querySelectorAll("button")) each.disabled = all.length === 0;
     }
   }
 
@@ -354,21 +164,18 @@ function playerOf(el, data, traits) {
     if (search.value !== query) search.value = query;
     pattern = sought(query);
     hits = [];
-    hitCount = 0;
     if (pattern) {
-      for (let n = 1; n <= total; n += 1) {
-        let here = 0;
-        for (const text of textsOf(data, n)) here += hitsIn(text, pattern);
-        if (here) hits.push(n);
-        hitCount += here;
-      }
+      for (let n = 1; n <= total; n += 1) if (textsOf(data, n).some((text) => hitsIn(text, pattern))) hits.push(n);
     }
-    fill(found, pattern ? (hits.length ? `${plural(hitCount, "hit")} in ${plural(hits.length, "step")}` : "no hits") : "");
     for (const one of [hitBack, hitOn]) one.hidden = !hits.length;
     timeline.look({ hits });
     finding = Boolean(pattern);
-    shownStep = null;
+    transcript.again();
     paint();
+  }
+  function showHits() {
+    const passed = hits.length && hits[0] <= step ? lastUpTo(hits, step) + 1 : 0;
+    fill(found, pattern ? (hits.length ? `${count(passed)} of ${count(hits.length)}` : "no hits") : "");
   }
   const onQuery = () => {
     clearTimeout(searchTimer);
@@ -390,23 +197,34 @@ function playerOf(el, data, traits) {
 
   // --- What is drawn ------------------------------------------------------------------------------------------------
 
-  const totals = {};
-  for (const one of steps) for (const call of one.calls) totals[call.kind] = (totals[call.kind] ?? 0) + 1;
+  const none = {}; // no calls of each kind that the run has
+  for (const one of steps) for (const call of one.calls) none[call.kind] = 0;
 
   const status = h("span", { class: "only-read", role: "status", "aria-live": "polite" });
+  const notice = h("span", { class: "notice quiet", hidden: true });
+  const tell = (words) => {
+    fill(status, words);
+    fill(notice, words);
+    notice.hidden = false;
+    clearTimeout(noticeTimer);
+    noticeTimer = setTimeout(() => (notice.hidden = true), 2500);
+  };
+  let noticeTimer = 0;
   const say = () => {
     clearTimeout(sayTimer);
     sayTimer = setTimeout(() => !playing() && fill(status, inWords(data, step)), 400);
   };
+  const header = headerOf(data, { back, openRun });
   const timeline = timelineOf(data, goAnywhere, (n) => inWords(data, n));
   const outline = outlineOf(data, { onItem: goAnywhere, onTurn: narrow });
   const gauges = gaugesOf(data);
   const would = wouldOf(data, goAnywhere);
-  const panel = stepPanel(data, { openRun, isOpen });
+  const transcript = transcriptOf(data, { stepRow: (n) => stepRowOf(data, n, { pattern, openRun }), onStep: goAnywhere });
+  const links = linksOf(data, { step: () => step, link: () => traits.linkTo?.(step) ?? null, say: tell });
   const number = h("b");
   const playButton = h("button", { type: "button", class: "play", title: "play, pause (space)", onclick: play });
-  const previousButton = button("previous", "previous step", () => go(step - 1), icon("‹"));
-  const nextButton = button("next", "next step", () => go(step + 1), icon("›"));
+  const previousButton = button("previous", "previous step (←)", () => go(step - 1), icon("‹"));
+  const nextButton = button("next", "next step (→)", () => go(step + 1), icon("›"));
   const speed = h("select", { class: "speed", "aria-label": "speed", onchange: () => set("speed", Number(speed.value)) }, SPEEDS.map((one) => h("option", { value: String(one) }, `${one}×`)));
   const axisButton = h("button", { type: "button", class: "axis", hidden: !data.timed, onclick: () => set("axis", axis() === "time" ? "count" : "time") });
   const jumps = Object.fromEntries(
@@ -416,90 +234,82 @@ function playerOf(el, data, traits) {
         "div", { class: `jump jump-${flag}`, role: "group", "aria-label": flag },
         button("back", `previous ${flag} (shift+${key})`, () => jumpFlag(flag, -1), icon("‹")),
         h("span", { class: "name" }, `${flag} `, n),
-        button("forward", `next ${flag} (${key})`, () => jumpFlag(flag, 1), icon("›")),
+        button("forward", `next ${flag} (${key})`, () => jumpFlag(flag, 1), icon("›"), h("kbd", { "aria-hidden": "true" }, key)),
       );
       return [flag, { element, number: n }];
     }),
   );
-  const chips = h("div", { class: "chips", role: "group", "aria-label": "Kinds of calls" });
-  const search = h("input", { class: "search", type: "search", placeholder: "search (/)", "aria-label": "search in this run", spellcheck: "false", autocomplete: "off", oninput: typed });
+  const search = h("input", { class: "search", type: "search", placeholder: "search", "aria-label": "search in this run", spellcheck: "false", autocomplete: "off", oninput: typed });
   const found = h("span", { class: "found quiet", role: "status", "aria-live": "polite" });
   const hitBack = button("hit-back", "previous hit (shift+enter)", () => jumpHit(-1), icon("‹"));
   const hitOn = button("hit-on", "next hit (enter)", () => jumpHit(1), icon("›"));
-  const help = h("dl", { class: "help", hidden: true }, HELP.map(([key, what]) => h("div", {}, h("dt", { class: "code" }, key), h("dd", {}, what))));
-  const helpButton = h("button", { type: "button", class: "keys", "aria-label": "keys", title: "keys (?)", "aria-expanded": "false", onclick: () => showHelp() }, "?");
+  const help = h(
+    "section", { class: "help", hidden: true, "aria-label": "keys and view" },
+    h("div", { class: "views" }, axisButton, button("zoom-out", "show more of the timeline (−)", () => timeline.zoom(2), "zoom out"), button("zoom-in", "show less of the timeline (+)", () => timeline.zoom(0.5), "zoom in")),
+    h("dl", {}, HELP.map(([key, what]) => h("div", {}, h("dt", { class: "code" }, key), h("dd", {}, what)))),
+  );
+  const helpButton = h("button", { type: "button", class: "keys", "aria-label": "keys and view", title: "keys and view (?)", "aria-expanded": "false", onclick: () => showHelp() }, "?");
   const showHelp = () => {
     help.hidden = !help.hidden;
     helpButton.setAttribute("aria-expanded", String(!help.hidden));
   };
+  const notes = (data.notes ?? []).length > 0 && h("div", { class: "notes quiet" }, data.notes.map((note) => h("p", {}, visible(note))));
 
   fill(
     el,
+    header.element,
+    timeline.element,
     h(
-      "header", {},
-      h("h3", {}, visible(data.title ?? "run")),
-      h("p", { class: "pills" }, [data.policy, data.model, ...(data.pills ?? [])].filter(Boolean).map((one) => h("span", { class: "pill" }, visible(one)))),
-      data.stop && h("p", { class: "stop" }, stopSwatch(data.stop.reason), visible(data.stop.text ?? data.stop.reason)),
-      data.finding && h("p", { class: "finding" }, visible(data.finding)),
+      "div", { class: "toolbar", role: "group", "aria-label": "Playing and searching" },
+      h("div", { class: "transport" }, previousButton, playButton, nextButton, speed, h("span", { class: "step-number" }, "step ", number, ` of ${count(total)}`), notice),
+      h("div", { class: "jumps" }, Object.values(jumps).map((one) => one.element)),
+      h("div", { class: "searching" }, search, found, hitBack, hitOn, h("kbd", { "aria-hidden": "true" }, "/")),
+      h("div", { class: "links" }, links.buttons, helpButton),
     ),
+    help,
+    links.place,
     h(
-      "div", { class: "frame" },
-      timeline.element,
-      h(
-        "div", { class: "controls" },
-        h(
-          "div", { class: "line" },
-          h("div", { class: "transport" }, previousButton, playButton, nextButton, speed, h("span", { class: "step-number" }, "step ", number, ` of ${count(total)}`)),
-          h("div", { class: "jumps" }, Object.values(jumps).map((one) => one.element)),
-          h(
-            "div", { class: "views" }, axisButton,
-            button("zoom-out", "show more of the timeline (−)", () => timeline.zoom(2), icon("−")),
-            button("zoom-in", "show less of the timeline (+)", () => timeline.zoom(0.5), icon("+")),
-            helpButton,
-          ),
-        ),
-        h("div", { class: "line" }, chips, h("div", { class: "searching" }, found, search, hitBack, hitOn)),
-      ),
-      help,
-      h("div", { class: "body" }, outline.element, panel.element, h("aside", { class: "side", tabindex: "0", "aria-label": "Counters and limits" }, gauges.element, would.element)),
+      "div", { class: "body" }, outline.element, total ? transcript.element : h("section", { class: "transcript" }, h("p", { class: "quiet" }, "This run has no steps.")),
+      h("aside", { class: "side", tabindex: "0", "aria-label": "Counters and limits" }, gauges.element, would.element, notes),
     ),
-    (data.notes ?? []).length > 0 && h("p", { class: "notes quiet" }, data.notes.map((note) => h("span", {}, `${visible(note)} `))),
     status,
   );
-
-  function openRun(index, place) {
-    const { run } = data.children[index];
-    children[index] ??= traitsOf({ step: 1, playing: false, speed: traits.get("speed"), axis: traits.get("axis"), query: "" });
-    const inner = h("div", { class: "inner", tabindex: "0", role: "group", "aria-label": `Replay of subagent ${visible(run.title ?? "")}` });
-    fill(place, inner);
-    const nested = playerOf(inner, run, children[index]);
-    keys(inner, keysOf(() => nested), FIELD_KEYS);
-    return nested.end;
-  }
 
   let shownStep = null;
   function paintNow() {
     outline.show(step); // first: it scrolls, for which what was changed before would have to be laid out
     fill(number, count(step));
     timeline.show(step);
-    if (shownStep !== step) panel.show(step, pattern, finding);
+    if (shownStep !== step || finding) transcript.show(step);
+    if (finding) reveal();
     shownStep = step;
     finding = false;
     gauges.show(step);
     would.show(step);
+    showJumps();
+    showHits();
+    links.show();
     previousButton.disabled = step <= scope.first;
     nextButton.disabled = step >= scope.last;
     if (!playing()) say();
   }
   const paint = eachFrame(paintNow);
 
+  // Show the first hit of the step, unfolding what it is in.
+  function reveal() {
+    const row = transcript.rowElement(step);
+    if (!row?.querySelector("mark")) row?.dispatchEvent(new CustomEvent("unfold"));
+    const mark = row?.querySelector("mark");
+    if (mark) transcript.reveal(mark, step);
+  }
+
   const onSpeed = () => {
     speed.value = String(SPEEDS.includes(traits.get("speed")) ? traits.get("speed") : 1);
     schedule();
   };
   const onAxis = () => {
-    fill(axisButton, `axis: ${axis()}`);
-    axisButton.setAttribute("aria-label", `axis: ${axis()}; change to ${axis() === "time" ? "count" : "time"}`);
+    const other = axis() === "time" ? "count" : "time";
+    fill(axisButton, `timeline by ${other === "time" ? "time" : "step"}`);
     timeline.look({ axis: axis() });
     schedule();
   };
@@ -515,15 +325,19 @@ function playerOf(el, data, traits) {
   paintNow();
 
   return {
-    go, play, jumpFlag, jumpKind, jumpHit, showHelp,
+    go, play, jumpFlag, jumpHit, showHelp,
     by: (n) => go(step + n),
     first: () => go(scope.first),
     last: () => go(scope.last),
     zoom: timeline.zoom,
     search: () => search.select(),
+    outline: () => outline.follow(),
+    copyLink: links.copyLink,
+    pause: () => playing() && play(),
     leave() {
-      if (document.activeElement === search) el.focus({ preventScroll: true });
+      if (document.activeElement === search) search.closest("[tabindex]").focus({ preventScroll: true });
       else if (!help.hidden) showHelp();
+      else if (back) back();
       else return false;
       return undefined;
     },
@@ -536,19 +350,29 @@ function playerOf(el, data, traits) {
     },
     end() {
       for (const [name, listener] of Object.entries(listeners)) traits.off(`change:${name}`, listener);
-      for (const timer of [playTimer, sayTimer, searchTimer]) clearTimeout(timer);
+      for (const timer of [playTimer, sayTimer, searchTimer, noticeTimer]) clearTimeout(timer);
       if (saveTimer) save();
       paint.cancel();
-      for (const part of [timeline, outline, panel]) part.end();
+      for (const part of [timeline, outline, transcript]) part.end();
     },
   };
+}
+
+// A step's row of the transcript, with its number beside it.
+function stepRowOf(data, n, { pattern, openRun }) {
+  const panel = stepPanel(data, { openRun });
+  panel.element.removeAttribute("tabindex");
+  panel.show(n, pattern);
+  const element = h("article", { class: "row step-row", "data-step": n, "aria-label": `step ${count(n)}` }, h("span", { class: "number", "aria-hidden": "true" }, count(n)), panel.element);
+  element.addEventListener("unfold", () => panel.show(n, pattern, true));
+  return { element, end() {} };
 }
 
 const FIELD_KEYS = ["Enter", "shift+Enter", "Escape"];
 
 // What keys do, for whichever run is drawn.
 function keysOf(player) {
-  const inSearch = (event, act) => (event.target.matches?.(".search") ? act() : false);
+  const pressesOther = (event) => event.target.matches?.("button, summary, select");
   return {
     " ": () => player()?.play(),
     ArrowLeft: () => player()?.by(-1),
@@ -567,36 +391,76 @@ function keysOf(player) {
         [key.toUpperCase(), () => player()?.jumpFlag(flag, -1)],
       ]),
     ),
-    n: () => player()?.jumpKind(1),
-    N: () => player()?.jumpKind(-1),
+    n: () => player()?.jumpHit(1),
+    N: () => player()?.jumpHit(-1),
+    o: () => player()?.outline(),
+    c: () => void player()?.copyLink(),
     "+": () => player()?.zoom(0.5),
     "-": () => player()?.zoom(2),
     "/": () => player()?.search(),
     "?": () => player()?.showHelp(),
-    Enter: (event) => (event.target.matches?.("button, summary, select") ? false : player()?.jumpHit(1)),
-    "shift+Enter": (event) => (event.target.matches?.("button, summary, select") ? false : player()?.jumpHit(-1)),
+    Enter: (event) => (pressesOther(event) ? false : player()?.jumpHit(1)),
+    "shift+Enter": (event) => (pressesOther(event) ? false : player()?.jumpHit(-1)),
     Escape: () => player()?.leave(),
   };
 }
 
+// The runs that are open: the one that is shown, and above it those whose subagents were opened. The last one is seen.
+function levelsIn(el) {
+  const levels = [];
+  const kept = new Map(); // the traits of subagents' runs, for when one comes back to them
+
+  function open(data, traits) {
+    const element = h("div", { class: "level" });
+    const above = levels[levels.length - 1];
+    above?.player.pause();
+    if (above) above.element.hidden = true;
+    el.append(element);
+    const level = { element, player: null };
+    levels.push(level);
+    level.player = playerOf(element, data, traits, { openRun: (index) => openRun(data.children[index].run, traits), back: above ? close : null });
+    if (above) el.focus({ preventScroll: true });
+  }
+
+  function openRun(run, above) {
+    if (!kept.has(run)) kept.set(run, traitsOf({ step: 1, playing: false, speed: above.get("speed"), axis: above.get("axis"), query: "" }));
+    open(run, kept.get(run));
+  }
+
+  function close() {
+    const { element, player } = levels.pop();
+    player.end();
+    element.remove();
+    levels[levels.length - 1].element.hidden = false;
+    el.focus({ preventScroll: true });
+  }
+
+  const end = () => {
+    for (const { element, player } of levels.splice(0)) {
+      player.end();
+      element.remove();
+    }
+  };
+  return { open, end, player: () => levels[levels.length - 1]?.player ?? null };
+}
+
 function render({ model, el }) {
-  let player = null;
   el.classList.add("boolab", "boolab-replay");
   el.tabIndex = 0;
   el.setAttribute("role", "group");
-  keys(el, keysOf(() => player), FIELD_KEYS);
+  const levels = levelsIn(el);
+  keys(el, keysOf(levels.player), FIELD_KEYS);
   let arrived = false;
   const stop = withData(model, el, (data) => {
-    player?.end();
+    levels.end();
     el.setAttribute("aria-label", `Replay of ${visible(data.title ?? "a run")}`);
-    player = playerOf(el, data, model);
+    levels.open(data, model);
     if (!arrived) arrive(el);
     arrived = true;
   });
   return () => {
     stop();
-    player?.end();
-    player = null;
+    levels.end();
   };
 }
 

@@ -95,20 +95,12 @@ function textsOf(data, n) {
 
 const tellsMore = (data) => Boolean(data.answer) && data.answer !== data.steps[data.steps.length - 1]?.text;
 
-// The panel of one step. `openRun(call, place)` draws a subagent's run into a place and returns what ends it.
-function stepPanel(data, { openRun, isOpen }) {
+// The panel of one step. `openRun(index)` opens a subagent's run.
+function stepPanel(data, { openRun }) {
   const element = h("section", { class: "step", tabindex: "0", "aria-label": "The step" });
   let reasons = false;
-  let ends = [];
-  let scrolled = false; // kept, because to ask would have the page laid out in every frame
-  element.addEventListener("scroll", () => (scrolled = true));
-  const end = () => {
-    for (const one of ends) one();
-    ends = [];
-  };
 
   function show(n, pattern, find = false) {
-    end();
     const step = data.steps[n - 1];
     if (!step) {
       fill(element, h("p", { class: "quiet" }, "This run has no steps."), answer(pattern));
@@ -132,19 +124,8 @@ function stepPanel(data, { openRun, isOpen }) {
       step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), fold(step.error, { name: "event-text", words: true })),
       step.calls.map((call, k) => callOf(call, n, k, fold, pattern)),
       n === data.steps.length && answer(pattern),
-      n === data.steps.length && data.stop && h("p", { class: "stopped" }, stopSwatch(data.stop.reason), visible(data.stop.text)),
     );
-    if (scrolled) element.scrollTop = 0;
-    scrolled = false;
-    if (!find) return;
-    let first = element.querySelector("mark");
-    const deeper = !first && folds.find((one) => one.found);
-    if (deeper) {
-      deeper.open(true);
-      first = element.querySelector("mark");
-    }
-    const down = first ? first.getBoundingClientRect().top - element.getBoundingClientRect().top : 0;
-    if (down > element.clientHeight - 30) element.scrollTop += down - 60;
+    if (find && !element.querySelector("mark")) folds.find((one) => one.found)?.open(true);
   }
 
   const answer = (pattern) =>
@@ -186,24 +167,13 @@ function stepPanel(data, { openRun, isOpen }) {
 
   function childOf(index) {
     const { run } = data.children[index];
-    const place = h("div", { class: "nested" });
-    let close = null;
-    const toggle = (open) => {
-      close?.();
-      close = open ? openRun(index, place) : (place.textContent = "", null);
-      button.setAttribute("aria-expanded", String(open));
-      isOpen[index] = open;
-    };
-    const button = h(
-      "button", { type: "button", class: "subagent", "aria-expanded": "false", onclick: () => toggle(button.getAttribute("aria-expanded") !== "true") },
+    return h(
+      "button", { type: "button", class: "subagent", onclick: () => openRun(index) },
       h("span", { class: "turner", "aria-hidden": "true" }, "›"), `subagent ${visible(run.title ?? "")}: ${plural(run.steps.length, "step")}`, run.stop && `, ${visible(run.stop.reason)}`,
     );
-    ends.push(() => close?.());
-    if (isOpen[index]) toggle(true);
-    return [button, place];
   }
 
-  return { element, show, end };
+  return { element, show };
 }
 
 const singular = (kind) => (kind === "other" ? "other tool" : kind);

@@ -21,11 +21,11 @@ DEFAULT_POLICIES: Final = ("boocode", "opencode_v1", "opencode_v2", "claude_code
 """The policies whose stops are shown by default: widely used harnesses, each different."""
 
 _SHORT: Final = {
-    "step_cap": "cap",
-    "tool_budget": "budget",
-    "doom_loop": "doom",
-    "token_budget": "tokens",
-    "error_streak": "errors",
+    "step_cap": "step cap",
+    "tool_budget": "tool budget",
+    "doom_loop": "doom loop",
+    "token_budget": "token budget",
+    "error_streak": "error streak",
 }
 
 
@@ -41,10 +41,10 @@ def marks_of_each(
         rules: Stop rules.
 
     Returns:
-        For each run its marks: `label`, `policy`, `rule`, `reason`, `outcome` (see `counterfactual`), `step` (how many
-        steps of the run are complete at the stop; None: never), `acts` (what happens there: "stops", "steps in", where
-        the model gets a message and the rest is open, or "unknown", where a counter is not on record; None: nothing),
-        `own`, and `compacts` (it was evaluated without its compaction).
+        For each run its marks: `label`, `policy`, `rule`, `limit` (in words), `reason`, `outcome` (see
+        `counterfactual`), `step` (how many steps of the run are complete at the stop; None: never), `acts` (what
+        happens there: "stops", "steps in", where the model gets a message and the rest is open, or "unknown", where a
+        counter is not on record; None: nothing), `own`, and `compacts` (it was evaluated without its compaction).
 
     Raises:
         SettingError: if there is no such policy, or it cannot be evaluated on recordings.
@@ -54,7 +54,7 @@ def marks_of_each(
         >>> script = bl.ScriptedModel([{"tool_calls": [{"name": "ls"}], "repeat": 4}, "Done."], tools={"ls": "a.py"})
         >>> run = bl.run_sync(None, "Look", model=script, policy="opencode_3631")
         >>> [(mark["label"], mark["step"]) for mark in marks_of_each([run], ["boocode"])[0]]
-        [('finished', 5), ('boocode: doom 3', 3)]
+        [('finished', 5), ('boocode: doom loop 3', 3)]
     """
     marks = [[real_stop(run)] for run in runs]
     for one in DEFAULT_POLICIES if policies is None else policies:
@@ -72,6 +72,7 @@ def real_stop(run: Run) -> dict[str, Any]:
         "label": run.stop.rule or run.stop_reason,
         "policy": run.policy,
         "rule": run.stop.rule,
+        "limit": run.stop.rule or run.stop_reason,
         "reason": run.stop_reason,
         "outcome": None,
         "step": stop_boundary(run),
@@ -96,9 +97,9 @@ def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
     for run, (row,) in zip(runs, _rows(runs, policy=plain), strict=True):
         place = _place(run, row)
         fired = [rule for rule in rules if rule.reason == place["reason"]] if place["step"] is not None else []
-        label = f"{policy.name}: {_in_words(place, fired)}"
+        limit = _in_words(place, fired)
         rule = str(fired[0]) if len(fired) == 1 else None
-        named = {"label": label, "policy": policy.name, "rule": rule}
+        named = {"label": f"{policy.name}: {limit}", "policy": policy.name, "rule": rule, "limit": limit}
         marks.append(named | place | {"compacts": policy.compaction is not None})
     return marks
 
@@ -106,7 +107,10 @@ def _of_policy(runs: Sequence[Run], policy: Policy) -> list[dict[str, Any]]:
 def _of_rules(runs: Sequence[Run], rules: Sequence[StopRule]) -> list[list[dict[str, Any]]]:
     rows = _rows(runs, rules=rules) if rules else [[] for _ in runs]
     return [
-        [{"label": row["rule"], "policy": None, "rule": row["rule"], **_place(run, row)} for row in each]
+        [
+            {"label": row["rule"], "policy": None, "rule": row["rule"], "limit": row["rule"], **_place(run, row)}
+            for row in each
+        ]
         for run, each in zip(runs, rows, strict=True)
     ]
 
@@ -162,7 +166,7 @@ def acting(marks: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
-    """A stop in two words, such as "doom 3"; in one word where several rules give its reason."""
+    """A stop in words, such as "doom loop 3"; without a number where several rules give its reason."""
     if place["step"] is None:
         return "never"
     if place["acts"] != "stops":

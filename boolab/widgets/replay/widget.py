@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 import traitlets
@@ -18,6 +19,7 @@ from boolab.io.checks import is_whole
 from boolab.rules.stop import StopRule
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import View
+from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.fallback import picture_of, replay_text
 
@@ -78,6 +80,8 @@ class Replay(View, module="replay"):
         _check_step(self._run, step)
         marked = [rules] if isinstance(rules, StopRule) else list(rules)
         self._replayed = replay_data(self._run, policies, marked, as_runs(runs))
+        if isinstance(run, str | Path):
+            self._replayed["code"] = code_of(self._run, run)
         super().__init__(self._replayed, step=int(step))
 
     @property

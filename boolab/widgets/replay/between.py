@@ -1,0 +1,87 @@
+"""What stands between the steps of a transcript: limits that would have stopped the run, compactions, and the stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from boolab.core.text import count, short_number
+from boolab.core.transcript import stop_place
+from boolab.core.types import Run
+from boolab.widgets.replay.header import limit_name
+
+
+def rows_between(run: Run, marks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows between the steps of a run, in order.
+
+    Args:
+        run: The run.
+        marks: Where other policies and rules would have stopped it, from `marks_of_each`.
+
+    Returns:
+        For each row `after` (the step that it follows; 0: before the first), `kind` (limit, compaction or stop),
+        `title`, `text`, `name` (short, for the outline) and `details` (what is shown on demand).
+
+    Example:
+        >>> import boolab as bl
+        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."]))
+        >>> [(row["after"], row["kind"], row["title"]) for row in rows_between(run, [])]
+        [(1, 'stop', 'The run ended here: finished after 1 step.')]
+    """
+    order = ("compaction", "limit", "stop")
+    rows = [*_limits(run, marks), *_compactions(run), _stop(run)]
+    return sorted(rows, key=lambda row: (row["after"], order.index(row["kind"])))
+
+
+def _row(kind: str, after: int, title: str, text: str = "", *, name: str, details: str = "") -> dict[str, Any]:
+    return {"kind": kind, "after": after, "title": title, "text": text, "name": name, "details": details}
+
+
+def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    acting = [mark for mark in marks if not mark["own"] and mark["acts"] in ("stops", "steps in")]
+    acting.sort(key=lambda mark: (mark["step"], mark["acts"]))
+    for (after, acts), group in groupby(acting, lambda mark: (mark["step"], mark["acts"])):
+        members = list(group)
+        each = [limit_name(mark) if acts == "stops" else mark["policy"] or mark["limit"] for mark in members]
+        names = "; ".join(each)
+        if acts == "stops":
+            title = f"Would have stopped here: {names}."
+            text = f"The run went on for {count(run.n_steps - after, 'step')}{_end(run)}."
+        else:
+            title = f"Would have sent the model a message here: {names}."
+            text = "What would have followed is not known."
+        short = each[0] + (f" +{len(each) - 1}" if each[1:] else "")
+        yield _row("limit", after, title, text if after < run.n_steps else "", name=short)
+
+
+def _end(run: Run) -> str:
+    return {True: ", and was resolved", False: ", and failed", None: ""}[run.success]
+
+
+def _compactions(run: Run) -> Iterator[dict[str, Any]]:
+    """Those of a live run with their summaries; of a log, their events."""
+    for one in run.compactions:
+        title = f"Compaction: failed, {one.fault}" if one.fault else _compacted(one.kept_from)
+        size = f"The context was about {short_number(one.tokens)} tokens."
+        yield _row("compaction", one.before - 1, title, size, name="compaction", details=one.summary)
+    if run.compactions:
+        return
+    for event in run.events:
+        if event.kind == "compaction":
+            after, tokens = event.payload.get("after_step"), event.payload.get("tokens")
+            text = f"The context was {short_number(tokens)} tokens." if isinstance(tokens, int) else ""
+            place = min(after, run.n_steps) if isinstance(after, int) else run.n_steps
+            yield _row("compaction", place, "Compaction: a summary took the place of earlier messages.", text,
+                       name="compaction")  # fmt: skip
+
+
+def _compacted(kept_from: int) -> str:
+    return f"Compaction: a summary took the place of all before step {kept_from:,}."
+
+
+def _stop(run: Run) -> dict[str, Any]:
+    rule = f", by {run.stop.rule}" if run.stop.rule else ""
+    title = f"The run ended here: {run.stop_reason.replace('_', ' ')} {stop_place(run)}{rule}."
+    shown = run.sentinel.text if run.sentinel is not None else ""
+    return _row("stop", run.n_steps, title, run.error or "", name=run.stop.rule or run.stop_reason, details=shown)

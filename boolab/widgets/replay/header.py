@@ -1,0 +1,134 @@
+"""The head of a replay: what the run was to do, how it ended, what it used, and one sentence about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from boolab.core.text import count, duration, money, short_number, whole_percent
+from boolab.core.transcript import stop_place
+from boolab.core.types import MICRO, Run
+from boolab.frames.runs import known_sum
+from boolab.widgets._base.amounts import dollars_of, tokens_of
+
+MIN_STREAK: Final = 3
+_OUTCOMES: Final = {True: ("✓", "resolved"), False: ("✕", "failed"), None: ("○", "unlabelled")}
+_TITLE: Final = 200
+
+
+def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dict[str, Any]:
+    """What the head of a replay shows.
+
+    Args:
+        run: The run.
+        marks: Where other policies and rules would have stopped it, from `marks_of_each`.
+        longest: How many identical calls in a row there are at most.
+
+    Returns:
+        `title` and `task` (the whole text), `facts` (agent, model, policy, source, run), `system` (the system prompt),
+        `tools` (name and number of calls), `outcome` (`sign`, `label`, `detail`), `kpis` (`value`, `label`), and
+        `verdict` (`happened`, `limit` and `loss`; the last two are empty if no limit would have stopped the run).
+
+    Example:
+        >>> import boolab as bl
+        >>> head = header_of(bl.run_sync(None, "Hello", model=bl.ScriptedModel(["Hi."])), [], 1)
+        >>> head["title"], head["outcome"]["label"], head["verdict"]["happened"]
+        ('Hello', 'unlabelled', 'Finished after 1 step. Whether it was a success is not on record.')
+    """
+    given = next((message.text for message in run.prompt if message.role == "user" and message.text), "")
+    task = run.task if len(run.task) > _TITLE or "\n" in run.task else given or run.task
+    sign, label = _OUTCOMES[run.success]
+    used = Counter(call.name for step in run.steps for call in step.response.tool_calls)
+    return {
+        "title": _first_line(run.task) or _first_line(given) or run.run_id,
+        "task": task,
+        "facts": _facts(run),
+        "system": "\n\n".join(message.text for message in run.prompt if message.role == "system"),
+        "tools": [{"name": name, "calls": calls} for name, calls in used.most_common()],
+        "outcome": {"sign": sign, "label": label, "detail": run.stop.reason.replace("_", " ")},
+        "kpis": _kpis(run),
+        "verdict": {"happened": _happened(run, longest), **_limits(run, marks)},
+    }
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip()[:_TITLE] for line in text.splitlines() if line.strip()), "")
+
+
+def _facts(run: Run) -> list[str]:
+    """The names of a run, each once: in logs, the policy and the source are often that of the agent."""
+    policy = run.policy if run.policy in ("", run.agent, run.source) else f"policy {run.policy}"
+    return [*dict.fromkeys(filter(None, (run.agent, run.model, policy, run.source))), f"run {run.run_id}"]
+
+
+def _kpis(run: Run) -> list[dict[str, str]]:
+    tokens, dollars = tokens_of(run), dollars_of(run)
+    limit = run.limits.get("cost")
+    steps = "step" if run.n_steps == 1 else "steps"
+    kpis = [(f"{run.n_steps:,}", f"{steps}, {count(run.n_tool_calls, 'call')}")]
+    kpis += [] if tokens is None else [(short_number(tokens), f"tokens{_cached(run)}")]
+    if dollars is not None:
+        kpis.append((money(dollars), "cost, no limit" if limit is None else f"of {money(limit / MICRO)}, its limit"))
+    if run.duration_ms:
+        model = known_sum([step.model_ms for step in run.steps])
+        kpis.append((duration(run.duration_ms), "time" if model is None else f"model {duration(model)}"))
+    return [{"value": value, "label": label} for value, label in kpis]
+
+
+def _cached(run: Run) -> str:
+    usages = [step.response.usage for step in run.steps]
+    sent, cached = (known_sum([getattr(one, name) for one in usages]) for name in ("input_tokens", "cached_tokens"))
+    return f", {whole_percent(cached, sent)} cached" if sent and cached is not None else ""
+
+
+def _happened(run: Run, longest: int) -> str:
+    """What happened, in one or two sentences."""
+    place = stop_place(run)
+    repeats = f", with {longest:,} identical calls in a row" if longest >= MIN_STREAK else ""
+    own = f"its own limit, {run.stop.rule}" if run.stop.rule else ""
+    if run.success is None:
+        ended = f"Stopped by {own}, {place}" if own else f"{run.stop.reason.replace('_', ' ').capitalize()} {place}"
+        return f"{ended}{repeats}. Whether it was a success is not on record."
+    label = "Resolved" if run.success else "Failed"
+    how = f", {'though ' if run.success else ''}stopped by {own}, {place}" if own else f" {place}"
+    return f"{label}{how}{repeats}."
+
+
+def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Which of the compared limits would have stopped the run first, and what that would have lost."""
+    others = [mark for mark in marks if not mark["own"]]
+    ends = next((mark["step"] for mark in marks if mark["own"]), run.n_steps)
+    stops = sorted(
+        (mark for mark in others if mark["acts"] == "stops" and mark["step"] < ends), key=lambda mark: int(mark["step"])
+    )
+    if not stops:
+        return {"limit": "", "loss": _none(others)}
+    first = stops[0]
+    saved = count(run.n_steps - first["step"], "step")
+    loss = {
+        True: f"and lost a success to save {saved}.",
+        False: f"and saved {saved}.",
+        None: f"and saved {saved}.",
+    }[run.success]
+    also = len(stops) - 1
+    more = f" {also:,} more of the {len(others):,} would have stopped it later." if also else ""
+    return {"limit": f"{limit_name(first)} would have stopped it after step {first['step']:,},", "loss": loss + more}
+
+
+def _none(others: Sequence[Mapping[str, Any]]) -> str:
+    """That none of the compared limits would have stopped the run."""
+    if len(others) <= 1:
+        return f"{others[0]['policy'] or others[0]['limit']} would not have stopped it earlier." if others else ""
+    kinds = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
+    return f"None of the {len(others):,} compared {kinds} would have stopped it earlier."
+
+
+def limit_name(mark: Mapping[str, Any]) -> str:
+    """A compared limit by its policy and its rule.
+
+    Example:
+        >>> limit_name({"policy": "boocode", "limit": "doom loop 3"}), limit_name({"policy": None, "limit": "steps 2"})
+        ('boocode, doom loop 3', 'steps 2')
+    """
+    return ", ".join(filter(None, (mark["policy"], mark["limit"])))

@@ -1,0 +1,187 @@
+// Replay's transcript: all steps of a run and what stands between them, of which only those in sight are in the page. A
+// row is as high as it turns out to be; until it was drawn, it counts as high as a row usually is.
+
+const USUAL = { step: 140, between: 40 };
+const BEYOND = 300; // pixels that are drawn above and below what is in sight
+const LEAD = 48; // how far below the upper edge a step is put that was not in sight
+
+// The heights of rows, their sums, and the row at a height, each in logarithmic time.
+function heightsOf(usual) {
+  const n = usual.length;
+  const each = Float64Array.from(usual);
+  const tree = new Float64Array(n + 1);
+  for (let i = 1; i <= n; i += 1) {
+    tree[i] += each[i - 1];
+    const up = i + (i & -i);
+    if (up <= n) tree[up] += tree[i];
+  }
+  let highest = 1;
+  while (highest * 2 <= n) highest *= 2;
+  return {
+    of: (i) => each[i],
+    above(i) {
+      let sum = 0;
+      for (let at = i; at > 0; at -= at & -at) sum += tree[at];
+      return sum;
+    },
+    set(i, height) {
+      const more = height - each[i];
+      each[i] = height;
+      if (more) for (let at = i + 1; at <= n; at += at & -at) tree[at] += more;
+      return more;
+    },
+    rowAt(y) {
+      let at = 0;
+      let left = Math.max(0, y);
+      for (let bit = highest; bit; bit >>= 1) {
+        if (at + bit <= n && tree[at + bit] <= left) left -= tree[(at += bit)];
+      }
+      return Math.min(at, n - 1);
+    },
+  };
+}
+
+// `stepRow(n)` makes a step's row and what ends it; `onStep(n)` gets the step that was chosen in it.
+function transcriptOf(data, { stepRow, onStep }) {
+  const { rows, rowOfStep } = rowsOfTranscript(data);
+  const heights = heightsOf(rows.map((row) => (row.step ? USUAL.step : USUAL.between)));
+  const block = h("div", { class: "drawn" });
+  const space = h("div", { class: "space" }, block);
+  const element = h("section", { class: "transcript", tabindex: "0", "aria-label": "Transcript" }, space);
+  const drawn = new Map(); // by its place: the element of a row, and what ends it
+  let current = 1;
+  let top = 0;
+  let height = 0;
+  let first = 0;
+
+  function make(i) {
+    const row = rows[i];
+    const made = row.step ? stepRow(row.step) : { element: betweenOf(row.between), end() {} };
+    if (row.step) {
+      made.element.addEventListener("click", (event) => {
+        if (!event.target.closest("button, a, summary, input") && getSelection().isCollapsed) onStep(row.step);
+      });
+      mark(made.element, row.step === current);
+    }
+    sized.observe(made.element);
+    return made;
+  }
+
+  function drop(i) {
+    const { element: row, end } = drawn.get(i);
+    drawn.delete(i);
+    sized.unobserve(row);
+    end();
+    if (row.contains(document.activeElement)) element.focus({ preventScroll: true });
+    row.remove();
+  }
+
+  function mark(row, chosen) {
+    if (chosen) row.setAttribute("aria-current", "step");
+    else row.removeAttribute("aria-current");
+  }
+
+  // Draw what is in sight. `anchor` is the row that stays where it is when others turn out higher than was thought.
+  function drawNow(anchor = heights.rowAt(top)) {
+    if (!rows.length || !height) return;
+    const offset = heights.above(anchor) - top;
+    for (let pass = 0; pass < 4; pass += 1) {
+      first = heights.rowAt(top - BEYOND);
+      const last = heights.rowAt(top + height + BEYOND);
+      for (const i of [...drawn.keys()]) if (i < first || i > last) drop(i);
+      let after = null;
+      let made = false;
+      for (let i = last; i >= first; i -= 1) {
+        if (!drawn.has(i)) {
+          drawn.set(i, make(i));
+          block.insertBefore(drawn.get(i).element, after);
+          made = true;
+        }
+        after = drawn.get(i).element;
+      }
+      if (!made && pass) break;
+      let changed = false;
+      for (const [i, row] of drawn) changed = heights.set(i, row.element.offsetHeight) !== 0 || changed;
+      top = Math.max(0, Math.min(heights.above(anchor) - offset, heights.above(rows.length) - height));
+      if (!changed) break;
+    }
+    space.style.height = `${heights.above(rows.length)}px`;
+    block.style.transform = `translateY(${heights.above(first)}px)`;
+    if (Math.abs(element.scrollTop - top) >= 1) element.scrollTop = top;
+  }
+  const draw = eachFrame(() => drawNow());
+  element.addEventListener("scroll", () => {
+    if (Math.abs(element.scrollTop - top) < 1) return;
+    top = element.scrollTop;
+    draw();
+  });
+  const sized = new ResizeObserver((entries) => {
+    for (const entry of entries) if (entry.target === element) height = element.clientHeight;
+    if (entries.some((one) => one.target === element) && !drawn.size) show(current);
+    else draw();
+  });
+  sized.observe(element);
+
+  // Choose a step. One that is not in sight is put near the upper edge, with the end of the one before it.
+  function show(n, again = false) {
+    current = n;
+    for (const { element: row } of drawn.values()) if (row.dataset.step) mark(row, Number(row.dataset.step) === n);
+    const i = rowOfStep[n - 1];
+    if (i === undefined || !height) return;
+    if (again && drawn.has(i)) drop(i);
+    const from = heights.above(i);
+    const seen = drawn.has(i) && from >= top && from + Math.min(heights.of(i), height - LEAD) <= top + height;
+    if (!seen) top = Math.max(0, from - LEAD);
+    drawNow(seen ? heights.rowAt(top) : i);
+  }
+
+  // Draw all rows again, such as after a search.
+  function again() {
+    for (const i of [...drawn.keys()]) drop(i);
+    drawNow();
+  }
+
+  // Scroll so that an element within a step can be seen.
+  function reveal(inner, n) {
+    drawNow(rowOfStep[n - 1]); // it may have been unfolded
+    const down = inner.getBoundingClientRect().top - element.getBoundingClientRect().top;
+    if (down >= 0 && down < height - 30) return;
+    top = Math.max(0, top + down - 80);
+    drawNow();
+  }
+
+  const rowElement = (n) => drawn.get(rowOfStep[n - 1])?.element ?? null;
+  function end() {
+    draw.cancel();
+    for (const i of [...drawn.keys()]) drop(i);
+    sized.disconnect();
+  }
+  return { element, show, again, reveal, rowElement, end };
+}
+
+// The rows of the transcript: each step, and after it what stands between it and the next.
+function rowsOfTranscript(data) {
+  const rows = [];
+  const rowOfStep = [];
+  let next = 0;
+  const upTo = (n) => {
+    while (next < data.between.length && data.between[next].after <= n) rows.push({ between: data.between[next++] });
+  };
+  upTo(0);
+  for (let n = 1; n <= data.steps.length; n += 1) {
+    rowOfStep.push(rows.length);
+    rows.push({ step: n });
+    upTo(n);
+  }
+  upTo(Infinity);
+  return { rows, rowOfStep };
+}
+
+function betweenOf({ kind, title, text, details }) {
+  return h(
+    "div", { class: `row between ${kind}` },
+    h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[kind]),
+    h("div", { class: "words" }, h("b", {}, visible(title)), text && h("span", { class: "quiet" }, ` ${visible(text)}`), details && h("details", {}, h("summary", {}, kind === "compaction" ? "the summary" : "what it showed"), h("div", { class: "said" }, visible(details)))),
+    h("span", { class: "rule", "aria-hidden": "true" }),
+  );
+}

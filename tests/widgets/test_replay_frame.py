@@ -1,0 +1,147 @@
+"""What stands around the steps of Replay: the head with its verdict, the rows between steps, the code of a step."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.core.types import Compacted, Event, Message, Response, Text, Usage
+from boolab.widgets.replay.code import code_of
+from boolab.widgets.replay.data import replay_data
+from tests.support.helpers import play, steps
+
+
+def looping(**facts: Any) -> bl.Run:
+    """Six identical calls, then an answer."""
+    return replace(play(steps("a a a a a a"), policy="opencode_3631"), **facts)
+
+
+@pytest.mark.parametrize(
+    ("success", "happened", "loss"),
+    [
+        (True, "Resolved after 7 steps, with 6 identical calls in a row.", "and lost a success to save 4 steps."),
+        (False, "Failed after 7 steps, with 6 identical calls in a row.", "and saved 4 steps."),
+        (
+            None,
+            "Finished after 7 steps, with 6 identical calls in a row. Whether it was a success is not on record.",
+            "and saved 4 steps.",
+        ),
+    ],
+)
+def test_the_verdict_says_what_happened_and_what_a_limit_would_have_lost(
+    success: bool | None, happened: str, loss: str
+) -> None:
+    head = replay_data(looping(success=success), ["boocode"])["header"]
+    assert head["verdict"] == {
+        "happened": happened,
+        "limit": "boocode, doom loop 3 would have stopped it after step 3,",
+        "loss": loss,
+    }
+
+
+def test_the_verdict_names_the_first_limit_and_counts_the_others() -> None:
+    verdict = replay_data(looping(), [], [bl.max_steps(5), bl.max_steps(2), bl.max_steps(90)])["header"]["verdict"]
+    assert verdict["limit"] == "max_steps(2) would have stopped it after step 2,"
+    assert verdict["loss"] == "and saved 5 steps. 1 more of the 3 would have stopped it later."
+    for caps, loss in (
+        ([90], "max_steps(90) would not have stopped it earlier."),
+        ([90, 91], "None of the 2 compared policies and rules would have stopped it earlier."),
+        ([], ""),
+    ):
+        verdict = replay_data(looping(), [], [bl.max_steps(cap) for cap in caps])["header"]["verdict"]
+        assert (verdict["limit"], verdict["loss"]) == ("", loss)
+
+
+def test_a_run_that_its_own_limit_stopped_says_so() -> None:
+    run = play(steps("a b c d e f"), policy="boocode", max_steps=3)
+    happened = replay_data(replace(run, success=True), [])["header"]["verdict"]["happened"]
+    assert happened == "Resolved, though stopped by its own limit, max_steps(3), after 3 steps."
+
+
+def test_the_head_counts_what_the_run_used_and_leaves_out_what_is_not_on_record() -> None:
+    usage = Usage(1000, 100, 750, None, 2_500_000)
+    (one, *_) = looping().steps
+    run = looping(steps=(one._replace(response=Response("Done.", usage=usage), results=(), model_ms=1_000),),
+                  limits={"cost": 4_000_000}, duration_ms=2_000)  # fmt: skip
+    kpis = [(one["value"], one["label"]) for one in replay_data(run, [])["header"]["kpis"]]
+    assert kpis == [
+        ("1", "step, 0 calls"),
+        ("1,100", "tokens, 75% cached"),
+        ("$2.50", "of $4.00, its limit"),
+        ("2.0 s", "model 1.0 s"),
+    ]
+    unknown = replay_data(
+        replace(run, steps=(one._replace(response=Response("Done."), results=()),), duration_ms=None), []
+    )
+    assert [one["label"] for one in unknown["header"]["kpis"]] == ["step, 0 calls"]
+
+
+def test_the_head_has_the_whole_task_the_system_prompt_and_the_tools() -> None:
+    prompt = (Message("system", (Text("Be brief."),)), Message("user", (Text("Fix it.\nAll of it."),)))
+    head = replay_data(looping(prompt=prompt, task="Fix it."), [])["header"]
+    assert (head["title"], head["task"], head["system"]) == ("Fix it.", "Fix it.\nAll of it.", "Be brief.")
+    assert head["tools"] == [{"name": "look", "calls": 6}]
+
+
+def test_a_limit_stands_after_the_step_at_which_it_would_have_stopped_and_the_stop_once_at_the_end() -> None:
+    rows = replay_data(looping(success=True), ["boocode"], [bl.max_steps(3)])["between"]
+    assert [(row["after"], row["kind"], row["title"], row["text"]) for row in rows] == [
+        (
+            3,
+            "limit",
+            "Would have stopped here: boocode, doom loop 3; max_steps(3).",
+            "The run went on for 4 steps, and was resolved.",
+        ),
+        (7, "stop", "The run ended here: finished after 7 steps.", ""),
+    ]
+
+
+def test_the_stop_message_of_a_limit_stands_in_the_last_row_and_nowhere_else() -> None:
+    run = play(steps("a b c d e f"), policy="boocode", max_steps=2)
+    data = replay_data(run, [])
+    assert run.sentinel is not None
+    assert [row["details"] for row in data["between"]] == [run.sentinel.text]
+    assert not any(event["kind"] == "sentinel" for step in data["steps"] for event in step["events"])
+
+
+def test_a_compaction_is_a_row_before_the_step_whose_request_was_the_first_without_the_history() -> None:
+    live = looping(compactions=(Compacted(3, 2, "It looked once.", 120_000),))
+    logged = looping(events=(Event(None, "compaction", {"after_step": 2, "tokens": 120_000}),))
+    for run, summary in ((live, "It looked once."), (logged, "")):
+        (row,) = [row for row in replay_data(run, [])["between"] if row["kind"] == "compaction"]
+        assert (row["after"], row["details"]) == (2, summary)
+        assert "120.0k tokens" in row["text"]
+    assert not any(step["events"] for step in replay_data(logged, [])["steps"])
+
+
+def test_an_outlines_item_ends_where_a_limit_would_have_stopped() -> None:
+    (turn,) = replay_data(looping(), ["boocode"])["outline"]
+    assert [(item["first"], item["last"], item["repeats"]) for item in turn["items"]] == [
+        (1, 3, 3),
+        (4, 6, 3),
+        (7, 7, 0),
+    ]
+
+
+def test_the_context_and_the_models_time_are_counted_where_they_are_on_record() -> None:
+    usage = Usage(1000, 100)
+    run = looping(context_window=8_000)
+    timed = tuple(step._replace(model_ms=10, response=step.response._replace(usage=usage)) for step in run.steps)
+    found = {one["key"]: one for one in replay_data(replace(run, steps=timed), [])["gauges"]}
+    assert (found["context"]["limit"], found["context"]["values"]) == (8_000, [0] + [1000] * 7)
+    assert found["model_time"]["values"] == [0, 10, 20, 30, 40, 50, 60, 70]
+
+
+def test_the_code_opens_the_run_at_the_step(tmp_path: Path) -> None:
+    run = looping(run_id="odd 'id\" \u202e\nof a run")
+    scope: dict[str, Any] = {"runs": [looping(), run]}
+    exec("4".join(code_of(run)).replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
+    assert (scope["replay"].run.run_id, scope["replay"].step) == (run.run_id, 4)
+    path = tmp_path / "runs.db"
+    with bl.Store(path) as store:
+        store.add([looping(run_id="r")])
+    code = bl.Replay(path)._replayed["code"]
+    exec("2".join(code).replace("bl.Replay(", "replay = bl.Replay("), scope)  # noqa: S102 - our own code
+    assert (scope["replay"].run.run_id, scope["replay"].step) == ("r", 2)
