@@ -49,7 +49,8 @@ def draw_panels(
     panels: list[Axes] = grid[: len(parts)]
     for panel, (name, part) in zip(panels, parts, strict=True):
         draw(part, panel)
-        panel.set_title(name, loc="left", size=style.sizes(panel).text, weight="bold", pad=4, **style.PLAIN)
+        panel.set_title(name, loc="left", size=style.sizes(panel).text, weight="bold", y=1.0,
+                        pad=4 + 1.6 * style.sizes(panel).text, **style.PLAIN)  # fmt: skip
     for place, panel in enumerate(panels):
         _plain(panel, labelled=not place, left=not place % across, lowest=place + across >= len(parts))
     for side in ("xlim", "ylim"):
@@ -71,7 +72,7 @@ def draw_panels(
 def _plain(panel: Axes, *, labelled: bool, left: bool, lowest: bool) -> None:
     """Remove what other panels show already: names of lines are in the first panel, of axes at the edges."""
     for text in panel.findobj(Text):
-        if text.get_gid() == "footnote" or (text.get_gid() in ("line label", "mark") and not labelled):
+        if text.get_gid() in ("footnote", "subtitle") or (text.get_gid() in ("line label", "mark") and not labelled):
             text.set_visible(False)
             text.set_in_layout(False)
     if not left:

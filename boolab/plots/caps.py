@@ -56,6 +56,7 @@ def plot_caps(
     saved: Literal["steps", "tool_calls", "tokens", "cost_usd"] = "steps",
     at: Mapping[str, Any] | None = None,
     recommended: Point | None = None,
+    title: str | None = style.AUTO,
     ax: Axes | None = None,
 ) -> Axes:
     """What a cap, a budget or a threshold would have kept and saved, for each of its values.
@@ -73,6 +74,7 @@ def plot_caps(
             table has no such row, at its loosest.
         recommended: A value of the axis to mark; or values by axis, or what `recommend` returns, which fix the other
             axes too.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -112,7 +114,7 @@ def plot_caps(
     target = {name: point[name]} if name in point else {}
     marked = [row_at(curve.rows if target and not is_missing(target[name]) else part, target) if target else None
               for curve, (_, part) in zip(curves, parts, strict=True)]  # fmt: skip
-    title = _title(name, curves, marked, words, saved)
+    heading = style.chosen(title, _title(name, curves, marked, words, saved))
     notes = [*sample_of(parts, words), grid.note.strip(), *_notes(curves, words, saved, name)]
     if len(curves) > len(style.GROUP_LOOKS):
 
@@ -120,7 +122,7 @@ def plot_caps(
             plain = part.drop(columns=grid.groups)
             return plot_caps(plain, axis=name, saved=saved, recommended=target or None, ax=panel)
 
-        return draw_panels(parts, alone, title=title, notes=notes)
+        return draw_panels(parts, alone, title=heading, notes=notes)
     ax = style.axes_for(ax)
     _scale(ax, curves, name)
     lines = _draw(ax, curves, words, saved)
@@ -129,7 +131,8 @@ def plot_caps(
         mark = _mark(ax, setting(name, target[name]), target[name], curves, marked, saved)
     label_lines(ax, lines, mark)
     xlabel, ylabel = f"{AXES[name].label} ({AXES[name].unit})", _ylabel(ax, curves, words, saved)
-    return style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ax.yaxis, key=[], notes=notes)
+    what = f"{capital(words.short)} and {UNITS[saved][1]} saved, by {AXES[name].label}".replace("\n", " ")
+    return style.finish(ax, title=heading, xlabel=xlabel, ylabel=ylabel, grid=ax.yaxis, key=[], notes=notes, what=what)
 
 
 def _first_axis(table: pd.DataFrame) -> str:

@@ -27,7 +27,7 @@ _CUT: Final = 0.1  # of the intervals may go beyond the axis
 _FIRST, _SECOND = "#332288", "#cc6677"  # held-out tasks, and the same tasks: two of the colours of groups
 
 
-def plot_crossval(data: Finding | pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def plot_crossval(data: Finding | pd.DataFrame, *, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
     """The share of successes kept on held-out tasks, with its interval, and on the tasks that the rule was chosen by.
 
     There is a row for each group; of a single group, one for each fold too. The line is what was to be kept. At the
@@ -35,6 +35,7 @@ def plot_crossval(data: Finding | pd.DataFrame, *, ax: Axes | None = None) -> Ax
 
     Args:
         data: What `bl.stats.crossval` returns, or its frame.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default, higher for more groups.
 
     Returns:
@@ -66,12 +67,13 @@ def plot_crossval(data: Finding | pd.DataFrame, *, ax: Axes | None = None) -> Ax
     _draw(ax, rows, left)
     return style.finish(
         ax,
-        title=_title(rows, keep),
+        title=style.chosen(title, _title(rows, keep)),
         xlabel="successes kept",
         ylabel="",
         grid=ax.xaxis,
         key=_key(ax),
         notes=_notes(ax, rows, frame, keep),
+        what="Successes kept by a rule that is chosen on other tasks",
     )
 
 

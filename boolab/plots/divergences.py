@@ -24,7 +24,7 @@ MIN_SIZE: Final = 4.5  # points: smaller numbers are not shown
 _ITSELF: Final = "#8b95a3"
 
 
-def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
     """Pairs of policies, coloured by the first step at which they diverge.
 
     Policies that diverge late are neighbours. Two of them diverge from a third at the same step, so the figure has
@@ -32,6 +32,7 @@ def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
     Args:
         table: What `divergences` returns: a row and a column for each policy, NA where two never diverge.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default. A colour bar takes some of its room.
 
     Returns:
@@ -66,12 +67,13 @@ def plot_divergences(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     key = [Patch(label="never diverge", facecolor=style.fade(ax, style.NO_VALUE), linewidth=0)]
     return style.finish(
         ax,
-        title=_title(upper, known),
-        xlabel="policy",
+        title=style.chosen(title, _title(upper, known)),
+        xlabel="",
         ylabel="policy",
         grid=None,
         key=key if len(known) < len(upper) else [],
-        notes=[f"{len(names)} policies on the same script; those that diverge late are neighbours."],
+        notes=[f"{len(names)} policies on the same script.", "Those that diverge late are neighbours."],
+        what="First step at which two policies diverge",
     )
 
 

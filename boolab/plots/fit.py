@@ -33,7 +33,9 @@ _LABELS: Final = {
 }
 
 
-def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = None) -> Axes:
+def plot_fit(
+    fit: Fit, of: Of = "steps", *, top: int = 12, title: str | None = style.AUTO, ax: Axes | None = None
+) -> Axes:
     """Recorded turns against those of the profile that was fitted to them.
 
     The band is where as many turns of the profile itself would lie. Where the record is outside of it, the profile
@@ -44,6 +46,7 @@ def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
         of: "steps": how many steps turns take. "repeat_streak": how often the same call is made in a row, which is what
             doom-loop thresholds count. "tools": which tools are called.
         top: How many tools to show, those with most recorded calls first. The note counts the others.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -80,12 +83,13 @@ def plot_fit(fit: Fit, of: Of = "steps", *, top: int = 12, ax: Axes | None = Non
     xlabel, ylabel = _LABELS[of]
     return style.finish(
         ax,
-        title=_title(fit.goodness, of),
+        title=style.chosen(title, _title(fit.goodness, of)),
         xlabel=f"{xlabel} (logarithmic)" if ax.get_xscale() == "log" else xlabel,
         ylabel=ylabel,
         grid=ax.xaxis if of == "tools" else ax.yaxis,
         key=_key(ax, lines=of == "steps" or ax.get_xscale() == "log"),
         notes=notes,
+        what="Recorded turns against simulated ones",
     )
 
 

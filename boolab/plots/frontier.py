@@ -43,7 +43,12 @@ class _Part(NamedTuple):
 
 
 def plot_frontier(
-    data: Frontier | pd.DataFrame, *, keep: float | None = 0.95, least: float = 0.5, ax: Axes | None = None
+    data: Frontier | pd.DataFrame,
+    *,
+    keep: float | None = 0.95,
+    least: float = 0.5,
+    title: str | None = style.AUTO,
+    ax: Axes | None = None,
 ) -> Axes:
     """The share of successes that settings keep against the share of steps that they save.
 
@@ -56,6 +61,7 @@ def plot_frontier(
         data: What `bl.stats.frontier` returns; or its frame, which has no band.
         keep: The share of successes at which a line is drawn; None for no line.
         least: The share of successes at which the axis begins, below 1: settings that keep less are not shown.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw one group in; a new figure by default.
 
     Returns:
@@ -95,13 +101,14 @@ def plot_frontier(
     ]
     looks = _looks(parts)
     if len(parts) == 1:
-        return _one(parts[0], looks, keep, ax)
+        return _one(parts[0], looks, keep, title, ax)
     named = [(f"{part.name} ({_successes(part):,})", part) for part in parts]
 
     def alone(part: _Part, panel: Axes) -> Axes:
-        return _one(part, looks, keep, panel)
+        return _one(part, looks, keep, None, panel)
 
-    return draw_panels(named, alone, title=_title_of_panels(parts, keep), notes=_notes_of_panels(parts, keep, looks))
+    heading = style.chosen(title, _title_of_panels(parts, keep))
+    return draw_panels(named, alone, title=heading, notes=_notes_of_panels(parts, keep, looks))
 
 
 def _group_columns(frame: pd.DataFrame) -> list[str]:
@@ -145,7 +152,9 @@ def _successes(part: _Part) -> int:
     return int(part.rows["successes"].iloc[0])
 
 
-def _one(part: _Part, looks: dict[str, tuple[str, str]], keep: float | None, ax: Axes | None) -> Axes:
+def _one(
+    part: _Part, looks: dict[str, tuple[str, str]], keep: float | None, title: str | None, ax: Axes | None
+) -> Axes:
     """One front, in Axes of its own or in a panel."""
     ax = style.axes_for(ax, 4.8)
     small = style.is_small(ax)
@@ -179,12 +188,13 @@ def _one(part: _Part, looks: dict[str, tuple[str, str]], keep: float | None, ax:
     _Names(ax, part, best).write()
     return style.finish(
         ax,
-        title=_title(part, keep, best),
+        title=style.chosen(title, _title(part, keep, best)),
         xlabel="steps saved",
         ylabel="successes kept",
         grid=ax.yaxis,
         key=[] if small else _key(ax, looks, part),
         notes=_notes([part], keep),
+        what="Settings, by what they keep and save",
     )
 
 

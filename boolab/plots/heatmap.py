@@ -20,6 +20,7 @@ from boolab.core.axes import AXES
 from boolab.errors import SettingError
 from boolab.frames.dtypes import Cell, axis_value, is_missing
 from boolab.plots import style
+from boolab.plots._frames import capital
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
 
@@ -54,6 +55,7 @@ def plot_heatmap(
     keep: float | None = 0.95,
     at: Mapping[str, Any] | None = None,
     recommended: Point | None = None,
+    title: str | None = style.AUTO,
     ax: Axes | None = None,
 ) -> Axes:
     """Two settings against a measure: a cell for each pair, and a line around those that keep enough.
@@ -68,6 +70,7 @@ def plot_heatmap(
         at: Values of the other axes, such as `{"doom_loop": 3}`; None is off. By default each is off, or, where the
             table has no such row, at its loosest.
         recommended: Values by axis to mark, or what `recommend` returns.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default. A colour bar takes some of its room.
 
     Returns:
@@ -106,12 +109,13 @@ def plot_heatmap(
     _ticks(ax, across, up)
     return style.finish(
         ax,
-        title=square.title,
+        title=style.chosen(title, square.title),
         xlabel=f"{AXES[x].label} ({AXES[x].unit})",
         ylabel=AXES[y].label if style.is_small(ax) else f"{AXES[y].label} ({AXES[y].unit})",
         grid=None,
         key=[],
         notes=square.notes,
+        what=capital(f"{square.measure.name.split(' (')[0]} by {AXES[x].label} and {AXES[y].label}"),
     )
 
 

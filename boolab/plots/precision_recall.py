@@ -36,7 +36,7 @@ class _Part(NamedTuple):
     points: pd.DataFrame
 
 
-def plot_precision_recall(data: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def plot_precision_recall(data: pd.DataFrame, *, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
     """Precision against recall of each detector, a point for each threshold.
 
     Precision is the share of alarms that are right, recall the share of what is to be found that raises an alarm.
@@ -46,6 +46,7 @@ def plot_precision_recall(data: pd.DataFrame, *, ax: Axes | None = None) -> Axes
 
     Args:
         data: What `bl.stats.precision_recall_df` returns.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw one group in; a new figure by default.
 
     Returns:
@@ -79,16 +80,16 @@ def plot_precision_recall(data: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         for name, rows in by_group(frame, keys, MAX_PANELS if ax is None else 1)
     ]
     if len(parts) == 1:
-        return _one(parts[0], names, ax)
+        return _one(parts[0], names, title, ax)
 
     def alone(part: _Part, panel: Axes) -> Axes:
-        return _one(part, names, panel)
+        return _one(part, names, None, panel)
 
-    return draw_panels([(part.name, part) for part in parts], alone, title=_title_of_panels(parts),
+    return draw_panels([(part.name, part) for part in parts], alone, title=style.chosen(title, _title_of_panels(parts)),
                        notes=_notes_of_panels(parts, names))  # fmt: skip
 
 
-def _one(part: _Part, names: Sequence[str], ax: Axes | None) -> Axes:
+def _one(part: _Part, names: Sequence[str], title: str | None, ax: Axes | None) -> Axes:
     """One group, in Axes of its own or in a panel."""
     ax = style.axes_for(ax, 4.8)
     small = style.is_small(ax)
@@ -116,12 +117,13 @@ def _one(part: _Part, names: Sequence[str], ax: Axes | None) -> Axes:
     _write(ax, part, best)
     return style.finish(
         ax,
-        title=_title(part, best),
+        title=style.chosen(title, _title(part, best)),
         xlabel="recall",
         ylabel="precision",
         grid=ax.yaxis,
         key=[] if small else _key(ax, names, part),
         notes=_notes([part]),
+        what="Detectors by threshold",
     )
 
 

@@ -51,7 +51,7 @@ _MARKS: Final[Mapping[str, _Mark]] = {
 }
 
 
-def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def plot_scorecard(table: Finding | pd.DataFrame, *, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
     """Precision and recall of each rule, with their intervals and the counts behind them.
 
     Precision is the share of alarms that were right, recall the share of what was to be found that raised an alarm. A
@@ -60,6 +60,7 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> 
 
     Args:
         table: What `scorecard` returns, or its frame: a row for each rule, and for each group if there are any.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -84,7 +85,7 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> 
         return style.empty_axes(ax, "no rules")
     keys = _group_columns(rows)
     if ax is None and keys and len(rows) > _MAX_ROWS:
-        return _panels(rows, keys)
+        return _panels(rows, keys, title)
     names = _names(rows)
     ax = style.rows_axes(ax, names, _NO_KEY, _PER_ROW)
     counts = [_counts(row, small=style.is_small(ax)) for row in _records(rows)]
@@ -97,12 +98,13 @@ def plot_scorecard(table: Finding | pd.DataFrame, *, ax: Axes | None = None) -> 
     ax.hlines(np.arange(1, len(rows)) - 0.5, 0, 1, colors=[style.fade(ax, 0.12)], linewidth=0.8)
     return style.finish(
         ax,
-        title=_title(rows, names),
+        title=style.chosen(title, _title(rows, names)),
         xlabel="share",
         ylabel="",
         grid=ax.xaxis,
         key=_key(ax),
         notes=_notes(rows),
+        what="Alarms of each rule",
     )
 
 
@@ -128,7 +130,7 @@ def _groups(rows: pd.DataFrame, keys: list[str]) -> list[str]:
     return [", ".join("none" if pd.isna(part) else str(part) for part in row) for row in rows[keys].to_numpy()]
 
 
-def _panels(rows: pd.DataFrame, keys: list[str]) -> Axes:
+def _panels(rows: pd.DataFrame, keys: list[str], title: str | None) -> Axes:
     """A panel for each rule, with a row for each group, which is the same row in all panels."""
     groups, rules = pd.Series(_groups(rows, keys)), rows["rule"].fillna("no rule").astype(str)
     kinds = rules.unique().tolist()
@@ -143,8 +145,8 @@ def _panels(rows: pd.DataFrame, keys: list[str]) -> Axes:
         mine.index = pd.Index(groups[mine.index])
         parts.append((shorten(rule, _RULE_NAME), mine[~mine.index.duplicated()].reindex(order)))
     height = min(_MAX_PANEL, max(_MIN_PANEL, _PANEL_TEXTS + _PER_GROUP * len(order)))
-    return draw_panels(parts, _panel, title=_title_of_panels(rows, rules, len(order)), notes=_notes_of_panels(rows),
-                       height=height)  # fmt: skip
+    heading = style.chosen(title, _title_of_panels(rows, rules, len(order)))
+    return draw_panels(parts, _panel, title=heading, notes=_notes_of_panels(rows), height=height)
 
 
 def _panel(rows: pd.DataFrame, ax: Axes) -> Axes:

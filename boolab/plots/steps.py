@@ -32,7 +32,9 @@ from boolab.plots.style import STOP_LOOKS
 MAX_DOTS = 40  # runs of a group that are a dot each
 
 
-def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+def plot_steps(
+    data: Data, *, by: str | Sequence[str] | None = None, title: str | None = style.AUTO, ax: Axes | None = None
+) -> Axes:
     """How many steps runs take, by stop reason.
 
     Without `by`, a histogram: a bar is as high as it has runs. Its bins hold whole numbers of steps and end at round
@@ -43,6 +45,7 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
     Args:
         data: A run, runs, or a frame like `runs_df`.
         by: A column of that frame, such as "agent", "policy" or a setting that was swept, or several.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -75,7 +78,7 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
         ax = style.axes_for(ax)
         bins = bins_of(steps, style.room(ax))
         _draw_histogram(ax, steps, reasons, bins)
-        title, ylabel, dots = _title(steps), "runs", False
+        finding, ylabel, dots = _title(steps), "runs", False
     else:
         groups, name = groups_of(known, keys), ", ".join(keys)
         dots = max(groups.sizes) <= MAX_DOTS
@@ -86,14 +89,15 @@ def plot_steps(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | 
         draw(ax, steps, reasons, bins, groups)
         medians = steps.groupby(groups.rows).median()
         _draw_medians(ax, medians, bins)
-        title, ylabel = _title(steps) if len(medians) == 1 else _medians_title(medians, groups.labels, name), name
+        finding, ylabel = _title(steps) if len(medians) == 1 else _medians_title(medians, groups.labels, name), name
         notes += ["" if dots else "Heights: shares of a row's runs.", "Triangles: medians; in brackets: runs."]
         notes += [groups.note]
     label_bins(ax, bins)
     hint = f" ({bins.hint})" if bins.hint and (bins.names or not dots) else ""
     key = style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
     xlabel, ticks = f"steps per run{hint}", ax.yaxis if by is None else ax.xaxis
-    return style.finish(ax, title=title, xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key, notes=notes)
+    return style.finish(ax, title=style.chosen(title, finding), xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key,
+                        notes=notes, what="Steps per run, by stop reason")  # fmt: skip
 
 
 def _draw_histogram(ax: Axes, steps: pd.Series[int], reasons: pd.Series[str], bins: Bins) -> None:

@@ -34,13 +34,16 @@ _VERBS: Final[Mapping[str, tuple[str, str, str]]] = {
 """The verb in a title for one run, or several, that ended that way."""
 
 
-def plot_stop_reasons(data: Data, *, by: str | Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+def plot_stop_reasons(
+    data: Data, *, by: str | Sequence[str] | None = None, title: str | None = style.AUTO, ax: Axes | None = None
+) -> Axes:
     """Why runs end: a bar for each group, divided by stop reason.
 
     Args:
         data: A run, runs, or a frame like `runs_df`.
         by: A column of that frame, or several, "agent" by default; or "policy", a setting that was swept, ... Runs
             without a value are the group "none", which comes last.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -69,7 +72,14 @@ def plot_stop_reasons(data: Data, *, by: str | Sequence[str] | None = None, ax: 
     notes = [sample(runs), unknown_reasons(reasons), groups.note]
     key = style.key_of(ax, reasons, STOP_LOOKS)
     return style.finish(
-        ax, title=_title(reasons), xlabel="runs", ylabel=", ".join(keys), grid=ax.xaxis, key=key, notes=notes
+        ax,
+        title=style.chosen(title, _title(reasons)),
+        xlabel="runs",
+        ylabel=", ".join(keys),
+        grid=ax.xaxis,
+        key=key,
+        notes=notes,
+        what=f"Stop reasons by {' and '.join(keys)}",
     )
 
 

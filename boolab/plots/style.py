@@ -28,7 +28,7 @@ from matplotlib.transforms import ScaledTranslation
 from boolab.core.text import NAME_CHARS, shorten
 
 Color: TypeAlias = tuple[float, float, float]
-Ink: TypeAlias = str | Color
+Ink: TypeAlias = str | Color | tuple[float, float, float, float]
 Keyword: TypeAlias = Any
 """A keyword that is passed on to matplotlib."""
 
@@ -124,6 +124,9 @@ above that mean something. There are no more, because more lines cannot be disti
 PLAIN: Final[Mapping[str, Any]] = {"parse_math": False, "usetex": False}
 """For texts that hold names from the data: a `$` or a `_` in them is a character, not markup."""
 
+AUTO: Final = "auto"
+"""The `title` of a plot that is its finding."""
+
 # --- Colours on this background ---------------------------------------------------------------------------------------
 
 
@@ -202,7 +205,7 @@ class Sizes(NamedTuple):
 def sizes(ax: Axes) -> Sizes:
     """Font sizes, from the user's own; smaller in small Axes."""
     base = float(mpl.rcParams["font.size"]) * (0.8 if is_small(ax) else 1)
-    return Sizes(base * 1.1, base * 0.9, base * 0.8)
+    return Sizes(base * 1.2, base * 0.9, base * 0.8)
 
 
 def is_small(ax: Axes) -> bool:
@@ -240,7 +243,7 @@ def axes_for(ax: Axes | None, height: float = 4.2) -> Axes:
     from matplotlib import pyplot as plt
 
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-    return plt.figure(figsize=(7.2, height), layout=layout).add_subplot()
+    return plt.figure(figsize=(7.2, height + 0.4), layout=layout).add_subplot()
 
 
 def rows_axes(ax: Axes | None, labels: Sequence[str], key: pd.Series[str], each: float = 0.34) -> Axes:
@@ -283,6 +286,11 @@ def share_ticks(ax: Axes, axis: Axis) -> None:
     axis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
+def chosen(title: str | None, finding: str) -> str:
+    """The title of a plot: its finding, or the user's own, or none."""
+    return finding if title == AUTO else title or ""
+
+
 def finish(
     ax: Axes,
     *,
@@ -292,36 +300,67 @@ def finish(
     grid: Axis | None,
     key: Sequence[Artist],
     notes: Iterable[str],
+    what: str = "",
 ) -> Axes:
-    """The parts of every plot: the finding as its title, a key, axes with units, a light grid, the sample under it.
+    """The parts of every plot: its finding, what is drawn, a key, units at the ends of the axes, notes under it.
 
-    Without `grid` there are no spines either.
+    Where `what` names what is drawn, the first of the notes, the sample, stands beside it under the title. Without a
+    title both are left to the caption of a paper. Without `grid` there are no spines either.
     """
-    size = sizes(ax)
-    for axis, label in ((ax.xaxis, xlabel), (ax.yaxis, ylabel)):
-        axis.set_label_text(label, size=size.text, color=fade(ax, 0.65), **PLAIN)
-        axis.labelpad = 3
-        axis.set_tick_params(labelcolor=fade(ax, 0.85), color=fade(ax, 0.4))
+    size, (left, up) = sizes(ax), _reach(ax)
+    rest = [note for note in notes if note]
+    about = f"{what}: {rest.pop(0).rstrip('.')}" if what and rest and title else what if title else ""
+    _name_axes(ax, xlabel, ylabel, left, up + 4)
     for side, spine in ax.spines.items():
-        spine.set_visible(grid is not None and side in ("left", "bottom"))
+        spine.set_visible(grid is not None and side == "bottom")
         spine.set(color=fade(ax, 0.4), linewidth=0.8)
     ax.grid(visible=False)
     if grid is not None:
         grid.grid(visible=True, color=fade(ax, 0.12), linewidth=0.8, linestyle="-")
+        ax.yaxis.set_tick_params(length=0)
     ax.set_axisbelow(True)
-    pad = 6 + _draw_key(ax, key) * size.note * 1.45
-    ax.set_title(
-        _wrap(ax, title, size.title * (1.15 if is_small(ax) else 1.08)),
-        loc="left",
-        size=size.title,
-        weight="bold",
-        pad=pad,
-        **PLAIN,
-    )
-    note = _wrap(ax, " ".join(filter(None, notes)), size.note)
+    above = up + 5 + (size.text * 1.4 if ylabel else 0)
+    above += _draw_key(ax, key, left, above) * size.note * 1.45
+    if about:
+        text = _wrap(ax, about, size.text, left)
+        annotate(ax, text, (0, 1), (-left, above + 3), 0.75, xycoords="axes fraction", va="bottom", size=size.text,
+                 linespacing=1.25, annotation_clip=False, gid="subtitle")  # fmt: skip
+        above += (text.count("\n") + 1) * size.text * 1.3 + 5
+    heading = ax.set_title(_wrap(ax, title, size.title * 1.1, left), loc="left", size=size.title, weight="bold",
+                           y=1.0, pad=above + 2, **PLAIN)  # fmt: skip
+    heading.set_transform(heading.get_transform() + _points(ax, -left, 0))
     below = ("axes fraction", ax.xaxis.label)
-    annotate(ax, note, (0, 0), (0, -3), 0.6, xycoords=below, va="top", annotation_clip=False, gid="footnote")
+    note = _wrap(ax, " ".join(rest), size.note, left)
+    annotate(ax, note, (0, 0), (-left, -3), 0.6, xycoords=below, va="top", annotation_clip=False, gid="footnote")
     return ax
+
+
+def _name_axes(ax: Axes, xlabel: str, ylabel: str, left: float, up: float) -> None:
+    """Units at the ends of the axes: at the right under the one, above the other."""
+    look: dict[str, Any] = {"size": sizes(ax).text, "color": fade(ax, 0.65), **PLAIN}
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_tick_params(labelcolor=fade(ax, 0.85), color=fade(ax, 0.4))
+    ax.set_xlabel(xlabel, loc="right", labelpad=3, **look)
+    ax.set_ylabel(ylabel, rotation=0, ha="left", va="bottom", **look)
+    ax.yaxis.set_label_coords(0, 1, transform=ax.transAxes + _points(ax, -left, up))
+
+
+def _reach(ax: Axes) -> tuple[float, float]:
+    """How far the labels of ticks reach beyond the Axes: to the left, and upwards."""
+    point = ax.figure.dpi / 72
+    box, left, up = ax.get_window_extent(), 0.0, 0.0
+    ax.yaxis.label.set_text("")
+    ax.xaxis.label.set_text("")
+    for axis in (ax.yaxis, ax.xaxis):
+        found = axis.get_tightbbox() if ax.axison else None
+        if found is not None:
+            left, up = max(left, (box.x0 - found.x0) / point), max(up, (found.y1 - box.y1) / point)
+    return left, up if ax.xaxis.get_ticks_position() == "top" else 0.0
+
+
+def _points(ax: Axes, right: float, up: float) -> ScaledTranslation:
+    """A shift by so many points."""
+    return ScaledTranslation(right / 72, up / 72, ax.figure.dpi_scale_trans)
 
 
 def color_bar(ax: Axes, colours: Colormap, scale: Normalize, label: str, **how: Keyword) -> Colorbar:
@@ -347,8 +386,9 @@ def annotate(
     return ax.annotate(text, xy, xytext=offset, textcoords="offset points", **style)
 
 
-def _wrap(ax: Axes, text: str, size: float) -> str:
-    return textwrap.fill(text, max(16, int(room(ax) / (size * 0.56))))
+def _wrap(ax: Axes, text: str, size: float, more: float = 0) -> str:
+    """A text in lines as wide as the Axes, and so many points wider."""
+    return textwrap.fill(text, max(16, int((room(ax) + more) / (size * 0.56))))
 
 
 # --- The key ----------------------------------------------------------------------------------------------------------
@@ -369,18 +409,18 @@ def marker_key(ax: Axes, look: Look, label: str) -> Line2D:
                   markeredgecolor=edge(ax, look), markeredgewidth=0.6)  # fmt: skip
 
 
-def _draw_key(ax: Axes, key: Sequence[Artist]) -> int:
+def _draw_key(ax: Axes, key: Sequence[Artist], left: float, up: float) -> int:
     """The key in lines between title and Axes, read line by line; how many lines it takes."""
     size = sizes(ax).note
     widths = [text_width(str(handle.get_label()), size) + 2.9 * size for handle in key]
-    fitting = (n for n in range(len(key), 1, -1) if sum(max(widths[i::n]) for i in range(n)) <= room(ax))
+    fitting = (n for n in range(len(key), 1, -1) if sum(max(widths[i::n]) for i in range(n)) <= room(ax) + left)
     columns = next(fitting, 1)
     legend = ax.legend(
         handles=[handle for first in range(columns) for handle in key[first::columns]],
         ncols=columns,
         loc="lower left",
         bbox_to_anchor=(0, 1),
-        bbox_transform=ax.transAxes + ScaledTranslation(0, 4 / 72, ax.figure.dpi_scale_trans),
+        bbox_transform=ax.transAxes + _points(ax, -left, up),
         frameon=False,
         fontsize=size,
         labelcolor=[fade(ax, 0.85)] * len(key),

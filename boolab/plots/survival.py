@@ -37,7 +37,9 @@ class _Curve(NamedTuple):
     text: str
 
 
-def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | None = None) -> Axes:
+def plot_survival(
+    data: Finding | Data, *, incidence: bool = False, title: str | None = style.AUTO, ax: Axes | None = None
+) -> Axes:
     """How many runs are still running after each number of steps, tool calls or tokens.
 
     Lines are stairs with their pointwise intervals. A short upright stroke is where runs are censored (stopped by a
@@ -47,6 +49,7 @@ def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | N
     Args:
         data: What `survival` returns, its frame, or runs.
         incidence: Draw the share of runs that have ended in success, and in failure, instead.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -83,7 +86,7 @@ def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | N
     if incidence and frame["success"].isna().all():
         return style.empty_axes(ax, f"no labels: which {what}s succeeded is not known")
     one, several = UNITS[units[0]]
-    title = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
+    finding = _incidence_title(parts, what) if incidence else _title(parts, (one, several), what)
     if len(parts) > len(style.GROUP_LOOKS):
         named = [(f"{name} ({_size(part):,})", part.drop(columns=groups)) for name, part in parts]
         notes = _notes(frame, parts, what, incidence=incidence, small=True)
@@ -91,7 +94,7 @@ def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | N
         def alone(part: pd.DataFrame, panel: Axes) -> Axes:
             return plot_survival(part, incidence=incidence, ax=panel)
 
-        return draw_panels(named, alone, title=title, notes=notes)
+        return draw_panels(named, alone, title=style.chosen(title, finding), notes=notes)
     ax = style.axes_for(ax, 4.2 + 0.17 * len(parts))
     curves = _incidences(parts) if incidence else _survivals(parts)
     end = float(frame["time"].max())
@@ -100,12 +103,13 @@ def plot_survival(data: Finding | Data, *, incidence: bool = False, ax: Axes | N
     label_lines(ax, lines)
     style.finish(
         ax,
-        title=title,
+        title=style.chosen(title, finding),
         xlabel=several,
         ylabel="share ended" if incidence else "share still running",
         grid=ax.yaxis,
         key=[],
         notes=_notes(frame, parts, what, incidence=incidence, small=style.is_small(ax)),
+        what=f"How {what}s end by number of {several}" if incidence else f"{several.capitalize()} until a {what} ends",
     )
     if not style.is_small(ax):
         _at_risk(ax, parts)

@@ -44,7 +44,9 @@ class _StepAxis(NamedTuple):
     note: str
 
 
-def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axes | None = None) -> Axes:
+def plot_timeline(
+    run: Run, *, axis: Literal["steps", "time"] = "steps", title: str | None = style.AUTO, ax: Axes | None = None
+) -> Axes:
     """What a run did, step by step: a lane for each tool, a mark for each call, and where and why it stopped.
 
     The lane "model text" has a dot for each step with text. The height of the lane "same call" is the number
@@ -53,6 +55,7 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     Args:
         run: The run.
         axis: "steps", or "time", in seconds from the start; where the record lacks times, steps are used.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -102,9 +105,10 @@ def plot_timeline(run: Run, *, axis: Literal["steps", "time"] = "steps", ax: Axe
     xlabel = "seconds from the start" if place.unit == "time" else "step"
     stop = style.marker_key(ax, STOP_LOOKS[run.stop_reason], f"stop: {run.stop_reason}")
     key = [*style.key_of(ax, outcomes, CALL_LOOKS, markers=True), stop]
-    title = _title(run, outcomes, short=style.is_small(ax))
+    finding = _title(run, outcomes, short=style.is_small(ax))
     notes = _notes(ax, run, calls, outcomes, place, streak, turns)
-    return style.finish(ax, title=title, xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key, notes=notes)
+    return style.finish(ax, title=style.chosen(title, finding), xlabel=xlabel, ylabel="", grid=ax.yaxis, key=key,
+                        notes=notes, what="One run, step by step")  # fmt: skip
 
 
 def _axis(run: Run, steps: pd.DataFrame, calls: pd.DataFrame, axis: str) -> _StepAxis:

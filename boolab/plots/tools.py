@@ -17,12 +17,13 @@ from boolab.plots._frames import Data, check_top, cross, missing, table_of
 from boolab.plots.style import CALL_LOOKS, UNKNOWN
 
 
-def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
+def plot_tools(data: Data, *, top: int = 12, title: str | None = style.AUTO, ax: Axes | None = None) -> Axes:
     """Calls by tool: which failed, which did not, for which that is not known, and which were dropped.
 
     Args:
         data: A run, runs, or a frame like `calls_df`.
         top: How many tools to show, those with most calls first. The note under the figure counts the others.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default.
 
     Returns:
@@ -51,7 +52,8 @@ def plot_tools(data: Data, *, top: int = 12, ax: Axes | None = None) -> Axes:
     label_ends(ax, shown, [_failures(row) for row in shown.to_dict("records")])
     key = style.key_of(ax, outcomes, CALL_LOOKS)
     notes = _notes(calls, tools, tools.iloc[top:])
-    return style.finish(ax, title=_title(tools), xlabel="tool calls", ylabel="", grid=ax.xaxis, key=key, notes=notes)
+    return style.finish(ax, title=style.chosen(title, _title(tools)), xlabel="tool calls", ylabel="tool", grid=ax.xaxis,
+                        key=key, notes=notes, what="Results of calls by tool")  # fmt: skip
 
 
 def outcomes_of(calls: pd.DataFrame) -> pd.Series[str]:

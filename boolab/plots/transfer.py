@@ -44,7 +44,12 @@ class _Square(NamedTuple):
 
 
 def plot_transfer(
-    data: Finding | pd.DataFrame, value: str = "kept_share", *, ordered: bool = True, ax: Axes | None = None
+    data: Finding | pd.DataFrame,
+    value: str = "kept_share",
+    *,
+    ordered: bool = True,
+    title: str | None = style.AUTO,
+    ax: Axes | None = None,
 ) -> Axes:
     """What the rule of each group keeps, or saves, on each other group: a heat map with a row for each rule.
 
@@ -56,6 +61,7 @@ def plot_transfer(
         value: The column that is coloured: "kept_share" or "saved_share".
         ordered: Whether the groups are in the order of what their rules keep elsewhere on average, the most first; else
             as they come.
+        title: The title: by default the finding, with the sample under it; None or "" for none, or a text of yours.
         ax: The Axes to draw in; a new figure by default, larger for more groups. A colour bar takes some of its room.
 
     Returns:
@@ -98,12 +104,13 @@ def plot_transfer(
     bar.update_ticks()
     return style.finish(
         ax,
-        title=_title(frame, keep),
+        title=style.chosen(title, _title(frame, keep)),
         xlabel="judged on",
         ylabel="chosen on",
         grid=None,
         key=_key(ax, keep) if value == "kept_share" else [],
         notes=_notes(frame, value),
+        what=f"{VALUES[value].capitalize()} by the rule of the row, on the group of the column",
     )
 
 

@@ -70,8 +70,10 @@ def title(ax: Axes) -> str:
 
 
 def note(ax: Axes) -> str:
-    (text,) = [child.get_text() for child in ax.texts if child.get_gid() == "footnote"]
-    return text.replace("\n", " ")
+    """The sample, from the line under the title, and the note under the figure."""
+    texts = {child.get_gid(): child.get_text().replace("\n", " ") for child in ax.texts}
+    sample = texts.get("subtitle", "").partition(": ")[2]
+    return f"{sample}. {texts['footnote']}".removeprefix(". ").strip()
 
 
 def ends(ax: Axes) -> list[str]:
@@ -276,9 +278,9 @@ def test_texts_follow_a_dark_style() -> None:
     assert all(to_rgb(label.get_color())[0] > 0.5 for label in ax.get_yticklabels())
 
 
-def test_only_the_left_and_bottom_spines_and_one_grid_are_drawn(ax: Axes) -> None:
+def test_only_the_lower_spine_and_one_grid_are_drawn(ax: Axes) -> None:
     plot_steps(RUNS, ax=ax)
-    assert [side for side, spine in ax.spines.items() if spine.get_visible()] == ["left", "bottom"]
+    assert [side for side, spine in ax.spines.items() if spine.get_visible()] == ["bottom"]
     assert not any(line.get_visible() for line in ax.get_xgridlines())
     assert all(line.get_visible() for line in ax.get_ygridlines())
 
