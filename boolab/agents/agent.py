@@ -112,6 +112,12 @@ class Agent:
         tools = tuple(t if isinstance(t, str) else as_tool(t) for t in self.tools)
         object.__setattr__(self, "tools", tools)
 
+    def _repr_html_(self) -> str:
+        """A card: what it is for, its limits under its policy, and its tools."""
+        from boolab.agents.effective_limits import agent_card
+
+        return agent_card(self, policy_of(self))
+
     @property
     def settings(self) -> dict[str, Setting]:
         """The three limits by name, `DEFAULT` where unset."""

@@ -571,6 +571,12 @@ class Run:
 
         return transcript(self)
 
+    def _repr_html_(self) -> str:
+        """A card: outcome, task, a strip of the steps, and what the run used."""
+        from boolab.core.run_card import run_card
+
+        return run_card(self)
+
     def __repr__(self) -> str:
         """One short line; `print(run)` shows the whole run."""
         from boolab.core.transcript import stop_place

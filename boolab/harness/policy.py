@@ -379,6 +379,12 @@ class Policy:
     def __str__(self) -> str:
         return self.name
 
+    def _repr_html_(self) -> str:
+        """A card: how its loop works, its limits, and where it comes from."""
+        from boolab.harness.policy_card import policy_card
+
+        return policy_card(self)
+
 
 @functools.cache
 def _precedence(order: tuple[str, ...]) -> tuple[str, ...]:

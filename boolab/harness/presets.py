@@ -29,6 +29,7 @@ from boolab.harness.groups import (
     WrapUp,
 )
 from boolab.harness.policy import Policy
+from boolab.harness.policy_card import Presets
 from boolab.io.checks import is_whole
 from boolab.rules.call_identity import exempting
 from boolab.rules.detectors.cycles import Cycle
@@ -609,7 +610,7 @@ _PRESETS: Final = (
     ),
 )
 
-policies: Final[dict[str, Policy]] = {policy.name: policy for policy in _PRESETS}
+policies: Final = Presets({policy.name: policy for policy in _PRESETS})
 """The presets by name, as `bl.policies`; docs/harnesses.md compares them."""
 
 

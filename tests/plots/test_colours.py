@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from boolab.plots.style import CALL_LOOKS, STOP_LOOKS, TOOL_COLOURS
+from boolab.core.colours import TOOL_COLOURS
+from boolab.plots.style import CALL_LOOKS, STOP_LOOKS
 
 VISIONS = {
     "normal": np.eye(3),

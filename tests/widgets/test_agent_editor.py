@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from boolab.agents.agent import Agent, load_agents
+from boolab.agents.agent import Agent, load_agents, policy_of
+from boolab.agents.effective_limits import limits_of
 from boolab.errors import AgentFileError
 from boolab.io.resources import data_path
-from boolab.widgets.agent_editor.widget import AgentEditor, limits_of
+from boolab.widgets.agent_editor.widget import AgentEditor
 
 TEXT = b"\xef\xbb\xbf---\r\nname: a  # who\r\nmaxSteps: 5\r\nmode: primary\r\n---\r\nYou look.\r\n"
 
@@ -100,7 +101,7 @@ def test_all_agents_of_a_file_can_be_chosen_and_edited(tmp_path: Path) -> None:
     ],
 )
 def test_limits_are_those_of_the_policy(agent: Agent, said: str) -> None:
-    assert said in limits_of(agent)
+    assert said in limits_of(agent, policy_of(agent))
 
 
 def test_hostile_text_in_a_file_is_no_markup(path: Path) -> None:

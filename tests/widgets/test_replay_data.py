@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boolab as bl
+from boolab.core.colours import TOOL_COLOURS
+from boolab.core.tool_kinds import KINDS, kind_of
 from boolab.core.types import (
     MICRO,
     REDACTED,
@@ -20,11 +22,9 @@ from boolab.core.types import (
     ToolResult,
 )
 from boolab.logs.facts import facts_of
-from boolab.plots.style import TOOL_COLOURS
 from boolab.rules.counters import COUNTERS
 from boolab.widgets._base.call_labels import _parsed, label_of
 from boolab.widgets._base.compress import packed
-from boolab.widgets._base.tool_icons import KINDS, kind_of
 from boolab.widgets.replay.data import replay_data
 from boolab.widgets.replay.subagents import children_of
 from boolab.widgets.replay.what_if_marks import DEFAULT_POLICIES, marks_of_each, stop_boundary

@@ -6,8 +6,8 @@ import json
 from typing import Final, NamedTuple
 
 from boolab.core.text import clean, clip, shorten
+from boolab.core.tool_kinds import Kind, kind_of
 from boolab.core.types import REDACTED, ToolCall
-from boolab.widgets._base.tool_icons import Kind, kind_of
 
 MAX_CHARS: Final = 60
 _PEEK: Final = 400  # characters of a text that its label can come from

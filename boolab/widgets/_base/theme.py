@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from boolab.plots.style import DARK, LIGHT, STOP_LOOKS, light_edge
+from boolab.core.colours import DARK, LIGHT
+from boolab.plots.style import STOP_LOOKS, light_edge
 
 _DARK = '[data-jp-theme-light="false"] .boolab, .boolab-page.dark .boolab'
 

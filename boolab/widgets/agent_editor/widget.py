@@ -13,13 +13,12 @@ import ipywidgets
 
 from boolab.agents.agent import Agent, AgentFileWarning, agents_of, policy_of
 from boolab.agents.edit import FIELDS, AgentText, Value, agents_in, with_field, with_prompt, without_field
+from boolab.agents.effective_limits import limits_of
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean
 from boolab.errors import AgentFileError, SettingError
-from boolab.harness.describe import axes
 from boolab.harness.presets import policies
 from boolab.io.files import replacing
-from boolab.tools.workspace import BUILT_IN
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
 
@@ -110,7 +109,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def effective(self) -> list[str]:
         """What the limits mean under the agent's policy, a sentence each; empty if the agent cannot be read."""
         agent = self._agent()
-        return [] if agent is None else list(limits_of(agent))
+        return [] if agent is None else limits_of(agent, policy_of(agent))
 
     @property
     def extra(self) -> dict[str, Any]:
@@ -340,37 +339,3 @@ def typed_value(field: str, typed: str) -> Value:
         except ValueError:
             raise SettingError(f"{typed!r} is not accepted; expected a number") from None
     return typed
-
-
-def limits_of(agent: Agent) -> list[str]:
-    """What an agent's limits mean under its policy, one sentence each.
-
-    Example:
-        >>> import boolab as bl
-        >>> limits_of(bl.Agent("a", max_steps=0))[0]
-        'step cap: one response without tools'
-    """
-    policy = policy_of(agent)
-    words = {axis.field: axis.of(policy) for axis in axes()}
-    reading = bool(agent.tools) and all(tool in BUILT_IN for tool in agent.tools)
-    settings = policy.effective(agent.settings, read_only=reading)
-    sentences = []
-    for name in SETTINGS:
-        value, label = settings.get(name), AXES[name].label
-        if name not in policy.order:
-            sentences.append(f"{label}: {policy} has no such setting; the file's value changes nothing")
-        elif name == "max_steps" and agent.max_steps == 0:
-            sentences.append(f"{label}: {words['cap.zero']}")
-        elif value is None:
-            most = f", but at most {policy.cap.ceiling:,} steps" if name == "max_steps" and policy.cap.ceiling else ""
-            sentences.append(f"{label}: no limit{most}")
-        else:
-            default = ", the policy's default" if agent.settings[name] is not value else ""
-            alike = f" ({words['detectors.identity']})" if agent.identity or agent.exempt else ""
-            most = f"stops at {value} identical calls in a row{alike}" if name == "doom_loop" else f"at most {value:,}"
-            sentences.append(f"{label}: {most}{default}")
-    if policy.last_step.action != "tools" and settings.get("max_steps"):
-        sentences.append(f"last step under the cap: {words['last_step.action']}")
-    for name, first in policy.never_fires(agent.settings, read_only=reading).items():
-        sentences.append(f"{AXES[name].label}: it never fires, because {first.why}")
-    return sentences

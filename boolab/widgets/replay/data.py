@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from boolab.core.redacted import is_redacted
 from boolab.core.text import count, duration, money, short_number
+from boolab.core.tool_kinds import KINDS
 from boolab.core.transcript import stop_place
 from boolab.core.types import MICRO, REDACTED, Message, Run, Step, ToolCall, ToolResult
 from boolab.frames.runs import known_sum
@@ -22,7 +23,6 @@ from boolab.rules.detectors.streaks import RepeatStreak
 from boolab.rules.stop import StopRule
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
-from boolab.widgets._base.tool_icons import KINDS
 from boolab.widgets.replay.between import rows_between
 from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.events import moments_of
