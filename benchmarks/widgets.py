@@ -136,6 +136,30 @@ COUNTED: Final = """() => {
 """Counts frames, and the different steps that the panel shows in them."""
 
 
+SCROLLED: Final = """async (seconds) => {
+  const pane = document.querySelector(".transcript");
+  const far = pane.scrollHeight - pane.clientHeight;
+  const seen = { frames: 0, longest: 0, steps: new Set() };
+  const began = performance.now();
+  let last = began;
+  await new Promise((done) => {
+    const frame = (now) => {
+      seen.frames += 1;
+      seen.longest = Math.max(seen.longest, now - last);
+      last = now;
+      for (const row of pane.querySelectorAll("[data-step]")) seen.steps.add(row.dataset.step);
+      const share = Math.min(1, (performance.now() - began) / (1000 * seconds));
+      pane.scrollTop = share * far;
+      if (share < 1) requestAnimationFrame(frame);
+      else done();
+    };
+    requestAnimationFrame(frame);
+  });
+  return { ...seen, seconds: (performance.now() - began) / 1000, steps: seen.steps.size };
+}"""
+"""Scrolls from the first step to the last in so many seconds, and counts frames and the steps drawn in them."""
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[Page]:
     """A page in a browser of its own, once it has been drawn."""
@@ -199,7 +223,7 @@ def frames(what: str, told: dict[str, float]) -> None:
 
 def measure_replay(folder: Path, *, quick: bool) -> None:
     """Replay of a long run: to make, to open, to scrub."""
-    steps, times = (1_000, 3) if quick else (5_000, 7)
+    steps, times = (1_000, 3) if quick else (10_000, 7)
     run = long_run(steps)
     fields = run_fields(run)
     text = json.dumps(fields)
@@ -220,6 +244,7 @@ def measure_replay(folder: Path, *, quick: bool) -> None:
     show("page asked for, to timeline and first step", f"{statistics.median(took) / 1000:.2f} s", "under 2 s", detail)
     with opened(path) as page:
         line = page.locator(".timeline").first
+        frames("scrolling through all steps in 20 s", page.evaluate(SCROLLED, 20))
         frames("scrubbing there and back with the pointer", scrub(page, line, 100 if quick else 400))
         frames("the same with the arrow keys", press(page, line, ["ArrowRight"] * (100 if quick else 500)))
         frames("the same by tens", press(page, line, ["Shift+ArrowLeft"] * (20 if quick else 200)))

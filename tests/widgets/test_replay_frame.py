@@ -54,6 +54,13 @@ def test_the_verdict_names_the_first_limit_and_counts_the_others() -> None:
         assert (verdict["limit"], verdict["loss"]) == ("", loss)
 
 
+def test_the_loss_of_a_run_of_several_turns_is_not_known() -> None:
+    run = looping(success=True)
+    run = replace(run, steps=tuple(step._replace(turn=1 + (step.index > 5)) for step in run.steps))
+    verdict = replay_data(run, ["boocode"])["header"]["verdict"]
+    assert verdict["loss"] == "and what the user would have done then is not known."
+
+
 def test_a_run_that_its_own_limit_stopped_says_so() -> None:
     run = play(steps("a b c d e f"), policy="boocode", max_steps=3)
     happened = replay_data(replace(run, success=True), [])["header"]["verdict"]["happened"]
@@ -83,6 +90,11 @@ def test_the_head_has_the_whole_task_the_system_prompt_and_the_tools() -> None:
     head = replay_data(looping(prompt=prompt, task="Fix it."), [])["header"]
     assert (head["title"], head["task"], head["system"]) == ("Fix it.", "Fix it.\nAll of it.", "Be brief.")
     assert head["tools"] == [{"name": "look", "calls": 6}]
+
+
+def test_a_command_to_the_harness_is_no_title() -> None:
+    prompt = (Message("user", (Text("/mode"),)), Message("user", (Text("Read this.\nAll."),)))
+    assert replay_data(looping(prompt=prompt, task="/mode"), [])["header"]["title"] == "Read this."
 
 
 def test_a_limit_stands_after_the_step_at_which_it_would_have_stopped_and_the_stop_once_at_the_end() -> None:
@@ -120,7 +132,7 @@ def test_an_outlines_item_ends_where_a_limit_would_have_stopped() -> None:
     (turn,) = replay_data(looping(), ["boocode"])["outline"]
     assert [(item["first"], item["last"], item["repeats"]) for item in turn["items"]] == [
         (1, 3, 3),
-        (4, 6, 3),
+        (4, 6, 6),
         (7, 7, 0),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -15,6 +16,8 @@ from boolab.widgets._base.amounts import dollars_of, tokens_of
 MIN_STREAK: Final = 3
 _OUTCOMES: Final = {True: ("✓", "resolved"), False: ("✕", "failed"), None: ("○", "unlabelled")}
 _TITLE: Final = 200
+_COMMAND: Final = re.compile(r"/\S+")
+"""A command of the user's to the harness, which is no task."""
 
 
 def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dict[str, Any]:
@@ -36,12 +39,14 @@ def header_of(run: Run, marks: Sequence[Mapping[str, Any]], longest: int) -> dic
         >>> head["title"], head["outcome"]["label"], head["verdict"]["happened"]
         ('Hello', 'unlabelled', 'Finished after 1 step. Whether it was a success is not on record.')
     """
-    given = next((message.text for message in run.prompt if message.role == "user" and message.text), "")
+    texts = [message.text for message in run.prompt if message.role == "user" and message.text]
+    given = next((text for text in texts if not _COMMAND.fullmatch(text.strip())), "")
+    named = "" if _COMMAND.fullmatch(run.task.strip()) else run.task
     task = run.task if len(run.task) > _TITLE or "\n" in run.task else given or run.task
     sign, label = _OUTCOMES[run.success]
     used = Counter(call.name for step in run.steps for call in step.response.tool_calls)
     return {
-        "title": _first_line(run.task) or _first_line(given) or run.run_id,
+        "title": _first_line(named) or _first_line(given) or run.run_id,
         "task": task,
         "facts": _facts(run),
         "system": "\n\n".join(message.text for message in run.prompt if message.role == "system"),
@@ -106,11 +111,10 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         return {"limit": "", "loss": _none(others)}
     first = stops[0]
     saved = count(run.n_steps - first["step"], "step")
-    loss = {
-        True: f"and lost a success to save {saved}.",
-        False: f"and saved {saved}.",
-        None: f"and saved {saved}.",
-    }[run.success]
+    if len({step.turn for step in run.steps}) > 1:
+        loss = "and what the user would have done then is not known."
+    else:
+        loss = f"and lost a success to save {saved}." if run.success else f"and saved {saved}."
     also = len(stops) - 1
     more = f" {also:,} more of the {len(others):,} would have stopped it later." if also else ""
     return {"limit": f"{limit_name(first)} would have stopped it after step {first['step']:,},", "loss": loss + more}

@@ -28,11 +28,11 @@ def outline_of(
 
     Returns:
         For each turn `turn`, `title` and `items`: each of them `label`, `kind` (of tools; "text" where nothing is
-        called), `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how often the same
-        call was made).
+        called), `first` and `last` step, `errors` (how many of its calls failed), and `repeats` (how many calls in
+        a row were the same, at most).
 
     Example:
-        >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False}
+        >>> call = {"label": "ls src", "tool": "ls", "kind": "read", "error": False, "streak": 1}
         >>> steps = [{"calls": [call], "text": "", "error": ""}, {"calls": [], "text": "Done.", "error": ""}]
         >>> [item["label"] for item in outline_of([{"title": "Look", "first": 1, "last": 2}], steps)[0]["items"]]
         ['ls src', 'final answer']
@@ -52,14 +52,15 @@ def _items(steps: Sequence[Mapping[str, Any]], first: int, last: int, between: C
         members = [(number, step) for number, step, _ in group]
         inside = [step for _, step in members]
         calls = [call for step in inside for call in step["calls"]]
+        repeats = max((call["streak"] for call in calls), default=0)
         items.append(
             {
-                "label": _label(inside, calls, closes=members[-1][0] == last),
+                "label": _label(inside, calls, repeats, closes=members[-1][0] == last),
                 "kind": calls[0]["kind"] if calls else _TEXT,
                 "first": members[0][0],
                 "last": members[-1][0],
                 "errors": sum(call["error"] is True for call in calls) + sum(bool(step["error"]) for step in inside),
-                "repeats": len(calls) if len({(call["tool"], call["label"]) for call in calls}) == 1 else 0,
+                "repeats": repeats,
             }
         )
     return items
@@ -76,7 +77,9 @@ def _sameness(step: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({call["label"] for call in calls}))
 
 
-def _label(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], *, closes: bool) -> str:
+def _label(
+    steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], repeats: int, *, closes: bool
+) -> str:
     if not calls:
         if steps[-1]["error"]:
             return "failed"
@@ -85,7 +88,7 @@ def _label(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]
         return label if len(steps) == 1 else f"{label} {_TIMES}{len(steps)}"
     labels = list(dict.fromkeys(call["label"] for call in calls))
     if len(labels) == 1:
-        return str(labels[0])
+        return str(labels[0]) if repeats >= len(calls) else f"{labels[0]} {_TIMES}{len(calls)}"
     tools = list(dict.fromkeys(call["tool"] for call in calls))
     if len(tools) == 1:
         return f"{tools[0]} {_TIMES}{len(calls)}"

@@ -109,12 +109,11 @@ function transcriptOf(data, { stepRow, onStep }) {
     block.style.transform = `translateY(${heights.above(first)}px)`;
     if (Math.abs(element.scrollTop - top) >= 1) element.scrollTop = top;
   }
-  const draw = eachFrame(() => drawNow());
-  element.addEventListener("scroll", () => {
-    if (Math.abs(element.scrollTop - top) < 1) return;
-    top = element.scrollTop;
-    draw();
+  const draw = eachFrame(() => {
+    if (Math.abs(element.scrollTop - top) >= 1) top = element.scrollTop;
+    drawNow();
   });
+  element.addEventListener("scroll", draw);
   const sized = new ResizeObserver((entries) => {
     for (const entry of entries) if (entry.target === element) height = element.clientHeight;
     if (entries.some((one) => one.target === element) && !drawn.size) show(current);
