@@ -379,7 +379,6 @@ def test_a_run_without_steps_says_so(opened: Opened, data: dict[str, Any]) -> No
         "outline": [],
         "marks": [],
         "children": [],
-        "answer": None,
         "gauges": gauges,
     }
     shown = opened({**data, **nothing})

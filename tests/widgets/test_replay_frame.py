@@ -114,7 +114,7 @@ def test_the_stop_message_of_a_limit_stands_in_the_last_row_and_nowhere_else() -
     run = play(steps("a b c d e f"), policy="boocode", max_steps=2)
     data = replay_data(run, [])
     assert run.sentinel is not None
-    assert [row["details"] for row in data["between"]] == [run.sentinel.text]
+    assert [row["details"] for row in data["between"]] == ["\n\n".join({run.sentinel.text: None, run.text: None})]
     assert not any(event["kind"] == "sentinel" for step in data["steps"] for event in step["events"])
 
 

@@ -21,7 +21,8 @@ def rows_between(run: Run, marks: Sequence[Mapping[str, Any]]) -> list[dict[str,
 
     Returns:
         For each row `after` (the step that it follows; 0: before the first), `kind` (limit, compaction or stop),
-        `title`, `text`, `name` (short, for the outline) and `details` (what is shown on demand).
+        `title`, `text`, `name` (short, for the outline) and `details` (the summary of a compaction; what was written
+        when the run was stopped).
 
     Example:
         >>> import boolab as bl
@@ -83,5 +84,7 @@ def _compacted(kept_from: int) -> str:
 def _stop(run: Run) -> dict[str, Any]:
     rule = f", by {run.stop.rule}" if run.stop.rule else ""
     title = f"The run ended here: {run.stop_reason.replace('_', ' ')} {stop_place(run)}{rule}."
-    shown = run.sentinel.text if run.sentinel is not None else ""
-    return _row("stop", run.n_steps, title, run.error or "", name=run.stop.rule or run.stop_reason, details=shown)
+    last = run.wrap_up.text if run.wrap_up is not None else run.synthesis or ""
+    sentinel = run.sentinel.text if run.sentinel is not None else ""
+    details = "\n\n".join(dict.fromkeys(filter(None, (sentinel, last))))  # each once: some are the same
+    return _row("stop", run.n_steps, title, run.error or "", name=run.stop.rule or run.stop_reason, details=details)

@@ -134,7 +134,6 @@ def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> 
             }
             for child, below in family.children
         ],
-        "answer": _answer(run),
     }
 
 
@@ -359,9 +358,3 @@ def _children_notes(children: Sequence[Child]) -> Iterator[str]:
     lost = sum(child.call is None for child in children)
     if lost:
         yield f"Which calls started {count(lost, 'subagent')} is not on record."
-
-
-def _answer(run: Run) -> str | None:
-    if run.synthesis is None and run.wrap_up is None and (not run.steps or run.steps[-1].response.tool_calls):
-        return None
-    return run.text or None

@@ -165,7 +165,8 @@ function playerOf(el, data, traits, { openRun, back }) {
     pattern = sought(query);
     hits = [];
     if (pattern) {
-      for (let n = 1; n <= total; n += 1) if (textsOf(data, n).some((text) => hitsIn(text, pattern))) hits.push(n);
+      const after = new Set(data.between.filter((one) => hitsIn(one.details, pattern)).map((one) => clamp(one.after, 1, total)));
+      for (let n = 1; n <= total; n += 1) if (after.has(n) || textsOf(data, n).some((text) => hitsIn(text, pattern))) hits.push(n);
     }
     for (const one of [hitBack, hitOn]) one.hidden = !hits.length;
     timeline.look({ hits });
@@ -219,7 +220,7 @@ function playerOf(el, data, traits, { openRun, back }) {
   const outline = outlineOf(data, { onItem: goAnywhere, onTurn: narrow });
   const gauges = gaugesOf(data);
   const would = wouldOf(data, goAnywhere);
-  const transcript = transcriptOf(data, { stepRow: (n) => stepRowOf(data, n, { pattern, openRun }), onStep: goAnywhere });
+  const transcript = transcriptOf(data, { stepRow: (n) => stepRowOf(data, n, { pattern, openRun }), onStep: goAnywhere, pattern: () => pattern });
   const links = linksOf(data, { step: () => step, link: () => traits.linkTo?.(step) ?? null, say: tell });
   const number = h("b");
   const playButton = h("button", { type: "button", class: "play", title: "play, pause (space)", onclick: play });
@@ -269,7 +270,7 @@ function playerOf(el, data, traits, { openRun, back }) {
     help,
     links.place,
     h(
-      "div", { class: "body" }, outline.element, total ? transcript.element : h("section", { class: "transcript" }, h("p", { class: "quiet" }, "This run has no steps.")),
+      "div", { class: "body" }, outline.element, total ? transcript.element : h("section", { class: "transcript" }, h("p", { class: "quiet" }, "This run has no steps."), data.between.map((one) => betweenOf(one, null))),
       h("aside", { class: "side", tabindex: "0", "aria-label": "Counters and limits" }, gauges.element, would.element, notes),
     ),
     status,

@@ -41,8 +41,9 @@ function heightsOf(usual) {
   };
 }
 
-// `stepRow(n)` makes a step's row and what ends it; `onStep(n)` gets the step that was chosen in it.
-function transcriptOf(data, { stepRow, onStep }) {
+// `stepRow(n)` makes a step's row and what ends it; `onStep(n)` gets the step that was chosen in it; `pattern()` is what
+// is searched for.
+function transcriptOf(data, { stepRow, onStep, pattern }) {
   const { rows, rowOfStep } = rowsOfTranscript(data);
   const heights = heightsOf(rows.map((row) => (row.step ? USUAL.step : USUAL.between)));
   const block = h("div", { class: "drawn" });
@@ -56,7 +57,7 @@ function transcriptOf(data, { stepRow, onStep }) {
 
   function make(i) {
     const row = rows[i];
-    const made = row.step ? stepRow(row.step) : { element: betweenOf(row.between), end() {} };
+    const made = row.step ? stepRow(row.step) : { element: betweenOf(row.between, pattern()), end() {} };
     if (row.step) {
       made.element.addEventListener("click", (event) => {
         if (!event.target.closest("button, a, summary, input") && getSelection().isCollapsed) onStep(row.step);
@@ -176,11 +177,11 @@ function rowsOfTranscript(data) {
   return { rows, rowOfStep };
 }
 
-function betweenOf({ kind, title, text, details }) {
+function betweenOf({ kind, title, text, details }, pattern) {
+  const shown = details && h("div", { class: "said" }, marked(details, pattern));
   return h(
     "div", { class: `row between ${kind}` },
-    h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[kind]),
-    h("div", { class: "words" }, h("b", {}, visible(title)), text && h("span", { class: "quiet" }, ` ${visible(text)}`), details && h("details", {}, h("summary", {}, kind === "compaction" ? "the summary" : "what it showed"), h("div", { class: "said" }, visible(details)))),
-    h("span", { class: "rule", "aria-hidden": "true" }),
+    h("div", { class: "line" }, h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[kind]), h("div", {}, h("b", {}, visible(title)), text && h("span", { class: "quiet" }, ` ${visible(text)}`)), h("span", { class: "rule", "aria-hidden": "true" })),
+    kind === "compaction" && details ? h("details", { open: Boolean(pattern) && hitsIn(details, pattern) > 0 }, h("summary", {}, "its summary"), shown) : shown,
   );
 }

@@ -170,7 +170,7 @@ def _in_words(place: Mapping[str, Any], fired: Sequence[Threshold]) -> str:
     if place["step"] is None:
         return "never"
     if place["acts"] != "stops":
-        return "not known" if place["acts"] == "unknown" else "steps in"
+        return "not known" if place["acts"] == "unknown" else "sends a message"
     reason: str = place["reason"]
     name = _SHORT.get(reason, reason)
     if len(fired) != 1:
