@@ -137,6 +137,18 @@ def test_an_outlines_item_ends_where_a_limit_would_have_stopped() -> None:
     ]
 
 
+def test_a_counter_without_a_limit_of_the_run_is_held_against_the_tightest_compared_one() -> None:
+    run = looping(limits={"steps": 90})
+    found = {
+        one["key"]: (one["limit"], one["by"]) for one in replay_data(run, ["boocode"], [bl.tool_budget(7)])["gauges"]
+    }
+    assert found["steps"] == (90, "")
+    assert found["tool_calls"] == (7, "tool_budget(7)")
+    assert found["cost"] == (None, "")
+    own = {one["key"]: one["by"] for one in replay_data(replace(run, policy="boocode"), ["boocode"])["gauges"]}
+    assert own["tool_calls"] == ""
+
+
 def test_the_context_and_the_models_time_are_counted_where_they_are_on_record() -> None:
     usage = Usage(1000, 100)
     run = looping(context_window=8_000)

@@ -30,7 +30,7 @@ from boolab.widgets.replay.gauges import gauges_of
 from boolab.widgets.replay.header import MIN_STREAK, header_of
 from boolab.widgets.replay.outline import outline_of
 from boolab.widgets.replay.subagents import Child, children_of
-from boolab.widgets.replay.what_if_marks import acting, marks_of_each, stop_boundary
+from boolab.widgets.replay.what_if_marks import acting, limits_of, marks_of_each, stop_boundary
 
 _BY_LIMIT: Final = frozenset(
     {"extension", "continued", "grace", "ask", "block", "stop_before_call", "shadow", "sentinel"}
@@ -70,7 +70,8 @@ def replays_data(
     """The same for several runs: other policies are evaluated once for all of them."""
     families = [_family(run, runs, frozenset({run.run_id})) for run in wanted]
     marks = iter(marks_of_each([run for family in families for run in _members(family)], policies, rules))
-    return [_data(family, marks) for family in families]
+    limits = limits_of(policies, rules)
+    return [_data(family, marks, limits) for family in families]
 
 
 class _Family(NamedTuple):
@@ -92,7 +93,9 @@ def _members(family: _Family) -> Iterator[Run]:
         yield from _members(below)
 
 
-def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> dict[str, Any]:
+def _data(
+    family: _Family, marks_of_members: Iterator[list[dict[str, Any]]], limits: Sequence[tuple[str, int, str]]
+) -> dict[str, Any]:
     run = family.run
     marks = next(marks_of_members)
     opening = _openings(run)
@@ -119,7 +122,7 @@ def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> 
         "duration_ms": run.duration_ms,
         "turns": turns,
         "steps": steps,
-        "gauges": gauges_of(run),
+        "gauges": gauges_of(run, limits),
         "marks": marks,
         "between": between,
         "outline": outline_of(turns, steps, {row["after"] for row in between}),
@@ -130,7 +133,7 @@ def _data(family: _Family, marks_of_members: Iterator[list[dict[str, Any]]]) -> 
                 "call": child.call,
                 "start_ms": child.start_ms,
                 "duration_ms": child.run.duration_ms,
-                "run": _data(below, marks_of_members),
+                "run": _data(below, marks_of_members, limits),
             }
             for child, below in family.children
         ],

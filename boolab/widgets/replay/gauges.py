@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
@@ -30,14 +30,18 @@ def nameless(run: Run) -> Run:
     return replace(run, run_id="run", settings={}, **nothing)
 
 
-def gauges_of(run: Run) -> list[dict[str, Any]]:
+def gauges_of(run: Run, compared: Sequence[tuple[str, int, str]] = ()) -> list[dict[str, Any]]:
     """The counters of a run after each of its steps, as its rules read them: they start at zero in each turn.
 
+    Args:
+        run: The run.
+        compared: Limits that it is compared with (counter, value, name), for counters that it does not limit itself.
+
     Returns:
-        For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it) and
-        `values`: before the first step, then after each. None is unknown. The context that was sent to the model and
-        its time are there where they are on record. The counters of errors and time are left out
-        where nothing limits them and they stay zero.
+        For each counter `key`, `label`, `unit` (count, tokens, usd, ms), `limit` (None: nothing limits it), `by` (whose
+        limit it is; "" for the run's own) and `values`: before the first step, then after each. None is unknown. The
+        context that was sent to the model and the model's time are there where they are on record. The counters of
+        errors and time are left out where nothing limits them and they stay zero.
 
     Example:
         >>> import boolab as bl
@@ -47,7 +51,8 @@ def gauges_of(run: Run) -> list[dict[str, Any]]:
         [0, 1, 2, 2]
     """
     ledger = ledger_of(nameless(run), (RepeatStreak(run.identity), ErrorStreak()))
-    return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name), *_measured(run)]
+    others = [(counter, value, name) for counter, value, name in compared if name != run.policy]
+    return [*_gauges(run.limits, ledger, RepeatStreak(run.identity).name, others), *_measured(run)]
 
 
 def _measured(run: Run) -> Iterator[dict[str, Any]]:
@@ -55,20 +60,26 @@ def _measured(run: Run) -> Iterator[dict[str, Any]]:
     sent = [step.response.usage.input_tokens for step in run.steps]
     took = [step.model_ms for step in run.steps]
     if any(one is not None for one in sent):
-        yield {"key": "context", "label": "context", "unit": "tokens", "limit": run.context_window,
+        yield {"key": "context", "label": "context", "unit": "tokens", "limit": run.context_window, "by": "",
                "values": [0, *sent]}  # fmt: skip
     if took and None not in took:
         total = accumulate((one or 0 for one in took), initial=0)
-        yield {"key": "model_time", "label": "model time", "unit": "ms", "limit": None, "values": [*total]}
+        yield {"key": "model_time", "label": "model time", "unit": "ms", "limit": None, "by": "",
+               "values": [*total]}  # fmt: skip
 
 
-def _gauges(limits: Mapping[str, int], ledger: Ledger, repeats: str) -> Iterator[dict[str, Any]]:
+def _gauges(
+    limits: Mapping[str, int], ledger: Ledger, repeats: str, compared: Sequence[tuple[str, int, str]]
+) -> Iterator[dict[str, Any]]:
     for key, label, unit in _GAUGES:
         counter = repeats if key == "repeat_streak" else key
         counts: list[int | None] = [0, *(None if n < 0 else n for n in ledger.counters[counter].tolist())]
-        limit = limits.get(counter, limits.get(key))
+        limit, by = limits.get(counter, limits.get(key)), ""
+        others = [(value, name) for other, value, name in compared if other == counter]
+        if limit is None and others:
+            limit, by = min(others)
         if key in _ALWAYS or limit is not None or any(counts):
             scale = MICRO if unit == "usd" else None
             values = counts if scale is None else [None if n is None else n / scale for n in counts]
             shown = limit if limit is None or scale is None else limit / scale
-            yield {"key": key, "label": label, "unit": unit, "limit": shown, "values": values}
+            yield {"key": key, "label": label, "unit": unit, "limit": shown, "by": by, "values": values}

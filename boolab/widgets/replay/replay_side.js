@@ -12,7 +12,7 @@ function gaugesOf(data) {
     const element = h(
       "div",
       { class: `gauge${limited ? "" : " unlimited"}`, "data-key": gauge.key, role: "meter", "aria-label": gauge.label, "aria-valuemin": "0", "aria-valuemax": String(whole || gauge.values.reduce((most, one) => Math.max(most, one ?? 0), 1)) },
-      h("div", { class: "told" }, h("span", {}, gauge.label), h("span", {}, value, h("span", { class: "quiet" }, limited ? ` of ${shown(gauge.limit)}` : " no limit"))),
+      h("div", { class: "told" }, h("span", {}, gauge.label), h("span", {}, value, h("span", { class: "quiet" }, limited ? ` of ${shown(gauge.limit)}${gauge.by ? `, ${visible(gauge.by)}` : ""}` : " no limit"))),
       limited && h("div", { class: "bar" }, filled),
     );
     const show = (n) => {

@@ -1,9 +1,20 @@
 // Replay's transcript: all steps of a run and what stands between them, of which only those in sight are in the page. A
-// row is as high as it turns out to be; until it was drawn, it counts as high as a row usually is.
+// row is as high as it turns out to be; until it was drawn, its height is estimated from its texts.
 
-const USUAL = { step: 140, between: 40 };
+const BETWEEN = 40; // the usual height of what stands between steps
 const BEYOND = 300; // pixels that are drawn above and below what is in sight
 const LEAD = 48; // how far below the upper edge a step is put that was not in sight
+
+// About how high a step is: its text, and for each call a head and the lines of its result that are not folded.
+function likelyHeight(step) {
+  const lines = (text, most) => {
+    let n = 1;
+    for (let at = text.indexOf("\n"); at >= 0 && n < most; at = text.indexOf("\n", at + 1)) n += 1;
+    return Math.min(most, Math.max(n, Math.ceil(text.length / 100)));
+  };
+  const calls = step.calls.map((call) => 70 + (call.result && !call.same_result_as ? 17 * lines(call.result, 6) : 0));
+  return 40 + 19 * (step.text ? lines(step.text, 12) : 1) + calls.reduce((sum, one) => sum + one, 0);
+}
 
 // The heights of rows, their sums, and the row at a height, each in logarithmic time.
 function heightsOf(usual) {
@@ -45,7 +56,7 @@ function heightsOf(usual) {
 // is searched for.
 function transcriptOf(data, { stepRow, onStep, pattern }) {
   const { rows, rowOfStep } = rowsOfTranscript(data);
-  const heights = heightsOf(rows.map((row) => (row.step ? USUAL.step : USUAL.between)));
+  const heights = heightsOf(rows.map((row) => (row.step ? likelyHeight(data.steps[row.step - 1]) : BETWEEN)));
   const block = h("div", { class: "drawn" });
   const space = h("div", { class: "space" }, block);
   const element = h("section", { class: "transcript", tabindex: "0", "aria-label": "Transcript" }, space);

@@ -66,6 +66,23 @@ def marks_of_each(
     return marks
 
 
+def limits_of(
+    policies: Sequence[str | Policy] | None = None, rules: Sequence[StopRule] = ()
+) -> list[tuple[str, int, str]]:
+    """The thresholds of policies and rules: for each its counter, its value and a name.
+
+    Example:
+        >>> import boolab as bl
+        >>> limits_of(["boocode"], [bl.max_steps(20)])[-2:]
+        [('tool_calls', 50, 'boocode'), ('steps', 20, 'max_steps(20)')]
+    """
+    found = []
+    for one in map(get_policy, DEFAULT_POLICIES if policies is None else policies):
+        axes = settings_of_policy(one.vary(compaction=None)).axes
+        found += [(rule.counter, rule.threshold, one.name) for axis in axes for rule in axis.rules]
+    return found + [(leaf.counter, leaf.threshold, str(rule)) for rule in rules for leaf in rule.leaves()]
+
+
 def real_stop(run: Run) -> dict[str, Any]:
     """The mark of the stop that is on record."""
     return {
