@@ -184,7 +184,7 @@ def test_a_step_shows_what_was_said_thought_asked_and_answered(opened: Opened) -
     expect(first.locator(".reasoned")).to_be_hidden()
     first.locator(".reasoning summary").click()
     expect(first.locator(".reasoned")).to_have_text("It must be somewhere.")
-    expect(first.locator(".call .arguments")).to_have_text('{"pattern": "old_name"}')
+    expect(first.locator(".call .about")).to_have_text("old_name")
     press(shown, "ArrowRight")
     expect(row(shown, 2).locator(".call[data-kind=read]")).to_have_count(2)
     press(shown, "ArrowRight")
@@ -193,13 +193,13 @@ def test_a_step_shows_what_was_said_thought_asked_and_answered(opened: Opened) -
 
 def test_long_results_are_folded_and_unfold_whole(opened: Opened) -> None:
     first = row(opened(), 1)
-    expect(first.locator(".result")).to_have_text("\n".join(LISTING.splitlines()[:12]))
-    fold = first.get_by_role("button", name="+ 18 more lines")
+    expect(first.locator(".result")).to_have_text("\n".join(LISTING.splitlines()[:6]))
+    fold = first.get_by_role("button", name="Show all")
     expect(fold).to_have_attribute("aria-expanded", "false")
     fold.click()
     expect(first.locator(".result")).to_have_text(LISTING)
-    first.get_by_role("button", name="fold").click()
-    expect(first.locator(".result")).not_to_contain_text("thing_13")
+    first.get_by_role("button", name="Show less").click()
+    expect(first.locator(".result")).not_to_contain_text("thing_7")
 
 
 def test_the_transcript_has_all_steps_with_the_limits_between_them(opened: Opened) -> None:

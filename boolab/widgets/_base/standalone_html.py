@@ -16,9 +16,9 @@ from boolab.widgets._base.theme import stylesheet
 
 _HERE: Final = files("boolab.widgets")
 _END: Final = "export default { render };"
-_REPLAY: Final = ("timeline", "step", "outline", "side", "header", "transcript", "links")
+_REPLAY: Final = ("timeline", "step", "card", "outline", "side", "header", "transcript", "links")
 _PIECES: Final = {"replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY))}
-"""By widget, the files that are read before its own."""
+"""By widget, the files that are read before its own: scripts, and styles of the same names, where there are any."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def module_of(name: str) -> str:
     Raises:
         ValueError: if it does not end with the export that anywidget requires.
     """
-    source = "\n".join(text_of(f"{piece}.js") for piece in ("_base/shared", *_PIECES.get(name, ()), f"{name}/{name}"))
+    source = "\n".join(text_of(f"{piece}.js") for piece in ("_base/shared", *_pieces(name)))
     if not source.rstrip().endswith(_END):
         raise ValueError(f"{name}.js must end with {_END!r}")
     return source
@@ -49,7 +49,12 @@ def module_of(name: str) -> str:
 
 def styles_of(*names: str) -> str:
     """The styles of widgets: the colours, the shared rules, and their own."""
-    return "\n".join([stylesheet(), text_of("_base/shared.css"), *(text_of(f"{name}/{name}.css") for name in names)])
+    own = [f"{piece}.css" for name in names for piece in _pieces(name) if (_HERE / f"{piece}.css").is_file()]
+    return "\n".join([stylesheet(), *(text_of(file) for file in ("_base/shared.css", *own))])
+
+
+def _pieces(widget: str) -> tuple[str, ...]:
+    return (*_PIECES.get(widget, ()), f"{widget}/{widget}")
 
 
 def page(

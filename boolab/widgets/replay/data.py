@@ -24,7 +24,9 @@ from boolab.rules.stop import StopRule
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.replay.between import rows_between
+from boolab.widgets.replay.cards import card_of
 from boolab.widgets.replay.code import code_of
+from boolab.widgets.replay.edits import is_window
 from boolab.widgets.replay.events import moments_of
 from boolab.widgets.replay.gauges import gauges_of
 from boolab.widgets.replay.header import MIN_STREAK, header_of
@@ -197,6 +199,8 @@ def _steps(
 ) -> list[dict[str, Any]]:
     places = [number for number, turn in enumerate(turns, 1) for _ in range(turn["first"], turn["last"] + 1)]
     before: dict[tuple[str, str, str], int] = {}
+    called: dict[tuple[str, str], int] = {}
+    window = ""  # the last result that showed lines of an open file
     rows = []
     for step, turn, events, counts in zip(run.steps, places, moments, streaks, strict=True):
         response, usage = step.response, step.response.usage
@@ -204,11 +208,19 @@ def _steps(
         calls = []
         for place, (call, result) in enumerate(zip(response.tool_calls, step.results, strict=True)):
             seen = before.get(_outcome(call, result)) if result is not None else None
-            facts = {"streak": counts[place], "same_result_as": seen, "child": nested.get((step.index, place))}
-            calls.append(_call(call, result, times[place]) | facts)
+            facts = {
+                "streak": counts[place],
+                "same_call_as": called.get((call.name, call.arguments)) if counts[place] > 1 else None,
+                "same_result_as": seen,
+                "child": nested.get((step.index, place)),
+            }
+            calls.append(_call(call, result, times[place], window) | facts)
+            called[call.name, call.arguments] = step.index
+            if result is not None and is_window(result.content):
+                window = result.content
         for call, result in zip(response.tool_calls, step.results, strict=True):
             if result is not None and result.content:
-                before[_outcome(call, result)] = step.index
+                before.setdefault(_outcome(call, result), step.index)
         rows.append(
             {
                 "turn": turn,
@@ -238,9 +250,10 @@ def _outcome(call: ToolCall, result: ToolResult | None) -> tuple[str, str, str]:
     return call.name, call.arguments, result.content if result is not None else ""
 
 
-def _call(call: ToolCall, result: ToolResult | None, start: int | None) -> dict[str, Any]:
+def _call(call: ToolCall, result: ToolResult | None, start: int | None, window: str) -> dict[str, Any]:
     kind, label, value = labelled(call)
-    return {
+    content = "" if result is None else result.content
+    return card_of(call.name, kind, call.arguments, value, result=content, window=window) | {
         "tool": call.name,
         "kind": kind,
         "label": label,

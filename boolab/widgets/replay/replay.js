@@ -220,7 +220,8 @@ function playerOf(el, data, traits, { openRun, back }) {
   const outline = outlineOf(data, { onItem: goAnywhere, onTurn: narrow });
   const gauges = gaugesOf(data);
   const would = wouldOf(data, goAnywhere);
-  const transcript = transcriptOf(data, { stepRow: (n) => stepRowOf(data, n, { pattern, openRun }), onStep: goAnywhere, pattern: () => pattern });
+  const opened = new Set(); // what was unfolded in the steps
+  const transcript = transcriptOf(data, { stepRow: (n) => stepRowOf(data, n, { pattern, openRun, opened, onStep: goAnywhere }), onStep: goAnywhere, pattern: () => pattern });
   const links = linksOf(data, { step: () => step, link: () => traits.linkTo?.(step) ?? null, say: tell });
   const number = h("b");
   const playButton = h("button", { type: "button", class: "play", title: "play, pause (space)", onclick: play });
@@ -360,12 +361,10 @@ function playerOf(el, data, traits, { openRun, back }) {
 }
 
 // A step's row of the transcript, with its number beside it.
-function stepRowOf(data, n, { pattern, openRun }) {
-  const panel = stepPanel(data, { openRun });
-  panel.element.removeAttribute("tabindex");
-  panel.show(n, pattern);
-  const element = h("article", { class: "row step-row", "data-step": n, "aria-label": `step ${count(n)}` }, h("span", { class: "number", "aria-hidden": "true" }, count(n)), panel.element);
-  element.addEventListener("unfold", () => panel.show(n, pattern, true));
+function stepRowOf(data, n, context) {
+  const step = stepElement(data, n, context);
+  const element = h("article", { class: "row step-row", "data-step": n, "aria-label": `step ${count(n)}` }, h("span", { class: "number", "aria-hidden": "true" }, count(n)), step);
+  element.addEventListener("unfold", () => step.dispatchEvent(new CustomEvent("unfold")));
   return { element, end() {} };
 }
 

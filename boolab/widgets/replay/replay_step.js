@@ -1,9 +1,15 @@
 // What Replay shows of one step: texts and reasoning, the calls with their results, and what they cost.
+//
+// stepElement(data, n, context) returns the element of step n, from 1: `section.step`. It makes no
+// request, sets no timer, and needs no end: a row can be dropped and made again. `context`, all of it optional:
+//   pattern         what the reader looks for, from sought(query): it is marked
+//   opened          a Set that the caller keeps for a run: what the reader unfolded, so that a row is as high as before
+//   onStep(n)       a link to another step was chosen
+//   openRun(index)  the run of data.children[index] was chosen
+// The event "unfold" on the element opens what is folded until a hit can be seen; it is done when dispatchEvent returns.
 
-const FOLD_LINES = 12;
 const FOLD_CHARS = 2000;
 const MOST_MARKED = 2000;
-const SHORT_ARGUMENTS = 100;
 
 // What a reader looks for, as a pattern: the words themselves, in any case.
 const sought = (query) => (query ? new RegExp(query.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"), "gi") : null);
@@ -44,32 +50,6 @@ function linesIn(text) {
   return lines;
 }
 
-// A text that may be long: folded, with a button that shows how much more there is.
-function foldable(text, { name, pattern, words = false, lines = FOLD_LINES }) {
-  const end = foldAt(text, lines);
-  const body = h(words ? "div" : "pre", { class: `said ${name}` });
-  if (end === text.length) return { element: put(body, marked(text, pattern)) };
-  const rest = text.slice(end);
-  const hidden = linesIn(rest.startsWith("\n") ? rest.slice(1) : rest);
-  const more = rest.startsWith("\n") || hidden > 1 ? plural(hidden, "more line") : `${count(rest.length)} more characters`;
-  const found = hitsIn(rest, pattern);
-  const button = h("button", { type: "button", class: "fold link", onclick: () => open(button.ariaExpanded !== "true") });
-  const open = (all) => {
-    fill(body, marked(all ? text : text.slice(0, end), pattern));
-    fill(button, all ? "fold" : `+ ${more}${found ? ` with ${plural(found, "hit")}` : ""}`);
-    button.setAttribute("aria-expanded", String(all));
-  };
-  open(false);
-  return { element: h("div", { class: "foldable" }, body, button), found, open };
-}
-
-// Arguments that fit are shown on one line: pretty JSON breaks lines between its parts only, never inside a text.
-function oneLine(call) {
-  if (call.parse_error || call.arguments.length > 3 * SHORT_ARGUMENTS) return null;
-  const line = call.arguments.split("\n").map((part) => part.trim()).join(" ").replace(/^([[{]) | ([\]}])$/g, "$1$2");
-  return line.length <= SHORT_ARGUMENTS ? line : null;
-}
-
 // One step in a line, for the timeline and for screen readers.
 function inWords(data, n) {
   const step = data.steps[n - 1];
@@ -86,108 +66,112 @@ function inWords(data, n) {
 function textsOf(data, n) {
   const step = data.steps[n - 1];
   const texts = [step.text, step.reasoning, step.error];
-  for (const call of step.calls) texts.push(call.tool, call.arguments, call.result);
+  for (const call of step.calls) texts.push(call.tool, ...shownOf(call), call.result);
   for (const event of step.events ?? []) texts.push(event.text);
   for (const turn of data.turns ?? []) if (turn.first === n) texts.push(turn.text);
-  if (n === data.steps.length && tellsMore(data)) texts.push(data.answer);
+  for (const row of data.between ?? []) if (row.after === n) texts.push(row.details);
   return texts;
 }
 
-const tellsMore = (data) => Boolean(data.answer) && data.answer !== data.steps[data.steps.length - 1]?.text;
-
-// The panel of one step. `openRun(index)` opens a subagent's run.
-function stepPanel(data, { openRun }) {
-  const element = h("section", { class: "step", tabindex: "0", "aria-label": "The step" });
-  let reasons = false;
-
-  function show(n, pattern, find = false) {
-    const step = data.steps[n - 1];
-    if (!step) {
-      fill(element, h("p", { class: "quiet" }, "This run has no steps."), answer(pattern));
-      return;
-    }
-    const folds = [];
-    const fold = (text, how) => {
-      const one = foldable(text, { pattern, ...how });
-      folds.push(one);
-      return one.element;
-    };
-    const turn = (data.turns ?? []).findIndex((one) => one.first === n);
-    fill(
-      element,
-      h("h4", {}, `Step ${count(n)}`, (data.turns ?? []).length > 1 && h("span", { class: "quiet" }, ` turn ${step.turn}`)),
-      h("p", { class: "facts" }, factsOf(step).map((fact) => [h("span", {}, fact), " "])),
-      turn >= 0 && data.turns[turn].text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), fold(data.turns[turn].text, { name: "asked-text", words: true, lines: 6 })),
-      (step.events ?? []).map((event) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), fold(event.text ?? "", { name: "event-text", words: true, lines: 4 }))),
-      step.reasoning && reasoningOf(step, fold),
-      step.text ? fold(step.text, { name: "said-text", words: true, lines: 40 }) : !step.calls.length && h("p", { class: "quiet" }, "The model wrote no text."),
-      step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), fold(step.error, { name: "event-text", words: true })),
-      step.calls.map((call, k) => callOf(call, n, k, fold, pattern)),
-      n === data.steps.length && answer(pattern),
-    );
-    if (find && !element.querySelector("mark")) folds.find((one) => one.found)?.open(true);
-  }
-
-  const answer = (pattern) =>
-    tellsMore(data) && h("div", { class: "answer" }, h("span", { class: "by" }, "answer"), foldable(data.answer, { name: "answer-text", words: true, lines: 40, pattern }).element);
-
-  function reasoningOf(step, fold) {
-    const open = reasons || null;
-    const details = h("details", { class: "reasoning", open }, h("summary", {}, `reasoning, ${plural(step.reasoning.length, "character")}`), fold(step.reasoning, { name: "reasoned", words: true, lines: 30 }));
-    details.addEventListener("toggle", () => (reasons = details.open));
-    return details;
-  }
-
-  function callOf(call, n, k, fold, pattern) {
-    const line = oneLine(call);
-    const facts = [
-      call.error && h("span", { class: "badge wrong" }, "✕ failed"),
-      call.dropped && h("span", { class: "badge" }, "◌ dropped, not executed"),
-      call.parse_error && h("span", { class: "badge wrong" }, "arguments are not JSON"),
-      call.streak > 1 && h("span", { class: "badge wrong" }, `same call ×${call.streak}`),
-    ];
-    return h(
-      "article",
-      { class: "call", "data-kind": call.kind, "aria-label": `call ${k + 1} of ${data.steps[n - 1].calls.length}: ${visible(call.tool)}` },
-      h(
-        "div", { class: "called" },
-        h("b", { class: "code tool" }, marked(call.tool, pattern)),
-        line !== null && h("span", { class: "code said arguments" }, marked(line, pattern)),
-        facts,
-        h("span", { class: "took" }, h("span", { class: "kind" }, data.kinds[call.kind] ? singular(call.kind) : visible(call.kind)), call.ms !== null && call.ms !== undefined && ` ${duration(call.ms)}`),
-      ),
-      line === null && fold(call.arguments, { name: "code arguments" }),
-      call.result !== null && call.result !== undefined
-        ? call.result === "" ? h("p", { class: "quiet result" }, "empty result") : fold(call.result, { name: "code result" })
-        : !call.dropped && h("p", { class: "quiet result" }, "no result on record"),
-      call.same_result_as && h("p", { class: "quiet same" }, `The result is byte for byte that of step ${count(call.same_result_as)}.`),
-      call.child !== null && call.child !== undefined && data.children?.[call.child] && childOf(call.child),
-    );
-  }
-
-  function childOf(index) {
-    const { run } = data.children[index];
-    return h(
-      "button", { type: "button", class: "subagent", onclick: () => openRun(index) },
-      h("span", { class: "turner", "aria-hidden": "true" }, "›"), `subagent ${visible(run.title ?? "")}: ${plural(run.steps.length, "step")}`, run.stop && `, ${visible(run.stop.reason)}`,
-    );
-  }
-
-  return { element, show };
+// What a card shows of a call's arguments, as texts.
+function shownOf(call) {
+  const fields = (call.fields ?? []).flatMap(([name, text]) => [name, text]);
+  const lines = (call.edits ?? []).flatMap((edit) => [edit.path, ...edit.rows.map(([, ...parts]) => parts.join(""))]);
+  return [call.about, ...fields, ...lines];
 }
 
-const singular = (kind) => (kind === "other" ? "other tool" : kind);
+// The contents of a step's row in the transcript: see the top of this file.
+function stepElement(data, n, context = {}) {
+  const step = data.steps[n - 1];
+  const folds = foldsOf(context.opened ?? new Set(), context.pattern ?? null);
+  const turn = (data.turns ?? []).find((one) => one.first === n);
+  const last = n === data.steps.length;
+  const words = (key, text, name, lines) => folds.text(`${n}.${key}`, text, { name, words: true, lines });
+  const element = h(
+    "section", { class: "step", "data-step": n, "aria-label": `Step ${count(n)}` },
+    h("p", { class: "facts" }, step.facts ?? stepFacts(data, n)),
+    turn?.text && h("div", { class: "asked" }, h("span", { class: "by" }, "user"), words("asked", turn.text, "asked-text", 6)),
+    (step.events ?? []).map((event, i) => h("div", { class: "event" }, h("span", { class: "by" }, visible(event.kind)), words(`event${i}`, event.text ?? "", "event-text", 4))),
+    step.reasoning && folds.details(`${n}.reasoning`, `reasoning, ${plural(step.reasoning.length, "character")}`, () => words("reasoned", step.reasoning, "reasoned", 30), step.reasoning),
+    step.text ? words("text", step.text, "said-text", last ? 40 : 12) : h("p", { class: "quiet no-text" }, "no text"),
+    step.error && h("div", { class: "event broke" }, h("span", { class: "by wrong" }, "✕ the step broke"), words("error", step.error, "event-text", 12)),
+    step.calls.map((call, k) => cardOf(data, n, k, folds, context)),
+  );
+  element.addEventListener("unfold", () => folds.unfold(element));
+  return element;
+}
 
-function factsOf(step) {
-  const { input, cached, output, reasoning, cost } = step.usage ?? {};
-  const known = (value) => value !== null && value !== undefined;
-  return [
-    step.finish && visible(step.finish),
-    known(input) && `${count(input)} in${cached ? ` (${count(cached)} cached)` : ""}`,
-    known(output) && `${count(output)} out${reasoning ? ` (${count(reasoning)} reasoning)` : ""}`,
-    known(cost) && money(cost),
-    known(step.ttft_ms) && `first token ${duration(step.ttft_ms)}`,
-    known(step.model_ms) && `model ${duration(step.model_ms)}`,
-    known(step.duration_ms) && `step ${duration(step.duration_ms)}`,
-  ].filter(Boolean);
+// What a step cost: money so far, the context that was sent, the time that the model took.
+function stepFacts(data, n) {
+  const { usage, model_ms: took, finish } = data.steps[n - 1];
+  const cost = (data.gauges ?? []).find((one) => one.key === "cost")?.values[n] ?? null;
+  const facts = [
+    finish && !["stop", "tool_calls", "end_turn", "tool_use"].includes(finish) && visible(finish),
+    cost && money(cost),
+    usage?.input && `${short(usage.input)} context`,
+    usage?.output && `${short(usage.output)} out`,
+    took !== null && took !== undefined && took > 0 && duration(took),
+  ];
+  return facts.filter(Boolean).map((fact) => h("span", {}, fact));
+}
+
+// What can be folded in a step. What the reader opened is in `opened`, by its key, so that a row that is drawn again is
+// as high as it was.
+function foldsOf(opened, pattern) {
+  const hidden = []; // what is folded away and has hits in it
+
+  function foldable(key, { draw, isLong, less, more, hits }) {
+    if (!isLong) return draw(true);
+    let body = draw(opened.has(key));
+    const button = h("button", { type: "button", class: "fold link", onclick: () => set(!opened.has(key)) });
+    const name = () => {
+      const found = opened.has(key) ? 0 : hits;
+      fill(button, opened.has(key) ? less : more.action, found ? h("span", { class: "hits" }, plural(found, "hit")) : null);
+      button.setAttribute("aria-expanded", String(opened.has(key)));
+      fill(told, more.always ?? (opened.has(key) ? "" : more.told));
+    };
+    const told = h("span", { class: "quiet" });
+    const set = (all) => {
+      if (all) opened.add(key);
+      else opened.delete(key);
+      const next = draw(all);
+      body.replaceWith(next);
+      body = next;
+      name();
+    };
+    name();
+    if (hits && !opened.has(key)) hidden.push(() => set(true));
+    return h("div", { class: "foldable" }, body, h("div", { class: "folded" }, told, button));
+  }
+
+  // A text with its first lines.
+  function text(key, all, { name, words = false, lines }) {
+    const end = foldAt(all, lines);
+    const rest = all.slice(end).replace(/^\n/, "");
+    const draw = (whole) => put(h(words ? "div" : "pre", { class: `said ${name}` }), marked(whole ? all : all.slice(0, end), pattern));
+    const told = `+ ${plural(linesIn(rest), "line")}, ${sizeOf(rest)}`;
+    return foldable(key, { draw, isLong: end < all.length, less: "Show less", more: { told, action: "Show all" }, hits: hitsIn(rest, pattern) });
+  }
+
+  // Something that is shown on demand only.
+  function details(key, summary, draw, searched = "") {
+    const found = hitsIn(searched, pattern);
+    const element = h("details", { class: `on-demand ${key.split(".").pop()}`, open: opened.has(key) || null }, h("summary", {}, summary, found ? h("span", { class: "hits" }, plural(found, "hit")) : null));
+    const show = () => {
+      if (element.open) opened.add(key);
+      else opened.delete(key);
+      if (element.open && element.childElementCount === 1) put(element, draw());
+    };
+    element.addEventListener("toggle", show);
+    if (opened.has(key)) put(element, draw());
+    if (found && !opened.has(key)) hidden.push(() => ((element.open = true), show()));
+    return element;
+  }
+
+  // Open what is folded until a hit can be seen.
+  function unfold(element) {
+    while (hidden.length && !element.querySelector("mark")) hidden.shift()();
+  }
+
+  return { text, details, foldable, unfold, pattern };
 }

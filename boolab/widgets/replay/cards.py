@@ -1,0 +1,138 @@
+"""What the card of a tool call shows: what it is about, its edits as diffs, and its other arguments as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from boolab.core.text import clean, clip
+from boolab.core.types import REDACTED
+from boolab.widgets.replay.diffs import Row, diff_rows
+from boolab.widgets.replay.edits import Edit, edits_of
+
+MAX_ABOUT: Final = 300
+_MAX_EDITS: Final = 200
+_MAX_FLAT: Final = 80  # characters of an argument with parts that stays on one line
+_ABOUT: Final = {
+    "execute": ("command", "cmd", "script", "code", "input"),
+    "search": ("pattern", "query", "regex", "search_term", "q", "glob", "command", "path"),
+    "subagent": ("description", "prompt", "task"),
+}
+_PLACES: Final = ("file_path", "path", "filePath", "filename", "file_name", "file", "target_file", "url", "command")
+
+
+def card_of(
+    tool: str, kind: str, arguments: str, value: object, *, result: str = "", window: str = ""
+) -> dict[str, Any]:
+    """What a call's card shows, as plain data.
+
+    Args:
+        tool: The name of the tool.
+        kind: Its kind.
+        arguments: The arguments as the model wrote them.
+        value: The same, parsed; None where they are not JSON, or redacted.
+        result: The call's result.
+        window: The last result that showed lines of an open file: see `edits_of`.
+
+    Returns:
+        `about`: its main argument in one line. `fields`: name and text of each other argument. `edits`: for each its
+        `path`, `note`, `first` (the number of its first line; None: not known) and `rows`: a sign, then the line in
+        parts, of which every second one is changed.
+
+    Example:
+        >>> value = {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"}
+        >>> card = card_of("edit", "write", "", value)
+        >>> card["about"], card["fields"], card["edits"][0]["rows"]
+        ('a.py', [], [['-', 'x = ', '1'], ['+', 'x = ', '2']])
+    """
+    if arguments == REDACTED:
+        return {"about": "", "fields": [["arguments", "not in the log"]], "edits": []}
+    edits = edits_of(kind, arguments if value is None else value, result, window)[:_MAX_EDITS]
+    used = {key for edit in edits for key in edit.keys}
+    if used and isinstance(value, Mapping) and _is_word(value.get("command")):
+        used.add("command")  # what an editor with several commands does is seen in its diff
+    about, whole = _about(tool, kind, arguments if value is None else value, edits, used)
+    fields = [] if used and value is None else list(_fields(arguments if value is None else value, used | whole))
+    return {"about": about, "fields": fields, "edits": [_edit(edit) for edit in edits]}
+
+
+def _about(tool: str, kind: str, value: object, edits: list[Edit], used: set[str]) -> tuple[str, set[str]]:
+    """The main argument in one line, and the names of those that are shown whole in it."""
+    if edits and isinstance(value, Mapping) and "command" in used and edits[0].path:
+        return clip(clean(edits[0].path), MAX_ABOUT), set()
+    if isinstance(value, Mapping):
+        for key in (*_ABOUT.get(kind, ()), *_PLACES):
+            text = _command_line(value.get(key))
+            if text.strip() and key not in used:
+                return _line(tool, key, text)
+        only = [key for key in value if key not in used]
+        if len(only) == 1 and isinstance(value[only[0]], str | int | float):
+            return _line(tool, only[0], str(value[only[0]]))
+    return (clip(clean(edits[0].path), MAX_ABOUT) if edits else ""), set()
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
+
+
+def _command_line(value: object) -> str:
+    """A text; of a list of words the command line; of a shell's, what it executes."""
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        return value[-1] if value[1:-1] in (["-c"], ["-lc"]) else " ".join(value)
+    return value if isinstance(value, str) else ""
+
+
+def _line(tool: str, key: str, text: str) -> tuple[str, set[str]]:
+    stripped = text.strip()
+    first = stripped.split("\n", 1)[0]
+    whole = first == stripped and len(first) <= MAX_ABOUT
+    shown = first.removeprefix(f"{tool} ") if key == "command" else first
+    return clip(clean(shown), MAX_ABOUT), {key} if whole else set()
+
+
+def _fields(value: object, shown: set[str]) -> Iterator[list[str]]:
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            if key not in shown:
+                yield [str(key), _in_text(one)]
+    elif value not in ("", None):
+        yield ["arguments", _in_text(value)]
+
+
+def _in_text(value: object) -> str:
+    """An argument as text: a list of texts a line each, what has parts as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(one, str) and "\n" not in one for one in value):
+        return "\n".join(value)
+    flat = json.dumps(value, ensure_ascii=False)
+    return flat if len(flat) <= _MAX_FLAT and "\\" not in flat else _outlined(value)
+
+
+def _outlined(value: object, indent: str = "") -> str:
+    """A value with parts as indented lines, its texts as they are."""
+    if isinstance(value, Mapping) and value:
+        return "\n".join(_entry(f"{key}:", one, indent) for key, one in value.items())
+    if isinstance(value, list) and value:
+        return "\n".join(_entry("-", one, indent) for one in value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "\n".join(f"{indent}{line}" for line in text.split("\n"))
+
+
+def _entry(name: str, value: object, indent: str) -> str:
+    inner = _outlined(value, indent + "  ")
+    flat = "\n" not in inner and not (isinstance(value, Mapping | list) and value)
+    if flat or name == "-":
+        return f"{indent}{name} {inner.lstrip()}"
+    return f"{indent}{name}\n{inner}"
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    rows = diff_rows(edit.old, edit.new)
+    return {"path": edit.path, "note": edit.note, "first": edit.first, "rows": [_plain(row) for row in rows]}
+
+
+def _plain(row: Row) -> list[str]:
+    *parts, last = row.parts
+    return [row.sign, *parts, last.removesuffix("\n")]

@@ -1,0 +1,112 @@
+"""Two texts as the rows of a diff: lines kept, removed and added, with the changed parts of a line apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Sign: TypeAlias = Literal[" ", "-", "+"]
+
+MAX_LINES: Final = 4_000
+"""Of longer texts, only the equal lines at the beginning and at the end are found."""
+_MAX_PAIRED: Final = 24  # lines of one change that are compared with each other
+_MAX_PARTS: Final = 200  # words and signs of a line whose changes are marked
+_ALIKE: Final = 0.5
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_PART: Final = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+class Row(NamedTuple):
+    """A line of a diff: " ", "-" or "+", and its text in parts, of which every second one is changed."""
+
+    sign: Sign
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole line, with its line end, if it has one."""
+        return "".join(self.parts)
+
+
+def diff_rows(old: str, new: str) -> list[Row]:
+    r"""The rows of the diff of two texts.
+
+    The rows without "+" are the old text, those without "-" the new one.
+
+    Example:
+        >>> for row in diff_rows("a = 1\nb = 2\n", "a = 1\nb = 3\n"):
+        ...     print(row.sign, row.parts)
+          ('a = 1\n',)
+        - ('b = ', '2', '\n')
+        + ('b = ', '3', '\n')
+    """
+    before, after = _LINE.findall(old), _LINE.findall(new)
+    rows: list[Row] = []
+    for tag, i, j, k, m in _changes(before, after):
+        if tag == "equal":
+            rows += [Row(" ", (line,)) for line in before[i:j]]
+        else:
+            rows += _changed(before[i:j], after[k:m])
+    return rows
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    if len(before) + len(after) <= MAX_LINES:
+        yield from SequenceMatcher(None, before, after).get_opcodes()
+        return
+    start = _alike_from_start(before, after)
+    end = _alike_from_start(before[start:][::-1], after[start:][::-1])
+    n, m = len(before), len(after)
+    yield "equal", 0, start, 0, start
+    yield "replace", start, n - end, start, m - end
+    yield "equal", n - end, n, m - end, m
+
+
+def _alike_from_start(some: Sequence[str], others: Sequence[str]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), min(len(some), len(others)))
+
+
+def _changed(removed: Sequence[str], added: Sequence[str]) -> list[Row]:
+    """Lines that took the place of others; a line that is like one of those is compared with it."""
+    minus = [Row("-", (line,)) for line in removed]
+    plus = [Row("+", (line,)) for line in added]
+    if max(len(removed), len(added)) > _MAX_PAIRED:
+        return minus + plus
+    first = 0
+    for i, line in enumerate(removed):
+        for k in range(first, len(added)):
+            compared = _compared(line, added[k])
+            if compared:
+                minus[i], plus[k] = Row("-", compared[0]), Row("+", compared[1])
+                first = k + 1
+                break
+    return minus + plus
+
+
+def _compared(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Two lines in parts, of which every second one is changed; None if they are not alike."""
+    a, b = _PART.findall(old), _PART.findall(new)
+    if max(len(a), len(b)) > _MAX_PARTS:
+        return None
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    if matcher.real_quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
+        return None
+    codes = matcher.get_opcodes()
+    return _in_parts([(tag == "equal", "".join(a[i:j])) for tag, i, j, _, _ in codes]), _in_parts(
+        [(tag == "equal", "".join(b[k:m])) for tag, _, _, k, m in codes]
+    )
+
+
+def _in_parts(pieces: Sequence[tuple[bool, str]]) -> tuple[str, ...]:
+    """Pieces one after another, joined so that they are in turn unchanged and changed."""
+    parts = [""]
+    for same, text in pieces:
+        if not text:
+            continue
+        if same == (len(parts) % 2 == 1):
+            parts[-1] += text
+        else:
+            parts.append(text)
+    return tuple(parts)

@@ -1,0 +1,198 @@
+"""What a tool call changes in files, from its arguments: a text that is replaced, written or inserted, or a patch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import groupby, pairwise
+from typing import Any, Final, NamedTuple
+
+_OLD_NEW: Final = (
+    ("old_string", "new_string"),
+    ("old_str", "new_str"),
+    ("old_text", "new_text"),
+    ("oldText", "newText"),
+    ("oldString", "newString"),
+    ("search", "replace"),
+)
+_WHOLE: Final = ("content", "file_text", "contents", "new_source", "text")
+_PATCHES: Final = ("input", "patch", "diff", "patchText", "command", "cmd")
+_PATHS: Final = (
+    "file_path",
+    "path",
+    "filePath",
+    "filename",
+    "file_name",
+    "target_file",
+    "notebook_path",
+    "absolutePath",
+)
+_EDIT_COMMAND: Final = re.compile(r"edit(?:[ \t]+(\d+):(\d+))?[ \t]*\n(.*?)\n?end_of_edit\s*", re.DOTALL)
+_WINDOW: Final = re.compile(r"^\[File: (.+?) \(\d+ lines? total\)\]$", re.MULTILINE)
+_NUMBERED: Final = re.compile(r"^[ \t]*(\d+)(?:\t|→|:|\|)(.*)$", re.MULTILINE)
+_FILE: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$")
+_HUNK: Final = re.compile(r"^@@(?: -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@)?")
+_BLOCK: Final = re.compile(r"<{5,} ?SEARCH[^\n]*\n(.*?)\n?={5,}\n(.*?)\n?>{5,} ?REPLACE", re.DOTALL)
+_LINES: Final = re.compile(r"in place of lines (\d+) to (\d+)")
+_MAX_NUMBERED: Final = 8  # lines of a new text that are looked for in a numbered listing
+
+
+class Edit(NamedTuple):
+    """A text that took the place of another one.
+
+    `first` is the number of its first line in the file; None where it is not known. `keys` are the arguments that it
+    contains. `note` is what the texts do not show.
+    """
+
+    path: str
+    old: str
+    new: str
+    first: int | None = None
+    keys: tuple[str, ...] = ()
+    note: str = ""
+
+
+def edits_of(kind: str, value: object, result: str = "", window: str = "") -> list[Edit]:
+    """The edits of a call, in order; none if it is no edit whose texts are known.
+
+    Args:
+        kind: The kind of the tool.
+        value: Its arguments, parsed; a text where they are no JSON.
+        result: The call's result, which may show the new lines with their numbers.
+        window: The last result that showed lines of the open file with their numbers, as SWE-agent's editor does.
+
+    Example:
+        >>> edits_of("write", {"path": "a.py", "old_str": "x = 1", "new_str": "x = 2"})[0][:3]
+        ('a.py', 'x = 1', 'x = 2')
+        >>> edits_of("execute", {"command": "ls"})
+        []
+    """
+    if isinstance(value, str):
+        return list(_of_patch(value, ()))
+    if not isinstance(value, Mapping):
+        return []
+    path = _text(value, *_PATHS)
+    found = _of_texts(path, value) or _of_patches(value) or _of_command(value) or _of_content(path, kind, value)
+    opened = (_WINDOW.findall(window) or [""])[-1]
+    return [_placed(one._replace(path=one.path or opened), result, window) for one in found]
+
+
+def _text(value: Mapping[Any, Any], *keys: str) -> str:
+    return next((value[key] for key in keys if isinstance(value.get(key), str)), "")
+
+
+def _of_texts(path: str, value: Mapping[Any, Any]) -> list[Edit]:
+    """An old and a new text, or a list of such."""
+    several = value.get("edits")
+    if isinstance(several, list) and several and all(isinstance(one, Mapping) for one in several):
+        each = [_of_texts(_text(one, *_PATHS) or path, one) for one in several]
+        return [edit._replace(keys=("edits",)) for edits in each for edit in edits] if all(each) else []
+    for old, new in _OLD_NEW:
+        if isinstance(value.get(old), str) and isinstance(value.get(new), str):
+            note = "every occurrence" if value.get("replace_all") is True else ""
+            return [Edit(path, value[old], value[new], None, (old, new), note)]
+    return []
+
+
+def _of_content(path: str, kind: str, value: Mapping[Any, Any]) -> list[Edit]:
+    """A text that is inserted, or all of a file."""
+    at, added = value.get("insert_line", value.get("line")), _text(value, "new_str", "insert_text", "text")
+    if isinstance(at, int) and added:
+        key = next(key for key in ("new_str", "insert_text", "text") if value.get(key) == added)
+        return [Edit(path, "", added, at + 1, (key,), f"inserted after line {at}")]
+    if kind != "write":
+        return []
+    if path:
+        for key in _WHOLE:
+            if isinstance(value.get(key), str) and value[key]:
+                return [Edit(path, "", value[key], 1, (key,), "the whole file")]
+    return [Edit("", "", added, None, ("text",), "inserted")] if value.get("text") == added != "" else []
+
+
+def _of_command(value: Mapping[Any, Any]) -> list[Edit]:
+    """A command of SWE-agent's line editor, which names the lines that are replaced by their numbers."""
+    command = value.get("command")
+    match = _EDIT_COMMAND.fullmatch(command) if isinstance(command, str) else None
+    if match is None:
+        return []
+    if match[1] is None:
+        return [Edit("", "", match[3], None, ("command",))]
+    return [Edit("", "", match[3], int(match[1]), ("command",), f"in place of lines {match[1]} to {match[2]}")]
+
+
+def _placed(edit: Edit, result: str, window: str) -> Edit:
+    """An edit with what results show of it: where its new lines are, and which lines they replaced."""
+    if edit.first is None:
+        return edit._replace(first=_first_line(edit.new, result))
+    lines = _LINES.fullmatch(edit.note)
+    if lines is None:
+        return edit
+    shown = {int(number): line for number, line in _NUMBERED.findall(window)}
+    first, last = int(lines[1]), int(lines[2])
+    if last - first >= len(shown) or not all(number in shown for number in range(first, last + 1)):
+        return edit
+    return edit._replace(old="\n".join(shown[number] for number in range(first, last + 1)), note="")
+
+
+def is_window(result: str) -> bool:
+    """Whether a result shows lines of an open file, as SWE-agent's editor does."""
+    return _WINDOW.search(result) is not None
+
+
+def _of_patches(value: Mapping[Any, Any]) -> list[Edit]:
+    for key in _PATCHES:
+        text = value.get(key)
+        if isinstance(text, list) and text and all(isinstance(word, str) for word in text):
+            text = text[-1]  # a command line, whose last word is the patch
+        if isinstance(text, str):
+            found = list(_of_patch(text, (key,))) or list(_of_blocks(_text(value, *_PATHS), text, key))
+            if found:
+                return found
+    return []
+
+
+def _of_blocks(path: str, text: str, key: str) -> Iterator[Edit]:
+    """Blocks with the text that is searched for, and what replaces it."""
+    for old, new in _BLOCK.findall(text):
+        yield Edit(path, old, new, None, (key,))
+
+
+def _of_patch(text: str, keys: tuple[str, ...]) -> Iterator[Edit]:
+    """The hunks of a patch: Codex' format ("*** Update File: ...") or a unified diff."""
+    if "*** Begin Patch" not in text and not re.search(r"^@@ -\d", text, re.MULTILINE):
+        return
+    begun = text.partition("*** Begin Patch")
+    lines = (begun[2] or begun[0]).partition("*** End Patch")[0].split("\n")
+    path, first, hunk = "", None, 0
+    rows: list[tuple[tuple[str, int | None, int], str]] = []
+    for line, following in pairwise([*lines, ""]):
+        file, place = _FILE.match(line), _HUNK.match(line)
+        if file:
+            path, first, hunk = file[1].strip(), None, hunk + 1
+        elif line.startswith("--- ") and following.startswith("+++ "):
+            continue
+        elif line.startswith("+++ ") and (not rows or rows[-1][0][2] != hunk or not path):
+            path, hunk = line[4:].split("\t")[0].removeprefix("b/"), hunk + 1
+        elif place:
+            first, hunk = (int(place[2]) if place[2] else None), hunk + 1
+        elif line[:1] in ("+", "-", " ") and path:
+            rows.append(((path, first, hunk), line))
+    for (where, number, _), group in groupby(rows, lambda row: row[0]):
+        changes = [line for _, line in group]
+        old = "\n".join(line[1:] for line in changes if line[0] != "+")
+        new = "\n".join(line[1:] for line in changes if line[0] != "-")
+        yield Edit(where, old, new, number, keys)
+
+
+def _first_line(new: str, result: str) -> int | None:
+    """The number of the first line of a text in a listing with numbers, if it is in it once."""
+    wanted = new.removesuffix("\n").split("\n")[:_MAX_NUMBERED]
+    if not any(line.strip() for line in wanted):
+        return None
+    numbered = [(int(number), line) for number, line in _NUMBERED.findall(result)]
+    found = [
+        numbered[i][0]
+        for i in range(len(numbered) - len(wanted) + 1)
+        if [line for _, line in numbered[i : i + len(wanted)]] == wanted
+    ]
+    return found[0] if len(found) == 1 else None
