@@ -14,17 +14,19 @@ from matplotlib.axes import Axes
 
 from boolab.plots import style
 
+_USUAL, _LONG = 0.98, 2  # the last bin is open where the longest run is twice as long as 98% of runs
+
 
 class Bins(NamedTuple):
-    """Bins of whole numbers: their edges, between the numbers, and where on the axis these edges stand.
+    """Bins of whole numbers, all equally wide: their edges, between the numbers, and where on the axis these stand.
 
-    `names` is empty where the axis is a plain number line; else bins stand side by side, each under its name.
+    The last may hold all numbers from `rest` on.
     """
 
     edges: list[float]
     places: list[float]
-    names: list[str]
     hint: str = ""
+    rest: int | None = None
 
     def holding(self, numbers: pd.Series[int]) -> pd.Series[int]:
         """The bin of each number."""
@@ -35,27 +37,22 @@ class Bins(NamedTuple):
         return np.asarray(np.interp(numbers, self.edges, self.places))
 
 
-def bins_of(numbers: pd.Series[int], room: float) -> Bins:
-    """Bins from 1 (or 0) to the largest number: as wide as there is room for, or, with a long tail, widening."""
+def bins_of(numbers: pd.Series[int], room: float, groups: pd.Series[Any] | None = None) -> Bins:
+    """Bins from 1 (or 0) to the largest number, as wide as there is room for; the last holds long tails."""
     low, high = min(1, int(numbers.min())), int(numbers.max())
     most = max(10, min(60, int(room / 5)))
-    if high > most and float(numbers.quantile(0.25)) * 10 < high:
-        return _widening_bins(low, high)
-    width = next(width for width in _round_numbers((1, 2, 5)) if width * most >= high)
-    edges = [-0.5] * (low == 0) + [0.5 + width * k for k in range(math.ceil(high / width) + 1)]
-    return Bins(edges, edges, [], f"bins of {width}" if width > 1 else "")
-
-
-def _widening_bins(low: int, high: int) -> Bins:
-    """1, 2, ..., 10, 11-15, 16-20, 21-30, 31-50, 51-100, ...: round numbers, where caps are, end their bins."""
-    ends = [*range(low, 11), 15]
-    for end in _round_numbers((20, 30, 50, 100)):
-        ends.append(end)
-        if end >= high:
-            break
-    names = [str(b) if b == a + 1 else f"{a + 1}-{b}" for a, b in itertools.pairwise([low - 1, *ends])]
-    edges = [low - 0.5, *(end + 0.5 for end in ends)]
-    return Bins(edges, [float(place) for place in range(len(edges))], names, "bins widen to the right")
+    by = numbers.groupby(pd.Series(0, numbers.index) if groups is None else groups)
+    usual = int(by.quantile(_USUAL, interpolation="lower").max())
+    tail = high > most and usual * _LONG < high
+    last = usual if tail else high
+    width = next(width for width in _round_numbers((1, 2, 5)) if width * (most - 1) >= last)
+    start = [-0.5] * (low == 0)
+    edges = [*start, *(0.5 + width * k for k in range(math.ceil(last / width) + 1))]
+    hint = f"bins of {width}" if width > 1 else ""
+    if not tail:
+        return Bins(edges, edges, hint)
+    rest = int(edges[-1] + 0.5)
+    return Bins([*edges, high + 0.5], [*edges, edges[-1] + width], hint, rest)
 
 
 def _round_numbers(leading: Sequence[int]) -> Iterator[int]:
@@ -63,16 +60,12 @@ def _round_numbers(leading: Sequence[int]) -> Iterator[int]:
 
 
 def label_bins(ax: Axes, bins: Bins) -> None:
-    """Numbers on the x axis, or the names of the bins."""
-    if not bins.names:
-        ax.set_xlim(bins.places[0], max(bins.places[-1], 10.5))
-        style.count_ticks(ax, ax.xaxis, 10)
+    """Numbers on the x axis; under the last bin, from which number on it holds all."""
+    ax.set_xlim(bins.places[0], max(bins.places[-1], 10.5))
+    style.count_ticks(ax, ax.xaxis, 10)
+    if bins.rest is None:
         return
-    ax.set_xlim(bins.places[0], bins.places[-1] + 0.2)
-    names = [name.replace("-", "-\n") for name in bins.names]
-    size = style.sizes(ax).note
-    widest = max(style.text_width(name, size) for name in names) + 2
-    every = math.ceil(widest / (style.room(ax) / len(names)))
-    shown = range((len(names) - 1) % every, len(names), every)
-    ax.set_xticks([(bins.places[i] + bins.places[i + 1]) / 2 for i in shown], [names[i] for i in shown], **style.PLAIN)
-    ax.xaxis.set_tick_params(labelsize=size, length=0)
+    low, high = ax.get_xlim()
+    wide = style.text_width(f"{bins.rest:,}+", style.sizes(ax).text) / style.room(ax) * (high - low)
+    ends = [tick for tick in ax.get_xticks() if bins.places[0] <= tick < bins.places[-2] - wide]
+    ax.set_xticks([*ends, (bins.places[-2] + bins.places[-1]) / 2], [*(f"{x:,.0f}" for x in ends), f"{bins.rest:,}+"])

@@ -180,9 +180,9 @@ def _notes(
     words: Words,
 ) -> Iterable[str]:
     if good is not None and keep is not None and good.any() and not good.all():
-        yield f"White line: up to where at least {whole_percent(keep, 1)} of {words.several} are kept for certain."
+        yield f"Line: up to where at least {whole_percent(keep, 1)} of {words.several} are kept for certain."
     if marked is not None:
-        yield "Orange: recommended."
+        yield "Blue frame: recommended."
     unknown = int(np.isnan(cells).sum())
     if unknown:
         yield f"{count(unknown, 'setting')} unknown (grey)."

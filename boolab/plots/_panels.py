@@ -64,7 +64,7 @@ def draw_panels(
     wrapped = textwrap.fill(title, int(wide / (size.title * 1.25 * 0.6)))
     figure.suptitle(wrapped, x=0.01, ha="left", size=size.title * 1.25, weight="bold", **style.PLAIN)
     note = textwrap.fill(" ".join(filter(None, notes)), int(wide / (size.note * 1.15 * 0.56)))
-    ink = style.fade(panels[0], 0.6)
+    ink = style.fade(panels[0], 0.68)
     figure.supxlabel(note, x=0.01, ha="left", size=size.note * 1.15, color=ink, gid="footnote", **style.PLAIN)
     return panels[0]
 

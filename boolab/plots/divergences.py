@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LogNorm
+from matplotlib.colors import Colormap, Normalize, to_hex
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from boolab.core.text import shorten
 from boolab.errors import SettingError
 from boolab.plots import style
+from boolab.plots._scales import rising
 
-_COLOURS: Final = "cividis_r"
-"""Even steps in lightness, and the same to colour-blind readers; what diverges late is dark."""
+_COLOUR: Final = style.GROUP_LOOKS[0][0]
+"""What diverges late is dark on a light background: even steps in lightness, the same to colour-blind readers."""
 _EACH: Final = 0.19  # inches
 MIN_SIZE: Final = 4.5  # points: smaller numbers are not shown
 _ITSELF: Final = "#8b95a3"
@@ -58,8 +58,8 @@ def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax:
     ax = style.axes_for(ax, max(3.2, 2.0 + _EACH * len(names)))
     upper = cells[np.triu_indices(len(cells), 1)]
     known = upper[np.isfinite(upper)]
-    scale = LogNorm(1, max(2.0, float(known.max()) if len(known) else 2.0))
-    colours = mpl.colormaps[_COLOURS]
+    most = max(2.0, float(known.max()) if len(known) else 2.0)
+    colours, scale = rising(ax, to_hex(style.tint(ax, _COLOUR)), 1, most, log=True)
     _draw(ax, cells, colours, scale)
     _label(ax, names)
     if len(known):
@@ -108,7 +108,7 @@ def _grouped(steps: npt.NDArray[Any], some: list[int]) -> list[int]:
     return [i for group in sorted(groups, key=len, reverse=True) for i in _grouped(steps, group)]
 
 
-def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: LogNorm) -> None:
+def _draw(ax: Axes, cells: npt.NDArray[Any], colours: Colormap, scale: Normalize) -> None:
     n = len(cells)
     ax.set_xlim(0, n)
     ax.set_ylim(n, 0)
@@ -141,7 +141,7 @@ def _label(ax: Axes, names: list[str]) -> None:
         axis.set_tick_params(labelsize=size, length=0)
 
 
-def _bar(ax: Axes, colours: Colormap, scale: LogNorm) -> None:
+def _bar(ax: Axes, colours: Colormap, scale: Normalize) -> None:
     bar = style.color_bar(ax, colours, scale, "first step at which they diverge", fraction=0.04, aspect=30)
     most = float(scale.vmax or 2)
     ticks = [tick for tick in (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000) if tick <= most]

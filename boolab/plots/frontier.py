@@ -28,6 +28,8 @@ _NEEDED: Final = ("rule", "n_runs", "n_tasks", "successes", "kept_lower", "kept_
 _BAND: Final = ("saved_share", "kept_share", "kept_low", "kept_high")
 _SEVERAL: Final = "several joined"
 _ROUNDING: Final = 1e-9
+_EVEN: Final = "even trade: 1% of successes for 1% of steps"
+MAX_NAMES: Final = 8
 _NAME: Final = 30  # characters of a rule beside its point
 
 
@@ -54,7 +56,9 @@ def plot_frontier(
 
     The line is the front: the most that a setting keeps which saves so much. The band is the interval of the front at
     each share of steps saved. Marks are the settings on the front, with the names of some of them; small dots are
-    settings that another beats. A ring is around the setting that saves most of those that keep `keep`. Several groups
+    settings that another beats. A ring is around the setting that saves most of those that keep `keep`. The dashed line
+    is the even trade, 1% of successes for 1% of steps: a setting below it gives up a larger share of its successes
+    than of its steps. Several groups
     have a panel each, in a figure of their own.
 
     Args:
@@ -183,8 +187,12 @@ def _one(
                 markersize=_mark_size(front, small=small), color=style.tint(ax, color), markeredgewidth=0, label=kind,
                 zorder=4, clip_on=False)  # fmt: skip
     best = _best(part, keep)
+    _draw_even_trade(ax)
     if keep is not None:
-        ax.axhline(keep, color=style.fade(ax, 0.5), linewidth=0.9, linestyle=(0, (4, 2)), zorder=1, label="keep")
+        ax.axhline(keep, color=ink, linewidth=1.2, linestyle=(0, (1, 1.5)), zorder=1, label="keep")
+        if not small:
+            style.annotate(ax, f"{level(keep)} kept", (1, keep), (0, 3), color=ink, xycoords=ax.get_yaxis_transform(),
+                           ha="right", gid="keep").set_in_layout(False)  # fmt: skip
     _Names(ax, part, best).write()
     return style.finish(
         ax,
@@ -196,6 +204,20 @@ def _one(
         notes=_notes([part], keep),
         what="Settings, by what they keep and save",
     )
+
+
+def _draw_even_trade(ax: Axes) -> None:
+    """Where a share of successes is given up for the same share of steps: below it, a setting gives up more."""
+    (_, right), (low, _) = ax.get_xlim(), ax.get_ylim()
+    end = min(right, 1 - low)
+    ax.plot([0, end], [1, 1 - end], color=style.fade(ax, 0.45), linewidth=1, linestyle=(0, (6, 4)), zorder=1.5,
+            label="even trade", scalex=False, scaley=False)  # fmt: skip
+    if style.is_small(ax):
+        return
+    place = 0.66 * end
+    ax.text(place, 1 - place, f"\n{_EVEN}", ha="center", va="center", rotation=-45, transform_rotates_text=True,
+            rotation_mode="anchor", size=style.sizes(ax).note, color=style.fade(ax, 0.7), linespacing=1.6,
+            gid="even trade").set_in_layout(False)  # fmt: skip
 
 
 def _mark_size(front: pd.DataFrame, *, small: bool) -> float:
@@ -254,7 +276,7 @@ class _Names:
         left = min(x + away, max(0.0, wide - long))
         low = y + (away if left < x + away else away / 2)
         box = (left, low, left + long, low + tall)
-        if low + tall > high or any(_meet(box, other) for other in self.taken):
+        if len(self.taken) > MAX_NAMES or low + tall > high or any(_meet(box, other) for other in self.taken):
             return
         if place != self.best and self._crosses(box, wide, high):
             return
@@ -352,7 +374,8 @@ def _notes(parts: Sequence[_Part], keep: float | None) -> Iterable[str]:
         held = f"{level(levels.pop())} of" if len(levels) == 1 else "most of"
         yield f"Band: {held} the fronts of resampled tasks, at each share of steps saved."
     if keep is not None:
-        yield f"Dashed: {level(keep)} kept; ring: the setting that saves most of those that keep so much."
+        yield f"Ring: the setting that saves most of those that keep {level(keep)}."
+    yield "Dashed: 1% of successes for 1% of steps." if len(parts) > 1 else ""
     yield f"Settings that keep less than {level(parts[0].least)} are not shown." if parts[0].least else ""
     yield "The front is chosen with hindsight: on other tasks its settings keep less on average."
     by = {str(one) for part in parts for one in part.rows.get("success_by", pd.Series([])).dropna().unique()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -23,6 +22,7 @@ from boolab.plots import style
 from boolab.plots._frames import capital
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
+from boolab.plots._scales import around, rising
 
 COLOURS: Final = "cividis"
 """Even steps in lightness, and the same to colour-blind readers."""
@@ -98,7 +98,7 @@ def plot_heatmap(
     ax = style.axes_for(ax, 4.6)
     if square.empty:
         return style.empty_axes(ax, square.empty)
-    colours, scale = mpl.colormaps[COLOURS], Normalize(*square.limits)
+    colours, scale = _colours(ax, square, value, keep)
     _draw(ax, square.cells, across, up, colours, scale)
     _number(ax, square, across, up, colours, scale)
     if square.good is not None:
@@ -117,6 +117,14 @@ def plot_heatmap(
         notes=square.notes,
         what=capital(f"{square.measure.name.split(' (')[0]} by {AXES[x].label} and {AXES[y].label}"),
     )
+
+
+def _colours(ax: Axes, square: Square, value: str, keep: float | None) -> tuple[Colormap, Normalize]:
+    """Around what is to be kept; or from the background on, to the colour of what is kept or saved, or to grey."""
+    if value.startswith("kept_") and keep is not None:
+        return around(keep, float(np.nanmin(square.cells)))
+    color = style.KEPT if value.startswith("kept_") else style.SAVED if value.startswith("saved_") else "#46505c"
+    return rising(ax, color, *square.limits)
 
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:
@@ -201,7 +209,7 @@ def _outline(ax: Axes, good: npt.NDArray[Any], across: _Side, up: _Side) -> None
     for i, j in np.argwhere(good[1:] != good[:-1]):
         y = (up.ends[i] + up.starts[i + 1]) / 2
         segments.append([(_low(across, j), y), (_high(across, j), y)])
-    for color, linewidth, name in (("#1c2430", 4.2, ""), ("#ffffff", 2.0, "keep")):
+    for color, linewidth, name in ((style.ground(ax), 4.2, ""), (style.fade(ax, 0.95), 1.8, "keep")):
         line = LineCollection(segments, colors=color, linewidths=linewidth, zorder=3, label=name, capstyle="projecting")
         ax.add_collection(line, autolim=False)
 
@@ -222,11 +230,11 @@ def _mark(ax: Axes, across: _Side, up: _Side, row: Mapping[str, Any]) -> None:
     wide, high = style.room(ax) * 0.8 / across.ends[-1] * cells[0], style.row_height(ax, 1) / up.ends[-1] * cells[1]
     if min(wide, high) >= 9:  # noqa: PLR2004 - points: an outline leaves the number to be read
         cell = Rectangle((x - cells[0] / 2, y - cells[1] / 2), cells[0], cells[1])
-        cell.set(facecolor="none", edgecolor=style.SAVED, linewidth=2.6, zorder=5, label="recommended",
+        cell.set(facecolor="none", edgecolor=style.KEPT, linewidth=2.6, zorder=5, label="recommended",
                  path_effects=[withStroke(linewidth=4.6, foreground="#ffffff")])  # fmt: skip
         ax.add_patch(cell)
         return
-    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=style.SAVED,
+    ax.plot([x], [y], linestyle="", marker="o", markersize=9, markerfacecolor="none", markeredgecolor=style.KEPT,
             markeredgewidth=2.4, zorder=5, label="recommended",
             path_effects=[withStroke(linewidth=4.4, foreground="#ffffff")])  # fmt: skip
 

@@ -37,10 +37,10 @@ def plot_steps(
 ) -> Axes:
     """How many steps runs take, by stop reason.
 
-    Without `by`, a histogram: a bar is as high as it has runs. Its bins hold whole numbers of steps and end at round
-    ones, where caps are; where the longest run is more than ten times the lower quartile, bins widen to the right and
-    each shows its range. With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs, a
-    small histogram of the group's shares.
+    Without `by`, a histogram: a bar is as high as it has runs. Its bins are equally wide and end at round numbers,
+    where caps are; where the longest run is more than twice as long as 98% of a group, the last bin holds all that
+    are longer, as in "201+". With `by`, a row for each group: a dot is a run, or, where a group has more than 40 runs,
+    a small histogram of the group's shares.
 
     Args:
         data: A run, runs, or a frame like `runs_df`.
@@ -84,7 +84,7 @@ def plot_steps(
         dots = max(groups.sizes) <= MAX_DOTS
         labels = [f"{label} ({size:,})" for label, size in zip(groups.labels, groups.sizes, strict=True)]
         ax = style.rows_axes(ax, labels, reasons, 0.34 if dots else 0.6)
-        bins = bins_of(steps, style.room(ax))
+        bins = bins_of(steps, style.room(ax), groups.rows)
         draw = _draw_dots if dots else _draw_small_histograms
         draw(ax, steps, reasons, bins, groups)
         medians = steps.groupby(groups.rows).median()
@@ -93,7 +93,7 @@ def plot_steps(
         notes += ["" if dots else "Heights: shares of a row's runs.", "Triangles: medians; in brackets: runs."]
         notes += [groups.note]
     label_bins(ax, bins)
-    hint = f" ({bins.hint})" if bins.hint and (bins.names or not dots) else ""
+    hint = f" ({bins.hint})" if bins.hint and not dots else ""
     key = style.key_of(ax, reasons, STOP_LOOKS, markers=dots)
     xlabel, ticks = f"steps per run{hint}", ax.yaxis if by is None else ax.xaxis
     return style.finish(ax, title=style.chosen(title, finding), xlabel=xlabel, ylabel=ylabel, grid=ticks, key=key,

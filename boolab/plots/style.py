@@ -102,9 +102,17 @@ AUTO: Final = "auto"
 # --- Colours on this background ---------------------------------------------------------------------------------------
 
 
-def fade(ax: Axes, strength: float) -> Color:
-    """The colour of the user's own text, faded towards the background."""
-    return _mix(to_rgb(ax.title.get_color()), ground(ax), strength)
+def fade(ax: Axes, strength: float) -> Ink:
+    """The colour of the user's own text, faded towards the background; words keep all of it without a background."""
+    ink = to_rgb(ax.title.get_color())
+    if is_transparent(ax):
+        return (*ink, 1.0 if strength >= _WORDS else strength)
+    return _mix(ink, ground(ax), strength)
+
+
+def is_transparent(ax: Axes) -> bool:
+    """Whether a figure has no background of its own."""
+    return not any(to_rgba(color)[3] for color in (ax.get_facecolor(), ax.figure.get_facecolor()))
 
 
 def ground(ax: Axes) -> Color:
@@ -152,6 +160,7 @@ def _mix(over: Color, under: Color, strength: float) -> Color:
     return (r, g, b)
 
 
+_WORDS: Final = 0.55  # the least strength of texts
 NO_VALUE: Final = 0.14
 """How strong the grey is of cells without a value."""
 
@@ -303,7 +312,7 @@ def finish(
     heading.set_transform(heading.get_transform() + _points(ax, -left, 0))
     below = ("axes fraction", ax.xaxis.label)
     note = _wrap(ax, " ".join(rest), size.note, left)
-    annotate(ax, note, (0, 0), (-left, -3), 0.6, xycoords=below, va="top", annotation_clip=False, gid="footnote")
+    annotate(ax, note, (0, 0), (-left, -3), 0.68, xycoords=below, va="top", annotation_clip=False, gid="footnote")
     return ax
 
 

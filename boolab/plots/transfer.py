@@ -10,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LinearSegmentedColormap, ListedColormap, Normalize, TwoSlopeNorm
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from boolab.core.colours import LIGHT
 from boolab.core.text import count, level, percent, shorten, span
 from boolab.errors import SettingError
 from boolab.plots import style
 from boolab.plots._frames import check_columns, floats, frame_of, missing
+from boolab.plots._scales import BROKEN, HELD, around, rising
 from boolab.stats.finding import Finding
 
 _NEEDED: Final = ("chosen_on", "judged_on", "rule", "kept_share", "saved_share", "successes", "keep", "holds",
@@ -53,8 +55,9 @@ def plot_transfer(
 ) -> Axes:
     """What the rule of each group keeps, or saves, on each other group: a heat map with a row for each rule.
 
-    Cells in blue keep at least what is promised, cells in orange to red keep less. The cells with a frame are those of
-    a group's own rule, on its held-out tasks. Where there is room, a second number is the share of steps saved.
+    Cells in blue keep at least what is promised, cells in orange keep less, the stronger the worse. The cells with a
+    frame are those of a group's own rule, on its held-out tasks. Where there is room, a second number is the share of
+    steps saved.
 
     Args:
         data: What `bl.stats.transfer` returns, or its frame.
@@ -90,7 +93,7 @@ def plot_transfer(
     square = _square_of(frame, ordered=ordered)
     keep = float(frame["keep"].iloc[0])
     ax = _axes(square) if ax is None else ax
-    cells, colours, scale = square.of(value), *_colours(value, keep, square.of(value))
+    cells, colours, scale = square.of(value), *_colours(ax, value, keep, square.of(value))
     _draw(ax, cells, colours, scale)
     _outline(ax, square)
     _number(ax, square, value, colours, scale)
@@ -150,16 +153,12 @@ def _axes(square: _Square) -> Axes:
     return plt.figure(figsize=(wide, tall), layout=layout).add_subplot()
 
 
-def _colours(value: str, keep: float, cells: npt.NDArray[np.float64]) -> tuple[Colormap, Normalize]:
-    """For what is kept, two ranges that meet at the promise; else one range, the same to colour-blind readers."""
-    if value != "kept_share":
-        import matplotlib as mpl
-
-        known = cells[~np.isnan(cells)]
-        return mpl.colormaps["cividis"], Normalize(0, max(0.01, float(known.max(initial=0))))
-    below = LinearSegmentedColormap.from_list("below", ["#8c2d04", "#e6550d", "#fdd0a2"])(np.linspace(0, 1, 128))
-    above = LinearSegmentedColormap.from_list("above", ["#9ecae1", style.KEPT])(np.linspace(0, 1, 128))
-    return ListedColormap(np.concatenate((below, above))), TwoSlopeNorm(keep, 0, 1)
+def _colours(ax: Axes, value: str, keep: float, cells: npt.NDArray[np.float64]) -> tuple[Colormap, Normalize]:
+    """For what is kept, two ranges that meet at the promise; for what is saved, one."""
+    if value == "kept_share":
+        return around(keep, 0)
+    known = cells[~np.isnan(cells)]
+    return rising(ax, style.SAVED, 0, max(0.01, float(known.max(initial=0))))
 
 
 def _draw(ax: Axes, cells: npt.NDArray[np.float64], colours: Colormap, scale: Normalize) -> None:
@@ -178,7 +177,7 @@ def _draw(ax: Axes, cells: npt.NDArray[np.float64], colours: Colormap, scale: No
 def _outline(ax: Axes, square: _Square) -> None:
     """A frame around each cell of a group's own rule."""
     for row, column in np.argwhere(square.own):
-        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="none", edgecolor=style.fade(ax, 0.95),
+        ax.add_patch(Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor="none", edgecolor=LIGHT["ink"],
                                linewidth=1.6, zorder=4, label="own", clip_on=False))  # fmt: skip
 
 
@@ -199,7 +198,9 @@ def _number(ax: Axes, square: _Square, value: str, colours: Colormap, scale: Nor
         whole = math.floor(100 * cell + 1e-9)  # 94.96% is not to read as the 95% that it misses
         ax.text(column, row - up, f"{whole}{sign}", size=size, weight=weight, gid="cell", **look)
         if second and not np.isnan(saved):
-            ax.text(column, row + 0.22, f"saves {100 * saved:.0f}%", size=size * 0.8, gid="saved", **look)
+            ax.text(
+                column, row + 0.22, f"saves {math.floor(100 * saved + 1e-9)}%", size=size * 0.8, gid="saved", **look
+            )
 
 
 def _label(square: _Square, row: int) -> str:
@@ -218,8 +219,8 @@ def _ticks(ax: Axes, square: _Square) -> None:
 
 def _key(ax: Axes, keep: float) -> list[Patch]:
     own = Patch(facecolor="none", edgecolor=style.fade(ax, 0.95), linewidth=1.6, label="own group, held-out tasks")
-    kept = Patch(facecolor="#5fa6cf", linewidth=0, label=f"keeps at least {level(keep)}")
-    return [kept, Patch(facecolor="#f0823f", linewidth=0, label="keeps less"), own]
+    kept = Patch(facecolor=HELD[-1], linewidth=0, label=f"keeps at least {level(keep)}")
+    return [kept, Patch(facecolor=BROKEN[1], linewidth=0, label="keeps less"), own]
 
 
 def _title(frame: pd.DataFrame, keep: float) -> str:

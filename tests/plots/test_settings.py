@@ -357,7 +357,7 @@ def test_the_line_runs_between_cells_that_keep_enough_and_cells_that_do_not(ax: 
     plot_heatmap(PAIRS, ax=ax)
     (found,) = [c for c in ax.collections if isinstance(c, LineCollection) and c.get_label() == "keep"]
     assert {point[0] for segment in found.get_segments() for point in segment} == {3.0}
-    assert "White line: up to where at least 95% of successes are kept for certain." in note(ax)
+    assert "Line: up to where at least 95% of successes are kept for certain." in note(ax)
 
 
 def test_a_recommended_cell_is_marked(ax: Axes) -> None:

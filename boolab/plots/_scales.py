@@ -1,0 +1,43 @@
+"""Colour scales of cells: what is kept around a promise, and amounts from the background on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import (
+    Colormap,
+    LinearSegmentedColormap,
+    ListedColormap,
+    LogNorm,
+    Normalize,
+    TwoSlopeNorm,
+    to_rgb,
+)
+
+from boolab.plots import style
+
+BROKEN: Final = ("#a63c00", "#c8661f", "#f6e2d3")
+"""Below the promise: orange, the stronger the worse."""
+HELD: Final = ("#d3e6f2", "#a9cfe6")
+"""At the promise and above it: a light blue, because more than enough is no news."""
+
+
+def around(keep: float, low: float) -> tuple[Colormap, Normalize]:
+    """Two ranges that meet at the share that is to be kept, from the lowest share on."""
+    below, above = (
+        LinearSegmentedColormap.from_list(name, colours)(np.linspace(0, 1, 128))
+        for name, colours in (("below", BROKEN), ("above", HELD))
+    )
+    centre = min(keep, 0.999)
+    return ListedColormap(np.concatenate((below, above))), TwoSlopeNorm(centre, min(low, centre - 0.01), 1)
+
+
+def rising(ax: Axes, color: str, low: float, high: float, *, log: bool = False) -> tuple[Colormap, Normalize]:
+    """One range, from near the background to a colour."""
+    ground = np.array(style.ground(ax))
+    end = np.array(to_rgb(color))
+    first = tuple(0.92 * ground + 0.08 * end)
+    colours = LinearSegmentedColormap.from_list("rising", [first, tuple(0.35 * ground + 0.65 * end), color])
+    return colours, (LogNorm if log else Normalize)(low, high)
