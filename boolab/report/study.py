@@ -357,7 +357,8 @@ def _advice(runs: list[Run], question: Question) -> Recommendation:
     except SettingError as error:
         if question.policy is None:
             raise
-        return Recommendation("No recommendation", pd.DataFrame(), (f"No recommendation. {error}.",))
+        why = (f"No recommendation. {error}.",)
+        return Recommendation("No recommendation", pd.DataFrame(), why, verdict=why)
 
 
 def _why_no_run(reading: Reading) -> str:

@@ -8,8 +8,10 @@ for each success that it loses than a success costs leaves more successes for th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from boolab.core.text import money, percent
 from boolab.frames.dtypes import FLOAT
 
 TRADE: Final[Mapping[str, str]] = dict.fromkeys(
@@ -24,6 +26,94 @@ TRADE: Final[Mapping[str, str]] = dict.fromkeys(
     FLOAT,
 )
 """The columns of a trade, and their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """What a limit saves, and the successes that it loses for that.
+
+    A limit gives up a larger share of the successes than of the steps when `saved / total < lost / successes`, which
+    is `saved / lost < total / successes`: for each success that it loses it saves less than a success costs on record.
+    Such a trade is poor: further runs cost more to win the lost successes back than the limit saves.
+
+    Args:
+        saved: What the limit saves.
+        lost: The number of successes that it loses, those included that it may lose.
+        total: What all runs use without it, in the same unit.
+        successes: The number of successes on record.
+        unit: What is counted, in the plural, or "cost" for dollars.
+
+    Example:
+        >>> trade = Trade(351, 8, 16707, 168)
+        >>> trade.is_poor, round(trade.per_lost_success), round(trade.per_success)
+        (True, 44, 99)
+        >>> print(trade.sentence)
+        The trade is poor: it saves 44 steps for each lost success, and a success costs 99 steps on record.
+        >>> print(Trade(351, 0, 16707, 168).sentence)
+        It loses no success on record.
+    """
+
+    saved: float
+    lost: int
+    total: float
+    successes: int
+    unit: str = "steps"
+
+    @property
+    def per_lost_success(self) -> float | None:
+        """What is saved for each lost success; None when nothing is lost."""
+        return _share(self.saved, self.lost)
+
+    @property
+    def per_success(self) -> float | None:
+        """What a success costs on record; None if there is none."""
+        return _share(self.total, self.successes)
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether a larger share of the successes is lost than of the steps is saved."""
+        return self.saved * self.successes < self.lost * self.total
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the two shares are the same, and something is lost."""
+        return self.lost > 0 and self.saved * self.successes == self.lost * self.total
+
+    @property
+    def sentence(self) -> str:
+        """The trade in plain words; "" if there is no success on record."""
+        each, costs = self.per_lost_success, self.per_success
+        if costs is None:
+            return ""
+        if each is None:
+            return "It loses no success on record."
+        if self.is_even:
+            return f"The trade is even: for each lost success it saves {self._amount(costs)}, as a success costs."
+        word = "poor" if self.is_poor else "good"
+        digits = 0 if round(each) != round(costs) else 1 if round(each, 1) != round(costs, 1) else 3
+        return (
+            f"The trade is {word}: it saves {self._amount(each, digits)} for each lost success, and a success costs "
+            f"{self._amount(costs, digits)} on record."
+        )
+
+    @property
+    def shares(self) -> str:
+        """The two shares that are compared.
+
+        Example:
+            >>> Trade(351, 8, 16707, 168).shares
+            '2.1% of the steps for 4.8% of the successes'
+        """
+        if not self.total or not self.successes:
+            return ""
+        saved, lost = percent(self.saved / self.total), percent(self.lost / self.successes)
+        return f"{saved} of the {self.unit} for {lost} of the successes"
+
+    def _amount(self, value: float, digits: int = 0) -> str:
+        if self.unit == "cost":
+            return money(value)
+        shown = f"{value:,.{digits}f}"
+        return f"{shown} {self.unit[:-1] if shown == '1' else self.unit}"
 
 
 def trade_of(

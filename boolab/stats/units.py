@@ -177,7 +177,7 @@ def keys_of(by: str | Sequence[str] | None, taken: Collection[str]) -> list[str]
 def group_name(values: Iterable[object]) -> str:
     """The name of a group in sentences, from its values of `by`."""
     return ", ".join(
-        "none" if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
+        "no name" if is_missing(value) or value == "" else f"{value:g}" if isinstance(value, float) else shorten(value)
         for value in values
     )
 

@@ -96,7 +96,7 @@ def test_a_setting_may_be_called_as_a_column_is_elsewhere() -> None:
 def test_groups_without_a_value_are_a_group() -> None:
     runs = table([1, 2, 3, 4], agent=["a", "", "a", None])
     found = survival(runs, by="agent")
-    assert {sentence.split(":")[0] for sentence in found.sentences} == {"a", "none"} | {found.sentences[-1]}
+    assert {sentence.split(":")[0] for sentence in found.sentences} == {"a", "no name"} | {found.sentences[-1]}
     assert found.table is not None
     assert found.table["n"].sum() == 4
 

@@ -32,6 +32,7 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
 from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
+from boolab.stats.recommend.verdict import verdict_of
 from boolab.stats.recommend.wording import MOSTLY, Advice, Group
 from boolab.stats.units import group_name, keys_of, sources_of
 
@@ -57,6 +58,7 @@ class Recommendation(Finding):
             is accepted even without a loss); saved, saved_share; design_effect; effective (the effective sample size);
             recommended (whether it is the answer).
         counted: How the limits are counted: identity, scope and policy, with all limits off.
+        verdict: The answer in at most three sentences: what to set, whether the trade is good, and what else matters.
 
     Example:
         >>> found = Recommendation("A cap", pd.DataFrame({"max_steps": pd.array([56], dtype="Int64")}))
@@ -66,6 +68,7 @@ class Recommendation(Finding):
 
     paths: pd.DataFrame = field(default_factory=pd.DataFrame)
     counted: Limits = field(default_factory=Limits)
+    verdict: tuple[str, ...] = ()
 
     @property
     def setting(self) -> dict[str, Any]:
@@ -307,6 +310,7 @@ def recommend(
         table=_table(frame, keys, question),
         paths=_paths(groups, keys, question),
         counted=_counted(runs, scope, harness, identity),
+        verdict=verdict_of(advice, groups),
     )
 
 

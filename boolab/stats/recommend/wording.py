@@ -51,7 +51,7 @@ class Group:
 
     def share_of(self, found: Found, measure: str) -> float | None:
         """What the best setting of a path saves, as a share of the use on record."""
-        whole = _used(self.sums, measure)
+        whole = used_in(self.sums, measure)
         return found.saved / whole if whole else None
 
     def saved_share(self, measure: str) -> float | None:
@@ -63,12 +63,13 @@ class Group:
         return None if self.folds is None else _share(self.folds, measure)
 
 
-def _used(sums: dict[str, int], measure: str) -> int:
+def used_in(sums: dict[str, int], measure: str) -> int:
+    """What all units use without the setting."""
     return sums[measure] + sums[f"saved_{measure}"]
 
 
 def _share(sums: dict[str, int], measure: str) -> float | None:
-    whole = _used(sums, measure)
+    whole = used_in(sums, measure)
     return sums[f"saved_{measure}"] / whole if whole else None
 
 
@@ -78,9 +79,10 @@ class Advice:
     def __init__(self, runs: Ledger, units: Ledger, question: Question, objective: str, scope: str) -> None:
         self._runs = runs
         self._units = units
-        self._question = question
+        self.question = question
+        self.success_by = units.success_by
         self._objective = objective
-        self._noun = "turn" if units.success_by == TURN_PROXY else "run"
+        self.noun = "turn" if units.success_by == TURN_PROXY else "run"
         self._scope = scope
 
     def notes(self, groups: Sequence[Group]) -> Iterator[str]:
@@ -89,23 +91,23 @@ class Advice:
         calls = int(runs.used["tool_calls"].sum())
         tasks = units.runs["task"].replace("", pd.NA).nunique() if "task" in units.runs else 0
         of = f" of {count(tasks, 'task')}" if tasks else ", tasks not named"
-        turns = f" ({count(units.n_runs, 'turn')})" if self._noun == "turn" and units.n_runs != runs.n_runs else ""
+        turns = f" ({count(units.n_runs, 'turn')})" if self.noun == "turn" and units.n_runs != runs.n_runs else ""
         size = f"{count(runs.n_steps, 'step')}, {count(calls, 'tool call')}"
         yield f"Data: {count(runs.n_runs, 'run')}{turns}{of}; {size}."
         yield self._what_a_success_is()
         yield from self._families(groups)
         yield from self._left_out()
-        if self._objective != self._question.measure:
+        if self._objective != self.question.measure:
             missing = {"cost": "what a run costs", "tokens": "how many tokens a run uses"}.get(self._objective, "that")
             known = units.used[self._objective] >= 0
             who = "The source does not"
             if known.any():
                 few = known.mean() < MOSTLY
                 who = f"Only {known.sum():,} of {count(len(known), 'step')}" if few else "A group does not"
-            yield f"{who} report {missing}: savings are counted in {_plural(self._question.measure)}."
+            yield f"{who} report {missing}: savings are counted in {plural_of(self.question.measure)}."
         elif (partly := self._unknown()) > 0:
             verb = "does" if partly == 1 else "do"
-            yield f"{count(partly, self._noun)} {verb} not report the {self._objective}: savings leave them out."
+            yield f"{count(partly, self.noun)} {verb} not report the {self._objective}: savings leave them out."
         if any(group.choice.tasks < group.choice.successes for group in groups):
             yield self._dependence()
         yield from self._policy()
@@ -132,30 +134,30 @@ class Advice:
         if len(groups) > 1:
             yield (
                 "Each setting is for its group alone, with no limits on the others, and its savings are those of its "
-                f"own runs. Together they may lose the sum of what each may: {percent(1 - self._question.keep)} each."
+                f"own runs. Together they may lose the sum of what each may: {percent(1 - self.question.keep)} each."
             )
 
     def _policy(self) -> Iterator[str]:
         """Which limits were tested, how they are counted, and what else is in force."""
-        policy = self._question.policy
+        policy = self.question.policy
         if policy is None:
             return
         counted = []
-        for name in self._question.order:
-            axis = self._question.axis(name, [_EXAMPLE])
+        for name in self.question.order:
+            axis = self.question.axis(name, [_EXAMPLE])
             rules = [str(rule) for rule in (*axis.rules, *axis.responses)]
             counted.append(f"a {AXES[name].label} of {_EXAMPLE} is {' and '.join(rules)}")
-        own = [axis for axis in self._question.settings({}).axes if axis.name not in self._question.order]
+        own = [axis for axis in self.question.settings({}).axes if axis.name not in self.question.order]
         rules = [str(rule) for axis in own for rule in (*axis.rules, *axis.responses)]
         also = f" Its further limits are in force too: {', '.join(rules)}." if rules else ""
         yield f"Under {policy.name}, {'; '.join(counted)}.{also}"
 
     def _dependence(self) -> str:
         """What is assumed about the runs of one task."""
-        noun, what = self._noun, self._noun.capitalize()
-        if self._question.dependence == "worst":
+        noun, what = self.noun, self.noun.capitalize()
+        if self.question.dependence == "worst":
             return f"Assumed: all {noun}s of a task are lost or kept together."
-        if self._question.dependence == "same_tasks":
+        if self.question.dependence == "same_tasks":
             return (
                 f"Assumed: {noun}s are independent. So the result holds for new {noun}s of these same tasks, not for "
                 "other tasks."
@@ -173,8 +175,8 @@ class Advice:
             return f"A success is a run with a success label: {base:,} of {labelled:,} labelled runs."
         why = "No label is used" if self._runs.success_by == LABEL else "No run has a success label"
         return (
-            f"{why}: by a proxy, a {self._noun} that ended by itself counts as a success, {base:,} of "
-            f"{count(int(roots.sum()), self._noun)}. The proxy does not show whether the work was good."
+            f"{why}: by a proxy, a {self.noun} that ended by itself counts as a success, {base:,} of "
+            f"{count(int(roots.sum()), self.noun)}. The proxy does not show whether the work was good."
         )
 
     def _left_out(self) -> Iterator[str]:
@@ -185,7 +187,7 @@ class Advice:
             counted = int((~units.terminated & (units.success == 1)).sum())
             labelled = f" ({counted:,} of them labelled a success)" if counted else ""
             yield (
-                f"{count(cut, self._noun)}{labelled} {verb} censored: stopped by the harness's own limit, or broken "
+                f"{count(cut, self.noun)}{labelled} {verb} censored: stopped by the harness's own limit, or broken "
                 "off. The recorded limits stay in force, so a looser limit changes nothing on record."
             )
             yield from self._own_cap()
@@ -205,9 +207,9 @@ class Advice:
             )
 
     def _unknown(self) -> int:
-        if self._question.measure == "steps":
+        if self.question.measure == "steps":
             return 0
-        used = self._units.used[self._question.measure]
+        used = self._units.used[self.question.measure]
         run = np.searchsorted(self._units.first, np.flatnonzero(used < 0), side="right") - 1
         return len(np.unique(run))
 
@@ -216,8 +218,8 @@ class Advice:
         name = group_name(group.names)
         prefix = f"{name}: " if name else ""
         if not group.choice.qualifies:
-            yield prefix + self._nothing_qualifies(group)
-            tight = self._loses_nothing(group)
+            yield prefix + self.nothing_qualifies(group)
+            tight = self.loses_nothing(group)
             if tight:
                 yield f"{prefix}{tight}"
             return
@@ -226,14 +228,14 @@ class Advice:
                 yield prefix + sentence
 
     def _setting(self, group: Group) -> str:
-        question, choice, sums = self._question, group.choice, group.sums
+        question, choice, sums = self.question, group.choice, group.sums
         if choice.best is None:
             single = [found for found in choice.paths if found.tests.error and found.tests.path.name != JOINT]
-            tested = _joined([_plain(found) for found in single], "or")
+            tested = joined([plain_name(found) for found in single], "or")
             return (
                 f"Ship no limit: no {tested} that is shown to keep {level(question.keep)} of the successes, at "
-                f"{level(question.confidence)} confidence, would have saved any {_plural(question.measure)} in "
-                f"{count(group.units.n_runs, self._noun)}."
+                f"{level(question.confidence)} confidence, would have saved any {plural_of(question.measure)} in "
+                f"{count(group.units.n_runs, self.noun)}."
             )
         limits = [AXES[name].with_value(value) for name, value in choice.setting.items() if value is not None]
         kept = f"{sums['kept_lower']:,}" + (
@@ -244,18 +246,18 @@ class Advice:
         if not group.units.terminated.all():
             source += " under the recorded limits"
         return (
-            f"Ship {_joined(limits)}. On record it keeps {kept} of {_successes(choice.successes)} and saves "
-            f"{self._saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
+            f"Ship {joined(limits)}. On record it keeps {kept} of {successes_of(choice.successes)} and saves "
+            f"{self.saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
             f"{level(question.keep)} of future successes from {source}: for that it may "
             f"lose {most or 'none'} of {self._rests(choice, choice.best)}."
         )
 
     def _rests(self, choice: Choice, found: Found) -> str:
         """The number of successes, and the effective sample size where they are dependent."""
-        successes = _successes(choice.successes)
+        successes = successes_of(choice.successes)
         if choice.tasks < choice.successes:
             successes += f" in {count(choice.tasks, 'task')}"
-            if self._question.dependence != "same_tasks":
+            if self.question.dependence != "same_tasks":
                 successes += f" (effective sample size {found.tests.effective:.0f})"
         return successes
 
@@ -269,49 +271,53 @@ class Advice:
         parts = []
         for found in saving:
             name, value = next(iter((found.setting or {}).items()))
-            share = group.share_of(found, self._question.measure)
+            share = group.share_of(found, self.question.measure)
             saves = f" saves {percent(share)}" if share is not None else ""
             parts.append(f"{AXES[name].with_value(value)}{saves} and loses {found.lost or 'none'}")
         return f"By itself, at the same confidence, {'; '.join(parts)}."
 
-    def _saved(self, sums: dict[str, int]) -> str:
-        measure = self._question.measure
-        saved, whole = sums[f"saved_{measure}"], _used(sums, measure)
+    def saved(self, sums: dict[str, int]) -> str:
+        """What is saved, with its base and share."""
+        measure = self.question.measure
+        saved, whole = sums[f"saved_{measure}"], used_in(sums, measure)
         share = f" ({percent(saved / whole)})" if whole else ""
         if measure == "cost":
             return f"${saved / MICRO:,.2f} of ${whole / MICRO:,.2f}{share}"
         return f"{saved:,} of {count(whole, _NOUNS[measure])}{share}"
 
     def _held_out(self, group: Group) -> str:
-        folds, question = group.folds, self._question
+        folds, question = group.folds, self.question
         if folds is None:
             return "There are too few tasks to test the choice on tasks that it was not made on."
         share = group.heldout_saved_share(question.measure)
-        saved = "" if share is None else f" and saved {percent(share)} of the {_plural(question.measure)}"
+        saved = "" if share is None else f" and saved {percent(share)} of the {plural_of(question.measure)}"
         if not folds["chosen"]:
             return "Four fifths of the data are not enough to choose a setting, so none was tested on the other fifth."
         some = f"; {folds['chosen']} of {FOLDS} parts were enough to choose" if folds["chosen"] < FOLDS else ""
         return (
             f"Cross-validated (chosen on four fifths of the tasks, tested on the other fifth, five times{some}), such "
-            f"settings kept {folds['kept_lower']:,} of {_successes(group.choice.successes)}{saved}."
+            f"settings kept {folds['kept_lower']:,} of {successes_of(group.choice.successes)}{saved}."
         )
 
     def _not_tested(self, group: Group) -> str:
         """Limits that were not tested, because there are too few successes to share the error."""
-        question, choice = self._question, group.choice
-        names = [_plain(found) for found in choice.paths if not found.tests.error and found.tests.path.name != JOINT]
+        question, choice = self.question, group.choice
+        names = [
+            plain_name(found) for found in choice.paths if not found.tests.error and found.tests.path.name != JOINT
+        ]
         if not names:
             return ""
         first, other = choice.paths[0].tests, choice.paths[-1].tests.path
         enough = runs_needed(question.keep, 1 - (1 - question.confidence) * other.share)
         more = max(1, int(np.ceil(enough * first.design_effect - choice.successes - _ROUNDING)))
         return (
-            f"Enough data for one limit, the {_plain(choice.paths[0])}: testing "
-            f"{_joined([f'{name}s' for name in names])} too needs {_successes(more, 'more ')}."
+            f"Enough data for one limit, the {plain_name(choice.paths[0])}: testing "
+            f"{joined([f'{name}s' for name in names])} too needs {successes_of(more, 'more ')}."
         )
 
-    def _nothing_qualifies(self, group: Group) -> str:
-        choice, question = group.choice, self._question
+    def nothing_qualifies(self, group: Group) -> str:
+        """Why no setting qualifies, and what it takes."""
+        choice, question = group.choice, self.question
         whole = runs_needed(question.keep, question.confidence)
         goal = (
             f"To show that {level(question.keep)} of the successes are kept, at {level(question.confidence)} confidence"
@@ -348,20 +354,20 @@ class Advice:
         name = found.tests.path.name
         if name == JOINT:
             return "limits of several kinds together"
-        axis = self._question.axis(name, list((self._question.grid or {})[name]))
+        axis = self.question.axis(name, list((self.question.grid or {})[name]))
         return AXES[name].with_value(axis.values[-1])  # noqa: PD011 - no pandas
 
-    def _loses_nothing(self, group: Group) -> str:
+    def loses_nothing(self, group: Group) -> str:
         """The tightest values that lose nothing on record: a description, not a guarantee."""
         good = base_of(group.units)
-        if not good.any() or self._question.policy is not None:
+        if not good.any() or self.question.policy is not None:
             return ""
         parts = []
-        for name in self._question.order:
+        for name in self.question.order:
             least = AXES[name].min_useful
             if AXES[name].fractions:
                 continue
-            counter = self._question.axis(name, [least]).counter
+            counter = self.question.axis(name, [least]).counter
             peaks = group.units.peak(counter)
             if (peak := int(peaks[good].max())) == UNKNOWN_PEAK:
                 continue
@@ -374,28 +380,31 @@ class Advice:
         if not parts:
             return ""
         each = ", each by itself," if len(parts) > 1 else ""
-        return f"On this record {_joined(parts)}{each} would have lost no success and stopped other runs."
+        return f"On this record {joined(parts)}{each} would have lost no success and stopped other runs."
 
     def _above(self, name: str, least: int) -> int | None:
         """The tightest value of an axis, of those in the grid if there is one, that is no less."""
-        if self._question.grid is None:
+        if self.question.grid is None:
             return least
-        values = [value for value in self._question.grid.get(name, ()) if value is not None and value >= least]
+        values = [value for value in self.question.grid.get(name, ()) if value is not None and value >= least]
         return min(values, default=None)
 
 
-def _successes(n: int, more: str = "") -> str:
+def successes_of(n: int, more: str = "") -> str:
+    """A number of successes."""
     return count(n, f"{more}success", f"{more}successes")
 
 
-def _plain(found: Found) -> str:
+def plain_name(found: Found) -> str:
     """What the limit of a path is called."""
     return AXES[found.tests.path.name].label
 
 
-def _joined(parts: Sequence[str], word: str = "and") -> str:
+def joined(parts: Sequence[str], word: str = "and") -> str:
+    """A list as a sentence has it."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"
 
 
-def _plural(measure: str) -> str:
+def plural_of(measure: str) -> str:
+    """What is saved, in the plural."""
     return "cost" if measure == "cost" else f"{_NOUNS[measure]}s"

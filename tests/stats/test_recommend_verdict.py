@@ -1,0 +1,88 @@
+"""The answer of a recommendation in at most three sentences, for every outcome."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import boolab as bl
+from boolab.core.types import Run
+from boolab.stats.recommend.recommend import Recommendation
+from tests.stats.test_scorecard import numbered, run_of
+
+
+@pytest.fixture(scope="module")
+def swebench() -> list[Run]:
+    return bl.load_dataset("atlas/swebench-verified")
+
+
+def test_says_what_to_set_with_base_bound_and_trade(swebench: list[Run]) -> None:
+    found = bl.recommend(swebench, keep=0.9)
+    row = found.frame.iloc[0]
+    what, trade, more = found.verdict
+    assert what == (
+        "Set a step cap of 65: on record it keeps 159 of 168 successes (at least 90% of future ones, with 95% "
+        "confidence) and saves 528 of 16,707 steps (3.2%)."
+    )
+    assert (row["max_steps"], row["kept_lower"], row["saved"]) == (65, 159, 528)
+    assert trade == (
+        "The trade is poor: it saves 59 steps for each lost success, and a success costs 99 steps on record."
+    )
+    assert "a doom-loop threshold of 3 keeps 165 of 168 and saves 257 of 16,707 steps (1.5%)" in more
+
+
+def test_a_policy_is_named(swebench: list[Run]) -> None:
+    assert bl.recommend(swebench, keep=0.9, policy="boocode").verdict[0].startswith("Under boocode, set a step cap")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"keep": 0.999}, "Set no limit yet: 168 successes on record are too few"),
+        ({"keep": 0.9, "grid": {"max_steps": [3, 4]}}, "Set no limit yet. None of the values that were tried"),
+        ({"keep": 0.9, "grid": {"max_steps": [4000]}}, "none would have saved any steps in 499 runs"),
+    ],
+)
+def test_says_that_nothing_should_be_set_and_what_is_missing(
+    options: dict[str, Any], words: str, swebench: list[Run]
+) -> None:
+    found = bl.recommend(swebench, **options)
+    assert words in found.verdict[0]
+    assert len(found.verdict) <= 3
+    if found.frame["more_needed"][0] and "more are needed" in found.verdict[0]:
+        assert f"{found.frame['more_needed'][0]:,} more" in found.verdict[0]
+
+
+def test_says_that_no_group_has_a_limit(swebench: list[Run]) -> None:
+    assert bl.recommend(swebench[:20], by="task").verdict[0].startswith("Set no limit yet for any of 20 groups")
+
+
+def test_a_proxy_is_named(swebench: list[Run]) -> None:
+    verdict = bl.recommend(swebench, success="ended").verdict
+    assert "of 407 runs that ended by themselves" in verdict[0]
+    assert verdict[-1].startswith("No success label is used: a run that ended by itself counts as a success")
+
+
+def test_groups_have_an_answer_each(swebench: list[Run]) -> None:
+    other = [replace(run, agent="") for run in bl.load_dataset("atlas/tau-airline")]
+    found = bl.recommend([*swebench, *other], keep=0.9, by="agent")
+    what, trade = found.verdict
+    assert what.startswith(f"Set limits group by group. {swebench[0].agent}: a step cap of 65, which keeps 159 of 168")
+    assert "; no name: a step cap of 19, which keeps 82-83 of 84 successes" in what
+    assert trade.startswith(f"The trade is poor for {swebench[0].agent}: ")
+    assert not any("none:" in sentence for sentence in (*found.verdict, *found.sentences))
+
+
+def test_without_runs_and_without_successes_it_says_so() -> None:
+    assert bl.recommend([]).verdict == ("Nothing can be recommended: there is no run with a step on record.",)
+    failed = numbered(*[run_of("a b", False)] * 3)
+    assert "there is no success on record, and 59 of them" in bl.recommend(failed).verdict[0]
+
+
+def test_the_numbers_of_a_verdict_are_those_of_the_frame() -> None:
+    found: Recommendation = bl.recommend(bl.load_dataset("atlas/tau-airline"), keep=0.9)
+    row = found.frame.iloc[0]
+    kept, base, saved = re.findall(r"keeps ([\d-]+) of (\d+) successes .* saves ([\d,]+) of", found.verdict[0])[0]
+    assert kept == f"{row['kept_lower']}-{row['kept_upper']}"
+    assert (int(base), int(saved)) == (row["successes"], row["saved"])
