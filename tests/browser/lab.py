@@ -55,7 +55,7 @@ _RUN: Final = """async () => {
   const app = window.jupyterapp;
   await app.commands.execute("notebook:run-all-cells");
   const cells = app.shell.currentWidget.content.widgets.map((cell) => cell.model.toJSON());
-  return cells.flatMap((cell) => cell.outputs).find((one) => one.output_type === "error")?.traceback ?? null;
+  return cells.flatMap((cell) => cell.outputs ?? []).find((one) => one.output_type === "error")?.traceback ?? null;
 }"""
 _ASK: Final = """async (expression) => {
   const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;

@@ -83,7 +83,7 @@ def test_the_demo_refuses_a_folder_that_it_cannot_make(capsys: pytest.CaptureFix
 
 def test_the_lab_opens_the_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert (Path(lab_command()[-1]) / "01_first_run.ipynb").is_file()
+    assert (Path(lab_command()[-1]) / "01_sixty_seconds.ipynb").is_file()
 
 
 def test_the_lab_opens_another_folder_and_passes_options_on(tmp_path: Path) -> None:

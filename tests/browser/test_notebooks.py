@@ -1,0 +1,52 @@
+"""Each notebook is opened in a real JupyterLab and run there: no error, none in the console, and not too long."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.lab import Lab
+from tests.support.notebooks import BY_NUMBER, LONG
+from tests.support.project import ROOT
+
+pytestmark = pytest.mark.slow
+SCREEN: Final = (1280, 800)
+SCREENS: Final = 12
+"""How long a notebook is at most, run, in screens of that size."""
+NOT_HERE: Final = ("06", "07")
+"""One needs a server, one makes 10,000 runs: tests/docs/test_notebooks.py runs them."""
+HERE: Final = {path.stem: path for number, path in BY_NUMBER.items() if number not in NOT_HERE}
+_LENGTH: Final = """async () => {
+  const list = window.jupyterapp.shell.currentWidget.content;
+  let length = 0;
+  for (let index = 0; index < list.widgets.length; index++) {
+    await list.scrollToItem(index, "start");
+    length += list.widgets[index].node.getBoundingClientRect().height;
+  }
+  await list.scrollToItem(0, "start");
+  return length;
+}"""
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BOOLAB_LOGS", "BOOLAB_SCOPE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("path", HERE.values(), ids=HERE)
+def test_a_notebook_runs_in_jupyterlab(lab: Lab, path: Path) -> None:
+    (lab.folder / "notebooks").mkdir(exist_ok=True)
+    lab.page.set_viewport_size({"width": SCREEN[0], "height": SCREEN[1]})
+    opened = lab.folder / "notebooks" / path.name
+    shutil.copy(path, opened)
+    lab.open(opened)
+    lab.ask(f"__import__('sys').path.insert(0, {str(ROOT)!r})")
+    lab.run_all()
+    expect(lab.notebook.get_by_text("Error displaying widget")).to_have_count(0)
+    if path.stem[:2] not in LONG:
+        assert lab.page.evaluate(_LENGTH) / SCREEN[1] <= SCREENS
+    lab.command("docmanager:save")
+    assert lab.watch.seen == []
