@@ -278,6 +278,17 @@ def test_a_mark_leads_to_the_step_at_which_its_rule_would_have_stopped(opened: O
     expect(shown.locator(".would [data-policy=lenient]")).to_contain_text("lenientnever")
 
 
+def test_what_was_sent_for_a_step_is_shown_on_demand(opened: Opened) -> None:
+    shown = opened(step=3)
+    request = shown.locator(".request")
+    expect(request.locator("p")).to_be_hidden()
+    request.locator("summary").click()
+    expect(request).to_contain_text("What was sent for step 3")
+    expect(request.locator("p")).to_have_text("1 message, steps 1-2 with results")
+    press(shown, "ArrowRight")
+    expect(request.locator("p")).to_have_text("1 message, steps 1-3 with results")
+
+
 def test_a_turn_narrows_all_to_itself_until_all_turns_are_wanted(opened: Opened) -> None:
     shown = opened()
     expect(shown.locator(".chips [data-kind=search] b")).to_have_text("3")

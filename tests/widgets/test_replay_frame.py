@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
-from boolab.core.types import Compacted, Event, Message, Response, Text, Usage
+from boolab.core.types import Compacted, Event, Input, Message, Response, Text, Usage
 from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.data import replay_data
 from tests.support.helpers import play, steps
@@ -126,6 +126,20 @@ def test_a_compaction_is_a_row_before_the_step_whose_request_was_the_first_witho
         assert (row["after"], row["details"]) == (2, summary)
         assert "120.0k tokens" in row["text"]
     assert not any(step["events"] for step in replay_data(logged, [])["steps"])
+
+
+def test_a_request_has_a_summary_in_the_place_of_what_was_compacted_and_the_messages_that_came() -> None:
+    prompt = (Message("system", (Text("Be brief."),)), Message("user", (Text("Look."),)))
+    inputs = (Input(4, Message("user", (Text("Once more."),))),)
+    run = looping(prompt=prompt, inputs=inputs, compactions=(Compacted(5, 3, "It looked.", 9_000),))
+    assert replay_data(run, [])["requests"][:6] == [
+        "system prompt, 1 message",
+        "system prompt, 1 message, step 1 with results",
+        "system prompt, 1 message, steps 1-2 with results",
+        "system prompt, 2 messages, steps 1-3 with results",
+        "system prompt, 2 messages, summary of steps 1-2, steps 3-4 with results",
+        "system prompt, 2 messages, summary of steps 1-2, steps 3-5 with results",
+    ]
 
 
 def test_an_outlines_item_ends_where_a_limit_would_have_stopped() -> None:

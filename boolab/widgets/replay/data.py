@@ -31,6 +31,7 @@ from boolab.widgets.replay.events import moments_of
 from boolab.widgets.replay.gauges import gauges_of
 from boolab.widgets.replay.header import MIN_STREAK, header_of
 from boolab.widgets.replay.outline import outline_of
+from boolab.widgets.replay.requests import requests_of
 from boolab.widgets.replay.subagents import Child, children_of
 from boolab.widgets.replay.what_if_marks import acting, limits_of, marks_of_each, stop_boundary
 
@@ -128,6 +129,7 @@ def _data(
         "marks": marks,
         "between": between,
         "outline": outline_of(turns, steps, {row["after"] for row in between}),
+        "requests": requests_of(run),
         "code": code_of(run),
         "children": [
             {

@@ -25,16 +25,22 @@ function gaugesOf(data) {
     };
     return { element, show };
   });
+  const perTurn = (data.turns ?? []).length > 1;
+  const summary = h("summary");
+  const sent = h("p");
+  const request = h("details", { class: "request" }, summary, sent);
   const show = (n) => {
-    fill(heading, `Counters after step ${count(n)}`);
+    fill(heading, perTurn ? `Counters of the turn, after step ${count(n)}` : `Counters after step ${count(n)}`);
     for (const one of gauges) one.show(n);
+    fill(summary, `What was sent for step ${count(n)}`);
+    fill(sent, data.requests[n - 1] ?? "");
   };
-  return { element: h("div", { class: "gauges" }, heading, gauges.map((one) => one.element)), show };
+  return { element: h("div", { class: "gauges" }, heading, gauges.map((one) => one.element), data.requests.length > 0 && request), show };
 }
 
 // Where each rule would have stopped this record, or intervened, from the first to those that never would.
 function wouldOf(data, onStep) {
-  const marks = [...(data.marks ?? [])].sort((a, b) => (a.step ?? Infinity) - (b.step ?? Infinity));
+  const marks = (data.marks ?? []).filter((mark) => !mark.own || mark.rule).sort((a, b) => (a.step ?? Infinity) - (b.step ?? Infinity));
   if (!marks.length) return { element: null, show() {} };
   const rows = marks.map((mark) => {
     const never = mark.step === null;
