@@ -30,7 +30,7 @@ from tests.support.project import ROOT
 DATASET = str(data_path("datasets") / "runs")
 PUBLIC = "atlas/swebench-verified"
 POLLS = {"*": "canonical", "wait_for_build": None}
-README = ROOT / "README.md"
+TOUR = ROOT / "docs/tour.md"
 
 
 def labelled(folder: Path) -> str:
@@ -100,16 +100,16 @@ def test_all_that_recommends_gives_one_setting(logs: str) -> None:
     assert lab.answer["kept"] == {"lower": row["kept_lower"], "upper": row["kept_upper"], "of": row["successes"]}
 
 
-def test_the_readme_shows_what_is_recommended() -> None:
+def test_the_tour_shows_what_is_recommended() -> None:
     code = next(
-        block for block in re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+        block for block in re.findall(r"```python\n(.*?)```", TOUR.read_text("utf-8"), re.DOTALL)
         if "found = bl.recommend(" in block
     )  # fmt: skip
     names: dict[str, Any] = {"bl": bl, "runs": bl.load_dataset(PUBLIC)}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(code, names)  # noqa: S102 - what it shows is what is tested
     said = of_groups(printed("whatif", PUBLIC, "--keep", "0.9", "--json"))
-    assert f"boolab whatif {PUBLIC} --keep 0.9" in README.read_text("utf-8")
+    assert f"boolab whatif {PUBLIC} --keep 0.9" in TOUR.read_text("utf-8")
     assert said == {axis: names["found"].setting[axis] for axis in LIMITS}
     assert bl.CapLab(names["runs"], keep=0.9).recommended["setting"] == said
 
