@@ -126,6 +126,7 @@ pictures: $(READY) ## make the README's pictures anew; needs Chromium
 	$(BIN)/boolab demo
 	cp out/demo/stop_reasons_by_setting.png docs/pictures/
 	$(BIN)/python -m docs.pictures.make_pictures
+	$(BIN)/python -m docs.pictures.make_gallery
 
 docs: $(DOCS) ## build the documentation in out/docs: guides, notebooks, and the reference from docstrings
 	rm -rf out/docs

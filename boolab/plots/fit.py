@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from boolab.core.text import count, shorten, whole_percent
+from boolab.core.text import count, percent, shorten, whole_percent
 from boolab.errors import SettingError
 from boolab.plots import style
 from boolab.plots._frames import check_top
@@ -61,7 +61,7 @@ def plot_fit(
         >>> model = bl.SimulatedModel(bl.models.Profile.of({"tools": {"look": {}}}))
         >>> fit = bl.fit_profile([bl.run_sync(None, "Go", model=model, seed=i) for i in range(30)], simulated=100)
         >>> bl.plots.plot_fit(fit, "tools", ax=Figure().subplots()).get_title(loc="left")
-        'Tools: no further apart than by chance'
+        'Tools: no difference between recorded and simulated'
     """
     if of not in _LABELS:
         raise SettingError(f"of={of!r}: expected one of {', '.join(_LABELS)}")
@@ -152,7 +152,9 @@ def _key(ax: Axes, *, lines: bool) -> Sequence[Artist]:
 def _title(goodness: pd.DataFrame, of: str) -> str:
     row = goodness[goodness["measure"] == of].iloc[0]
     what = {"steps": "Steps", "tools": "Tools", "repeat_streak": "Repeated calls"}[of]
+    if not row["distance"]:
+        return f"{what}: no difference between recorded and simulated"
+    apart, chance = (percent(float(row[name])) for name in ("distance", "by_chance"))
     if bool(row["fits"]):
-        return f"{what}: no further apart than by chance"
-    apart, chance = (whole_percent(float(row[name]), 1) for name in ("distance", "by_chance"))
-    return f"{what}: {apart} apart, by chance {chance}"
+        return f"{what}: {apart} apart, within the {chance} of chance"
+    return f"{what}: {apart} apart, more than the {chance} of chance"

@@ -45,6 +45,9 @@ def save(drawn: Axes | Figure | SubFigure, path: str | PathLike[str] | IO[bytes]
         drawn: The figure, or what a plot returns.
         path: The file; its ending is its format, such as `.svg`, `.pdf` or `.png`.
         **how: More for matplotlib's `savefig`, such as `dpi`.
+
+    Raises:
+        SettingError: if the Axes are in no figure.
     """
     figure = drawn.get_figure(root=True)
     if figure is None:
@@ -61,6 +64,9 @@ def theme(ground: Ground) -> Iterator[None]:
     Args:
         ground: "light" or "dark", the grounds of boolab's widgets; "transparent" for none, with text in a grey that can
             be read on either.
+
+    Yields:
+        Nothing.
 
     Raises:
         SettingError: if there is no such ground.

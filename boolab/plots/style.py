@@ -302,6 +302,8 @@ def finish(
     ax.set_axisbelow(True)
     above = up + 5 + (size.text * 1.4 if ylabel else 0)
     above += _draw_key(ax, key, left, above) * size.note * 1.45
+    if ylabel and not title:  # a layout reserves room for half of the label only
+        annotate(ax, " ", (0, 1), (-left, up + 4), xycoords="axes fraction", va="bottom", size=size.text, gid="room")
     if about:
         text = _wrap(ax, about, size.text, left)
         annotate(ax, text, (0, 1), (-left, above + 3), 0.75, xycoords="axes fraction", va="bottom", size=size.text,
