@@ -366,7 +366,7 @@ def test_a_search_counts_marks_and_leads_to_its_hits(opened: Opened) -> None:
 
 def test_a_subagent_is_opened_from_its_call_and_leads_back(opened: Opened) -> None:
     shown = opened(step=4)
-    shown.locator("button.subagent").click()
+    shown.locator(".call button.subagent").click()
     inner = shown.locator(".level").last
     expect(inner.locator(".said-text").first).to_have_text("I list first.")
     expect(inner.locator(".step-number")).to_have_text("step 1 of 2")
@@ -374,7 +374,7 @@ def test_a_subagent_is_opened_from_its_call_and_leads_back(opened: Opened) -> No
     expect(inner.locator(".step-number")).to_have_text("step 2 of 2")
     shown.get_by_role("button", name="back to the run above").click()
     at(shown, 4)
-    shown.locator("button.subagent").click()
+    shown.locator(".call button.subagent").click()
     expect(inner.locator(".step-number")).to_have_text("step 2 of 2")
     press(shown, "Escape")
     at(shown, 4)

@@ -18,8 +18,8 @@ TEXTS = st.tuples(LINES.map("\n".join), st.sampled_from(["", "\n"])).map("".join
 @given(TEXTS, TEXTS)
 def test_the_rows_of_a_diff_are_the_old_text_and_the_new_one(old: str, new: str) -> None:
     rows = diff_rows(old, new)
-    assert "".join(row.text for row in rows if row.sign != "+") == old
-    assert "".join(row.text for row in rows if row.sign != "-") == new
+    assert "\n".join(row.text for row in rows if row.sign != "+") == old
+    assert "\n".join(row.text for row in rows if row.sign != "-") == new
 
 
 @settings(max_examples=60, deadline=None)
@@ -36,6 +36,12 @@ def test_texts_of_very_many_lines_are_compared_at_their_ends() -> None:
     new = [*old[:10], "other\n", *old[12:]]
     rows = diff_rows("".join(old), "".join(new))
     assert [row.sign for row in rows if row.sign != " "] == ["-", "-", "+"]
+
+
+def test_a_last_line_is_the_same_with_and_without_its_end() -> None:
+    assert [row.sign for row in diff_rows("a\nb", "a\nb\nc")] == [" ", " ", "+"]
+    card = card_of("write", "write", "", {"path": "a", "content": "x\ny\n"})
+    assert card["edits"][0]["rows"] == [["+", "x"], ["+", "y"]]
 
 
 PATCH = """*** Begin Patch

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from boolab.core.text import clean, clip
 from boolab.core.types import REDACTED
-from boolab.widgets.replay.diffs import Row, diff_rows
+from boolab.widgets.replay.diffs import diff_rows
 from boolab.widgets.replay.edits import Edit, edits_of
 
 MAX_ABOUT: Final = 300
@@ -129,10 +129,8 @@ def _entry(name: str, value: object, indent: str) -> str:
 
 
 def _edit(edit: Edit) -> dict[str, Any]:
-    rows = diff_rows(edit.old, edit.new)
-    return {"path": edit.path, "note": edit.note, "first": edit.first, "rows": [_plain(row) for row in rows]}
-
-
-def _plain(row: Row) -> list[str]:
-    *parts, last = row.parts
-    return [row.sign, *parts, last.removesuffix("\n")]
+    old, new = edit.old, edit.new
+    if (old.endswith("\n") or not old) and (new.endswith("\n") or not new):
+        old, new = old.removesuffix("\n"), new.removesuffix("\n")  # whole lines: no empty one follows the last
+    rows = diff_rows(old, new)
+    return {"path": edit.path, "note": edit.note, "first": edit.first, "rows": [[row.sign, *row.parts] for row in rows]}

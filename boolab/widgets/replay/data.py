@@ -26,6 +26,7 @@ from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.replay.between import rows_between
 from boolab.widgets.replay.cards import card_of
 from boolab.widgets.replay.code import code_of
+from boolab.widgets.replay.curves import curves_of, slow_steps
 from boolab.widgets.replay.edits import is_window
 from boolab.widgets.replay.events import moments_of
 from boolab.widgets.replay.gauges import gauges_of
@@ -111,6 +112,7 @@ def _data(
     steps = _steps(run, turns, moments_of(run, opening, shown), streaks, nested)
     _flag(steps, marks)
     between = rows_between(run, marks)
+    gauges = gauges_of(run, limits)
     return {
         "run_id": run.run_id,
         "title": run.agent or run.source,
@@ -125,7 +127,9 @@ def _data(
         "duration_ms": run.duration_ms,
         "turns": turns,
         "steps": steps,
-        "gauges": gauges_of(run, limits),
+        "gauges": gauges,
+        "curves": curves_of(run, gauges),
+        "slow": slow_steps(run),
         "marks": marks,
         "between": between,
         "outline": outline_of(turns, steps, {row["after"] for row in between}),

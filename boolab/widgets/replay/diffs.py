@@ -14,7 +14,6 @@ MAX_LINES: Final = 4_000
 _MAX_PAIRED: Final = 24  # lines of one change that are compared with each other
 _MAX_PARTS: Final = 200  # words and signs of a line whose changes are marked
 _ALIKE: Final = 0.5
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _PART: Final = re.compile(r"\w+|\s+|[^\w\s]")
 
 
@@ -26,23 +25,24 @@ class Row(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole line, with its line end, if it has one."""
+        """The whole line, without its end."""
         return "".join(self.parts)
 
 
 def diff_rows(old: str, new: str) -> list[Row]:
     r"""The rows of the diff of two texts.
 
-    The rows without "+" are the old text, those without "-" the new one.
+    The lines of the rows without "+" are those of the old text, those without "-" of the new one. An empty
+    text has none.
 
     Example:
-        >>> for row in diff_rows("a = 1\nb = 2\n", "a = 1\nb = 3\n"):
+        >>> for row in diff_rows("a = 1\nb = 2", "a = 1\nb = 3"):
         ...     print(row.sign, row.parts)
-          ('a = 1\n',)
-        - ('b = ', '2', '\n')
-        + ('b = ', '3', '\n')
+          ('a = 1',)
+        - ('b = ', '2')
+        + ('b = ', '3')
     """
-    before, after = _LINE.findall(old), _LINE.findall(new)
+    before, after = (text.split("\n") if text else [] for text in (old, new))
     rows: list[Row] = []
     for tag, i, j, k, m in _changes(before, after):
         if tag == "equal":

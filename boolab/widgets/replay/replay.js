@@ -209,7 +209,14 @@ function playerOf(el, data, traits, { openRun, back }) {
     sayTimer = setTimeout(() => !playing() && fill(status, inWords(data, step)), 400);
   };
   const header = headerOf(data, { back, openRun });
-  const timeline = timelineOf(data, goAnywhere, (n) => inWords(data, n));
+  const timeline = timelineOf(data, goAnywhere, (n) => inWords(data, n), { openRun, openCompaction });
+  // Show the step before a compaction, and what the compaction did.
+  function openCompaction(after) {
+    paintNow();
+    const row = transcript.rowElement(Math.max(1, after));
+    const details = (after ? row?.nextElementSibling : row?.previousElementSibling)?.querySelector("details");
+    if (details) details.open = true;
+  }
   const outline = outlineOf(data, { onItem: goAnywhere, onTurn: narrow });
   const gauges = gaugesOf(data);
   const would = wouldOf(data, goAnywhere);

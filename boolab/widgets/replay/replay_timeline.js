@@ -1,13 +1,7 @@
-// Replay's timeline: lanes of calls, model and subagents over steps or over time, with the marks of rules. All that
-// does not move is drawn once, on a canvas; the play head moves over it.
+// Replay's timeline: the calls over steps or over time, below them what they cost, and the limits that would have stopped
+// them. All that does not move is drawn once, on a canvas; the play head moves over it. The lanes are in replay_lanes.js.
 
-const KINDS = ["read", "search", "write", "execute", "subagent", "other"];
-const BAR = 8; // height of a call, of which as many as were asked for at once stand on each other
-const LANE = 44; // and the height that they share when they are many
-const MODEL = 14;
-const TEXT_ROW = 13;
-const RULER = 18;
-const COLUMN = 2; // width of what several steps share where there is no room for each
+const LANES = { text: 13, calls: 14, errors: 11, model: 30, curves: 48, marks: 22, ruler: 18 }; // heights
 
 // Where steps lie on the axis: each between two numbers, by count or in milliseconds. Unknown times are bridged.
 function spansOf(steps, axis) {
@@ -32,17 +26,6 @@ function lastUpTo(sorted, value) {
     else high = middle - 1;
   }
   return low;
-}
-
-// Rows in which spans do not overlap: for each span its row.
-function rowsOf(spans) {
-  const ends = [];
-  return spans.map(([from, to]) => {
-    let row = ends.findIndex((end) => end <= from);
-    if (row < 0) row = ends.length;
-    ends[row] = to;
-    return row;
-  });
 }
 
 // Marks at one place as one, and a row for each one's label; labels for which there is no room join a neighbour's.
@@ -97,66 +80,58 @@ function clock(ms) {
   return minutes < 60 ? `${minutes}:${two(seconds % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(seconds % 60)}`;
 }
 
-// What the lanes of subagents show, by depth: for each run its place on the parent's axis, and its calls within.
-function subagentLanes(data, axis, spans) {
-  const lanes = [];
-  const within = (run, from, to, depth) => {
-    const own = spansOf(run.steps, axis === "time" && run.timed ? "time" : "count");
-    const length = own.to[own.to.length - 1] || 1;
-    const place = (value) => from + (value / length) * (to - from);
-    const ticks = run.steps.flatMap((step, i) =>
-      step.calls.map((call) => ({ kind: call.kind, error: call.error, from: place(own.from[i]), to: place(own.to[i]) })),
-    );
-    (lanes[depth] ??= []).push({ from, to, ticks });
-    for (const child of run.children ?? []) {
-      const i = child.step - 1;
-      if (i >= 0 && i < run.steps.length) within(child.run, place(own.from[i]), place(own.to[i]), depth + 1);
-    }
-  };
-  for (const child of data.children ?? []) {
-    const i = child.step - 1;
-    if (i < 0 || i >= data.steps.length) continue;
-    const known = axis === "time" && child.start_ms !== null && child.duration_ms !== null;
-    const from = known ? child.start_ms : spans.from[i];
-    within(child.run, from, known ? from + child.duration_ms : spans.to[i], 0);
+// What one can open, at the steps to which it belongs: subagents and compactions; those that would overlap are one.
+function placedOpeners(data, xOf, spans, left, right) {
+  const openers = [
+    ...(data.children ?? []).flatMap(({ step, run }, index) => (step ? [{ kind: "subagent", step, index, words: `subagent ${visible(run.title ?? "")}: ${plural(run.steps.length, "step")}` }] : [])),
+    ...(data.between ?? []).flatMap(({ kind, after, title }) => (kind === "compaction" ? [{ kind, step: Math.max(1, after), after, words: visible(title) }] : [])),
+  ].sort((a, b) => a.step - b.step);
+  const placed = [];
+  for (const one of openers) {
+    const i = Math.min(one.step, spans.to.length) - 1;
+    const x = xOf(one.kind === "compaction" ? spans.to[i] : (spans.from[i] + spans.to[i]) / 2);
+    if (x < left - 1 || x > right + 1) continue;
+    const before = placed[placed.length - 1];
+    if (before && x - before.x < LANES.marks) before.all.push(one);
+    else placed.push({ x, all: [one] });
   }
-  return lanes.map((runs) => {
-    const rows = rowsOf(runs.map(({ from, to }) => [from, to]));
-    return { runs: runs.map((run, i) => ({ ...run, row: rows[i] })), rows: Math.max(...rows) + 1 };
-  });
+  return placed;
 }
 
-// The timeline. `onStep(n)` gets the step that the reader points at. What is returned: `element`, `look` (what to draw:
-// `axis`, `first` and `last` step, `kind` that stands out, `hits`), `show(n)` moves the play head, `zoom(factor)`, `end`.
-function timelineOf(data, onStep, describe) {
+// The timeline. `onStep(n)` gets the step that the reader points at, `openRun(index)` the subagent's run, and
+// `openCompaction(after)` the compaction after a step that was chosen. What is returned: `element`, `look` (what to
+// draw: `axis`, `first` and `last` step, `kind` that stands out, `hits`), `show(n)` moves the play head,
+// `zoom(factor)`, `end`.
+function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
   const { steps } = data;
   const canvas = h("canvas", { "aria-hidden": "true" });
   const band = h("div", { class: "head-band" });
-  const line = h("div", { class: "head-line" });
-  const hover = h("div", { class: "hover", hidden: true });
+  const hover = h("div", { class: "hover", hidden: true, "aria-hidden": "true" });
   const labels = h("div", { class: "lanes" });
-  const element = h(
+  const slider = h(
     "div",
     {
       class: "timeline", role: "slider", tabindex: "0", "aria-label": `Timeline of ${plural(steps.length, "step")}`,
       "aria-valuemin": "1", "aria-valuemax": String(Math.max(1, steps.length)),
     },
-    canvas, labels, band, line, hover,
+    canvas, labels, band, hover,
   );
-  const parallel = Math.max(1, ...steps.map((step) => step.calls.length));
-  const pitchOf = (calls) => Math.max(1, Math.min(BAR + 1, LANE / calls)); // how far apart the calls of a step stand
-  const slowest = Math.max(1, ...steps.map((step) => step.model_ms ?? 0));
-  const wordiest = Math.max(1, ...steps.map((step) => step.usage?.output ?? 0));
-  const hasEvents = steps.some((step) => step.events?.length);
-  const modelTimed = steps.some((step) => step.model_ms !== null && step.model_ms !== undefined);
+  const openers = h("div", { class: "openers", role: "group", "aria-label": "Subagents and compactions" });
+  const element = h("div", { class: "timeline-frame" }, slider, openers);
+  const scale = logScale(steps);
+  const curves = (data.curves ?? []).map((curve) => {
+    const known = curve.values.filter((value) => value !== null);
+    return { ...curve, most: Math.max(curve.limit ?? 0, ...known.slice(-1), known.reduce((most, one) => Math.max(most, one), 0)) * 1.04 || 1, end: known[known.length - 1] };
+  });
+  const hasMarks = (data.children ?? []).some((child) => child.step) || (data.between ?? []).some(({ kind }) => kind === "compaction");
+  const hasRepeats = steps.some((step) => step.flags.includes("repeat"));
+  const parallel = steps.reduce((most, step) => Math.max(most, step.calls.length), 1);
   const how = { axis: "count", first: 1, last: steps.length, kind: null, hits: [] };
   let spans = spansOf(steps, "count");
-  let agents = [];
   let lo = 0;
   let hi = 1;
   let current = 1;
   let plot = { left: 76, width: 100 };
-  let top = 0;
 
   const xOf = (value) => plot.left + ((value - lo) / (hi - lo || 1)) * plot.width;
   const domain = () => [spans.from[how.first - 1] ?? 0, spans.to[how.last - 1] ?? 1];
@@ -166,269 +141,236 @@ function timelineOf(data, onStep, describe) {
   };
 
   const draw = eachFrame(() => {
-    const box = element.getBoundingClientRect();
-    if (!box.width) return;
-    const style = getComputedStyle(element);
-    const ink = (name) => style.getPropertyValue(`--${name}`).trim();
-    const colours = Object.fromEntries(KINDS.map((kind) => [kind, ink(`tool-${kind}`) || ink("other-tool")]));
+    const width = element.clientWidth;
+    if (!width) return;
+    const style = getComputedStyle(slider);
+    const colours = {};
+    const ink = (name) => (colours[name] ??= style.getPropertyValue(`--${name}`).trim());
     const pen = canvas.getContext("2d");
     const font = `10.5px ${style.fontFamily}`;
     pen.font = font;
-    const narrow = box.width < 560;
-    const left = narrow ? 74 : 84;
-    plot = { left, width: Math.max(50, box.width - left - 14) };
-    const right = plot.left + plot.width;
+    const narrow = width < 640;
+    const sideways = curves.length || scale ? (narrow ? 62 : 104) : 18;
+    plot = { left: narrow ? 74 : 88, width: Math.max(50, width - (narrow ? 74 : 88) - sideways) };
+    const { left } = plot;
+    const right = left + plot.width;
     const marks = placedMarks(
       (data.marks ?? []).filter((mark) => mark.step !== null)
         .sort((one, other) => one.step - other.step || !one.reason - !other.reason), // stops name a place before words do
       (step) => xOf(step > 0 ? spans.to[step - 1] ?? hi : spans.from[0] ?? 0),
-      plot.left, right,
-      (place) => pen.measureText(markText({ ...place, labels: [...place.labels, "", ""] })).width,
+      left, right, (place) => pen.measureText(markText({ ...place, labels: [...place.labels, "", ""] })).width,
     );
-    const rows = Math.max(0, ...marks.map((one) => (one.row ?? -1) + 1));
-    top = 6 + rows * TEXT_ROW;
-    const layout = { calls: top + 4, base: top + 4 + Math.max(18, Math.min(LANE, parallel * pitchOf(parallel))) };
-    layout.model = layout.base + 11;
-    let y = layout.model + MODEL + 7;
-    const laneTops = agents.map((lane) => {
-      const at = y;
-      y += Math.min(3, lane.rows) * (BAR + 2) + 5;
-      return at;
-    });
-    const eventsTop = y;
-    if (hasEvents) y += 14;
-    const height = y + RULER;
+    const rows = marks.reduce((most, one) => Math.max(most, (one.row ?? -1) + 1), 0);
+    const flags = 3 + rows * LANES.text;
+    const at = { repeats: flags + 6 };
+    at.calls = at.repeats + (hasRepeats ? 6 : 0);
+    at.callsHeight = parallel > 1 ? LANES.calls + 8 : LANES.calls;
+    at.errors = at.calls + at.callsHeight + LANES.errors / 2 + 1;
+    at.model = at.errors + LANES.errors / 2 + 4;
+    at.curves = at.model + (scale ? LANES.model + 9 : 0);
+    at.marks = at.curves + (curves.length ? LANES.curves + 6 : 0);
+    at.ruler = at.marks + (hasMarks ? LANES.marks : 0);
+    const height = at.ruler + LANES.ruler;
     const ratio = devicePixelRatio || 1;
-    canvas.width = Math.round(box.width * ratio);
+    canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     canvas.style.height = `${height}px`;
-    element.style.height = `${height + 1}px`;
+    slider.style.height = `${height + 1}px`;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.font = font;
+    pen.textBaseline = "middle";
     fill(
       labels,
-      lane("calls", (layout.calls + layout.base) / 2 + 1),
-      lane(how.axis === "time" ? "model" : modelTimed ? "model time" : "output", layout.model + MODEL / 2),
-      laneTops.map((at, depth) => lane(depth ? `${"└".padStart(depth)} depth ${depth + 1}` : "subagents", at + BAR / 2)),
-      hasEvents && lane("events", eventsTop + 5),
+      lane("calls", at.calls + at.callsHeight / 2),
+      scale && lane(scale.timed ? "model time" : "output tokens", at.model + 5), scale && lane("log scale", at.model + 18, "quiet"),
+      curves.map((curve, i) => lane(curve.label, at.curves + LANES.curves / 2 + (i - (curves.length - 1) / 2) * 13, curve.key === "cost" ? "" : "quiet")),
+      hasMarks && lane("opens", at.marks + LANES.marks / 2),
+      lane(how.axis === "time" ? "time" : "step", at.ruler + LANES.ruler / 2),
     );
-
-    // Turns: a light line where one starts.
-    pen.textBaseline = "middle";
-    pen.fillStyle = ink("line");
-    for (const turn of (data.turns ?? []).slice(1)) {
-      const x = xOf(spans.from[turn.first - 1] ?? 0);
-      if (x >= plot.left - 1 && x <= right) pen.fillRect(x - 1, top, 1, height - top - 2);
-    }
-    drawRuler(pen, ink, height, right);
     const first = Math.max(how.first - 1, lastUpTo(spans.from, lo));
     const last = Math.min(how.last - 1, lastUpTo(spans.from, hi));
-    const dense = (last - first + 1) / plot.width > 1 / COLUMN;
+    const see = { pen, ink, steps, how, spans, xOf, left, right, first, last };
+    // Turns: a light line where one starts, if they are not as many as the steps.
+    const turns = (data.turns ?? []).slice(1).filter((turn) => turn.first - 1 > first && turn.first - 1 <= last);
+    pen.fillStyle = ink("line");
+    if (turns.length * 24 < plot.width) for (const turn of turns) pen.fillRect(Math.round(xOf(spans.from[turn.first - 1])), at.calls - 3, 1, at.ruler - at.calls);
+    if (scale) drawScale(see, at, right);
+    drawRuler(pen, ink, at.ruler, right);
     pen.save();
     pen.beginPath();
-    pen.rect(plot.left - 2, 0, plot.width + 4, height);
+    pen.rect(left - 2, 0, plot.width + 4, height);
     pen.clip();
-    (dense ? drawColumns : drawBars)(pen, ink, colours, layout, first, last);
-    agents.forEach((lane_, depth) => drawAgents(pen, ink, colours, lane_, laneTops[depth]));
-    if (hasEvents) drawEvents(pen, ink, eventsTop, first, last);
+    drawCalls(see, at.calls, at.callsHeight);
+    drawErrors(see, at.errors);
+    if (hasRepeats) drawRepeats(see, at.repeats);
+    if (scale) drawBars(see, at.model, LANES.model, scale);
+    const context = curves.find((curve) => curve.key === "context");
+    if (context) drawCurve(see, at.curves, LANES.curves, context, { filled: ink("sunk") }); // first: all others stand on it
+    for (const curve of [...curves].reverse()) drawCurve(see, at.curves, LANES.curves, curve, looks(ink)[curve.key]);
     pen.restore();
-    drawHits(pen, ink, height);
-    drawMarks(pen, ink, marks, height - RULER, style.backgroundColor);
+    if (curves.length) drawEnds(see, at.curves, right, narrow);
+    if (scale?.timed) drawSlow(see, at.model);
+    drawHits(pen, ink, at.ruler);
+    drawMarks(pen, ink, marks, at.ruler - 1, flags, style.backgroundColor);
+    drawOpeners(at.marks);
+    band.style.top = `${flags + 3}px`;
+    band.style.height = `${at.ruler - flags - 3}px`;
     show(current);
   });
 
-  const lane = (text, y) => h("span", { class: "lane", style: { top: `${Math.round(y) - 8}px` } }, text);
+  const looks = (ink) => ({
+    cost: { colour: ink("ink"), thick: 1.6 },
+    context: { colour: ink("ink3"), thick: 1.2 },
+    tokens: { colour: ink("ink3"), thick: 1.2, dash: [2, 2] },
+  });
+  const lane = (text, y, name = "") => h("span", { class: `lane ${name}`, style: { top: `${Math.round(y) - 8}px` } }, text);
   const markText = ({ labels: all }) => {
     const one = visible(all[0]).replace(/\s+/g, " ");
-    return `${one.length > 26 ? `${one.slice(0, 25)}…` : one}${all.length > 1 ? ` +${all.length - 1}` : ""}`;
+    return `${one.length > 30 ? `${one.slice(0, 29)}…` : one}${all.length > 1 ? ` +${all.length - 1}` : ""}`;
   };
 
-  function drawRuler(pen, ink, height, right) {
-    pen.fillStyle = ink("ink-3");
+  function drawRuler(pen, ink, top, right) {
+    pen.fillStyle = ink("line2");
+    pen.fillRect(plot.left, top, plot.width, 1);
+    pen.fillStyle = ink("ink3");
     pen.textAlign = "center";
-    const y = height - RULER / 2;
+    const y = top + LANES.ruler / 2 + 1;
     const most = plot.width / 90;
     if (how.axis === "time") {
       for (const ms of ruled(lo, hi, most)) pen.fillText(clock(ms), Math.min(xOf(ms), right - 8), y);
       return;
     }
     const numbers = ruled(lo + 1, hi, Math.min(most, hi - lo)).filter((n) => Number.isInteger(n) && n > 0 && n <= hi);
-    const apart = numbers.length > 1 ? numbers[1] - numbers[0] : 1;
-    const shown = lo === 0 ? [1, ...numbers.filter((n) => n - 1 > apart / 2)] : numbers;
+    const between = numbers.length > 1 ? numbers[1] - numbers[0] : 1;
+    const shown = lo === 0 ? [1, ...numbers.filter((n) => n - 1 > between / 2)] : numbers;
     for (const n of new Set(shown)) pen.fillText(count(n), Math.min(xOf(n - 0.5), right + 12 - pen.measureText(count(n)).width / 2), y);
   }
 
-  // One bar for each call: parallel ones on each other, failed ones with an outline and a cross.
-  function drawBars(pen, ink, colours, layout, first, last) {
-    for (let i = first; i <= last; i += 1) {
-      const step = steps[i];
-      const cell = [xOf(spans.from[i]), xOf(spans.to[i])];
-      const gap = Math.min(2, (cell[1] - cell[0]) * 0.15);
-      const end = (from, to) => [from, Math.max(from + (cell[1] - cell[0] > 4 || how.axis === "time" ? 3 : 1), to - gap)];
-      pen.globalAlpha = how.kind ? 0.35 : 0.85;
-      pen.fillStyle = ink("text-call");
-      if (how.axis === "time") {
-        const [from, to] = end(cell[0], xOf(spans.from[i] + (step.model_ms ?? 0)));
-        if (step.model_ms !== null) box(pen, from, layout.model, to - from, MODEL - 2);
-      } else {
-        const share = modelTimed ? (step.model_ms ?? 0) / slowest : (step.usage?.output ?? 0) / wordiest;
-        const high = share ? Math.max(2, share * MODEL) : 0;
-        box(pen, cell[0] + gap, layout.model + MODEL - high, cell[1] - cell[0] - 2 * gap, high, 1);
-      }
-      const times = step.calls.map((call) => [call.start_ms ?? 0, (call.start_ms ?? 0) + Math.max(1, call.ms ?? 0)]);
-      const timed = how.axis === "time" && step.calls.every((call) => call.start_ms !== null && call.ms !== null);
-      const rowOf = timed ? rowsOf(times) : step.calls.map((_, k) => k);
-      const pitch = pitchOf(Math.max(0, ...rowOf) + 1);
-      step.calls.forEach((call, k) => {
-        const untimed = how.axis === "time" ? [xOf(spans.from[i] + (step.model_ms ?? 0)), cell[1]] : [cell[0] + gap, cell[1]];
-        const [from, to] = timed ? end(xOf(times[k][0]), xOf(times[k][1])) : end(...untimed);
-        const high = Math.max(1, Math.min(BAR, pitch - (pitch > 3 ? 1 : 0)));
-        const y = layout.base - (rowOf[k] + 1) * pitch;
-        pen.globalAlpha = how.kind && call.kind !== how.kind ? 0.16 : 1;
-        pen.fillStyle = colours[call.kind] ?? colours.other;
-        if (call.dropped) hollow(pen, pen.fillStyle, from, y, to - from, high);
-        else box(pen, from, y, to - from, high);
-        if (call.error) {
-          hollow(pen, ink("wrong"), from - 1, y - 1, to - from + 2, high + 2, 1.5);
-          if (to - from > 9 && high >= 6) cross(pen, ink("ground"), (from + to) / 2, y + high / 2);
-        }
-      });
-      if (step.flags.includes("repeat")) {
-        pen.globalAlpha = how.kind && !step.calls.some((call) => call.kind === how.kind) ? 0.16 : 1;
-        pen.fillStyle = ink("wrong");
-        const [from, to] = how.axis === "time" ? end(xOf(spans.from[i] + (step.model_ms ?? 0)), cell[1]) : end(cell[0] + gap, cell[1]);
-        pen.fillRect(from, layout.base + 3, to - from, 2.5);
-      }
-      if (!step.calls.length) {
-        pen.globalAlpha = how.kind ? 0.16 : 1;
-        hollow(pen, ink("ink-3"), Math.max(cell[0], (cell[0] + cell[1]) / 2 - 3), layout.base - BAR, Math.min(6, cell[1] - cell[0]), BAR - 2);
-      }
+  function drawScale({ pen, ink }, at, right) {
+    pen.textAlign = "left";
+    let before = Infinity;
+    for (const { part, text } of scale.ticks) {
+      const y = Math.round(at.model + LANES.model * (1 - part));
+      pen.fillStyle = ink("line");
+      pen.fillRect(plot.left, y, plot.width, 1);
+      pen.fillStyle = ink("ink3");
+      if (before - y < 11) continue;
+      pen.fillText(text, right + 6, y);
+      before = y;
     }
-    pen.globalAlpha = 1;
   }
 
-  // Where steps are narrower than a hair: for each column the kinds of its calls, on each other, by their number.
-  function drawColumns(pen, ink, colours, layout, first, last) {
-    const columns = [];
-    for (let i = first; i <= last; i += 1) {
-      const at = Math.floor((xOf(spans.from[i]) - plot.left) / COLUMN);
-      const column = (columns[at] ??= { kinds: {}, calls: 0, steps: 0, model: 0, errors: 0, repeats: 0 });
-      column.steps += 1;
-      for (const call of steps[i].calls) {
-        column.kinds[call.kind] = (column.kinds[call.kind] ?? 0) + 1;
-        column.calls += 1;
-      }
-      column.model += modelTimed ? (steps[i].model_ms ?? 0) / slowest : (steps[i].usage?.output ?? 0) / wordiest;
-      column.errors += steps[i].flags.includes("error");
-      column.repeats += steps[i].flags.includes("repeat");
+  // Steps that took many times as long as usual say how long.
+  function drawSlow({ pen, ink, first, last, left, right }, top) {
+    pen.fillStyle = ink("ink2");
+    const taken = [];
+    for (const { step, text } of data.slow ?? []) {
+      if (step - 1 < first || step - 1 > last) continue;
+      const width = pen.measureText(text).width + 8;
+      const x = xOf(spans.to[step - 1]) + 4;
+      const from = x + width <= right ? x : xOf(spans.from[step - 1]) - width + 4;
+      if (from < left || taken.some((one) => one.from < from + width && from < one.to)) continue;
+      taken.push({ from, to: from + width });
+      pen.textAlign = "left";
+      pen.lineWidth = 3;
+      pen.strokeStyle = ink("bg");
+      pen.strokeText(text, from, top + 4);
+      pen.fillText(text, from, top + 4);
     }
-    const most = Math.max(1, ...columns.filter(Boolean).map((column) => column.calls / column.steps)); // some have no step
-    const room = layout.base - layout.calls;
-    const order = [...KINDS].sort((a, b) => (b === how.kind) - (a === how.kind)); // what was chosen stands on the ground
-    columns.forEach((column, at) => {
-      const x = plot.left + at * COLUMN;
-      let y = layout.base;
-      for (const kind of order) {
-        const high = ((column.kinds[kind] ?? 0) / column.steps / most) * room;
-        pen.globalAlpha = how.kind && kind !== how.kind ? 0.16 : 1;
-        pen.fillStyle = colours[kind];
-        pen.fillRect(x, y - high, COLUMN - 0.3, high);
-        y -= high;
-      }
-      pen.globalAlpha = how.kind ? 0.35 : 0.85;
-      pen.fillStyle = ink("text-call");
-      const high = Math.max(column.model ? 1 : 0, (column.model / column.steps) * MODEL);
-      pen.fillRect(x, layout.model + MODEL - high, COLUMN - 0.3, high);
-      pen.fillStyle = ink("wrong");
-      const strong = (n) => (n ? 0.25 + (0.75 * n) / column.steps : 0);
-      pen.globalAlpha = strong(column.errors);
-      pen.fillRect(x, layout.calls - 5, COLUMN, 3);
-      pen.globalAlpha = strong(column.repeats);
-      pen.fillRect(x, layout.base + 3, COLUMN, 2.5);
+  }
+
+  // What each curve ends at, and the limit of its cost.
+  function drawEnds({ pen, ink }, top, right, narrow) {
+    const units = { usd: money, tokens: short };
+    const heightOf = (curve, value) => top + LANES.curves * (1 - Math.min(1, value / curve.most));
+    const ends = curves.filter((curve) => curve.end !== undefined).map((curve) => {
+      const value = units[curve.unit](curve.end);
+      const of = curve.limit !== null && curve.key !== "cost" ? ` of ${short(curve.limit)}` : "";
+      return { y: heightOf(curve, curve.end), text: narrow ? value : `${curve.label} ${value}${of}`, colour: ink(curve.key === "cost" ? "ink" : "ink3") };
     });
-    pen.globalAlpha = 1;
-  }
-
-  // A subagent's run as a light bar, its calls in it as ticks.
-  function drawAgents(pen, ink, colours, { runs }, at) {
-    for (const run of runs) {
-      const from = xOf(run.from);
-      const width = Math.max(3, xOf(run.to) - from - 1);
-      const y = at + (run.row % 3) * (BAR + 2);
-      pen.globalAlpha = how.kind && how.kind !== "subagent" ? 0.2 : 0.45;
-      pen.fillStyle = colours.subagent;
-      box(pen, from, y, width, BAR);
-      pen.globalAlpha = how.kind && how.kind !== "subagent" ? 0.3 : 1;
-      if (width < run.ticks.length * 2) continue;
-      for (const tick of run.ticks) {
-        const x = xOf(tick.from);
-        pen.fillStyle = tick.error ? ink("wrong") : colours[tick.kind] ?? colours.other;
-        pen.fillRect(x + 1, y + 1, Math.max(1, Math.min(xOf(tick.to) - x - 1.5, width)), BAR - 2);
-      }
+    pen.textAlign = "left";
+    for (const { y, text, colour } of apart(ends, 12, top, top + LANES.curves)) {
+      pen.fillStyle = colour;
+      pen.fillText(text, right + 6, y);
     }
-    pen.globalAlpha = 1;
+    const cost = curves.find((curve) => curve.key === "cost" && curve.limit !== null);
+    if (!cost) return;
+    const y = Math.round(heightOf(cost, cost.limit)) + 0.5;
+    pen.strokeStyle = ink("ink2");
+    pen.lineWidth = 1;
+    pen.setLineDash([1, 2]);
+    pen.beginPath();
+    pen.moveTo(plot.left, y);
+    pen.lineTo(right, y);
+    pen.stroke();
+    pen.setLineDash([]);
+    pen.fillStyle = ink("ink3");
+    pen.fillText(`limit ${money(cost.limit)}`, plot.left + 3, y + 7);
   }
 
-  function drawEvents(pen, ink, at, first, last) {
-    pen.fillStyle = ink("ink-3");
-    for (let i = first; i <= last; i += 1) {
-      if (!steps[i].events?.length) continue;
-      const x = xOf(spans.from[i]);
-      pen.beginPath();
-      pen.moveTo(x, at + 1);
-      pen.lineTo(x + 4, at + 5);
-      pen.lineTo(x, at + 9);
-      pen.lineTo(x - 4, at + 5);
-      pen.fill();
-    }
-  }
-
-  function drawHits(pen, ink, height) {
-    pen.fillStyle = ink("accent");
-    const many = how.hits.length > plot.width / 8;
+  function drawHits(pen, ink, top) {
+    pen.fillStyle = ink("tool-write");
     for (const n of how.hits) {
       if (n < how.first || n > how.last) continue;
       const x = xOf((spans.from[n - 1] + spans.to[n - 1]) / 2);
       if (x < plot.left - 1 || x > plot.left + plot.width + 1) continue;
-      if (many) {
-        pen.fillRect(x - 0.5, height - RULER - 3, 1, 5);
-        continue;
-      }
-      pen.beginPath();
-      pen.moveTo(x, height - RULER - 4);
-      pen.lineTo(x + 3.5, height - RULER + 2);
-      pen.lineTo(x - 3.5, height - RULER + 2);
-      pen.fill();
+      const wide = how.hits.length > plot.width / 8 ? 1 : 5;
+      pen.fillRect(x - wide / 2, top + 1, wide, 3);
     }
   }
 
   // Lines first, so that none of them crosses a label.
-  function drawMarks(pen, ink, marks, bottom, ground) {
-    const topOf = (mark) => (mark.row === undefined ? top : 3 + mark.row * TEXT_ROW);
+  function drawMarks(pen, ink, marks, bottom, flags, ground) {
+    const topOf = (mark) => (mark.row === undefined ? flags : 3 + mark.row * LANES.text);
     for (const mark of marks) {
-      pen.strokeStyle = mark.own ? ink("ink-2") : ink("ink-3");
+      pen.strokeStyle = mark.own ? ink("ink") : ink("ink2");
       pen.lineWidth = mark.own ? 1.5 : 1;
       pen.setLineDash(mark.own ? [] : [3, 2.5]);
       pen.beginPath();
-      pen.moveTo(mark.x + 0.5, topOf(mark));
+      pen.moveTo(mark.x + 0.5, topOf(mark) + LANES.text - 3);
       pen.lineTo(mark.x + 0.5, bottom);
       pen.stroke();
     }
     pen.setLineDash([]);
-    pen.textBaseline = "middle";
     pen.lineWidth = 4;
     pen.lineJoin = "round";
     pen.strokeStyle = ground;
     for (const mark of marks) {
+      pen.fillStyle = mark.own ? ink("ink") : ink("ink2");
+      if (mark.own) pen.fillRect(mark.x - 3, flags, 6, 6);
+      else triangle(pen, mark.x + 0.5, flags);
       if (mark.row === undefined) continue;
       const leftwards = mark.from < mark.x;
-      const place = [leftwards ? mark.x - 5 : mark.x + 6, topOf(mark) + TEXT_ROW / 2];
+      const place = [leftwards ? mark.x - 5 : mark.x + 6, topOf(mark) + LANES.text / 2];
       pen.textAlign = leftwards ? "right" : "left";
       pen.strokeText(markText(mark), ...place);
-      pen.fillStyle = mark.own ? ink("ink") : ink("ink-2");
       pen.fillText(markText(mark), ...place);
-      if (mark.own) pen.fillRect(mark.x - 2, topOf(mark), 5, 5);
     }
+  }
+
+  function drawOpeners(top) {
+    openers.hidden = !hasMarks;
+    if (!hasMarks) return;
+    const focused = [...openers.children].indexOf(document.activeElement);
+    fill(openers, placedOpeners(data, xOf, spans, plot.left, plot.left + plot.width).map(({ x, all }) => {
+      const [one] = all;
+      const words = all.length > 1 ? `${plural(all.length, one.kind)}, steps ${count(one.step)} to ${count(all[all.length - 1].step)}` : `${one.words}, step ${count(one.step)}`;
+      const kinds = new Set(all.map(({ kind }) => kind));
+      const label = kinds.size > 1 && all.length > 1 ? words.replace(one.kind, "mark") : words;
+      return h(
+        "button", { type: "button", class: `opener ${one.kind}`, "aria-label": `${label}: open`, title: label, style: { left: `${x - LANES.marks / 2}px`, top: `${top}px` }, onclick: () => open(all) },
+        h("span", { "aria-hidden": "true" }, all.length > 1 ? count(all.length) : one.kind === "compaction" ? "⇊" : "›"),
+      );
+    }));
+    if (focused >= 0) openers.children[Math.min(focused, openers.childElementCount - 1)]?.focus({ preventScroll: true });
+  }
+
+  // Of several at one place, each in turn.
+  function open(all) {
+    const one = all.length > 1 ? all.find(({ step }) => step > current) ?? all[0] : all[0];
+    onStep(one.step);
+    if (one.kind === "compaction") openCompaction?.(one.after);
+    else if (all.length === 1) openRun?.(one.index);
   }
 
   function show(n) {
@@ -447,21 +389,18 @@ function timelineOf(data, onStep, describe) {
     const x = xOf(spans.from[i]);
     const width = Math.max(2, xOf(spans.to[i]) - x);
     const inside = x >= plot.left - 2 && x <= plot.left + plot.width + 2;
-    band.style.opacity = line.style.opacity = inside ? "1" : "0";
+    band.style.opacity = inside ? "1" : "0";
+    band.classList.toggle("thin", width < 6);
     band.style.transform = `translateX(${x}px)`;
     band.style.width = `${Math.min(width, plot.left + plot.width - x)}px`;
-    line.style.transform = `translateX(${width < 6 ? x + width / 2 - 1 : x - 1}px)`;
-    element.setAttribute("aria-valuenow", String(n));
-    element.setAttribute("aria-valuetext", describe(n));
+    slider.setAttribute("aria-valuenow", String(n));
+    slider.setAttribute("aria-valuetext", describe(n));
   }
 
   function look(changed) {
     const narrowed = ["axis", "first", "last"].some((name) => name in changed && changed[name] !== how[name]);
     Object.assign(how, changed);
-    if ("axis" in changed) {
-      spans = spansOf(steps, how.axis);
-      agents = subagentLanes(data, how.axis, spans);
-    }
+    if ("axis" in changed) spans = spansOf(steps, how.axis);
     if (narrowed || "axis" in changed) [lo, hi] = domain();
     draw();
   }
@@ -477,30 +416,50 @@ function timelineOf(data, onStep, describe) {
     draw();
   }
 
+  // What a step was, beside the pointer and inside the frame.
+  function tell(n, x, y) {
+    const step = steps[n - 1];
+    const failed = step.calls.filter((call) => call.error).length;
+    const facts = [
+      step.model_ms ? `model ${duration(step.model_ms)}` : null, step.usage?.cost ? money(step.usage.cost) : null,
+      step.usage?.input ? `${short(step.usage.input)} context` : null, step.usage?.output ? `${short(step.usage.output)} out` : null,
+    ].filter(Boolean).join(" · ");
+    const calls = step.calls.slice(0, 3).map((call) => h("div", { class: "of-call" }, h("span", { class: `dot kind-${call.kind}` }), h("span", {}, visible(call.label || call.tool).replace(/\s+/g, " ")), call.streak > 1 && ` ↻ ${call.streak}`));
+    const marks = (data.marks ?? []).filter((mark) => mark.step === n).map((mark) => visible(mark.label));
+    fill(
+      hover, h("b", {}, `step ${count(n)}`), ` of ${count(steps.length)}`, failed > 0 && h("span", { class: "wrong" }, ` ✕ ${plural(failed, "call")} failed`),
+      calls.length ? calls : h("div", {}, "text"), step.calls.length > 3 && h("div", {}, `+ ${plural(step.calls.length - 3, "call")}`),
+      facts && h("div", { class: "quiet" }, facts), marks.length > 0 && h("div", { class: "quiet" }, `⚑ ${marks.join("; ")}`),
+    );
+    hover.hidden = false;
+    const beside = x + 14 + hover.offsetWidth <= slider.clientWidth - 4 ? x + 14 : x - 14 - hover.offsetWidth;
+    hover.style.left = `${Math.max(4, beside)}px`;
+    hover.style.top = `${Math.max(2, Math.min(y + 12, slider.clientHeight - hover.offsetHeight - 3))}px`;
+  }
+
   let scrubbing = false;
   let origin = 0; // asked for once in each drag
   const point = (event) => onStep(stepAt(event.clientX - origin));
-  element.addEventListener("pointerdown", (event) => {
+  slider.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !steps.length) return;
     scrubbing = true;
-    origin = element.getBoundingClientRect().left;
-    element.setPointerCapture(event.pointerId);
+    origin = slider.getBoundingClientRect().left;
+    slider.setPointerCapture(event.pointerId);
     hover.hidden = true;
     point(event);
   });
-  element.addEventListener("pointermove", (event) => {
+  slider.addEventListener("pointermove", (event) => {
     if (scrubbing) {
       point(event);
       return;
     }
-    const x = event.clientX - element.getBoundingClientRect().left;
+    const box_ = slider.getBoundingClientRect();
+    const x = event.clientX - box_.left;
     hover.hidden = !steps.length || x < plot.left || x > plot.left + plot.width;
-    if (hover.hidden) return;
-    fill(hover, describe(stepAt(x)));
-    hover.style.left = `${Math.max(4, Math.min(x + 10, element.clientWidth - hover.offsetWidth - 4))}px`;
+    if (!hover.hidden) tell(stepAt(x), x, event.clientY - box_.top);
   });
-  for (const name of ["pointerup", "pointercancel"]) element.addEventListener(name, () => (scrubbing = false));
-  element.addEventListener("pointerleave", () => (hover.hidden = true));
+  for (const name of ["pointerup", "pointercancel"]) slider.addEventListener(name, () => (scrubbing = false));
+  slider.addEventListener("pointerleave", () => (hover.hidden = true));
 
   // Sizes and themes change under us.
   const sized = new ResizeObserver(draw);
@@ -523,28 +482,10 @@ function timelineOf(data, onStep, describe) {
   };
 }
 
-function box(pen, x, y, width, height, radius = 2) {
+function triangle(pen, x, y) {
   pen.beginPath();
-  if (width > 4 && height > 3) pen.roundRect(x, y, width, height, radius);
-  else pen.rect(x, y, width, height);
+  pen.moveTo(x - 4, y);
+  pen.lineTo(x + 4, y);
+  pen.lineTo(x, y + 5);
   pen.fill();
-}
-
-function hollow(pen, colour, x, y, width, height, thick = 1) {
-  pen.strokeStyle = colour;
-  pen.lineWidth = thick;
-  pen.beginPath();
-  pen.roundRect(x + thick / 2, y + thick / 2, Math.max(0.5, width - thick), Math.max(0.5, height - thick), 2);
-  pen.stroke();
-}
-
-function cross(pen, colour, x, y) {
-  pen.strokeStyle = colour;
-  pen.lineWidth = 1.5;
-  pen.beginPath();
-  pen.moveTo(x - 2, y - 2);
-  pen.lineTo(x + 2, y + 2);
-  pen.moveTo(x + 2, y - 2);
-  pen.lineTo(x - 2, y + 2);
-  pen.stroke();
 }
