@@ -36,7 +36,7 @@ def test_the_verdict_says_what_happened_and_what_a_limit_would_have_lost(
     head = replay_data(looping(success=success), ["boocode"])["header"]
     assert head["verdict"] == {
         "happened": happened,
-        "limit": "boocode, doom loop 3 would have stopped it after step 3,",
+        "limit": "boocode's doom loop 3 would have stopped it after step 3,",
         "loss": loss,
     }
 
@@ -52,6 +52,14 @@ def test_the_verdict_names_the_first_limit_and_counts_the_others() -> None:
     ):
         verdict = replay_data(looping(), [], [bl.max_steps(cap) for cap in caps])["header"]["verdict"]
         assert (verdict["limit"], verdict["loss"]) == ("", loss)
+
+
+def test_what_a_limit_would_have_saved_is_in_dollars_too_where_costs_are_on_record() -> None:
+    run = looping()
+    priced = Usage(1000, 100, cost=250_000)
+    steps_ = tuple(step._replace(response=step.response._replace(usage=priced)) for step in run.steps)
+    loss = replay_data(replace(run, steps=steps_), ["boocode"])["header"]["verdict"]["loss"]
+    assert loss == "and saved 4 steps and $1.00."
 
 
 def test_the_loss_of_a_run_of_several_turns_is_not_known() -> None:

@@ -110,14 +110,22 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     if not stops:
         return {"limit": "", "loss": _none(others)}
     first = stops[0]
-    saved = count(run.n_steps - first["step"], "step")
+    saved = _after(run, first["step"])
     if len({step.turn for step in run.steps}) > 1:
         loss = "and what the user would have done then is not known."
     else:
         loss = f"and lost a success to save {saved}." if run.success else f"and saved {saved}."
     also = len(stops) - 1
     more = f" {also:,} more of the {len(others):,} would have stopped it later." if also else ""
-    return {"limit": f"{limit_name(first)} would have stopped it after step {first['step']:,},", "loss": loss + more}
+    whose = f"{first['policy']}'s {first['limit']}" if first["policy"] else first["limit"]
+    return {"limit": f"{whose} would have stopped it after step {first['step']:,},", "loss": loss + more}
+
+
+def _after(run: Run, step: int) -> str:
+    """What a run used after a step, where that is on record."""
+    cost = known_sum([one.response.usage.cost for one in run.steps[step:]])
+    steps = count(run.n_steps - step, "step")
+    return f"{steps} and {money(cost / MICRO)}" if cost else steps
 
 
 def _none(others: Sequence[Mapping[str, Any]]) -> str:

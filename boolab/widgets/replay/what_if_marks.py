@@ -26,6 +26,7 @@ _SHORT: Final = {
     "doom_loop": "doom loop",
     "token_budget": "token budget",
     "error_streak": "error streak",
+    "stuck": "stuck detector",
 }
 
 
