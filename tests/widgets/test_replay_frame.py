@@ -36,7 +36,7 @@ def test_the_verdict_says_what_happened_and_what_a_limit_would_have_lost(
     head = replay_data(looping(success=success), ["boocode"])["header"]
     assert head["verdict"] == {
         "happened": happened,
-        "limit": "boocode's doom loop 3 would have stopped it after step 3,",
+        "limit": "boocode (doom loop 3) would have stopped it after step 3,",
         "loss": loss,
     }
 
@@ -178,6 +178,9 @@ def test_the_context_and_the_models_time_are_counted_where_they_are_on_record() 
     found = {one["key"]: one for one in replay_data(replace(run, steps=timed), [])["gauges"]}
     assert (found["context"]["limit"], found["context"]["values"]) == (8_000, [0] + [1000] * 7)
     assert found["model_time"]["values"] == [0, 10, 20, 30, 40, 50, 60, 70]
+    two = tuple(step._replace(turn=1 + (step.index > 5)) for step in timed)
+    found = {one["key"]: one for one in replay_data(replace(run, steps=two), [])["gauges"]}
+    assert found["model_time"]["values"] == [0, 10, 20, 30, 40, 50, 10, 20]
 
 
 def test_the_code_opens_the_run_at_the_step(tmp_path: Path) -> None:

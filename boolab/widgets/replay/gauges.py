@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain, groupby
 from typing import Any, Final
 
 from boolab.core.types import MICRO, Run
@@ -63,9 +63,10 @@ def _measured(run: Run) -> Iterator[dict[str, Any]]:
         yield {"key": "context", "label": "context", "unit": "tokens", "limit": run.context_window, "by": "",
                "values": [0, *sent]}  # fmt: skip
     if took and None not in took:
-        total = accumulate((one or 0 for one in took), initial=0)
+        turns = [[step.model_ms or 0 for step in steps] for _, steps in groupby(run.steps, lambda step: step.turn)]
+        total = [0, *chain.from_iterable(map(accumulate, turns))]
         yield {"key": "model_time", "label": "model time", "unit": "ms", "limit": None, "by": "",
-               "values": [*total]}  # fmt: skip
+               "values": total}  # fmt: skip
 
 
 def _gauges(

@@ -117,7 +117,7 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         loss = f"and lost a success to save {saved}." if run.success else f"and saved {saved}."
     also = len(stops) - 1
     more = f" {also:,} more of the {len(others):,} would have stopped it later." if also else ""
-    whose = f"{first['policy']}'s {first['limit']}" if first["policy"] else first["limit"]
+    whose = f"{first['policy']} ({first['limit']})" if first["policy"] else first["limit"]
     return {"limit": f"{whose} would have stopped it after step {first['step']:,},", "loss": loss + more}
 
 

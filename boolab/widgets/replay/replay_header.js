@@ -22,7 +22,7 @@ function headerOf(data, { back, openRun }) {
   const subagents = () =>
     h("ul", {}, data.children.map(({ run, step }, index) => h("li", {}, h("button", { type: "button", class: "link", onclick: () => openRun(index) }, visible(run.header.title)), h("span", { class: "quiet" }, ` ${plural(run.steps.length, "step")}, ${step === null ? "the call that started it is not on record" : `started in step ${count(step)}`}`))));
   const facts = [
-    ...head.facts.map((fact) => h("span", { class: "fact" }, visible(fact))),
+    ...head.facts.map((fact, n) => h("span", { class: `fact${n === head.facts.length - 1 ? " last" : ""}`, title: visible(fact) }, visible(fact))),
     head.task && visible(head.task) !== visible(head.title) && opener("task", "task", text(head.task)),
     head.system && opener("system prompt", "system", text(head.system)),
     head.tools.length > 0 && opener(plural(head.tools.length, "tool"), "tools", tools),

@@ -30,7 +30,7 @@ function gaugesOf(data) {
   const sent = h("p");
   const request = h("details", { class: "request" }, summary, sent);
   const show = (n) => {
-    fill(heading, perTurn ? `Counters of the turn, after step ${count(n)}` : `Counters after step ${count(n)}`);
+    fill(heading, `${perTurn ? "This turn, after" : "Counters after"} step ${count(n)}`);
     for (const one of gauges) one.show(n);
     fill(summary, `What was sent for step ${count(n)}`);
     fill(sent, data.requests[n - 1] ?? "");
