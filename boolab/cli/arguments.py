@@ -275,8 +275,8 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         action="append",
         default=[],
-        help="a column of runs_df by which runs are kept apart, such as agent or model; may be repeated (default: all "
-        "together)",
+        help="a column of runs_df by which runs are kept apart, such as agent or model, or all, to take several agents "
+        "together; may be repeated (default: agent, where there are several)",
     )
     group.add_argument(
         "--no-prices",
@@ -349,7 +349,8 @@ def _question(args: argparse.Namespace) -> Question:
         scope=args.scope,
         identity=identity,
         policy=args.policy,
-        by=tuple(args.by),
+        by=() if args.by == ["all"] else tuple(args.by),
+        pooled=args.by == ["all"],
         keep=args.keep,
         confidence=args.confidence,
         objective=args.objective,

@@ -41,6 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_logs(parser)
     add_question(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text, and nothing else")
+    parser.add_argument("--full", action="store_true", help="print all values, all tables and the text of each setting")
     parser.add_argument(
         "-o",
         "--out",
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     study = study_from(args)
     if args.out is not None:
         _write_table(study, Path(args.out))
-    print(as_json(study) if args.json else text(study))
+    print(as_json(study) if args.json else text(study, full=args.full))
     if args.out is not None:
         print(f"boolab: wrote {args.out}", file=sys.stderr)
     return 0
@@ -77,9 +78,9 @@ def _write_table(study: Study, path: Path) -> None:
 COMMAND: Final = Command(
     run,
     add,
-    "Reads logs, lists what they lack, shows for each limit what it would have kept of the successes and saved of the "
-    "steps, and recommends a setting, or reports how many successes that takes. Nothing is run again and nothing is "
-    "sent anywhere.",
+    "Reads logs and recommends a setting, or reports how many successes that takes; then shows how to set it, what "
+    "each limit would have kept of the successes and saved of the steps, and what the logs lack. Nothing is run again "
+    "and nothing is sent anywhere.",
     MORE,
     "LOGS [LOGS ...]",
 )

@@ -59,16 +59,22 @@ def how_to_set(study: Study) -> list[HowToSet]:
     return [HowToSet(group, limits, target) for group, limits in study.found.limits_by_group().items()]
 
 
-def how_to_set_text(study: Study) -> str:
-    """How the recommended settings are set, for a terminal; "" if no limit is recommended."""
+def how_to_set_text(study: Study, *, full: bool = False) -> str:
+    """How the recommended settings are set, for a terminal; "" if no limit is recommended.
+
+    Args:
+        study: The results.
+        full: The text of the setting too.
+    """
     ways = how_to_set(study)
-    return "\n\n".join(_blocks(ways)) if ways else ""
+    return "\n\n".join(_blocks(ways, full=full)) if ways else ""
 
 
-def _blocks(ways: list[HowToSet]) -> Iterator[str]:
+def _blocks(ways: list[HowToSet], *, full: bool) -> Iterator[str]:
     shown = ways[:MAX_GROUPS]
     if len(ways) == 1 and ways[0].target is not None:
-        yield str(ways[0].export)
+        if full:
+            yield str(ways[0].export)
         yield f"{ways[0].command} --write\n  sets that in its files, and shows what changes."
         yield f"For another harness: {as_command(ways[0].limits)}"
     else:

@@ -141,6 +141,7 @@ def shell(study: Study, sources: Sources) -> str:
         for word in (f"--{axis.replace('_', '-')}", _values(values))
     ]
     words += [word for column in question.by for word in ("--by", column)]
+    words += ["--by", "all"] if question.pooled else []
     words += ["--labels", question.labels] if question.labels else []
     words += ["--policy", question.policy] if question.policy else []
     words += ["--success", question.success] if question.success else []

@@ -58,6 +58,7 @@ class Question:
         objective: What to save.
         success: "label", "ended", or None for labels where there are any.
         labels: A file of labels.
+        pooled: Whether several agents are taken together, if `by` is empty.
         prices: Whether costs that logs lack are filled in at list prices: see `boolab.logs.list_prices`.
     """
 
@@ -72,6 +73,7 @@ class Question:
     success: Literal["label", "ended"] | None = None
     labels: str | None = None
     prices: bool = True
+    pooled: bool = False
 
     @property
     def same(self) -> Identities | None:
@@ -323,6 +325,8 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
         question = replace(question, scope="run" if scopes[0] == "run" else "turn")
     elif "source" not in question.by:  # two meanings of a limit are never mixed
         question = replace(question, by=("source", *question.by))
+    if not question.by and not question.pooled:  # a limit is for one agent
+        question = replace(question, by=_makers_apart(runs))
     proxy = all(run.success is None for run in runs)
     pairs = zip(runs, scopes, strict=True)
     split = proxy and any(scope == "turn" and bool(run.steps) and run.steps[-1].turn > 1 for run, scope in pairs)
@@ -339,6 +343,15 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
     on = {axis: [value for value in grid[axis] if value is not None] for axis in AXES if axis in grid}
     margins = {axis: _aggregate(each, {axis: [*values, None]}, question) for axis, values in on.items()}
     return Study(question, reading, runs, homes, units, found, margins)
+
+
+def _makers_apart(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The columns that keep several agents apart."""
+    makers = {(clean(run.source), clean(run.agent)) for run in runs}
+    agents = {agent for _, agent in makers}
+    if len(makers) < 2:  # noqa: PLR2004 - one agent
+        return ()
+    return ("agent",) if len(agents) == len(makers) else ("source", "agent") if len(agents) > 1 else ("source",)
 
 
 def _advice(runs: list[Run], question: Question) -> Recommendation:
@@ -489,7 +502,7 @@ def _informative(values: Sequence[float], rows: Sequence[Row], always: Sequence[
 
 
 def _named(values: Sequence[Any]) -> str:
-    return ", ".join("none" if is_missing(value) or value == "" else str(value) for value in values)
+    return ", ".join("no name" if is_missing(value) or value == "" else str(value) for value in values)
 
 
 def _known(value: SupportsInt) -> int | None:

@@ -26,17 +26,43 @@ MAX_GROUPS: Final = 6  # whose tables are shown
 MAX_MAKERS: Final = 20  # agents that are listed
 
 
-def text(study: Study) -> str:
-    """What `boolab whatif` prints: the data's quality, a table for each axis, and what to do."""
-    blocks = [_headed("Whose runs these are", _makers(study))] if len(study.makers) > 1 else []
-    blocks.append(_headed("The data", "\n".join(wrapped(text, first="- ") for text in Quality(study).sentences())))
-    blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrapped, explained(study)))))
-    for axis in study.margins:
-        blocks += _axis(study, axis)
-    blocks.append(_headed("What to do", "\n\n".join(wrapped(sentence) for sentence in study.found.sentences)))
-    how = how_to_set_text(study)
+def text(study: Study, *, full: bool = False) -> str:
+    """What `boolab whatif` prints: the answer, how to set it, a table for each limit, and what that rests on.
+
+    Args:
+        study: The results.
+        full: All values, all groups' tables and the texts of the settings too.
+    """
+    found = study.found
+    blocks = ["\n".join(wrapped(sentence) for sentence in found.verdict)]
+    how = how_to_set_text(study, full=full)
     blocks += [_headed("How to set it", how)] if how else []
+    blocks += [_headed("Whose runs these are", _makers(study))] if len(study.makers) > 1 else []
+    if study.question.by and found.table is not None and not found.table.empty:
+        blocks.append(_headed(f"By {', '.join(study.question.by)}", _by_group(found.table)))
+    few = full or not study.question.by
+    how_to_read = explained(study) if full else [f"Kept: {kept_name(study)}, at least to at most."]
+    if few:
+        blocks.append(_headed("What each limit would have done, by itself", "\n".join(map(wrapped, how_to_read))))
+        for axis in study.margins:
+            blocks += _axis(study, axis, full=full)
+    rest = [wrapped(sentence) for sentence in found.sentences]
+    notes = [wrapped(sentence, first="- ") for sentence in Quality(study).sentences()]
+    blocks.append(_headed("What this rests on", "\n\n".join([*rest[: None if full else MAX_GROUPS], "\n".join(notes)])))
+    if not full:
+        tables = "all values of each limit" if few else "the tables of each limit, group by group"
+        setting = ", and the text of each setting" if how else ""
+        blocks.append(wrapped(f"Not shown here: {tables}{setting}. --full shows them."))
     return "\n\n".join(blocks)
+
+
+def _by_group(table: pd.DataFrame) -> str:
+    head = [str(name) for name in table]
+    cells = [[shorten(value) or "no name" for value in row] for row in table.head(MAX_MAKERS).itertuples(index=False)]
+    more = len(table) - MAX_MAKERS
+    return "\n".join(
+        [*aligned([head, *cells]), *([f"{count(more, 'further group')}: --json has all."] if more > 0 else [])]
+    )
 
 
 MAKER_HEAD: Final = ("source", "agent", "runs", "steps", "labelled successes")
@@ -54,9 +80,12 @@ def which_one(study: Study) -> str:
     """That there are several agents, and how to keep them apart."""
     more = f" {len(study.makers) - MAX_MAKERS:,} more are not listed." if len(study.makers) > MAX_MAKERS else ""
     if study.question.by:
-        return f"{len(study.makers):,} agents, kept apart by {', '.join(study.question.by)}.{more}"
+        return (
+            f"{len(study.makers):,} agents. A limit is for one agent, so they are kept apart by "
+            f"{', '.join(study.question.by)}.{more}"
+        )
     return (
-        f"{len(study.makers):,} agents.{more} A limit is for one agent, and what follows is about all of them "
+        f"{len(study.makers):,} agents.{more} A limit is for one agent, and what is here is about all of them "
         "together: read the logs of one agent alone, or keep the agents apart with --by agent."
     )
 
@@ -94,15 +123,25 @@ def kept_name(study: Study) -> str:
     return f"{study.noun}s that ended by themselves (the proxy for success)" if study.proxy else "successes"
 
 
-def _axis(study: Study, axis: str) -> Iterator[str]:
+def _axis(study: Study, axis: str, *, full: bool) -> Iterator[str]:
     name = AXES[axis].label
     groups = [(group, study.shown(axis, part, advice)) for group, part, advice in study.groups(axis)]
-    for group, rows in groups[:MAX_GROUPS]:
+    for group, all_rows in groups[:MAX_GROUPS]:
+        rows = all_rows if full else few_of(all_rows)
         who = f" for {shorten(group)}" if group else ""
         table = _table(study, axis, rows, [row for _, others in groups for row in others])
         yield f"{name.capitalize()}{who}: stops a run {AXES[axis].meaning}\n{table}"
     if len(groups) > MAX_GROUPS:
         yield f"{count(len(groups) - MAX_GROUPS, 'further group')}: --json has them all."
+
+
+def few_of(rows: Sequence[Row]) -> list[Row]:
+    """The rows that are shown at first: those marked, one on each side of them, and no limit."""
+    marked = [place for place, row in enumerate(rows) if row.mark]
+    near = {place + by for place in marked for by in (-1, 0, 1)} | {len(rows) - 1}
+    if not marked:
+        near |= set(range(len(rows) - MAX_GROUPS, len(rows)))
+    return [row for place, row in enumerate(rows) if place in near]
 
 
 def _table(study: Study, axis: str, rows: Sequence[Row], all_rows: Sequence[Row]) -> str:

@@ -57,30 +57,38 @@ class Finding:
 
     def __str__(self) -> str:
         """Title, notes, sentences and table as plain text, wrapped."""
-        blocks = [wrapped(self.title)]
-        if self.notes:
-            blocks.append("\n".join(wrapped(note, first="- ") for note in self.notes))
-        blocks += [wrapped(sentence) for sentence in self.sentences]
+        notes = ["\n".join(wrapped(note, first="- ") for note in self.notes)] if self.notes else []
+        return "\n\n".join([wrapped(self.title), *notes, *map(wrapped, self.sentences), *self.table_text()])
+
+    def table_text(self) -> list[str]:
+        """The table as plain text, and a line on rows that are not shown; empty if it has no row."""
         header, rows, rest = _cells(self._shown)
-        if rows:
-            blocks.append(_aligned(header, rows))
-            blocks += [rest] if rest else []
-        return "\n\n".join(blocks)
+        return [_aligned(header, rows), *([rest] if rest else [])] if rows else []
 
     def _repr_html_(self) -> str:
         """The same as a fragment of HTML: no script, nothing from elsewhere, the notebook's own colours."""
-        parts = [f"<p><strong>{_escaped(self.title)}</strong></p>"]
-        if self.notes:
-            notes = "".join(f"<li>{_escaped(note)}</li>" for note in self.notes)
-            parts.append(f'<ul style="opacity:.8;margin:.4em 0">{notes}</ul>')
-        parts += [f'<p style="margin:.4em 0">{_escaped(sentence)}</p>' for sentence in self.sentences]
+        title = f"<p><strong>{escaped(self.title)}</strong></p>"
+        body = self.notes_html() + self.sentences_html() + self.table_html()
+        return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{title}{body}</div>'
+
+    def notes_html(self) -> str:
+        """The notes as HTML."""
+        notes = "".join(f"<li>{escaped(note)}</li>" for note in self.notes)
+        return f'<ul style="opacity:.8;margin:.4em 0">{notes}</ul>' if notes else ""
+
+    def sentences_html(self) -> str:
+        """The sentences as HTML."""
+        return "".join(f'<p style="margin:.4em 0">{escaped(sentence)}</p>' for sentence in self.sentences)
+
+    def table_html(self) -> str:
+        """The table as HTML; "" if it has no row."""
         header, rows, rest = _cells(self._shown)
-        if rows:
-            head = "".join(f'<th scope="col">{_escaped(name)}</th>' for name in header)
-            body = "".join(f"<tr>{''.join(f'<td>{_escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
-            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-            parts += [f'<p style="opacity:.8">{_escaped(rest)}</p>'] if rest else []
-        return f'<div class="{NO_MATH}" style="color:inherit;max-width:60em">{"".join(parts)}</div>'
+        if not rows:
+            return ""
+        head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in header)
+        body = "".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        below = f'<p style="opacity:.8">{escaped(rest)}</p>' if rest else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
     @property
     def _shown(self) -> pd.DataFrame:
@@ -134,5 +142,6 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _escaped(text: object) -> str:
+def escaped(text: object) -> str:
+    """A text as HTML, with no control characters."""
     return html.escape(clean(text))

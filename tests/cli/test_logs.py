@@ -124,12 +124,14 @@ def test_no_logs_and_no_runs_are_told_in_one_line(tmp_path: Path, capsys: pytest
         assert shown.err.count("\n") == 1
 
 
-def test_whatif_tells_the_data_first_then_each_limit_then_what_to_do(
+def test_whatif_gives_the_answer_first_then_each_limit_then_what_it_rests_on(
     log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["whatif", log, "--scope", "run"]) == 0
     shown = capsys.readouterr().out
-    places = [shown.index(text) for text in ("The data", "6 runs", "Step cap:", "Tool budget:", "What to do")]
+    places = [
+        shown.index(text) for text in ("Set no limit yet", "Step cap:", "Tool budget:", "What this rests on", "6 runs")
+    ]
     assert places == sorted(places)
     assert "5 of 6 labelled" in shown
     assert re.search(r"^ +7 +5 of 5 .*loses none", shown, re.MULTILINE)  # the longest success takes 7 steps
@@ -149,8 +151,10 @@ def test_thresholds_go_as_far_as_calls_repeat_and_the_recommended_one_has_its_ro
 ) -> None:
     assert main(["whatif", str(ROOT / "datasets" / "runs"), "--keep", "0.9"]) == 0
     shown = capsys.readouterr().out
-    caps, _, table = shown.partition("Doom-loop threshold:")
+    caps, _, _ = shown.partition("Doom-loop threshold:")
     assert re.search(r"^ +33 +92 of 95 .*<- recommended$", caps, re.MULTILINE)
+    assert main(["whatif", str(ROOT / "datasets" / "runs"), "--keep", "0.9", "--full"]) == 0
+    table = capsys.readouterr().out.partition("Doom-loop threshold:")[2]
     assert re.search(r"^ +364 +95 of 95 +0 of 132 ", table, re.MULTILINE)  # a limit of its own stopped it at 364 greps
 
 
@@ -335,8 +339,8 @@ def test_groups_of_which_only_some_report_their_cost_are_compared_by_steps(
         for run in runs
     ]
     bl.save_runs([*runs, *without], tmp_path / "runs.jsonl")
-    assert main(["whatif", str(tmp_path / "runs.jsonl"), "--by", "source", "--max-steps", "5,10"]) == 0
+    assert main(["whatif", str(tmp_path / "runs.jsonl"), "--by", "source", "--max-steps", "5,10", "--full"]) == 0
     printed = capsys.readouterr().out
     assert "A group does not report what a run costs: savings are counted in steps." in printed
-    assert printed.count("steps saved") == 2
+    assert printed.count("steps saved") == 3  # of each group, and of both
     assert "cost saved" not in printed

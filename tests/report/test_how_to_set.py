@@ -91,7 +91,7 @@ def test_logs_of_one_harness_get_the_settings_of_that_harness(logs: Path, tmp_pa
         bl.save_runs([replace(run, source=source) for run in bl.load_runs(logs)], path)
         study = study_of([str(path)], Question(keep=0.9))
         assert [way.target for way in how_to_set(study)] == [target]
-        shown = text(study)
+        shown = text(study, full=True)
         assert str(study.found.export(target)).rstrip() in shown
         assert f"{as_command(study.found.limits(), target)} --write" in shown
 

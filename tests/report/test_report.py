@@ -197,7 +197,7 @@ def test_runs_that_report_finished_with_calls_that_were_never_executed_are_named
     assert ("never executed" in page_of(made)) is bool(told)
 
 
-def test_a_recording_of_several_agents_says_whose_runs_it_holds_before_all_else(
+def test_a_recording_of_several_agents_keeps_them_apart_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [replace(bl.run_sync(None, "x", model=bl.ScriptedModel(["Done."])), agent=name, run_id=f"{name}{n}",
@@ -206,10 +206,12 @@ def test_a_recording_of_several_agents_says_whose_runs_it_holds_before_all_else(
     bl.save_runs(runs, logs)
     assert main(["whatif", str(logs), "--max-steps", "5,none"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("Whose runs these are")
+    assert shown.index("Whose runs these are") < shown.index("By agent") < shown.index("What this rests on")
     assert re.search(r"^ +boolab +a +3 +3 +3 of 3$", shown, re.MULTILINE)
     assert re.search(r"^ +boolab +b +2 +2 +0 of 2$", shown, re.MULTILINE)
     assert "A limit is for one agent" in shown
+    assert main(["whatif", str(logs), "--max-steps", "5,none", "--by", "all"]) == 0
+    assert "what is here is about all of them" in " ".join(capsys.readouterr().out.split())
     assert main(["report", str(logs), "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
     assert page.index("A limit is for one agent") < page.index("The question")
@@ -217,7 +219,7 @@ def test_a_recording_of_several_agents_says_whose_runs_it_holds_before_all_else(
     bl.save_runs(runs[:3], logs)
     capsys.readouterr()
     assert main(["whatif", str(logs), "--max-steps", "5,none"]) == 0
-    assert capsys.readouterr().out.startswith("The data")
+    assert "Whose runs these are" not in capsys.readouterr().out
 
 
 def test_the_limits_that_were_set_are_a_part_where_some_are_declared(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from boolab.stats.intervals import check_confidence
 from boolab.stats.recommend.candidates import Candidates, Found, Question, base_of, sums_of
 from boolab.stats.recommend.family_units import family_units
 from boolab.stats.recommend.fixed_sequence import DEPENDENCE, Dependence
+from boolab.stats.recommend.show import as_html, as_text
 from boolab.stats.recommend.verdict import verdict_of
 from boolab.stats.recommend.wording import MOSTLY, Advice, Group
 from boolab.stats.units import group_name, keys_of, sources_of
@@ -49,7 +50,7 @@ class Recommendation(Finding):
         title: What it is about, in a few words.
         frame: The recommended setting of each group, what it keeps and saves, and at which confidence.
         sentences: What they show, in plain words.
-        notes: The quality of the data and what limits the answer. They are shown first.
+        notes: The quality of the data and what limits the answer.
         table: What is shown of the numbers, where the whole frame would be too much.
         tests: Comparisons between groups, a row for each; empty where there are none.
         paths: Group; path ("joint" tightens several limits together); error (its part of the allowed error; 0 if
@@ -69,6 +70,14 @@ class Recommendation(Finding):
     paths: pd.DataFrame = field(default_factory=pd.DataFrame)
     counted: Limits = field(default_factory=Limits)
     verdict: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The answer, how to set it, the table, and what it rests on, as plain text, wrapped."""
+        return as_text(self, self.verdict, self.limits_by_group()) if self.verdict else super().__str__()
+
+    def _repr_html_(self) -> str:
+        """The same as a fragment of HTML, with what it rests on folded."""
+        return as_html(self, self.verdict, self.limits_by_group()) if self.verdict else super()._repr_html_()
 
     @property
     def setting(self) -> dict[str, Any]:

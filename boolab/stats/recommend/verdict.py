@@ -51,7 +51,7 @@ def _one(advice: Advice, group: Group) -> Iterator[str]:
     under = f"Under {advice.question.policy.name}, set" if advice.question.policy is not None else "Set"
     yield f"{under} {_limits(group)}: on record it {_kept_and_saved(advice, group)}."
     yield trade_of_group(advice, group).sentence
-    yield _labels(advice) or _other_limits(advice, group)
+    yield _labels(advice) or _other_limits(advice, group) or advice.not_tested(group)
 
 
 def _limits(group: Group) -> str:

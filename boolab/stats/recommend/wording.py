@@ -223,7 +223,7 @@ class Advice:
             if tight:
                 yield f"{prefix}{tight}"
             return
-        for sentence in (self._setting(group), self._singles(group), self._held_out(group), self._not_tested(group)):
+        for sentence in (self._setting(group), self._singles(group), self._held_out(group), self.not_tested(group)):
             if sentence:
                 yield prefix + sentence
 
@@ -299,7 +299,7 @@ class Advice:
             f"settings kept {folds['kept_lower']:,} of {successes_of(group.choice.successes)}{saved}."
         )
 
-    def _not_tested(self, group: Group) -> str:
+    def not_tested(self, group: Group) -> str:
         """Limits that were not tested, because there are too few successes to share the error."""
         question, choice = self.question, group.choice
         names = [
