@@ -89,7 +89,11 @@ def _title(tools: pd.DataFrame) -> str:
     failed, ok, unknown, dropped = (int(tools[name].sum()) for name in CALL_LOOKS)
     known = failed + ok
     if not known and unknown:
-        return f"How many of {count(unknown, 'call')} failed is not known"
+        how_many = f"ow many of {count(unknown, 'call')} failed is not known"
+        if len(tools) == 1:
+            return f"H{how_many}"
+        calls = tools.sum(axis=1)
+        return f"{shorten(str(calls.idxmax()))} is called most, {int(calls.max()):,} times; h{how_many}"
     if not known:
         return f"{all_of(dropped, 'call')} {'was' if dropped == 1 else 'were'} dropped"
     which = " of known outcome" if unknown or dropped else ""

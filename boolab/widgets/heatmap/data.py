@@ -206,8 +206,8 @@ def _scale(square: Square) -> dict[str, Any]:
 
 
 def _keep_words(square: Square) -> str:
-    found = next((note for note in square.notes if note.startswith("White line")), "")
-    return found.removeprefix("White line: up to where ").removesuffix(".")
+    found = next((note for note in square.notes if note.startswith("Line: up to where ")), "")
+    return found.removeprefix("Line: up to where ").removesuffix(".")
 
 
 # --- Their runs -------------------------------------------------------------------------------------------------------
