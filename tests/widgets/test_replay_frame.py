@@ -44,7 +44,7 @@ def test_the_verdict_says_what_happened_and_what_a_limit_would_have_lost(
 def test_the_verdict_names_the_first_limit_and_counts_the_others() -> None:
     verdict = replay_data(looping(), [], [bl.max_steps(5), bl.max_steps(2), bl.max_steps(90)])["header"]["verdict"]
     assert verdict["limit"] == "max_steps(2) would have stopped it after step 2,"
-    assert verdict["loss"] == "and saved 5 steps. 1 more of the 3 would have stopped it later."
+    assert verdict["loss"] == "and saved 5 steps. 1 more of the 3 would have stopped it too."
     for caps, loss in (
         ([90], "max_steps(90) would not have stopped it earlier."),
         ([90, 91], "None of the 2 compared policies and rules would have stopped it earlier."),
@@ -52,6 +52,20 @@ def test_the_verdict_names_the_first_limit_and_counts_the_others() -> None:
     ):
         verdict = replay_data(looping(), [], [bl.max_steps(cap) for cap in caps])["header"]["verdict"]
         assert (verdict["limit"], verdict["loss"]) == ("", loss)
+
+
+def test_a_limit_whose_counter_is_not_on_record_is_not_counted_as_one_that_would_not_have_stopped() -> None:
+    cost = bl.max_cost(1)
+    for rules, loss in (
+        ([cost], "Whether compared policies and rules would have stopped it is not known: a counter is not on record."),
+        (
+            [cost, bl.max_steps(90)],
+            "None of the 2 compared policies and rules is known to stop it; for 1 a counter is not on record.",
+        ),
+    ):
+        data = replay_data(looping(), [], rules)
+        assert data["header"]["verdict"]["loss"] == loss
+        assert not any("limit" in step["flags"] for step in data["steps"])
 
 
 def test_what_a_limit_would_have_saved_is_in_dollars_too_where_costs_are_on_record() -> None:

@@ -295,7 +295,7 @@ def _flag(steps: Sequence[dict[str, Any]], marks: Sequence[dict[str, Any]]) -> N
     stops = {
         max(mark["step"], 1)
         for mark in marks
-        if mark["step"] is not None and mark["reason"] not in ("finished", "synthesis", "paused")
+        if mark["acts"] in ("stops", "steps in") and mark["reason"] not in ("finished", "synthesis", "paused")
     }
     for number, step in enumerate(steps, 1):
         flags = {

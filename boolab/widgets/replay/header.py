@@ -116,7 +116,7 @@ def _limits(run: Run, marks: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     else:
         loss = f"and lost a success to save {saved}." if run.success else f"and saved {saved}."
     also = len(stops) - 1
-    more = f" {also:,} more of the {len(others):,} would have stopped it later." if also else ""
+    more = f" {also:,} more of the {len(others):,} would have stopped it too." if also else ""
     whose = f"{first['policy']} ({first['limit']})" if first["policy"] else first["limit"]
     return {"limit": f"{whose} would have stopped it after step {first['step']:,},", "loss": loss + more}
 
@@ -129,11 +129,19 @@ def _after(run: Run, step: int) -> str:
 
 
 def _none(others: Sequence[Mapping[str, Any]]) -> str:
-    """That none of the compared limits would have stopped the run."""
-    if len(others) <= 1:
-        return f"{others[0]['policy'] or others[0]['limit']} would not have stopped it earlier." if others else ""
+    """That none of the compared limits would have stopped the run, as far as is known."""
+    unknown = sum(mark["acts"] == "unknown" for mark in others)
     kinds = "policies" if all(mark["policy"] for mark in others) else "policies and rules"
-    return f"None of the {len(others):,} compared {kinds} would have stopped it earlier."
+    if not others:
+        return ""
+    if unknown == len(others):
+        return f"Whether compared {kinds} would have stopped it is not known: a counter is not on record."
+    if len(others) == 1:
+        return f"{others[0]['policy'] or others[0]['limit']} would not have stopped it earlier."
+    of = f"None of the {len(others):,} compared {kinds}"
+    if unknown:
+        return f"{of} is known to stop it; for {unknown:,} a counter is not on record."
+    return f"{of} would have stopped it earlier."
 
 
 def limit_name(mark: Mapping[str, Any]) -> str:

@@ -44,10 +44,11 @@ function wouldOf(data, onStep) {
   if (!marks.length) return { element: null, show() {} };
   const rows = marks.map((mark) => {
     const never = mark.step === null;
-    const name = mark.own ? `${mark.limit}, this run` : [mark.policy, never ? null : mark.limit].filter(Boolean).join(", ") || mark.label;
+    const name = mark.own ? `${mark.limit}, this run` : [mark.policy, mark.acts === "stops" ? mark.limit : null].filter(Boolean).join(", ") || mark.label;
+    const how = { unknown: "unknown from ", "steps in": "message, " }[mark.acts] ?? "";
     const words = [
       h("span", { class: "label" }, h("span", { class: "flag", "aria-hidden": "true" }, "⚑ "), visible(name)),
-      h("span", { class: "at" }, never ? "never" : `${mark.acts === "unknown" ? "from " : ""}step ${count(mark.step)}`),
+      h("span", { class: "at" }, never ? "never" : `${how}step ${count(mark.step)}`),
     ];
     const names = { "data-policy": mark.policy, "data-rule": mark.rule };
     const element = never
@@ -57,7 +58,7 @@ function wouldOf(data, onStep) {
   });
   const show = (n) => {
     for (const { mark, element } of rows) {
-      const state = mark.step === null ? "" : Math.max(1, mark.step) === n ? "here" : "";
+      const state = mark.step === null || mark.acts === "unknown" ? "" : Math.max(1, mark.step) === n ? "here" : "";
       if (element.dataset.state === state) continue;
       element.dataset.state = state;
       if (state) element.setAttribute("aria-current", "step");
