@@ -35,9 +35,9 @@ def test_cost_and_tokens_are_sums_and_context_is_what_was_sent() -> None:
 
 
 def test_what_is_not_on_record_has_no_curve_and_ends_a_sum() -> None:
-    found = curves(run_of([usage(10, 0.25), usage(20), usage(30, 0.25)]))
-    assert found["cost"]["values"] == [0.25, None, None]
-    assert "cost" not in curves(run_of([usage(10), usage(20)]))
+    found = curves(run_of([usage(10, 0.25), usage(20, 0.5), usage(30), usage(40, 0.25)]))
+    assert found["cost"]["values"] == [0.25, 0.75, None, None]
+    assert "cost" not in curves(run_of([usage(10, 0.25), usage(20)]))
 
 
 def test_a_cost_with_a_limit_is_what_the_limit_counts() -> None:

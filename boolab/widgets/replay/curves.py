@@ -20,7 +20,8 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     """The curves of a run: each with `key`, `label`, `unit`, `limit` (None: not known) and `values` after each step.
 
     Cost and tokens are sums. Where the run's own limits hold, they are the counters that these read, which start at
-    zero in each turn; where none does, sums of the whole run. What is nowhere on record has no curve; None is unknown.
+    zero in each turn; where none does, sums of the whole run. What fewer than two steps have on record has
+    no curve; None is unknown.
 
     Args:
         run: The run.
@@ -29,9 +30,10 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
     Example:
         >>> import boolab as bl
         >>> from boolab.widgets.replay.gauges import gauges_of
-        >>> run = bl.run_sync(None, "Hello", model=bl.ScriptedModel([{"text": "Hi.", "usage": {"input_tokens": 9}}]))
+        >>> used = [{"tool_calls": [{"name": "ls"}], "usage": {"input_tokens": n}} for n in (4, 9)]
+        >>> run = bl.run_sync(None, "Look", model=bl.ScriptedModel([*used, "Done."], tools={"ls": "a.py"}))
         >>> [(curve["key"], curve["values"]) for curve in curves_of(run, gauges_of(run))]
-        [('context', [9])]
+        [('context', [4, 9, None])]
     """
     usages = [step.response.usage for step in run.steps]
     costs = [None if usage.cost is None else usage.cost / MICRO for usage in usages]
@@ -46,7 +48,7 @@ def curves_of(run: Run, gauges: Sequence[Mapping[str, Any]]) -> list[dict[str, A
          "values": [usage.input_tokens for usage in usages]},
         _curve("tokens", "tokens", _sums(tokens), limited.get("tokens")),
     ]  # fmt: skip
-    return [curve for curve in curves if any(curve["values"])]
+    return [curve for curve in curves if sum(value is not None for value in curve["values"]) > 1]
 
 
 def _curve(key: str, unit: str, sums: Sequence[float | None], limited: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -66,17 +66,18 @@ function columnsOf({ first, last, xOf, spans, left }, make, add) {
   return columns;
 }
 
-// A cross below each step with an error; ticks beside it, where they are nearer to each other than a cross is wide.
+// A cross below each step with an error; ticks, where they are nearer to each other than a cross is wide.
 function drawErrors(see, y) {
   const { pen, steps, first, last, ink } = see;
   pen.fillStyle = ink("wrong");
   pen.strokeStyle = ink("wrong");
   let before = -Infinity;
+  const dense = isDense(see);
   for (let i = first; i <= last; i += 1) {
     if (!steps[i].flags.includes("error")) continue;
     const [from, width] = cellOf(see, i);
     const x = from + width / 2;
-    if (x - before >= CROSS) {
+    if (!dense && x - before >= CROSS) {
       cross(pen, x, y, 2.8);
       before = x;
     } else pen.fillRect(x - 0.5, y - 2.5, 1, 5);

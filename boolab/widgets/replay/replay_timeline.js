@@ -114,10 +114,10 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
       class: "timeline", role: "slider", tabindex: "0", "aria-label": `Timeline of ${plural(steps.length, "step")}`,
       "aria-valuemin": "1", "aria-valuemax": String(Math.max(1, steps.length)),
     },
-    canvas, labels, band, hover,
+    canvas, labels, band,
   );
   const openers = h("div", { class: "openers", role: "group", "aria-label": "Subagents and compactions" });
-  const element = h("div", { class: "timeline-frame" }, slider, openers);
+  const element = h("div", { class: "timeline-frame" }, slider, openers, hover);
   const scale = logScale(steps);
   const curves = (data.curves ?? []).map((curve) => {
     const known = curve.values.filter((value) => value !== null);
@@ -182,7 +182,7 @@ function timelineOf(data, onStep, describe, { openRun, openCompaction } = {}) {
     fill(
       labels,
       lane("calls", at.calls + at.callsHeight / 2),
-      scale && lane(scale.timed ? "model time" : "output tokens", at.model + 5), scale && lane("log scale", at.model + 18, "quiet"),
+      scale && lane(scale.timed ? "model time" : "tokens out", at.model + 5), scale && lane("log scale", at.model + 18, "quiet"),
       curves.map((curve, i) => lane(curve.label, at.curves + LANES.curves / 2 + (i - (curves.length - 1) / 2) * 13, curve.key === "cost" ? "" : "quiet")),
       hasMarks && lane("opens", at.marks + LANES.marks / 2),
       lane(how.axis === "time" ? "time" : "step", at.ruler + LANES.ruler / 2),

@@ -88,7 +88,9 @@ function transcriptOf(data, { stepRow, onStep, pattern }) {
     row.remove();
   }
 
+  // The tabulator stops in the chosen step only: to go through those of all steps would have no end.
   function mark(row, chosen) {
+    for (const one of row.querySelectorAll("button, summary")) one.tabIndex = chosen ? 0 : -1;
     if (chosen) row.setAttribute("aria-current", "step");
     else row.removeAttribute("aria-current");
   }
