@@ -40,6 +40,7 @@ function foldAt(text, lines) {
     if (end < 0) break;
   }
   if (end < 0 || end === text.length - 1) end = text.length;
+  else if (end < text.length && text[end - 1] === "\r") end -= 1;
   if (end <= FOLD_CHARS) return end;
   return FOLD_CHARS - (/[\ud800-\udbff]/.test(text[FOLD_CHARS - 1]) ? 1 : 0);
 }
@@ -147,7 +148,7 @@ function foldsOf(opened, pattern) {
   // A text with its first lines.
   function text(key, all, { name, words = false, lines }) {
     const end = foldAt(all, lines);
-    const rest = all.slice(end).replace(/^\n/, "");
+    const rest = all.slice(end).replace(/^\r?\n/, "");
     const draw = (whole) => put(h(words ? "div" : "pre", { class: `said ${name}` }), marked(whole ? all : all.slice(0, end), pattern));
     const told = `+ ${plural(linesIn(rest), "line")}, ${sizeOf(rest)}`;
     return foldable(key, { draw, isLong: end < all.length, less: "Show less", more: { told, action: "Show all" }, hits: hitsIn(rest, pattern) });
