@@ -219,6 +219,16 @@ def test_the_transcript_has_all_steps_with_the_limits_between_them(opened: Opene
     at(shown, 6)
 
 
+def test_the_tabulator_stops_in_the_chosen_step_only(opened: Opened) -> None:
+    shown = opened(step=3, height=2400)
+    stops = "(all) => all.map((one) => [one.closest('.step-row').dataset.step, one.tabIndex])"
+    controls = shown.locator(".step-row :is(button, summary)")
+    assert {step for step, index in controls.evaluate_all(stops) if index == 0} == {"3"}
+    press(shown, "ArrowRight")
+    at(shown, 4)
+    assert {step for step, index in controls.evaluate_all(stops) if index == 0} == {"4"}
+
+
 def test_the_head_is_one_line_and_opens_what_is_longer(opened: Opened) -> None:
     shown = opened(width=1280)
     kpis = shown.locator(".kpi").evaluate_all("(all) => all.map((one) => one.getBoundingClientRect().top)")

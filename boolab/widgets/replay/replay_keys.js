@@ -5,7 +5,7 @@ const HELP = [
   ["space", "play, pause"], ["← →", "step by step"], ["shift ← →", "ten steps"], ["home end", "first, last step"],
   ["e r l", "next error, repeat, limit (shift: previous)"], ["/", "search"], ["n enter", "next hit (shift: previous)"],
   ["o", "outline; ↑ ↓ the item before, after"], ["c", "copy the link"], ["+ −", "zoom the timeline"], ["?", "these keys"],
-  ["esc", "close, leave the search"],
+  ["tab", "what there is in the chosen step"], ["esc", "close, leave the search"],
 ];
 
 const FIELD_KEYS = ["Enter", "shift+Enter", "Escape"];
