@@ -8,12 +8,20 @@ from typing import Any, Final
 
 from boolab.core.text import clean, clip
 from boolab.core.types import REDACTED
+from boolab.engine.decide import BLOCKED, DENIED
 from boolab.widgets.replay.diffs import diff_rows
 from boolab.widgets.replay.edits import Edit, edits_of
 
 MAX_ABOUT: Final = 300
 _MAX_EDITS: Final = 200
 _MAX_FLAT: Final = 80  # characters of an argument with parts that stays on one line
+_REFUSALS: Final = (
+    BLOCKED,
+    DENIED,
+    "The user doesn't want to proceed with this tool use",  # Claude Code
+    "Your proposed edit has introduced new syntax error",  # SWE-agent
+)
+"""How results begin of calls that were not carried out, as the harnesses write them."""
 _ABOUT: Final = {
     "execute": ("command", "cmd", "script", "code", "input"),
     "search": ("pattern", "query", "regex", "search_term", "q", "glob", "command", "path"),
@@ -55,6 +63,16 @@ def card_of(
     about, whole = _about(tool, kind, arguments if value is None else value, edits, used)
     fields = [] if used and value is None else list(_fields(arguments if value is None else value, used | whole))
     return {"about": about, "fields": fields, "edits": [_edit(edit) for edit in edits]}
+
+
+def is_refused(result: str) -> bool:
+    """Whether a result reports that its call was not carried out: by a guard, by the user, or by the editor's check.
+
+    Example:
+        >>> is_refused("The user doesn't want to proceed with this tool use. STOP."), is_refused("a.py")
+        (True, False)
+    """
+    return result.startswith(_REFUSALS)
 
 
 def _about(tool: str, kind: str, value: object, edits: list[Edit], used: set[str]) -> tuple[str, set[str]]:

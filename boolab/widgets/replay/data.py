@@ -24,7 +24,7 @@ from boolab.rules.stop import StopRule
 from boolab.widgets._base.amounts import dollars_of, tokens_of
 from boolab.widgets._base.call_labels import labelled
 from boolab.widgets.replay.between import rows_between
-from boolab.widgets.replay.cards import card_of
+from boolab.widgets.replay.cards import card_of, is_refused
 from boolab.widgets.replay.code import code_of
 from boolab.widgets.replay.curves import curves_of, slow_steps
 from boolab.widgets.replay.edits import is_window
@@ -267,6 +267,7 @@ def _call(call: ToolCall, result: ToolResult | None, start: int | None, window: 
         "parse_error": result is not None and result.parse_error,
         "result": None if result is None else result.content,
         "error": None if result is None else result.is_error,
+        "refused": is_refused(content),
         "dropped": result is None,
         "start_ms": start,
         "ms": None if result is None else result.duration_ms,

@@ -28,7 +28,7 @@ function cardOf(data, n, k, folds, { onStep, openRun }) {
     call.streak > 2 && h("span", { class: "flag" }, `↻ same call, ${ordinal(call.streak)} time`),
     call.streak === 2 && h("span", { class: "flag" }, "↻ same call", call.same_call_as && call.same_call_as !== n && [" as ", stepLink(call.same_call_as)]),
     call.parse_error && h("span", { class: "badge wrong" }, "✕ arguments are not JSON"),
-    call.error && !call.parse_error && h("span", { class: "badge wrong" }, "✕ failed"),
+    (call.error || call.refused) && !call.parse_error && h("span", { class: "badge wrong" }, call.refused ? "✕ refused" : "✕ failed"),
     call.dropped && h("span", { class: "badge" }, "◌ not executed"),
   ];
   const raw = h("button", { type: "button", class: "link raw", "aria-expanded": "false", title: "the arguments as JSON" }, "JSON");
