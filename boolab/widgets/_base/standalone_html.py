@@ -17,7 +17,7 @@ from boolab.widgets._base.theme import stylesheet
 _HERE: Final = files("boolab.widgets")
 _END: Final = "export default { render };"
 _REPLAY: Final = (
-    "lanes", "timeline", "step", "card", "outline", "side", "header", "transcript", "links", "keys",
+    "axis", "lanes", "timeline", "step", "card", "outline", "side", "header", "transcript", "links", "keys",
 )  # fmt: skip
 _PIECES: Final = {"replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY))}
 """By widget, the files that are read before its own: scripts, and styles of the same names, where there are any."""
