@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 SCREEN: Final = (1280, 800)
 SCREENS: Final = 12
 """How long a notebook is at most, run, in screens of that size."""
-NOT_HERE: Final = ("06", "07")
-"""One needs a server, one makes 10,000 runs: tests/docs/test_notebooks.py runs them."""
+NOT_HERE: Final = ("05", "06", "07")
+"""05 takes minutes, 06 starts a server, and 07 makes 10,000 runs: they are run without a browser, by tests/docs."""
 HERE: Final = {path.stem: path for number, path in BY_NUMBER.items() if number not in NOT_HERE}
 _LENGTH: Final = """async () => {
   const list = window.jupyterapp.shell.currentWidget.content;

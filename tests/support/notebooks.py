@@ -9,7 +9,7 @@ from tests.support.project import ROOT
 
 BY_NUMBER: Final = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 """The project's notebooks."""
-LONG: Final = ("02", "05", "06", "07", "08", "09")
+LONG: Final = ("05", "06", "07", "08", "09")
 """Those that are longer than a notebook should be: 12 screens, and 15 lines in a cell."""
 
 
