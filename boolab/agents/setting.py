@@ -191,10 +191,8 @@ def in_words(setting: Setting) -> str:
     """A setting in words.
 
     Example:
-        >>> for line in in_words(Setting(max_steps=18)).split(". "):
-        ...     print(line)
-        step cap 18, no tool budget, no doom-loop threshold
-        Same call: canonical identity · limits start at zero in each turn · all agents
+        >>> in_words(Setting(max_steps=18)).split(". ")[0]
+        'step cap 18, no tool budget, no doom-loop threshold'
     """
     limits = [
         f"no {AXES[axis].label}" if value is None else f"{AXES[axis].label} {value}"
@@ -208,11 +206,21 @@ def counted_by(setting: Setting) -> str:
 
     Example:
         >>> counted_by(Setting(identity="raw", scope="run", agent="coder"))
-        'Same call: raw identity · limits hold for the whole run · agent coder'
+        'Calls are compared by raw identity. Limits hold for the whole run. The runs are those of the agent coder.'
     """
-    scope = "limits start at zero in each turn" if setting.scope == "turn" else "limits hold for the whole run"
-    agent = "all agents" if setting.agent == ALL else f"agent {clean(setting.agent) or 'without a name'}"
-    return f"Same call: {identity_words(setting.identity)} identity · {scope} · {agent}"
+    scope = "Limits start at zero in each turn" if setting.scope == "turn" else "Limits hold for the whole run"
+    agent = "of all agents" if setting.agent == ALL else f"of the agent {clean(setting.agent) or 'without a name'}"
+    return f"{_compared(setting.identity)} {scope}. The runs are those {agent}."
+
+
+def _compared(identity: Identities) -> str:
+    if isinstance(identity, str):
+        return f"Calls are compared by {identity} identity."
+    exempt = [clean(tool) for tool, one in identity.items() if one is None]
+    usual = identity.get("*", "canonical")
+    own = [f"those of {clean(tool)} by {one}" for tool, one in identity.items() if one is not None and tool != "*"]
+    without = f" Repeats of {', '.join(exempt)} do not count." if exempt else ""
+    return f"Calls are compared by {', '.join([f'{usual} identity', *own])}.{without}"
 
 
 def kept_in_words(kept: Mapping[str, int]) -> str:

@@ -19,7 +19,10 @@ _END: Final = "export default { render };"
 _REPLAY: Final = (
     "axis", "lanes", "timeline", "step", "card", "outline", "side", "header", "transcript", "links", "keys",
 )  # fmt: skip
-_PIECES: Final = {"replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY))}
+_PIECES: Final = {
+    "caplab": ("caplab/caplab_numbers", "caplab/caplab_frontier"),
+    "replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY)),
+}
 """By widget, the files that are read before its own: scripts, and styles of the same names, where there are any."""
 
 

@@ -1,44 +1,10 @@
 // What a cap, a budget and a threshold would have kept, saved and stopped. In a notebook Python answers each move of its
 // sliders with new data; a page without a kernel holds the answers to some hundred settings, and has sliders here.
 
-const OFF = "no limit";
 const LENGTHS = { success: ["--kept", "succeeded"], failure: ["--ink3", "failed"], unknown: ["--line", "no label"] };
 
-function span(lower, upper) {
-  return lower === upper ? count(lower) : `${count(lower)}\u2013${count(upper)}`;
-}
-
-function amount(saved, value) {
-  return saved.measure === "cost" ? money(value) : short(value);
-}
-
 function limitText(value) {
-  return value === null ? OFF : count(value);
-}
-
-// --- Headline: four numbers, each with its base ----------------------------------------------------------------------
-
-function numbers({ base, answer }) {
-  const { kept, cut } = answer;
-  const noun = base.proxy ? "ended by themselves (proxy), kept" : "successes kept";
-  const shares = [...new Set([percent(kept.lower, kept.of), percent(kept.upper, kept.of)])].join("\u2013");
-  const cells = [
-    ["kept", noun, kept.of ? span(kept.lower, kept.upper) : "none", kept.of ? `of ${count(kept.of)} (${shares})` : "to keep"],
-    ...answer.saved.map((saved) => [
-      `saved-${saved.measure}`,
-      `${saved.label} saved`,
-      saved.share === null ? "?" : percent(saved.saved, saved.of),
-      saved.share === null ? "unknown" : `${amount(saved, saved.saved)} of ${amount(saved, saved.of)}`,
-    ]),
-    ["cut", "runs stopped", count(cut.n), cut.n ? `of ${count(base.runs)}, ${cutText(base, cut)}` : `of ${count(base.runs)}`],
-  ];
-  return h("dl", { class: "numbers" }, cells.map(([key, label, value, detail]) =>
-    h("div", { "data-key": key }, h("dt", {}, label), h("dd", {}, h("strong", {}, value), " ", h("span", { class: "quiet" }, detail)))));
-}
-
-function cutText(base, cut) {
-  const noun = base.proxy ? "had ended by themselves" : cut.succeeded === 1 ? "success among them" : "successes among them";
-  return `${cut.succeeded ? count(cut.succeeded) : "no"} ${cut.succeeded || base.proxy ? noun : "success among them"}`;
+  return value === null ? NO_LIMIT : count(value);
 }
 
 // --- Figure: what each cap keeps and saves, over the runs by their length ----------------------------------------------
@@ -110,6 +76,7 @@ function figure(data, width, act) {
   const y = (share) => SIZE.top + SIZE.curve * (1 - share);
   const lower = caps.map((_, n) => (total ? answer.curve.lower[n] / total : null));
   const upper = caps.map((_, n) => (total ? answer.curve.upper[n] / total : null));
+  const least = caps.map((_, n) => (total ? answer.curve.at_least[n] : null));
   const saved = caps.map((_, n) => answer.curve.saved[n] ?? null);
   const foot = SIZE.top + SIZE.curve + SIZE.gap;
   const height = foot + SIZE.bars + SIZE.bottom;
@@ -120,7 +87,7 @@ function figure(data, width, act) {
       h("text", { class: "tick", x: SIZE.left - 7, y: y(share) + 4, "text-anchor": "end" }, `${100 * share}%`));
   }
   if (total) {
-    put(svg, h("path", { class: "band", d: band(x, y, caps, lower, upper, end) }),
+    put(svg, h("path", { class: "band", d: band(x, y, caps, least, upper, end) }),
       h("path", { class: "line kept", d: stairs(x, y, caps, lower, end) }));
   }
   put(svg, h("path", { class: "line saved", d: stairs(x, y, caps, saved, end) }));
@@ -139,13 +106,30 @@ function figure(data, width, act) {
   put(svg, h("text", { class: "tick", x: width - SIZE.right, y: height - 4, "text-anchor": "end" }, unit),
     h("text", { class: "caption", x: SIZE.left, y: foot - 10 }, "runs by length"),
     answer.cut.n ? h("text", { class: "caption cut", x: SIZE.left + 88, y: foot - 10 }, "stopped by this setting") : null);
-  svg.addEventListener("click", (event) => {
+  const place = h("div", { class: "chart" }, svg);
+  const nearest = (event, some) => {
     const box = svg.getBoundingClientRect();
     const at = ((event.clientX - box.left) / box.width) * width;
-    const near = [...act.caps].sort((a, b) => Math.abs(x(a) - at) - Math.abs(x(b) - at))[0];
+    return [...some].sort((a, b) => Math.abs(x(a) - at) - Math.abs(x(b) - at))[0];
+  };
+  svg.addEventListener("click", (event) => {
+    const near = nearest(event, act.caps);
     if (near !== undefined) act.choose({ max_steps: near });
   });
-  return svg;
+  svg.addEventListener("pointermove", (event) => {
+    const cap = nearest(event, caps);
+    if (cap === undefined) return;
+    const shown = tooltip(data, cap);
+    place.querySelector(".tooltip")?.remove();
+    place.append(shown);
+    const box = place.getBoundingClientRect();
+    const left = event.clientX - box.left;
+    const flip = left + 14 + shown.offsetWidth > box.width;
+    shown.style.left = `${Math.max(0, flip ? left - 14 - shown.offsetWidth : left + 14)}px`;
+    shown.style.top = `${Math.max(0, Math.min(event.clientY - box.top - 20, box.height - shown.offsetHeight))}px`;
+  });
+  svg.addEventListener("pointerleave", () => place.querySelector(".tooltip")?.remove());
+  return place;
 }
 
 function mark(cap, name, x, foot) {
@@ -228,10 +212,11 @@ function table(data, act) {
       h("p", { class: "quiet" }, "Move a slider, choose a cap in the figure, or use the recommended setting: the runs that it stops are listed here, and each can be replayed."));
   }
   if (!answer.cut.n) return h("section", {}, h("h4", {}, "This setting stops no run"));
-  const head = ["run", "task", several ? "agent" : null, base.proxy ? null : "the run", "stopped by"].filter(Boolean);
+  const named = answer.rows.every((row) => row.task);
+  const head = [named ? null : "run", "task", several ? "agent" : null, base.proxy ? null : "the run", "stopped by"].filter(Boolean);
   const rows = answer.rows.map((row) => h("tr", { class: "run-row", "data-run": visible(row.run) },
-    h("td", { class: "name" }, visible(row.run)),
-    h("td", { class: "name" }, visible(row.task)),
+    named ? null : h("td", { class: "name" }, visible(row.run)),
+    h("td", { class: "name", title: visible(row.run) }, visible(row.task)),
     several ? h("td", { class: "name" }, visible(row.agent)) : null,
     base.proxy ? null : h("td", {}, fate(row)),
     h("td", { class: "why" }, h("i", { class: "chip", style: { background: `var(--stop-${row.reason})`, "--edge": `var(--ink-${row.reason})` }, "aria-hidden": "true" }),
@@ -243,7 +228,7 @@ function table(data, act) {
       : h("button", { class: "link open", type: "button", "aria-label": `replay ${visible(row.run)} from step ${row.at}`, onclick: () => act.open(row) }, "replay"))));
   const more = answer.cut.n - rows.length;
   return h("section", { class: "cut" },
-    h("h4", {}, `The ${plural(answer.cut.n, "run")} that this setting would have stopped`),
+    h("h4", {}, `The ${plural(answer.cut.n, "run")} that this setting stops`),
     h("div", { class: "scroll" }, h("table", { "aria-label": "Runs that the setting stops" },
       h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)),
         h("th", { scope: "col", class: "number" }, "at step"), h("th", { scope: "col", class: "number" }, "it took"),
@@ -311,7 +296,7 @@ function panel(data, act) {
   const names = { max_steps: "boolab-cap", tool_budget: "boolab-budget", doom_loop: "boolab-doom" };
   const sliders = data.base.axes.map(({ key, label, unit }) => {
     const values = data.grid.values[key];
-    const shown = (place) => (values[place] === null ? OFF : `${count(values[place])} ${unit}`);
+    const shown = (place) => (values[place] === null ? NO_LIMIT : `${count(values[place])} ${unit}`);
     const place = values.indexOf(data.answer.setting[key]);
     const output = h("output", {}, shown(place));
     const input = h("input", {
@@ -325,11 +310,11 @@ function panel(data, act) {
     });
     return { key, input, output, shown, node: h("label", { class: `slider ${names[key]}` }, h("span", {}, label), output, input) };
   });
-  const fixed = `${visible(data.base.counted_by)}. This file contains some settings; a notebook has all.`;
+  const fixed = "This file contains some settings; a notebook has all.";
   const { setting: wanted, reason } = data.recommended ?? {};
   const why = reason ? `Nothing can be recommended: ${visible(reason)}` : null;
   const use = data.recommended
-    ? h("button", { class: "boolab-recommend", type: "button", disabled: !wanted, title: why, onclick: () => act.choose(wanted) }, "use the recommended setting")
+    ? h("button", { class: "boolab-recommend", type: "button", disabled: !wanted, title: why, onclick: () => act.choose(wanted) }, "Set the recommendation")
     : null;
   const node = h("div", { class: "panel" }, sliders.map((one) => one.node), use, why && h("p", { class: "quiet boolab-why" }, `${why}.`), h("p", { class: "quiet" }, fixed));
   return {
@@ -393,8 +378,13 @@ function render({ model, el }) {
       fill(place, h("p", {}, "There are no runs to try a limit on."));
       return;
     }
-    fill(place, numbers(data), figure(data, width, act), ends(data), advice(data), writing(state, draw), table(data, act),
-      h("p", { class: "quiet notes" }, data.base.notes.join(" ")));
+    const beside = width >= 840;
+    const trade = beside ? 300 : Math.min(width, 420);
+    const notes = h("p", { class: "quiet notes" }, [...data.base.notes, data.base.counted_by].join(" "));
+    fill(place, verdict(data), numbers(data),
+      h("div", { class: beside ? "charts beside" : "charts" }, figure(data, beside ? width - trade - 28 : width, act), frontier(data, trade)),
+      h("div", { class: beside ? "below-charts beside" : "below-charts" }, table(data, act), writing(state, draw)),
+      advice(data), ends(data), notes);
     if (opened) place.querySelector(".advice details").open = true;
     const scroll = place.querySelector(".scroll");
     if (scroll) scroll.scrollTop = scrolled;

@@ -25,9 +25,10 @@ from boolab.counterfactuals.step_table import LABEL, Ints, Ledger
 from boolab.errors import SettingError
 from boolab.harness.policy import Policy
 from boolab.harness.presets import get_policy
-from boolab.stats.intervals import check_confidence
+from boolab.stats.intervals import Array, check_confidence
 from boolab.stats.recommend.recommend import OBJECTIVES, Objective
 from boolab.widgets.caplab.how_to_set import how_to_set
+from boolab.widgets.caplab.verdict import bounds_of, independent_successes, trade_in_numbers, verdict_of
 
 ROWS: Final = 40
 """How many of the runs that a setting stops are listed at first."""
@@ -107,6 +108,8 @@ class CapTable:
         self._extent = _extent(ledger, self._places)
         self._edges = _edges(int(self._extent.max(initial=1)))
         self.measure = _measure(ledger, question.objective)
+        self._successes = int((ledger.success == 1).sum())
+        self._independent = independent_successes(ledger)
 
     # --- One setting --------------------------------------------------------------------------------------------------
 
@@ -127,18 +130,20 @@ class CapTable:
             rows: How many of the runs that it stops to list.
         """
         sums = self.sums(setting.limits)
+        kept = {"lower": sums["kept_lower"], "upper": sums["kept_upper"], "of": sums["successes"]}
+        saved = [self._saved(name, sums) for name in dict.fromkeys((self.measure, "steps"))]
+        trade = trade_in_numbers(kept, saved[0])
         stops = self._stops(setting.limits)
         cut = np.flatnonzero(stops.stopped)
         success = self.ledger.success[cut]
         listed = cut[np.lexsort((~stops.lost[cut], -success))].tolist()
         return {
             "setting": {**setting.limits, "agent": setting.agent},
-            "kept": {
-                "lower": sums["kept_lower"],
-                "upper": sums["kept_upper"],
-                "of": sums["successes"],
-            },
-            "saved": [self._saved(name, sums) for name in dict.fromkeys((self.measure, "steps"))],
+            "verdict": verdict_of(setting, kept, saved[0], self.base["success"]),
+            "kept": kept,
+            "at_least": round(float(self._at_least(kept["lower"])), 4),
+            "saved": saved,
+            "trade": {"each": trade.per_lost_success, "costs": trade.per_success, "poor": trade.is_poor},
             "cut": {
                 "n": len(cut),
                 "failed": int((success == 0).sum()),
@@ -227,10 +232,14 @@ class CapTable:
         return {
             "lower": lower.tolist(),
             "upper": upper.tolist(),
+            "at_least": self._at_least(lower).round(4).tolist(),
             "saved": [
                 round(part / of, 4) if of else None for part, of in zip(saved.tolist(), whole.tolist(), strict=True)
             ],
         }
+
+    def _at_least(self, kept: Any) -> Array:  # noqa: ANN401 - an array or a number
+        return bounds_of(kept, self._successes, self._independent, self._question.confidence)
 
     def over_caps(self, limits: Limits) -> pd.DataFrame:
         """A frame with a row for each cap, the other limits as they are, for `plot_caps`."""
@@ -267,6 +276,8 @@ class CapTable:
             "log": _is_log(caps),
             "lengths": {"edges": self._edges.tolist(), "turns": self._turns(), **lengths},
             "measure": _MEASURES[self.measure],
+            "keep": self._question.keep,
+            "confidence": self._question.confidence,
             "counted_by": counted_by(self._where),
             "notes": list(self._notes(sums)),
         }

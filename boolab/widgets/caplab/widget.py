@@ -30,7 +30,7 @@ from boolab.widgets.caplab.data import CapTables, grid_of_answers
 from boolab.widgets.caplab.table import ROWS, Question
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
-_USE: Final = "use the recommended setting"
+_USE: Final = "Set the recommendation"
 MAX_IN_PAGE: Final = 20
 """How many of the runs that a setting stops a page lists, and can replay."""
 _OFF: Final = ("no limit", "off")

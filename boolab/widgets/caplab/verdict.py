@@ -1,0 +1,81 @@
+"""The answer of a setting in a sentence, with the bound of what it keeps and what it trades."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from boolab.agents.setting import Setting
+from boolab.core.axes import AXES
+from boolab.core.text import percent
+from boolab.counterfactuals.step_table import Ledger
+from boolab.stats.intervals import Array, lower_bound
+from boolab.stats.trade import Trade
+
+
+def independent_successes(ledger: Ledger) -> int:
+    """How many successes are independent for certain: those of one task count as one.
+
+    A run without the name of a task is a task of its own.
+    """
+    tasks = ledger.runs["task"][ledger.success == 1]
+    named = tasks[tasks != ""]
+    return int(named.nunique() + len(tasks) - len(named))
+
+
+def bounds_of(kept: Any, successes: int, independent: int, confidence: float) -> Array:  # noqa: ANN401 - an array or a number
+    """The lower bound of the share of future successes that a setting keeps, for one setting or many.
+
+    Args:
+        kept: How many successes it keeps on record.
+        successes: Of how many.
+        independent: How many of these are independent: see `independent_successes`.
+        confidence: The one-sided confidence, for a setting that was chosen before these runs were seen.
+
+    Example:
+        >>> round(float(bounds_of(160, 168, 168, 0.95)), 3)
+        0.916
+    """
+    if not successes:
+        return np.zeros(np.shape(kept))
+    return lower_bound(np.asarray(kept) * (independent / successes), independent, confidence)
+
+
+def trade_in_numbers(kept: Mapping[str, int], saved: Mapping[str, Any]) -> Trade:
+    """What a setting saves for the successes that it may lose."""
+    unit = "cost" if saved["measure"] == "cost" else saved["label"]
+    return Trade(saved["saved"], kept["of"] - kept["lower"], saved["of"], kept["of"], unit)
+
+
+def verdict_of(setting: Setting, kept: Mapping[str, int], saved: Mapping[str, Any], success: str) -> list[str]:
+    """What a setting keeps and saves, and whether that is a good trade.
+
+    Args:
+        setting: The setting.
+        kept: `lower` and `upper` of the successes that it keeps, `of` those on record.
+        saved: What it saves: `measure`, `label`, `saved`, `of`, `share`.
+        success: What a success is, in the plural.
+
+    Example:
+        >>> kept = {"lower": 160, "upper": 160, "of": 168}
+        >>> saved = {"measure": "steps", "label": "steps", "saved": 351, "of": 16707, "share": 351 / 16707}
+        >>> first, trade = verdict_of(Setting(max_steps=68), kept, saved, "successes")
+        >>> first
+        'A step cap of 68 keeps 160 of 168 successes and saves 2.1% of the steps.'
+    """
+    limits = [AXES[name].with_value(value) for name, value in setting.limits.items() if value is not None]
+    if not limits:
+        return ["No limit is set: nothing is stopped, and nothing is saved.", ""]
+    named = limits[0] if len(limits) == 1 else f"{', '.join(limits[:-1])} and {limits[-1]}"
+    several = len(limits) > 1
+    keeps = f"{'keep' if several else 'keeps'} {kept['lower']:,} of {kept['of']:,} {success}"
+    what = [keeps] if kept["of"] else []
+    known = saved["share"] is not None
+    if known:
+        what.append(f"{'save' if several else 'saves'} {percent(saved['share'])} of the {saved['label']}")
+    first = (
+        f"{named[0].upper()}{named[1:]} {' and '.join(what)}." if what else "Nothing is on record to keep or to save."
+    )
+    return [first, trade_in_numbers(kept, saved).sentence if known else ""]
