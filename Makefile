@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt .ci/bootstrap
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(READY)
 
-demo: $(READY) ## run the shipped agents on the shipped scripts; tables and figures go to out/demo
+demo: $(READY) ## the answer on recorded public runs; two figures go to out/demo
 	$(BIN)/boolab demo
 
 test: $(READY) ## run the tests, but for those that take long; make test ARGS=tests/rules runs those of one package
@@ -123,7 +123,7 @@ recommendations: $(READY) ## judge recommendations on runs that they did not see
 	$(BIN)/python benchmarks/recommendations.py
 
 pictures: $(READY) ## make the README's pictures anew; needs Chromium
-	$(BIN)/boolab demo
+	$(BIN)/boolab demo --full
 	cp out/demo/stop_reasons_by_setting.png docs/pictures/
 	$(BIN)/python -m docs.pictures.make_pictures
 	$(BIN)/python -m docs.pictures.make_gallery

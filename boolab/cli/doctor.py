@@ -55,9 +55,8 @@ def _next(there: Sequence[Found], since: str | None, limit: int | None) -> list[
     ready = [one for one in there if one.readable]
     if not ready:
         what = "No log here is of a format that boolab reads. " if there else ""
-        return [f"{what}If you have logs elsewhere: boolab report FOLDER -o report.html",
-                "Without any: boolab demo"]  # fmt: skip
-    return ["Next:", f"  {command(ready[0], since=since, limit=limit)}"]
+        return [f"{what}If you have logs elsewhere: boolab report FOLDER -o report.html", "Next: boolab demo"]
+    return [f"Next: {command(ready[0], since=since, limit=limit)}"]
 
 
 def command(found: Found, *, since: str | None = None, limit: int | None = None) -> str:

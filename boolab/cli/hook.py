@@ -157,7 +157,10 @@ def _write(path: Path, old: str | None, new: str, *, yes: bool) -> int:
     if old == new:
         print(f"boolab: {printable(str(path))} has it already", file=sys.stderr)
         return 0
-    print(as_diff(files))
+    diff = as_diff(files)
+    lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    print(f"Changes {printable(str(path))}: {count(added, 'line')} added, {removed:,} removed.\n\n{diff}")
     if not (yes or _agreed()):
         print("boolab: nothing was written", file=sys.stderr)
         return 1

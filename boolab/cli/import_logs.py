@@ -114,7 +114,7 @@ def text(account: Imported, out: Path) -> str:
         many, one = count(len(account.renamed), "run"), clean(account.renamed[0])
         lines += ["", f"{many} had the id of another run and got a new one, such as {one}. Copies count twice."]
     if account.written:
-        lines += ["", f"Wrote {out} ({size(out.stat().st_size)}). Next:", f"  boolab report {out} -o report.html"]
+        lines += ["", f"Wrote {out} ({size(out.stat().st_size)})."]
     else:
         lines += ["", f"There is no run in these logs: {out} was not written."]
     return "\n".join(lines)

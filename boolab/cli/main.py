@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from boolab.cli.help import HelpFormatter, Parser, add_command, filled, pages_of, refusal
+from boolab.cli.next_step import show_next
 from boolab.core.text import printable
 from boolab.errors import BoolabError
 from boolab.hooks.entry import is_hook
@@ -39,7 +40,10 @@ COMMANDS: Final = {
     "store": ("store", "list what is in a store of runs, show a run or a sweep, export runs, remove runs"),
     "watch": ("watch", "follow running agents as their logs grow, and raise an alert where a limit would stop one"),
     "bench": ("bench", "judge stop rules on recorded runs that they were not chosen on, and write a submission"),
-    "demo": ("demo.command", "run every shipped agent on every shipped script and report why the runs stop"),
+    "demo": (
+        "demo.command",
+        "show the answer on recorded public runs, with two figures; needs no logs, network or key",
+    ),
     "lab": ("lab", "open JupyterLab on the notebooks"),
 }
 """Each command: its module in `boolab.cli`, which has a `COMMAND`, and its summary."""
@@ -68,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.run is None:
         parser.print_help(sys.stderr)
         return 2
-    return exit_code(args.run, args)
+    code = exit_code(args.run, args)
+    show_next(given[0], args, given, code)
+    return code
 
 
 def help_pages() -> dict[str, str]:
@@ -90,7 +96,7 @@ def parser_of(*names: str) -> argparse.ArgumentParser:
             examples:
               boolab doctor                    begin here: it finds your agents' logs
               boolab whatif ~/.claude/projects
-              boolab demo --quick
+              boolab demo
 
             exit codes:
               0    success

@@ -8,6 +8,7 @@ from typing import Final
 
 from boolab.cli.arguments import add_logs, add_question, study_from, written
 from boolab.cli.help import Command
+from boolab.errors import SettingError
 
 MORE: Final = """
     VALUES:
@@ -27,7 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", metavar="TEXT", help="the title of the page (default: its answer)")
     parser.add_argument("--no-transcripts", action="store_true", help="leave out the runs' messages and calls")
     parser.add_argument(
-        "-o", "--out", metavar="FILE", default="report.html", help="the page to write, .html (default: %(default)s)"
+        "-o",
+        "--out",
+        metavar="FILE",
+        default="report.html",
+        help="the page to write, .html (default: %(default)s)",
     )
 
 
@@ -36,6 +41,10 @@ def run(args: argparse.Namespace) -> int:
     from boolab.report.html_page import page_of
     from boolab.report.snippets import Sources
 
+    if Path(args.out).suffix.lower() == ".pdf":
+        name = Path(args.out).with_suffix(".html")
+        msg = f"{args.out}: a page is written as HTML: write {name}, open it in a browser, and print it to a PDF"
+        raise SettingError(msg)
     sources = Sources(args.logs, args.format, args.since, args.limit)
     page = page_of(study_from(args), title=args.title, transcripts=not args.no_transcripts, sources=sources)
     out = Path(args.out).expanduser()

@@ -75,6 +75,7 @@ async def _perform(args: Namespace, agent: Agent | None, model: Model, where: st
     abort = Abort()
     view = Guarded(shown, abort.abort)
     live, record = _prepared(args, agent, model, abort, view)
+    args.kept = record  # the next step reads it
     policy = get_policy("boocode" if agent is None else agent.policy)
     name = "" if agent is None else agent.name
     opening = Opening(name, where, policy.name, str(args.root), args.task, live.limits, record)

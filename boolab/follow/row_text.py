@@ -113,7 +113,8 @@ def alert_line(change: Change) -> str:
     return f"{name_of(row)}: {reason_of(stop.reason)} {where}: {shorten(stop.rule or '', 80)}{also}"
 
 
-HEAD: Final = ("agent", "turn", "steps", "calls", "tokens", "cost", "streak", "next limit", "state", "task")
+HEAD: Final = ("agent", "next limit", "state", "turn", "steps", "calls", "tokens", "cost", "streak", "task")
+"""A terminal of 80 columns cuts the last of them, so the limit and the state stand in front."""
 
 
 def table(rows: Sequence[AgentRow]) -> list[str]:
@@ -121,19 +122,19 @@ def table(rows: Sequence[AgentRow]) -> list[str]:
     body = [
         [
             f"{'  ' * row.depth}{name_of(row)}",
+            next_limits(row, 1),
+            state_of(row),
             f"{row.turn:,}",
             f"{row.steps:,}",
             f"{row.tool_calls:,}",
             _known(row.tokens, short_number),
             _cost(row),
             _known(row.repeat_streak, str),
-            next_limits(row, 1),
-            state_of(row),
             shorten(row.task, TASK_CHARS),
         ]
         for row in rows
     ]
-    return aligned([[*HEAD], *body], left={0, 7, 8, 9})
+    return aligned([[*HEAD], *body], left={0, 1, 2, 9})
 
 
 def data_of(change: Change) -> dict[str, Any]:

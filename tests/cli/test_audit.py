@@ -77,6 +77,7 @@ def test_problems_in_logs_are_counted_on_one_line(
     assert main(["audit", logs]) == 0
     assert capsys.readouterr().err == (
         "boolab: 1 warning about the logs; 'boolab import' with the same paths lists them\n"
+        f"Next: boolab whatif {logs}\n"
     )
 
 

@@ -35,10 +35,12 @@ def test_it_shows_the_change_and_writes_it_and_takes_it_out_again(
     assert main([*INSTALL, "--yes"]) == 0
     shown = capsys.readouterr().out
     assert f"+++ {settings}" in shown
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in shown.splitlines())
+    assert shown.startswith(f"Changes {settings}: {added} lines added, ")
     for line in set(settings.read_text().splitlines()) - {"{", "}", '  "model": "opus"'}:
         assert f"+{line}" in shown
     assert main([*INSTALL, "--yes"]) == 0
-    assert capsys.readouterr().err.endswith("settings.json has it already\n")
+    assert capsys.readouterr().err.endswith("settings.json has it already\nNext: boolab hook claude-code --log\n")
     assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
     assert settings.read_text() == '{\n  "model": "opus"\n}\n'
     assert main(["hook", "claude-code", "--remove", "--yes"]) == 0
@@ -164,7 +166,7 @@ def test_the_log_is_printed_with_what_was_done_and_nothing_that_harms_a_terminal
     assert second.endswith("after 3 steps and 3 calls")
     assert third.startswith("2026-11-23 20:00:00")
     assert "\x1b" not in third
-    assert told.err == "boolab: 1 turn finished, 1 limit reached\n"
+    assert told.err == "boolab: 1 turn finished, 1 limit reached\nNext: boolab doctor\n"
 
 
 def test_without_a_task_in_a_terminal_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:

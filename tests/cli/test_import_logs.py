@@ -51,7 +51,7 @@ def test_logs_of_several_formats_become_one_file_that_holds_all_of_them(
     assert str(logs / "bad.json") in said
     assert "chat.jsonl:2: not valid JSON" in said
     assert "1 run had the id of another run and got a new one, such as one#2" in said
-    assert f"boolab report {tmp_path / name} -o report.html" in said
+    assert f"Wrote {tmp_path / name} (" in said
 
 
 def test_as_json_every_file_has_a_row_with_what_became_of_it(

@@ -296,7 +296,7 @@ def test_the_doctor_finds_what_lies_there_and_says_what_to_run(
     assert main(["doctor", "--since", "30d", "--limit", "5"]) == 0
     shown = capsys.readouterr().out
     assert "claude_code" in shown
-    assert shown.splitlines()[-1].strip() == "boolab report ~/.claude/projects --since 30d --limit 5 -o report.html"
+    assert shown.splitlines()[-1] == "Next: boolab report ~/.claude/projects --since 30d --limit 5 -o report.html"
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["next"] == "boolab report ~/.claude/projects -o report.html"
@@ -321,7 +321,7 @@ def test_it_works_as_a_command(log: str, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     command = [sys.executable, "-m", "boolab", "report", log, "--scope", "run", "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"Next: boolab audit {log}\n")
     assert out.read_text().startswith("<!doctype html>")
 
 

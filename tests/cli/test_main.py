@@ -72,7 +72,7 @@ def test_the_demo_prints_its_report_and_names_its_files(capsys: pytest.CaptureFi
     shown = capsys.readouterr()
     assert shown.out.startswith("boolab demo: ")
     assert str(tmp_path / "out" / "demo" / "runs.csv") in shown.out
-    assert shown.err == ""
+    assert shown.err == "Next: boolab doctor\n"
 
 
 def test_the_demo_refuses_a_folder_that_it_cannot_make(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

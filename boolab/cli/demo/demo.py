@@ -123,7 +123,7 @@ def demo(out: str | Path = "out/demo", *, grid: Grid = GRID, progress: bool = Tr
     Raises:
         SettingError: if the grid is not one, or the folder cannot be written to.
     """
-    folder = _folder(out)
+    folder = folder_of(out)
     return report(asyncio.run(measure(grid=grid, progress=progress)), folder)
 
 
@@ -172,7 +172,7 @@ def report(measured: Measured, out: str | Path = "out/demo") -> Report:
     Raises:
         SettingError: if the folder cannot be written to.
     """
-    folder = _folder(out)
+    folder = folder_of(out)
     sections = [
         _own_limits(measured),
         _one_limit_at_a_time(measured),
@@ -451,7 +451,8 @@ def _or_dash(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def _folder(path: str | Path) -> Path:
+def folder_of(path: str | Path) -> Path:
+    """The folder, which is made if it is missing."""
     folder = Path(path).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -72,12 +72,17 @@ class Findings(NamedTuple):
     figures: Mapping[str, Callable[[Axes], object]]
 
 
+def public_recording() -> Recording:
+    """Public runs that were recorded."""
+    return Recording(f"{PUBLIC}, gpt-4o (public runs)", load_dataset(PUBLIC), "run", 0.9)
+
+
 def recordings() -> list[Recording]:
     """The recordings: public runs first, then the simulated ones."""
     polls: Identities = {"wait_for_build": None}
     simulated = load_runs(data_path("datasets") / "runs")
     return [
-        Recording(f"{PUBLIC}, gpt-4o (public runs)", load_dataset(PUBLIC), "run", 0.9),
+        public_recording(),
         Recording("datasets/runs, a simulated agent (synthetic)", simulated, "turn", 0.9, polls),
     ]
 
@@ -101,7 +106,7 @@ def findings_of(listed: Sequence[Recording]) -> Findings:
     advice = [(recording, recording.recommend()) for recording in listed]
     text = [wrap(head), _table(first, grids), _bounds(first)]
     text += [_recommended(recording, found) for recording, found in advice]
-    return Findings("\n\n".join(text), rows, _figures(first, advice[0][1]))
+    return Findings("\n\n".join(text), rows, figures_of(first, advice[0][1]))
 
 
 def _table(recording: Recording, grids: Mapping[str, Sequence[int]]) -> str:
@@ -140,7 +145,8 @@ def _recommended(recording: Recording, found: Recommendation) -> str:
     return "\n".join([wrap(f"{found.title}, by {recording.name}:"), *sentences])
 
 
-def _figures(recording: Recording, found: Recommendation) -> dict[str, Callable[[Axes], object]]:
+def figures_of(recording: Recording, found: Recommendation) -> dict[str, Callable[[Axes], object]]:
+    """For each file of a figure, what draws it."""
     from boolab.plots import plot_caps, plot_heatmap, plot_survival
 
     how: dict[str, Any] = {"scope": recording.scope, "identity": recording.identity}

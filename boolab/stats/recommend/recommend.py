@@ -40,6 +40,7 @@ from boolab.stats.units import group_name, keys_of, sources_of
 Objective: TypeAlias = Literal["cost", "tokens", "tool_calls", "steps"]
 OBJECTIVES: Final = ("cost", "tokens", "tool_calls", "steps")
 ORDER: Final = ("max_steps", "doom_loop", "tool_budget")
+_TRY: Final = "Keep less (keep=0.9, --keep 0.9), add runs, or give limits of your own (--max-steps 56)."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,7 +111,7 @@ class Recommendation(Finding):
         """
         place = self._place(agent)
         if not any(value is not None for value in self._setting(place).values()):
-            msg = f"nothing can be exported. {self._why(place)}".strip()
+            msg = f"nothing can be exported. {self._why(place)} {_TRY}"
             raise SettingError(msg)
         return self._limits(place, agent)
 
@@ -168,7 +169,7 @@ class Recommendation(Finding):
         if len(rows) == 1:
             return rows[0]
         if not rows:
-            msg = f"nothing can be exported. {' '.join(self.sentences)}".strip()
+            msg = f"nothing can be exported. {' '.join(self.sentences)} {_TRY}"
             raise SettingError(msg)
         names = [group_name(self.frame[keys].iloc[n]) for n in rows]
         how = (

@@ -1,0 +1,98 @@
+"""The last line of a command: one command that can be run as it is printed."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import boolab as bl
+from boolab.cli.main import COMMANDS, main, parser_of
+from boolab.store.writer import Store
+
+LOGS = "atlas/tau-airline"
+
+
+def step(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> list[str]:
+    """What to type next after a command."""
+    assert main(list(words)) == code
+    shown = capsys.readouterr()
+    lines = [line for line in (shown.out + shown.err).splitlines() if line.startswith("Next: ")]
+    assert len(lines) == 1
+    return shlex.split(lines[0].removeprefix("Next: boolab "))
+
+
+def parsed(words: list[str]) -> None:
+    args, unknown = parser_of(*COMMANDS).parse_known_args(words)
+    assert not unknown
+    assert args.run is not None
+
+
+def test_one_step_leads_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = step(capsys, "import", LOGS, "-o", "runs.jsonl")
+    assert words == ["whatif", "runs.jsonl"]
+    words = step(capsys, *words, "--keep", "0.9", "--full")
+    assert words == ["report", "runs.jsonl", "--keep", "0.9", "-o", "report.html"]
+    words = step(capsys, "report", "runs.jsonl", "--no-transcripts", "--max-steps", "5,10")
+    assert words == ["audit", "runs.jsonl"]
+    words = step(capsys, *words)
+    assert words == ["whatif", "runs.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["export", "claude-code", "--max-steps", "56"], ["watch", "--max-steps", "56"]),
+        (["export", "boolab", LOGS, "--keep", "0.9"], ["audit", LOGS]),
+        (["watch", "logs", "--once"], ["whatif", "logs"]),
+        (["hook", "claude-code", "--install", "--yes", "--settings", "s.json", "--max-steps", "9"], None),
+        (["doctor"], None),
+    ],
+)
+def test_a_step_is_understood(
+    words: list[str],
+    expected: list[str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "logs").mkdir()
+    found = step(capsys, *words)
+    parsed(found)
+    assert expected is None or found == expected
+
+
+def test_there_is_none_after_an_error_or_with_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", str(tmp_path / "missing.json")]) == 1
+    assert main(["whatif", LOGS, "--max-steps", "5", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "Next: " not in shown.out + shown.err
+
+
+def test_a_store_leads_to_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "runs.db"
+    with Store(path) as store:
+        store.add(bl.run_sync(None, "x", model=bl.ScriptedModel(["Hi."])))
+    words = step(capsys, "store", "ls", str(path))
+    assert words == ["whatif", str(path)]
+    step(capsys, *words)
+
+
+def test_a_pdf_is_refused_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", LOGS, "-o", "x.pdf"]) == 1
+    assert (
+        "x.pdf: a page is written as HTML: write x.html, open it in a browser, and print it to a PDF"
+        in capsys.readouterr().err
+    )
+
+
+def test_the_demo_gives_the_answer_and_two_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "-o", str(tmp_path)]) == 0
+    shown = capsys.readouterr()
+    assert "Set a step cap of 19: on record it keeps 82-83 of 84 successes" in " ".join(shown.out.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["caps.png", "heatmap.png"]
+    assert shown.err.endswith("Next: boolab doctor\n")
