@@ -1,6 +1,8 @@
 """The notebooks run from top to bottom, are committed without outputs, and do what they say."""
 
+import html
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,9 +29,10 @@ def images(notebook: Any) -> int:
 
 
 def first_output(notebook: Any) -> str:
-    """The text that its first cell of code prints."""
+    """The text that its first cell of code prints, or shows as HTML."""
     cell = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    return "".join(out["text"] for out in cell.outputs)
+    shown = "".join(out["text"] if "text" in out else out["data"].get("text/html", "") for out in cell.outputs)
+    return html.unescape(re.sub(r"<[^>]+>", "", shown))
 
 
 def test_there_are_notebooks() -> None:
