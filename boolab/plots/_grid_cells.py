@@ -41,6 +41,8 @@ class Square(NamedTuple):
 
     Attributes:
         rows: The rows of the aggregate that are drawn, one for each setting.
+        value: The column that they show.
+        keep: The share of successes that is to be kept; None for no such share.
         measure: What they show.
         across: The values of the axis to the right, in order, off last.
         up: Those of the axis upwards.
@@ -54,6 +56,8 @@ class Square(NamedTuple):
     """
 
     rows: pd.DataFrame
+    value: str
+    keep: float | None
     measure: Measure
     across: list[Any]
     up: list[Any]
@@ -114,7 +118,9 @@ def square_of(
     sample = sample_of([("", rows)], words) if "successes" in rows else ()
     notes = () if empty else (*sample, grid.note.strip(),
                               *_notes(cells, good, keep, marked, words))  # fmt: skip
-    return Square(rows, measure, across, up, cells, good, marked, words, title, tuple(filter(None, notes)), empty)
+    return Square(
+        rows, value, keep, measure, across, up, cells, good, marked, words, title, tuple(filter(None, notes)), empty
+    )
 
 
 def cell_text(value: float, measure: Measure) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import (
     Colormap,
     LinearSegmentedColormap,
@@ -20,6 +19,7 @@ from boolab.plots import style
 
 BROKEN: Final = ("#a63c00", "#c8661f", "#f6e2d3")
 """Below the promise: orange, the stronger the worse."""
+WHITE: Final = (1.0, 1.0, 1.0)
 HELD: Final = ("#d3e6f2", "#a9cfe6")
 """At the promise and above it: a light blue, because more than enough is no news."""
 
@@ -34,10 +34,12 @@ def around(keep: float, low: float) -> tuple[Colormap, Normalize]:
     return ListedColormap(np.concatenate((below, above))), TwoSlopeNorm(centre, min(low, centre - 0.01), 1)
 
 
-def rising(ax: Axes, color: str, low: float, high: float, *, log: bool = False) -> tuple[Colormap, Normalize]:
+def rising(
+    color: str, low: float, high: float, ground: style.Color = WHITE, *, log: bool = False
+) -> tuple[Colormap, Normalize]:
     """One range, from near the background to a colour."""
-    ground = np.array(style.ground(ax))
+    under = np.array(ground)
     end = np.array(to_rgb(color))
-    first = tuple(0.92 * ground + 0.08 * end)
-    colours = LinearSegmentedColormap.from_list("rising", [first, tuple(0.35 * ground + 0.65 * end), color])
+    first = tuple(0.92 * under + 0.08 * end)
+    colours = LinearSegmentedColormap.from_list("rising", [first, tuple(0.35 * under + 0.65 * end), color])
     return colours, (LogNorm if log else Normalize)(low, high)

@@ -59,7 +59,7 @@ def plot_divergences(table: pd.DataFrame, *, title: str | None = style.AUTO, ax:
     upper = cells[np.triu_indices(len(cells), 1)]
     known = upper[np.isfinite(upper)]
     most = max(2.0, float(known.max()) if len(known) else 2.0)
-    colours, scale = rising(ax, to_hex(style.tint(ax, _COLOUR)), 1, most, log=True)
+    colours, scale = rising(to_hex(style.tint(ax, _COLOUR)), 1, most, style.ground(ax), log=True)
     _draw(ax, cells, colours, scale)
     _label(ax, names)
     if len(known):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,8 @@ from boolab.plots import style
 from boolab.plots._frames import capital
 from boolab.plots._grid import Point
 from boolab.plots._grid_cells import Measure, Square, cell_text, square_of
-from boolab.plots._scales import around, rising
+from boolab.plots._scales import WHITE, around, rising
 
-COLOURS: Final = "cividis"
-"""Even steps in lightness, and the same to colour-blind readers."""
 _MAX_NUMBERS = 600  # of cells: with more, none shows its number
 _GAP = 0.15  # of a cell, or more in a fine grid: between the numbers and "off"
 
@@ -98,7 +96,7 @@ def plot_heatmap(
     ax = style.axes_for(ax, 4.6)
     if square.empty:
         return style.empty_axes(ax, square.empty)
-    colours, scale = _colours(ax, square, value, keep)
+    colours, scale = scale_of(square, style.ground(ax))
     _draw(ax, square.cells, across, up, colours, scale)
     _number(ax, square, across, up, colours, scale)
     if square.good is not None:
@@ -119,12 +117,16 @@ def plot_heatmap(
     )
 
 
-def _colours(ax: Axes, square: Square, value: str, keep: float | None) -> tuple[Colormap, Normalize]:
-    """Around what is to be kept; or from the background on, to the colour of what is kept or saved, or to grey."""
-    if value.startswith("kept_") and keep is not None:
-        return around(keep, float(np.nanmin(square.cells)))
-    color = style.KEPT if value.startswith("kept_") else style.SAVED if value.startswith("saved_") else "#46505c"
-    return rising(ax, color, *square.limits)
+def scale_of(square: Square, ground: style.Color = WHITE) -> tuple[Colormap, Normalize]:
+    """The colours of cells, and how numbers become these.
+
+    They are around what is to be kept; or from the background on, to the colour of what is kept or saved, or to grey.
+    """
+    kept = square.value.startswith("kept_")
+    if kept and square.keep is not None:
+        return around(square.keep, float(np.nanmin(square.cells)))
+    color = style.KEPT if kept else style.SAVED if square.value.startswith("saved_") else "#46505c"
+    return rising(color, *square.limits, ground)
 
 
 def _axes_of(table: pd.DataFrame, x: str | None, y: str | None) -> tuple[str, str]:

@@ -158,7 +158,7 @@ def _colours(ax: Axes, value: str, keep: float, cells: npt.NDArray[np.float64]) 
     if value == "kept_share":
         return around(keep, 0)
     known = cells[~np.isnan(cells)]
-    return rising(ax, style.SAVED, 0, max(0.01, float(known.max(initial=0))))
+    return rising(style.SAVED, 0, max(0.01, float(known.max(initial=0))), style.ground(ax))
 
 
 def _draw(ax: Axes, cells: npt.NDArray[np.float64], colours: Colormap, scale: Normalize) -> None:

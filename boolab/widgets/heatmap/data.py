@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.colors import to_hex
@@ -18,7 +17,7 @@ from boolab.core.types import Run
 from boolab.frames.dtypes import axis_value
 from boolab.plots._grid import UNITS, Words, setting, spent_and_saved
 from boolab.plots._grid_cells import Square, cell_text
-from boolab.plots.heatmap import COLOURS
+from boolab.plots.heatmap import scale_of
 from boolab.widgets.heatmap.sources import CUT, MAY_BE_KEPT, NOT_STOPPED, SHARE, STOPPED
 
 MAX_LISTED: Final = 100
@@ -30,7 +29,7 @@ _NAME: Final = 70
 _SRGB_LINEAR: Final = 0.04045
 """The values of sRGB up to this are linear in light."""
 _LISTED: Final = ("run_id", "steps", "rank", "outcome", "stop_reason", "success")
-_OF_THE_PLOT: Final = ("White line", "Orange")
+_OF_THE_PLOT: Final = ("Line: ", "Blue frame")
 """Notes of the plot that the legend of the widget contains."""
 
 
@@ -69,13 +68,13 @@ def heatmap_data(
     number = {run_id: place for place, run_id in enumerate(ids)}
     whys: dict[tuple[Any, ...], int] = {}
     facts = {_at(square, x, y, row): row for row in square.rows.to_dict("records")}
-    colours, (low, high) = mpl.colormaps[COLOURS], square.limits
+    colours, scale = scale_of(square)
     marked = None if square.marked is None else _at(square, x, y, square.marked)
     for up in reversed(range(len(square.up))):
         line = []
         for across in range(len(square.across)):
             value = float(square.cells[up, across])
-            fill = None if np.isnan(value) else to_hex(colours((value - low) / (high - low)))
+            fill = None if np.isnan(value) else to_hex(colours(scale(value)))
             row = facts.get((up, across))
             cell = {
                 "text": cell_text(value, square.measure) or "?",
@@ -196,11 +195,11 @@ def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
 
 
 def _scale(square: Square) -> dict[str, Any]:
-    low, high = square.limits
-    colours = mpl.colormaps[COLOURS]
+    colours, scale = scale_of(square)
+    low, high = float(scale.vmin or 0), float(scale.vmax or 0)
     ticks = [(0.0, low), (0.5, (low + high) / 2), (1.0, high)]
     return {
-        "colours": [to_hex(colours(place)) for place in np.linspace(0, 1, _STOPS_OF_SCALE)],
+        "colours": [to_hex(colours(scale(value))) for value in np.linspace(low, high, _STOPS_OF_SCALE)],
         "ticks": [{"at": at, "text": cell_text(value, square.measure) or "0"} for at, value in ticks],
     }
 
