@@ -245,25 +245,15 @@ def test_the_smallest_cap_that_keeps_95_percent_of_successes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "ratio"), [("swebench-verified", "1.5"), ("intercode-bash", "4.6")])
+@pytest.mark.parametrize(("name", "ratio"), [("swebench-verified", "1.51"), ("intercode-sql", "3.61")])
 def test_failures_are_as_many_times_as_long_as_the_readme_has_it(
     name: str, ratio: str, lines: dict[str, list[Plain]]
 ) -> None:
     lengths = {
         success: [len(run.actions) for run in lines[name] if run.success is success] for success in (True, False)
     }
-    assert f"{mean(lengths[False]) / mean(lengths[True]):.1f}" == ratio
+    assert f"{mean(lengths[False]) / mean(lengths[True]):.2f}" == ratio
     assert f" {ratio} times" in (ROOT / "README.md").read_text()
-
-
-@pytest.mark.slow
-def test_what_the_readme_has_about_repeats_on_intercode_is_so(atlas: dict[str, list[Run]]) -> None:
-    table = bl.counterfactual(atlas["intercode-bash"], grid={"doom_loop": [2]}, aggregate=True).iloc[0]
-    share = table["saved_steps"] / (table["steps"] + table["saved_steps"])
-    kept = f"keeps {table['kept_lower']} of {table['successes']} successes"
-    assert f"a doom-loop threshold of 2 saves {share:.0%} of the steps and {kept}" in " ".join(
-        (ROOT / "README.md").read_text().split()
-    )
 
 
 @pytest.mark.slow

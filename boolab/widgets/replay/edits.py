@@ -32,7 +32,9 @@ _WINDOW: Final = re.compile(r"^\[File: (.+?) \(\d+ lines? total\)\]$", re.MULTIL
 _NUMBERED: Final = re.compile(r"^[ \t]*(\d+)(?:\t|→|:|\|)(.*)$", re.MULTILINE)
 _FILE: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$")
 _HUNK: Final = re.compile(r"^@@(?: -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@)?")
-_BLOCK: Final = re.compile(r"<{5,} ?SEARCH[^\n]*\n(.*?)\n?={5,}\n(.*?)\n?>{5,} ?REPLACE", re.DOTALL)
+_SEARCH: Final = re.compile(r"<{5,} ?SEARCH")
+_DIVIDER: Final = re.compile(r"={5,}$")
+_REPLACE: Final = re.compile(r">{5,} ?REPLACE")
 _LINES: Final = re.compile(r"in place of lines (\d+) to (\d+)")
 _MAX_NUMBERED: Final = 8  # lines of a new text that are looked for in a numbered listing
 
@@ -153,8 +155,20 @@ def _of_patches(value: Mapping[Any, Any]) -> list[Edit]:
 
 def _of_blocks(path: str, text: str, key: str) -> Iterator[Edit]:
     """Blocks with the text that is searched for, and what replaces it."""
-    for old, new in _BLOCK.findall(text):
-        yield Edit(path, old, new, None, (key,))
+    old: list[str] | None = None
+    new: list[str] | None = None
+    for line in text.split("\n"):
+        if _SEARCH.match(line):
+            old, new = [], None
+        elif old is not None and new is None and _DIVIDER.match(line):
+            new = []
+        elif old is not None and new is not None and _REPLACE.match(line):
+            yield Edit(path, "\n".join(old), "\n".join(new), None, (key,))
+            old = new = None
+        elif new is not None:
+            new.append(line)
+        elif old is not None:
+            old.append(line)
 
 
 def _of_patch(text: str, keys: tuple[str, ...]) -> Iterator[Edit]:
