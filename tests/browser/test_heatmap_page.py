@@ -25,26 +25,49 @@ def test_a_click_on_a_cell_and_one_on_a_run_end_in_replay_at_its_step(page_of: P
     expect(row).to_have_attribute("aria-current", "true")
 
 
-def test_nothing_is_said_of_a_cell_before_one_is_pointed_at_and_what_can_be_done_is(page_of: PageOf) -> None:
+def test_the_readout_stands_beside_the_cell_that_is_pointed_at_and_inside_the_frame(page_of: PageOf) -> None:
     page = page_of(Heatmap(TALLY, RUNS))
-    readout = page.locator(".readout")
-    expect(readout).to_have_text("Point at a cell for its numbers. Choose a cell to see its runs here.")
-    page.hover(cell(page, "4", "off"))
-    expect(readout).to_contain_text("Step cap 4")
+    readout, hint = page.locator(".readout"), page.locator(".hint")
+    expect(readout).to_be_hidden()
+    expect(hint).to_have_text("Point at a cell for its numbers; choose it to see its runs here.")
+    for x in ("4", "off"):
+        page.hover(cell(page, x, "off"))
+        expect(readout).to_contain_text("with 95% confidence")
+        mine, its, frame = (
+            page.locator(one).bounding_box() for one in (".readout", cell(page, x, "off"), ".boolab-heatmap")
+        )
+        assert mine is not None
+        assert its is not None
+        assert frame is not None
+        assert 0 <= mine["y"] - its["y"] - its["height"] < 12
+        assert frame["x"] <= mine["x"]
+        assert mine["x"] + mine["width"] <= frame["x"] + frame["width"]
     page.hover(".finding")
-    expect(readout).not_to_contain_text("Step cap 4")
+    expect(readout).to_be_hidden()
     page.click(cell(page, "4", "off"))
-    page.hover(".finding")
-    expect(readout).to_contain_text("Step cap 4")
-    expect(readout).not_to_contain_text("Choose a cell")
+    expect(hint).to_be_hidden()
+    expect(page.locator(".runs .facts")).to_contain_text("of 9 successes")
+
+
+def test_a_metric_is_chosen_and_keeps_the_focus(page_of: PageOf) -> None:
+    page = page_of(Heatmap(TALLY, RUNS))
+    expect(page.locator(".metrics button")).to_have_text(["successes kept", "steps saved", "runs stopped", "frontier"])
+    page.locator(".metrics [data-value=n_truncated]").press("Enter")
+    expect(page.locator(".metrics [data-value=n_truncated]")).to_be_focused()
+    row = TALLY[(TALLY["max_steps"] == 4) & TALLY["tool_budget"].isna()].iloc[0]
+    expect(page.locator(cell(page, "4", "off"))).to_contain_text(f"{row['n_truncated']}/{row['n_runs']}")
+    page.click(".metrics [data-value=frontier]")
+    expect(page.locator(".finding")).to_contain_text("on the frontier of successes kept and steps saved")
 
 
 def test_the_grid_is_worked_by_keys_alone(page_of: PageOf) -> None:
     page = page_of(Heatmap(TALLY, RUNS), "dark")
     focused = page.locator(":focus")
     expect(page.locator(".cell[tabindex='0']")).to_be_visible()  # drawn: there is something to tab to
+    page.locator(".metrics button").last.focus()
     page.keyboard.press("Tab")
     expect(focused).to_have_attribute("role", "gridcell")
+    expect(page.locator(".readout")).to_be_visible()
     page.keyboard.press("Shift+Home")
     expect(focused).to_have_attribute("data-x", "2")
     expect(focused).to_have_attribute("data-y", "off")

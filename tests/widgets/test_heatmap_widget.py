@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import boolab as bl
 from boolab.counterfactuals.tables import summed
 from boolab.plots import plot_heatmap
-from boolab.widgets.heatmap.data import ink_on, luminance_of
+from boolab.widgets.heatmap.layers import ink_on, luminance_of
 from tests.support.cases import cases
 from tests.support.helpers import TOOLS, steps
 from tests.support.packed import unpacked
@@ -207,3 +207,25 @@ def test_text_picture_and_page_stand_in_for_the_widget() -> None:
     assert len(repr(heatmap)) < 200
     assert set(heatmap._runs()) == {run.run_id for run in RUNS[:5]}
     assert data_of(bl.Heatmap(TALLY))["can_list"] is False
+
+
+def test_each_metric_has_its_title_and_counts_and_the_frontier_leaves_out_what_is_beaten() -> None:
+    heatmap = bl.Heatmap(TALLY, RUNS)
+    layers = {layer["value"]: layer for layer in data_of(heatmap)["layers"]}
+    assert list(layers) == ["kept_lower", "saved_steps", "n_truncated", "frontier"]
+    row = TALLY[(TALLY["max_steps"] == 4) & TALLY["tool_budget"].isna()].iloc[0]
+    cells = {name: layer["cells"][0][1] for name, layer in layers.items()}
+    assert cells["kept_lower"]["count"] == f"{row['kept_lower']}/{row['successes']}"
+    assert cells["n_truncated"]["count"] == f"{row['n_truncated']}/{row['n_runs']}"
+    coloured = sum(cell["fill"] is not None for line in layers["frontier"]["cells"] for cell in line)
+    assert layers["frontier"]["title"].startswith(f"{coloured} of 12 settings are on the frontier")
+    heatmap.metric = "frontier"
+    assert heatmap._view.metric == "frontier"
+    with pytest.raises(bl.SettingError, match="expected one of kept_lower, saved_steps, n_truncated, frontier"):
+        heatmap.metric = "saved_time"
+
+
+def test_the_scale_has_its_centre_at_keep_and_ends_where_the_data_end() -> None:
+    ticks = [tick["text"] for tick in data_of(bl.Heatmap(TALLY, RUNS, keep=0.9))["scale"]["ticks"]]
+    least = min(TALLY["kept_lower"] / TALLY["successes"])
+    assert ticks == [f"{int(100 * least)}%", "90%", "100%"]

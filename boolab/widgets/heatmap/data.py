@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -9,37 +10,32 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.colors import to_hex
 
 from boolab.core.axes import AXES
 from boolab.core.text import aligned, clean, count, shorten, span
 from boolab.core.types import Run
 from boolab.frames.dtypes import axis_value
 from boolab.plots._grid import UNITS, Words, setting, spent_and_saved
-from boolab.plots._grid_cells import Square, cell_text
-from boolab.plots.heatmap import scale_of
+from boolab.plots._grid_cells import Square
+from boolab.stats.intervals import lower_bound
+from boolab.widgets.heatmap.layers import frontier_layer, layer_of
 from boolab.widgets.heatmap.sources import CUT, MAY_BE_KEPT, NOT_STOPPED, SHARE, STOPPED
 
 MAX_LISTED: Final = 100
 """Runs of one cell that are listed."""
 MAX_ROWS: Final = 60_000
 MIN_LISTED: Final = 10
-_STOPS_OF_SCALE: Final = 24
 _NAME: Final = 70
-_SRGB_LINEAR: Final = 0.04045
-"""The values of sRGB up to this are linear in light."""
 _LISTED: Final = ("run_id", "steps", "rank", "outcome", "stop_reason", "success")
-_OF_THE_PLOT: Final = ("Line: ", "Blue frame")
-"""Notes of the plot that the legend of the widget contains."""
 
 
 def heatmap_data(
-    square: Square, x: str, y: str, rows: Iterable[pd.DataFrame] | None, runs: Mapping[str, Run] | None
+    squares: Sequence[Square], x: str, y: str, rows: Iterable[pd.DataFrame] | None, runs: Mapping[str, Run] | None
 ) -> dict[str, Any]:
     """What heatmap.js draws, as plain data.
 
     Args:
-        square: The cells.
+        squares: The cells by metric; those of the first are shown first.
         x: The axis to the right.
         y: The axis upwards.
         rows: A row for each run of each cell: see `boolab.widgets.heatmap.sources`. None where the runs are not known.
@@ -49,9 +45,11 @@ def heatmap_data(
         `rows` are the grid's from the top, `runs` those that any cell lists; a cell's `listed` holds places in `runs`,
         the steps at which to open them, and places in `whys`.
     """
+    square = squares[0]
     base: dict[str, Any] = {
         "title": square.title or f"Nothing to draw: {square.empty}.",
-        "notes": [note for note in square.notes if not note.startswith(_OF_THE_PLOT)],
+        "notes": list(square.notes),
+        "layers": [],
         "x": _side(x, square.across),
         "y": _side(y, square.up),
         "rows": [],
@@ -68,18 +66,16 @@ def heatmap_data(
     number = {run_id: place for place, run_id in enumerate(ids)}
     whys: dict[tuple[Any, ...], int] = {}
     facts = {_at(square, x, y, row): row for row in square.rows.to_dict("records")}
-    colours, scale = scale_of(square)
+    places = [_at(square, x, y, row) for row in square.rows.to_dict("records")]
+    layers = [layer_of(one, places) for one in squares if not one.empty]
+    layers += filter(None, [frontier_layer(one, places) for one in squares])
     marked = None if square.marked is None else _at(square, x, y, square.marked)
     for up in reversed(range(len(square.up))):
         line = []
         for across in range(len(square.across)):
-            value = float(square.cells[up, across])
-            fill = None if np.isnan(value) else to_hex(colours(scale(value)))
             row = facts.get((up, across))
             cell = {
-                "text": cell_text(value, square.measure) or "?",
-                "fill": fill,
-                "ink": None if fill is None else ink_on(fill),
+                **layers[0]["cells"][len(square.up) - 1 - up][across],
                 "edges": _edges(square.good, up, across),
                 "good": bool(square.good is not None and square.good[up, across]),
                 "recommended": (up, across) == marked,
@@ -91,44 +87,18 @@ def heatmap_data(
         base["rows"].append(line)
     known = runs or {}
     return base | {
-        "measure": square.measure.name,
-        "scale": _scale(square),
-        "keep": _keep_words(square),
+        **{name: layers[0][name] for name in ("notes", "measure", "scale", "keep")},
+        "layers": layers,
         "runs": [_run(run_id, known.get(run_id)) for run_id in ids],
         "whys": [_why(*why) for why in whys],
     }
-
-
-def ink_on(fill: str) -> str:
-    """Black or white, whichever is easier to read on a colour: at least 4.58 to 1, whatever the colour.
-
-    Source: the contrast ratio of WCAG 2.2, which requires 4.5.
-
-    Example:
-        >>> ink_on("#00224e"), ink_on("#fee838")
-        ('#ffffff', '#000000')
-    """
-    luminance = luminance_of(fill)
-    return "#ffffff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000000"
-
-
-def luminance_of(colour: str) -> float:
-    """The relative luminance of WCAG 2.2, from 0 (black) to 1 (white).
-
-    Example:
-        >>> round(luminance_of("#ffffff"), 3)
-        1.0
-    """
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    r, g, b = (c / 12.92 if c <= _SRGB_LINEAR else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
 def heatmap_text(data: Mapping[str, Any]) -> str:
     """The cells as plain text: the title, a line for each row of cells, the notes."""
     lines = [data["title"], ""]
     if data["rows"]:
-        lines.append(f"{data['measure']}; {data['x']['name']} ({data['x']['unit']}) to the right")
+        lines.append(f"{data['measure']}; {data['x']['name']}, in {data['x']['unit']}, to the right")
         head = [data["y"]["name"], *data["x"]["ticks"]]
         cells = [[f"{cell['text']}{'*' if cell['good'] else ' '}" for cell in row] for row in data["rows"]]
         ticks = reversed(data["y"]["ticks"])
@@ -146,7 +116,7 @@ def _side(name: str, values: Sequence[Any]) -> dict[str, Any]:
     return {
         "axis": name,
         "name": AXES[name].label,
-        "unit": AXES[name].unit,
+        "unit": "model responses" if name == "max_steps" else AXES[name].unit,
         "values": [None if value is None else float(value) if value != int(value) else int(value) for value in values],
         "ticks": [axis_value(name, value) for value in values],
     }
@@ -175,7 +145,11 @@ def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
     if "kept_lower" in known and known.get("successes"):
         lower = int(known["kept_lower"])
         upper = int(known.get("kept_upper", lower))
-        yield f"keeps {span(lower, upper)} of {words.number(int(known['successes']))}"
+        least = math.floor(1000 * float(lower_bound(lower, int(known["successes"]))) + 1e-9) / 10
+        yield (
+            f"keeps {span(lower, upper)} of {words.number(int(known['successes']))}, at least {least:g}% with 95% "
+            "confidence if runs are independent"
+        )
     for name in UNITS:
         if name in known and f"saved_{name}" in known:
             yield spent_and_saved(name, row)
@@ -192,21 +166,6 @@ def _facts(row: Mapping[Any, Any], words: Words) -> Iterator[str]:
         yield count(int(known["n_runs"]), "run")
     if known.get("n_censored"):
         yield count(int(known["n_censored"]), "run ends with its recording", "runs end with their recording")
-
-
-def _scale(square: Square) -> dict[str, Any]:
-    colours, scale = scale_of(square)
-    low, high = float(scale.vmin or 0), float(scale.vmax or 0)
-    ticks = [(0.0, low), (0.5, (low + high) / 2), (1.0, high)]
-    return {
-        "colours": [to_hex(colours(scale(value))) for value in np.linspace(low, high, _STOPS_OF_SCALE)],
-        "ticks": [{"at": at, "text": cell_text(value, square.measure) or "0"} for at, value in ticks],
-    }
-
-
-def _keep_words(square: Square) -> str:
-    found = next((note for note in square.notes if note.startswith("Line: up to where ")), "")
-    return found.removeprefix("Line: up to where ").removesuffix(".")
 
 
 # --- Their runs -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,41 @@ const pageOf = 12; // rows of the list that are drawn at once
 
 function render({ model, el }) {
   el.classList.add("boolab", "boolab-heatmap");
-  return withData(model, el, (data) => drawHeatmap(model, el, data));
+  return withData(model, el, (data) => {
+    const draw = () => drawHeatmap(model, el, layered(data, model.get("metric")));
+    model.off("change:metric", el.heatmapMetric);
+    el.heatmapMetric = draw;
+    model.on("change:metric", draw);
+    draw();
+  });
+}
+
+// The data with the texts and colours of one metric.
+function layered(data, metric) {
+  const layer = data.layers.find((one) => one.value === metric) ?? data.layers[0];
+  if (!layer) return data;
+  return { ...data, ...layer, rows: data.rows.map((line, row) => line.map((cell, column) => ({ ...cell, ...layer.cells[row][column] }))) };
+}
+
+// The metrics, one of which is shown.
+function switchOf(model, el, data) {
+  const show = (value) => {
+    change(model, { metric: value });
+    el.querySelector(`.metrics [data-value="${value}"]`)?.focus({ preventScroll: true });
+  };
+  return h("div", { class: "metrics", role: "group", "aria-label": "What the cells show" }, data.layers.map((one) =>
+    h("button", { type: "button", "data-value": one.value, "aria-pressed": one.value === data.value ? "true" : "false", onclick: () => show(one.value) }, one.name)));
+}
+
+// Put the readout beside a cell, inside the frame.
+function placeBeside(readout, cell, el) {
+  const frame = el.getBoundingClientRect();
+  const at = cell.getBoundingClientRect();
+  const zoom = frame.width / el.offsetWidth || 1;
+  const left = (at.right - frame.left) / zoom + 6;
+  const fits = left + readout.offsetWidth <= el.offsetWidth;
+  readout.style.left = `${Math.max(0, fits ? left : (at.left - frame.left) / zoom - readout.offsetWidth - 6)}px`;
+  readout.style.top = `${(at.bottom - frame.top) / zoom + 6}px`;
 }
 
 function drawHeatmap(model, el, data) {
@@ -15,16 +49,19 @@ function drawHeatmap(model, el, data) {
   }
   const heading = headingId();
   title.id = heading;
-  const readout = h("p", { class: "readout" });
+  const readout = h("p", { class: "readout", hidden: true });
+  const hint = h("p", { class: "quiet hint" }, "Point at a cell for its numbers; choose it to see its runs here.");
   const list = h("section", { class: "runs", "aria-live": "polite" });
   const { grid, cells } = gridOf(data, heading);
   fill(
     el,
     title,
+    data.layers.length > 1 && switchOf(model, el, data),
     keyOf(data),
-    h("div", { class: "with-axes" }, h("div", { class: "y-name" }, `${data.y.name} (${data.y.unit})`), h("div", { class: "scroll" }, grid), h("div", { class: "x-name" }, `${data.x.name} (${data.x.unit})`)),
-    readout,
+    h("div", { class: "with-axes" }, h("div", { class: "y-name" }, `${data.y.name}, in ${data.y.unit}`), h("div", { class: "scroll" }, grid), h("div", { class: "x-name" }, `${data.x.name}, in ${data.x.unit}`)),
+    hint,
     list,
+    readout,
     h("p", { class: "notes quiet" }, visible(data.notes.join(" "))),
   );
   const marked = placeWhere(data, (cell) => cell.recommended);
@@ -32,7 +69,10 @@ function drawHeatmap(model, el, data) {
   let chosen = null;
   const say = (at) => {
     const cell = at && cellAt(data, at);
-    fill(readout, cell ? [h("b", {}, upper(cell.name)), `: ${factsOf(data, cell)}. `] : "Point at a cell for its numbers. ", !chosen && h("span", { class: "quiet" }, "Choose a cell to see its runs here."));
+    readout.hidden = !cell;
+    if (!cell) return;
+    fill(readout, h("b", {}, upper(cell.name)), h("span", {}, factsOf(data, cell)));
+    placeBeside(readout, cells[at[0]][at[1]], el);
   };
   const stand = (at) => {
     if (focused) cells[focused[0]][focused[1]].tabIndex = -1;
@@ -57,7 +97,8 @@ function drawHeatmap(model, el, data) {
       choose(null);
       if (at) focus(at, true);
     });
-    say(at ?? (grid.contains(document.activeElement) ? focused : marked));
+    hint.hidden = Boolean(at);
+    if (!at) say(grid.contains(document.activeElement) ? focused : null);
   };
   const fromModel = () => {
     const at = placeOf(data, model.get("selected"));
@@ -75,7 +116,8 @@ function drawHeatmap(model, el, data) {
       });
     }),
   );
-  grid.addEventListener("pointerleave", () => say(chosen ?? marked));
+  grid.addEventListener("pointerleave", () => say(grid.querySelector(".cell:focus-visible") ? focused : null));
+  grid.addEventListener("focusout", () => say(null));
   const last = [cells.length - 1, cells[0].length - 1];
   const by = (rows, columns) => () => {
     const [row, column] = focused ?? [0, 0];
@@ -95,7 +137,9 @@ function drawHeatmap(model, el, data) {
     Enter: () => focused && choose(focused),
     " ": () => focused && choose(focused),
   });
-  keys(el, { Escape: () => (chosen ? choose(null) : false) });
+  el.heatmapClose = () => (chosen ? choose(null) : false);
+  if (!el.heatmapKeys) keys(el, { Escape: () => el.heatmapClose() });
+  el.heatmapKeys = true;
   model.off("change:selected", el.heatmapSelected);
   el.heatmapSelected = fromModel;
   model.on("change:selected", fromModel);
@@ -165,12 +209,14 @@ function cellOf(data, cell, up, column) {
       "data-y": data.y.ticks[up],
       "data-good": cell.good,
       "data-recommended": cell.recommended,
-      "data-unknown": !cell.fill,
+      "data-unknown": !cell.fill && !cell.faint,
+      "data-faint": Boolean(cell.faint),
       "data-edges": cell.edges || null,
       "data-off": data.x.values[column] === null && data.x.values.length > 1,
       style: { ...shade, ...Object.fromEntries([...cell.edges].map((side) => [`--${side}`, 1])) },
     },
     h("span", { class: "number" }, cell.text),
+    cell.count && h("span", { class: "count" }, cell.count),
     cell.recommended && h("span", { class: "star", "aria-hidden": "true" }, "★"),
   );
 }
@@ -186,7 +232,7 @@ function keyOf(data) {
     h("div", { class: "scale", role: "img", "aria-label": `Colours from ${data.scale.ticks[0].text} to ${data.scale.ticks.at(-1).text}: ${data.measure}` }, h("span", { class: "measure" }, data.measure), bar, h("div", { class: "scale-ticks" }, ticks)),
     data.keep && sample("enough", `inside the line: ${visible(data.keep)}`),
     cells.some((cell) => cell.recommended) && sample("recommended", "recommended"),
-    cells.some((cell) => !cell.fill) && sample("unknown", "unknown"),
+    cells.some((cell) => !cell.fill && !cell.faint) && sample("unknown", "unknown"),
   );
 }
 
@@ -200,9 +246,10 @@ function drawRuns(model, list, data, cell, close) {
   const { listed } = cell;
   const head = h("div", { class: "runs-head" }, h("h4", {}, upper(cell.name)), h("button", { class: "close", "aria-label": "Close the list", onclick: close }, "×"));
   if (!data.can_list) {
-    fill(list, head, h("p", { class: "quiet" }, "An aggregate does not name its runs: pass them, as in Heatmap(table, runs)."));
+    fill(list, head, h("p", { class: "facts" }, factsOf(data, cell)), h("p", { class: "quiet" }, "An aggregate does not name its runs: pass them, as in Heatmap(table, runs)."));
     return;
   }
+  const facts = h("p", { class: "facts" }, factsOf(data, cell));
   const parts = [`${plural(listed.all, "run")}`];
   if (listed.stopped || listed.cut) parts.push(`${count(listed.stopped)} stopped`);
   if (listed.cut) parts.push(`${count(listed.cut)} of them successes that it loses`);
@@ -221,6 +268,7 @@ function drawRuns(model, list, data, cell, close) {
   fill(
     list,
     head,
+    facts,
     h("p", { class: "quiet counts" }, parts.join(", "), data.can_open ? "." : ". Give the runs to open them, as in Heatmap(table, runs)."),
     h("div", { class: "scroll" }, table),
     more,

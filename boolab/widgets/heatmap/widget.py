@@ -20,6 +20,7 @@ from boolab.plots.heatmap import plot_heatmap
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import png_of
 from boolab.widgets.heatmap.data import heatmap_data, heatmap_text
+from boolab.widgets.heatmap.layers import metrics_in
 from boolab.widgets.heatmap.sources import SHARE, Origin, source_of, source_of_sweep
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
@@ -30,6 +31,7 @@ class _Cells(OpeningView, module="heatmap"):
     """The grid and the list of the chosen cell's runs."""
 
     selected = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    metric = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, data: Mapping[str, Any], title: str, text: str) -> None:
         self._words = title, text
@@ -70,6 +72,7 @@ class Heatmap(OpensRuns):
 
     Attributes:
         selected: The chosen cell by axis, such as `{"max_steps": 10, "tool_budget": None}`; None for none.
+        metric: The column that the cells show, or "frontier": what is kept, in colour where no other setting is better.
         opened: `{"run": run_id, "step": n}`, what is open below; None for nothing.
 
     Raises:
@@ -88,6 +91,7 @@ class Heatmap(OpensRuns):
     """
 
     selected = traitlets.Dict(allow_none=True, default_value=None)
+    metric = traitlets.Unicode("")
 
     def __init__(
         self,
@@ -120,16 +124,18 @@ class Heatmap(OpensRuns):
         }  # fmt: skip
         self._tally = source.tally
         self._kept_parts: dict[str, Part] | None = None
-        square = square_of(source.tally, **self._drawn)
+        squares = [square_of(source.tally, **self._drawn | {"value": name}) for name in metrics_in(source.tally, value)]
+        square = squares[0]
         by_id = {run.run_id: run for run in listed or ()}
         rows = None if source.rows is None or square.empty else source.rows(square, x, y)
-        self._data_shown = heatmap_data(square, x, y, rows, by_id if listed is not None else None)
+        self._data_shown = heatmap_data(squares, x, y, rows, by_id if listed is not None else None)
         ids = {run["id"] for run in self._data_shown["runs"]}
         if ids and listed is not None and not ids & set(by_id):
             raise SettingError(f"runs: none of the {len(listed):,} is in the table, whose first is {min(ids)!r}")
         self._places = {(_plain(data_x), _plain(data_y)): None for data_x in square.across for data_y in square.up}
         cells = _Cells(self._data_shown, self._data_shown["title"], heatmap_text(self._data_shown))
-        super().__init__(cells, by_id, ("opened", "selected"))
+        cells.metric = value
+        super().__init__(cells, by_id, ("opened", "selected", "metric"))
 
     @traitlets.validate("selected")
     def _in_the_grid(self, proposal: dict[str, Any]) -> dict[str, Any] | None:
@@ -139,6 +145,13 @@ class Heatmap(OpensRuns):
             sides = {name: self._data_shown[side]["values"] for side, name in (("x", x), ("y", y))}
             raise SettingError(f"selected={value!r}: expected one value of each of {sides}")
         return value
+
+    @traitlets.validate("metric")
+    def _is_shown(self, proposal: dict[str, Any]) -> str:
+        known = [layer["value"] for layer in self._data_shown["layers"]]
+        if known and proposal["value"] not in known:
+            raise SettingError(f"metric={proposal['value']!r}: expected one of {', '.join(known)}")
+        return str(proposal["value"])
 
     def _title(self) -> str:
         return str(self._data_shown["title"])

@@ -1,0 +1,168 @@
+"""What a heat map shows of its cells, one metric at a time: texts and colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from matplotlib.colors import Colormap, Normalize, to_hex
+
+from boolab.core.text import count
+from boolab.plots._grid_cells import Square, cell_text
+from boolab.plots.heatmap import scale_of
+
+METRICS: Final = {
+    "kept_lower": "successes kept",
+    "saved_cost_usd": "cost saved",
+    "saved_steps": "steps saved",
+    "n_truncated": "runs stopped",
+    "success_share": "runs that succeed",
+    "mean_steps": "mean steps",
+    "mean_cost_usd": "mean cost",
+}
+"""The columns that can be chosen, and what they are called."""
+FRONTIER: Final = "frontier"
+_COUNTED: Final = {
+    "kept_lower": ("kept_lower", "successes"),
+    "kept_upper": ("kept_upper", "successes"),
+    "n_truncated": ("n_truncated", "n_runs"),
+    "success_share": ("n_succeeded", "n_labelled"),
+}
+_STOPS_OF_SCALE: Final = 24
+_OF_THE_PLOT: Final = ("White line", "Orange")
+"""Notes of the plot that the legend of the widget contains."""
+_SRGB_LINEAR: Final = 0.04045
+"""The values of sRGB up to this are linear in light."""
+
+
+def layer_of(square: Square, places: list[tuple[int, int]]) -> dict[str, Any]:
+    """One metric: its title, scale and cells, the rows from the top.
+
+    Args:
+        square: The cells.
+        places: The row and the column of each of the square's rows.
+    """
+    colours, scale = scale_of(square)
+    facts = dict(zip(places, square.rows.to_dict("records"), strict=True))
+    return {
+        "value": square.value,
+        "name": METRICS.get(square.value, square.measure.name.removesuffix(" (share)")),
+        "title": square.title,
+        "notes": [note for note in square.notes if not note.startswith(_OF_THE_PLOT)],
+        "measure": square.measure.name,
+        "scale": _scale(square, colours, scale),
+        "keep": _keep_words(square),
+        "cells": [
+            [
+                _cell(float(square.cells[up, across]), square, (colours, scale))
+                | {"count": _count(square.value, facts.get((up, across), {}))}
+                for across in range(len(square.across))
+            ]
+            for up in reversed(range(len(square.up)))
+        ],
+    }
+
+
+def frontier_layer(square: Square, places: list[tuple[int, int]]) -> dict[str, Any] | None:
+    """What is kept, in colour only on the frontier of successes kept and steps saved; None if that is not known."""
+    if not {"kept_lower", "saved_steps"} <= set(square.rows) or square.value != "kept_lower":
+        return None
+    rows = square.rows[["kept_lower", "saved_steps"]].astype("Float64").to_numpy(dtype=float, na_value=np.nan)
+    best = on_frontier(rows[:, 0], rows[:, 1])
+    at = dict(zip(places, best.tolist(), strict=True))
+    layer = layer_of(square, places)
+    for line, cells in enumerate(layer["cells"]):
+        for across, cell in enumerate(cells):
+            if not at.get((len(layer["cells"]) - 1 - line, across)) and cell["fill"]:
+                cell.update(fill=None, ink=None, faint=True)
+    known = int((~np.isnan(rows).any(axis=1)).sum())
+    which = f"{best.sum():,} of {count(known, 'setting')} {'is' if best.sum() == 1 else 'are'}"
+    return layer | {
+        "value": FRONTIER,
+        "name": FRONTIER,
+        "title": f"{which} on the frontier of successes kept and steps saved",
+        "notes": [
+            "In colour: no other setting keeps as many successes and saves as many steps, and more of one.",
+            *layer["notes"],
+        ],
+    }
+
+
+def on_frontier(kept: npt.ArrayLike, saved: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Where no other setting is at least as good in both, and better in one; never where a number is unknown.
+
+    Example:
+        >>> on_frontier([10, 9, 9, 8], [0, 5, 4, 5]).tolist()
+        [True, True, False, False]
+    """
+    k, s = np.asarray(kept, dtype=float), np.asarray(saved, dtype=float)
+    beaten = [bool((((k >= a) & (s > b)) | ((k > a) & (s >= b))).any()) for a, b in zip(k, s, strict=True)]
+    return np.asarray(~np.array(beaten, dtype=bool) & ~np.isnan(k) & ~np.isnan(s))
+
+
+def metrics_in(table: pd.DataFrame, first: str) -> Iterator[str]:
+    """The columns of an aggregate that can be chosen: the given one, then those that are known in some row."""
+    yield first
+    for name in METRICS:
+        # A share of what is spent needs something that was spent.
+        spent = table.get(name.removeprefix("saved_"))
+        if name != first and name in table and spent is not None and (spent.fillna(0) > 0).any():
+            yield name
+
+
+def ink_on(fill: str) -> str:
+    """Black or white, whichever is easier to read on a colour: at least 4.58 to 1, whatever the colour.
+
+    Source: the contrast ratio of WCAG 2.2, which requires 4.5.
+
+    Example:
+        >>> ink_on("#00224e"), ink_on("#fee838")
+        ('#ffffff', '#000000')
+    """
+    luminance = luminance_of(fill)
+    return "#ffffff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000000"
+
+
+def luminance_of(colour: str) -> float:
+    """The relative luminance of WCAG 2.2, from 0 (black) to 1 (white).
+
+    Example:
+        >>> round(luminance_of("#ffffff"), 3)
+        1.0
+    """
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (c / 12.92 if c <= _SRGB_LINEAR else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def _cell(value: float, square: Square, looks: tuple[Colormap, Normalize]) -> dict[str, Any]:
+    colours, scale = looks
+    fill = None if np.isnan(value) else to_hex(colours(scale(value)))
+    ink = None if fill is None else ink_on(fill)
+    return {"text": cell_text(value, square.measure) or "?", "fill": fill, "ink": ink}
+
+
+def _count(value: str, row: dict[Any, Any]) -> str:
+    """The count behind a share, as in "92/95"; nothing where it is none of runs."""
+    part, whole = (row.get(name) for name in _COUNTED.get(value, ("", "")))
+    if part is None or whole is None or pd.isna(part) or pd.isna(whole):
+        return ""
+    return f"{int(part):,}/{int(whole):,}"
+
+
+def _scale(square: Square, colours: Colormap, scale: Normalize) -> dict[str, Any]:
+    """The colours from one end to the other, and what stands at both ends and in the middle."""
+    places = np.linspace(0, 1, _STOPS_OF_SCALE)
+    ticks = [(at, float(scale.inverse(at))) for at in (0.0, 0.5, 1.0)]
+    return {
+        "colours": [to_hex(colours(place)) for place in places],
+        "ticks": [{"at": at, "text": cell_text(round(value, 9), square.measure) or "0"} for at, value in ticks],
+    }
+
+
+def _keep_words(square: Square) -> str:
+    found = next((note for note in square.notes if note.startswith("Line: up to where ")), "")
+    return found.removeprefix("Line: up to where ").removesuffix(".")
