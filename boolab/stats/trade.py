@@ -82,19 +82,35 @@ class Trade:
     @property
     def sentence(self) -> str:
         """The trade in plain words; "" if there is no success on record."""
-        each, costs = self.per_lost_success, self.per_success
-        if costs is None:
+        if self.per_success is None:
             return ""
-        if each is None:
+        if self.per_lost_success is None:
             return "It loses no success on record."
         if self.is_even:
-            return f"The trade is even: for each lost success it saves {self._amount(costs)}, as a success costs."
+            return f"The trade is even: for each lost success it saves {self.costs}, as a success costs."
         word = "poor" if self.is_poor else "good"
-        digits = 0 if round(each) != round(costs) else 1 if round(each, 1) != round(costs, 1) else 3
-        return (
-            f"The trade is {word}: it saves {self._amount(each, digits)} for each lost success, and a success costs "
-            f"{self._amount(costs, digits)} on record."
-        )
+        saves = f"it saves {self.each} for each lost success"
+        return f"The trade is {word}: {saves}, and a success costs {self.costs} on record."
+
+    @property
+    def each(self) -> str | None:
+        """What is saved for each lost success, in words; None when nothing is lost."""
+        value = self.per_lost_success
+        return None if value is None else self._amount(value, self._digits)
+
+    @property
+    def costs(self) -> str | None:
+        """What a success costs on record, in words; None if there is none."""
+        value = self.per_success
+        return None if value is None else self._amount(value, self._digits)
+
+    @property
+    def _digits(self) -> int:
+        """As many as are needed to see which of the two is larger."""
+        each, costs = self.per_lost_success, self.per_success
+        if each is None or costs is None or self.is_even:
+            return 0
+        return 0 if round(each) != round(costs) else 1 if round(each, 1) != round(costs, 1) else 3
 
     @property
     def shares(self) -> str:

@@ -51,7 +51,7 @@ def test_a_run_that_is_cut_opens_in_replay_where_it_would_have_stopped(page_of: 
     shown.setting = {"doom_loop": 4}
     page = page_of(shown)
     row = page.locator('.run-row[data-run="r1"]')
-    expect(row).to_contain_text("doom_loop 4")
+    expect(row).to_contain_text("doom loop 4")
     row.locator("button.open").press("Enter")
     expect(page.locator(".opened .step-number")).to_contain_text("step 4 of 7")
 

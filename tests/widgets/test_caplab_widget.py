@@ -180,7 +180,7 @@ def test_a_click_in_the_figure_moves_the_cap_and_again_if_it_is_moved_in_between
 def test_more_rows_are_listed_when_they_are_asked_for() -> None:
     lab = bl.CapLab(runs_of(*(Told(("A B C -",)) for _ in range(60))))
     lab.setting = {"max_steps": 1}
-    assert (len(shown(lab)["answer"]["rows"]), shown(lab)["answer"]["cut"]["n"]) == (40, 60)
+    assert (len(shown(lab)["answer"]["rows"]), shown(lab)["answer"]["cut"]["n"]) == (12, 60)
     lab._view.rows = 140
     assert len(shown(lab)["answer"]["rows"]) == 60
 

@@ -194,7 +194,7 @@ function ends({ base, answer }) {
     const edge = known ? `var(--ink-${reason})` : "var(--ink3)";
     put(bar, h("span", { "data-reason": reason, title: `${reason} ${count(n)}`, style: { "flex-grow": n, background: fill, "--edge": edge } }));
     put(key, h("li", {}, h("i", { style: { background: fill, "--edge": edge }, "aria-hidden": "true" }),
-      reason === "censored" ? "censored: stopped by its own limit" : reason, " ", h("b", {}, count(n))));
+      reason === "censored" ? "censored: stopped by its own limit" : reason.replaceAll("_", " "), " ", h("b", {}, count(n))));
   }
   const open = answer.open.not_identified
     ? h("p", { class: "quiet" }, `${plural(answer.open.not_identified, "run")} stopped in a turn that others follow: the rest is unknown.`)
@@ -220,7 +220,7 @@ function table(data, act) {
     several ? h("td", { class: "name" }, visible(row.agent)) : null,
     base.proxy ? null : h("td", {}, fate(row)),
     h("td", { class: "why" }, h("i", { class: "chip", style: { background: `var(--stop-${row.reason})`, "--edge": `var(--ink-${row.reason})` }, "aria-hidden": "true" }),
-      row.reason === "unknown" ? "an unknown counter" : `${row.reason}${row.limit === null ? "" : ` ${count(row.limit)}`}`),
+      row.reason === "unknown" ? "an unknown counter" : `${row.reason.replaceAll("_", " ")}${row.limit === null ? "" : ` ${count(row.limit)}`}`),
     h("td", { class: "number" }, count(row.at)),
     h("td", { class: "number" }, row.ended ? count(row.needed) : `over ${count(row.needed)}`),
     h("td", {}, data.held && !data.held.includes(row.run)

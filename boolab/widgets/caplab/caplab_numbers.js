@@ -65,13 +65,12 @@ function stoppedNumber({ base, answer }) {
 function tradeNumber({ answer }) {
   const [saved] = answer.saved;
   const { each, costs, poor } = answer.trade;
-  const unit = saved.measure === "cost" ? "" : ` ${saved.label}`;
   return {
     key: "trade",
     label: `${saved.label[0].toUpperCase()}${saved.label.slice(1)} saved per lost success`,
-    value: each === null ? "\u2013" : amount(saved, each),
+    value: each === null ? "\u2013" : each.split(" ")[0],
     of: each === null ? "no success is lost" : `${poor ? "below" : "not below"} the even trade`,
-    below: costs === null ? null : `a success costs ${amount(saved, costs)}${unit} on record`,
+    below: costs === null ? null : `a success costs ${costs} on record`,
   };
 }
 

@@ -30,7 +30,7 @@ from boolab.stats.recommend.recommend import OBJECTIVES, Objective
 from boolab.widgets.caplab.how_to_set import how_to_set
 from boolab.widgets.caplab.verdict import bounds_of, independent_successes, trade_in_numbers, verdict_of
 
-ROWS: Final = 40
+ROWS: Final = 12
 """How many of the runs that a setting stops are listed at first."""
 
 _MAX_VALUES: Final = {"max_steps": 120, "tool_budget": 120, "doom_loop": 16}
@@ -143,7 +143,7 @@ class CapTable:
             "kept": kept,
             "at_least": round(float(self._at_least(kept["lower"])), 4),
             "saved": saved,
-            "trade": {"each": trade.per_lost_success, "costs": trade.per_success, "poor": trade.is_poor},
+            "trade": {"each": trade.each, "costs": trade.costs, "poor": trade.is_poor},
             "cut": {
                 "n": len(cut),
                 "failed": int((success == 0).sum()),

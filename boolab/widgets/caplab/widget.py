@@ -31,7 +31,7 @@ from boolab.widgets.caplab.table import ROWS, Question
 from boolab.widgets.replay.drilldown import OpeningView, OpensRuns, replay_parts
 
 _USE: Final = "Set the recommendation"
-MAX_IN_PAGE: Final = 20
+MAX_IN_PAGE: Final = 12
 """How many of the runs that a setting stops a page lists, and can replay."""
 _OFF: Final = ("no limit", "off")
 """The option for a limit that is None, which ipywidgets would read as no choice at all."""

@@ -1,0 +1,50 @@
+"""The verdict of CapLab: its numbers are those of the runs, its bound is exact, and its trade is that of all pages."""
+
+import re
+
+import pytest
+from scipy.stats import beta  # type: ignore[import-untyped] # no stubs are required
+
+import boolab as bl
+from boolab.stats.trade import Trade
+from boolab.widgets.caplab.verdict import bounds_of
+
+SETS = {"atlas/swebench-verified": 68, "atlas/tau-airline": 19, "atlas/intercode-bash": 4}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_verdict_and_the_number_beside_it_are_those_of_counterfactual(name: str) -> None:
+    runs = bl.load_dataset(name)
+    lab = bl.CapLab(runs)
+    lab.setting = {"max_steps": SETS[name]}
+    answer = lab.answer
+    row = bl.counterfactual(runs, grid={"max_steps": [SETS[name]]}, aggregate=True, progress=False).iloc[0]
+    first, trade = answer["verdict"]
+    assert f"keeps {row['kept_lower']:,} of {row['successes']:,} successes" in first
+    saved, spent = int(row["saved_steps"]), int(row["steps"])
+    expected = Trade(saved, int(row["successes"] - row["kept_lower"]), spent + saved, int(row["successes"]))
+    assert trade == expected.sentence
+    assert answer["trade"] == {"each": expected.each, "costs": expected.costs, "poor": expected.is_poor}
+
+
+@pytest.mark.parametrize("kept", [0, 1, 159, 160, 168])
+def test_the_bound_is_the_exact_one(kept: int) -> None:
+    exact = beta.ppf(0.05, kept, 168 - kept + 1) if kept else 0.0
+    assert float(bounds_of(kept, 168, 168, 0.95)) == pytest.approx(exact)
+
+
+def test_successes_of_one_task_count_as_one() -> None:
+    one_task = float(bounds_of(160, 168, 1, 0.95))
+    assert one_task < float(bounds_of(160, 168, 84, 0.95)) < float(bounds_of(160, 168, 168, 0.95))
+
+
+def test_without_a_limit_nothing_is_kept_saved_or_traded() -> None:
+    lab = bl.CapLab(bl.load_dataset("atlas/tau-airline"))
+    assert lab.answer["verdict"] == ["No limit is set: nothing is stopped, and nothing is saved.", ""]
+
+
+def test_several_limits_are_named_together() -> None:
+    lab = bl.CapLab(bl.load_dataset("atlas/tau-airline"))
+    lab.setting = {"max_steps": 19, "doom_loop": 2}
+    (first, _) = lab.answer["verdict"]
+    assert re.match(r"A step cap of 19 and a doom-loop threshold of 2 keep \d+ of 84 successes", first)
