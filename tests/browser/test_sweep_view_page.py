@@ -43,3 +43,22 @@ def test_it_shows_what_python_counted(page_of: PageOf, theme: str) -> None:
     assert rows.nth(1).locator(".shares").inner_text() == "no label"
     assert rows.nth(1).locator(".cost").inner_text() == "?"
     assert not page.locator(".refresh").is_visible()
+
+
+def test_rows_are_sorted_and_filtered_and_lead_to_their_runs(page_of: PageOf) -> None:
+    page = page_of(a_view())
+    first = page.locator("tbody tr").first
+    first.wait_for()
+    for expected in ("5", "No limit"):
+        page.locator("button.sort", has_text="step cap").press("Enter")
+        assert expected in first.locator("td").first.inner_text()
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    page.locator(".filter").fill("step cap 5")
+    assert page.locator("tbody tr").count() == 1
+    assert page.locator(".by-setting h4").inner_text().startswith("1 of 2 settings")
+    page.locator("button.choose").press("Enter")
+    runs = page.locator(".its-runs li")
+    assert runs.count() == 2
+    assert "success" in runs.nth(1).inner_text()
+    page.locator("button.choose").press("Enter")
+    assert runs.count() == 0

@@ -60,7 +60,9 @@ def table_of(told: dict[str, Any], runs: pd.DataFrame) -> None:
     groups = runs.groupby(columns, dropna=False) if columns else [((), runs)]
     expected = {}
     for key, some in groups:
-        names = ("none" if pd.isna(value) else f"{value:,}" if isinstance(value, int) else str(value) for value in key)
+        names = (
+            "No limit" if pd.isna(value) else f"{value:,}" if isinstance(value, int) else str(value) for value in key
+        )
         labels = some[some["success"].notna()]
         by_task = labels.groupby("task")["success"]
         found = share(by_task.sum().astype(int), by_task.count()) if len(labels) else None
@@ -161,7 +163,7 @@ def test_settings_stand_in_the_order_of_the_plan_whatever_is_done_first() -> Non
         [row["values"] for row in board_of(order, **about).snapshot("done", 0.0)["rows"]]
         for order in (some, some[::-1])
     ]
-    assert orders[0] == orders[1] == [[s, d] for s, d in itertools.product(["3", "6", "none"], ["2", "none"])]
+    assert orders[0] == orders[1] == [[s, d] for s, d in itertools.product(["3", "6", "No limit"], ["2", "No limit"])]
 
 
 class Interrupting(bl.SweepView):
@@ -299,7 +301,7 @@ def test_it_is_a_text_and_a_picture_where_no_javascript_runs() -> None:
     assert view._picture() == b""
     swept(SOLO, "go", LOOPING, grid=GRID, progress=view)
     bundle = view._repr_mimebundle_()
-    assert "max_steps 3, doom_loop none: 1 run, " in bundle["text/plain"]
+    assert "step cap 3, no doom-loop threshold: 1 run, " in bundle["text/plain"]
     assert view._picture().startswith(b"\x89PNG")
     (part,) = view._parts()
     data: Any = part.data

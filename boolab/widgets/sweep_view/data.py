@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from boolab.core.axes import AXES
 from boolab.errors import describe
 from boolab.plots.style import STOP_LOOKS
 from boolab.sweeps.progress import CellResult
@@ -16,10 +17,15 @@ State: TypeAlias = Literal["waiting", "running", "done", "interrupted", "failed"
 
 ROWS: Final = 200
 """How many settings a table shows at most."""
+NO_LIMIT: Final = "No limit"
 FAILURES: Final = 20
 """How many kinds of failure are named at most."""
+LISTED: Final = 12
+"""How many runs of a setting are listed at most."""
+ALL_LISTED: Final = 600
 _RATE_S: Final = 20.0
 MAX_ERROR_CHARS: Final = 300
+MAX_TASK_CHARS: Final = 90
 _WHO: Final = ("agent", "model", "policy")
 
 
@@ -34,11 +40,14 @@ class _Row:
     tasks: dict[str, list[int]] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
     share: tuple[float | None, ...] | None = None
+    first: list[CellResult] = field(default_factory=list)
 
     def add(self, result: CellResult) -> None:
         self.runs += 1
         self.steps += result.n_steps
         self.reasons[result.reason] += 1
+        if len(self.first) < LISTED:
+            self.first.append(result)
         if result.cost_usd is not None:
             self.cost += result.cost_usd
             self.priced += 1
@@ -145,7 +154,8 @@ class Board:
             "store": self.store,
             "reasons": [{"reason": name, "n": self._reasons[name]} for name in STOP_LOOKS if self._reasons[name]],
             "columns": columns,
-            "fixed": [{"name": name, "value": _text_of(value)} for name, value in fixed.items()],
+            "heads": [head_of(name) for name in columns],
+            "fixed": [{"name": head_of(name), "value": _text_of(value)} for name, value in fixed.items()],
             "rows": [self._row(key, columns, planned) for key in ordered[:ROWS]],
             "n_rows": len(ordered),
             "planned_rows": None if not planned or self.total is None else self.total // planned,
@@ -201,9 +211,11 @@ class Board:
     def _row(self, key: tuple[Any, ...], columns: list[str], planned: int) -> dict[str, Any]:
         row, names = self._rows[key], self._names[key]
         share, low, high = row.success()
+        listed = max(1, min(LISTED, ALL_LISTED // len(self._rows)))
         return {
             "values": [_text_of(names.get(name)) for name in columns],
             "runs": row.runs,
+            "listed": [_listed(result) for result in row.first[:listed]],
             "planned": planned or None,
             "labelled": sum(whole for _, whole in row.tasks.values()),
             "successes": sum(part for part, _ in row.tasks.values()),
@@ -221,7 +233,7 @@ class Board:
         found = self._failures[text]
         first = found.first
         names = _names_of(first)
-        where = [f"{name} {_text_of(names.get(name))}" for name in columns]
+        where = [f"{head_of(name)} {_text_of(names.get(name)).lower()}" for name in columns]
         return {"error": text, "runs": found.runs, "run_id": first.run_id, "task": first.task, "where": where}
 
     def _notes(self, n_rows: int) -> Iterator[str]:
@@ -245,6 +257,13 @@ class Board:
             yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
 
 
+def _listed(result: CellResult) -> dict[str, Any]:
+    """A run of a setting."""
+    task = result.task if len(result.task) <= MAX_TASK_CHARS else f"{result.task[: MAX_TASK_CHARS - 1]}…"
+    named = {"id": result.run_id, "task": task, "reason": result.reason, "steps": result.n_steps}
+    return named | {"success": result.success, "cost": result.cost_usd}
+
+
 def _names_of(result: CellResult) -> dict[str, Any]:
     """What distinguishes the setting of a cell."""
     return {name: getattr(result, name) for name in _WHO} | dict(result.settings)
@@ -254,10 +273,24 @@ def settings_of(data: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any
     """The rows of a snapshot, each with its setting in words."""
     for row in data["rows"]:
         named = zip(data["columns"], row["values"], strict=True)
-        yield ", ".join(f"{name} {value}" for name, value in named) or "all", row
+        yield ", ".join(_in_words(name, value) for name, value in named) or "all", row
+
+
+def head_of(name: str) -> str:
+    """What a column is called.
+
+    Example:
+        >>> head_of("max_steps"), head_of("model")
+        ('step cap', 'model')
+    """
+    return AXES[name].label if name in AXES else name.replace("_", " ")
+
+
+def _in_words(name: str, value: str) -> str:
+    return f"no {head_of(name)}" if name in AXES and value == NO_LIMIT else f"{head_of(name)} {value}"
 
 
 def _text_of(value: object) -> str:
     if value is None:
-        return "none"
+        return NO_LIMIT
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -12,12 +12,16 @@ function render({ model, el }) {
   let data = null;
   let drawnAt = 0;
   let announced = "";
+  let sorted = null; // the column that rows are sorted by, and whether downwards
+  const open = new Set(); // the settings whose runs are listed
+  const filter = h("input", { type: "search", class: "filter", placeholder: "filter settings", "aria-label": "Show settings that contain this text", oninput: () => data && drawTable() });
+  const body = h("tbody");
   const headline = h("h3");
   const clock = h("p", { class: "clock" });
   const bar = h("div", { class: "bar", role: "progressbar", "aria-label": "runs done", "aria-valuemin": 0 });
   const ended = h("p", { class: "ended wrong", role: "alert" });
   const reasons = h("section", { class: "reasons", "aria-label": "Why runs stopped" });
-  const table = h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Results by setting" });
+  const table = h("div", { class: "by-setting", role: "region", "aria-label": "Results by setting" });
   const failures = h("section", { class: "failures", "aria-label": "What failed" });
   const notes = h("footer", { class: "quiet" });
   const state = h("span", { class: "only-read", "aria-live": "polite" });
@@ -86,7 +90,6 @@ function render({ model, el }) {
 
   function drawTable() {
     const { columns, rows, fixed } = data;
-    const kept = { top: table.scrollTop, left: table.scrollLeft };
     if (!rows.length) {
       fill(table, h("p", { class: "quiet" }, data.state === "waiting" ? "Give this view to a sweep: sweep(..., progress=view)." : "No run is done yet."));
       return;
@@ -94,27 +97,62 @@ function render({ model, el }) {
     const labelled = rows.some((row) => row.labelled);
     const priced = rows.some((row) => row.priced);
     const settings = data.planned_rows && data.planned_rows > data.n_rows ? `${count(data.n_rows)} of ${plural(data.planned_rows, "setting")} have begun` : plural(data.n_rows, "setting");
-    fill(
-      table,
-      h("h4", {}, settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", visible(one.name), " ", h("b", {}, visible(one.value))])) : null),
-      h("table", { "aria-label": "Runs by setting" },
-        h("thead", {}, h("tr", {},
-          columns.map((name) => h("th", { scope: "col" }, visible(name.replaceAll("_", " ")))),
-          h("th", { scope: "col", class: "number" }, "runs"),
-          h("th", { scope: "col" }, "how they end"),
-          labelled ? h("th", { scope: "col", class: "shares" }, "successes") : null,
-          h("th", { scope: "col", class: "number" }, "mean steps"),
-          priced ? h("th", { scope: "col", class: "number" }, "mean cost") : null)),
-        h("tbody", {}, rows.map((row) => h("tr", {},
-          row.values.map((value) => h("td", { class: "said" }, visible(value))),
-          h("td", { class: "number runs" }, count(row.runs), row.planned && row.planned !== row.runs ? h("span", { class: "quiet" }, ` of ${count(row.planned)}`) : null),
-          h("td", { class: "ends" }, stacked(row.reasons, row.runs)),
-          labelled ? h("td", { class: "shares" }, success(row)) : null,
-          h("td", { class: "number steps" }, row.steps.toFixed(1)),
-          priced ? h("td", { class: "number cost" }, money(row.cost)) : null)))),
-    );
-    table.scrollTop = kept.top;
-    table.scrollLeft = kept.left;
+    const wanted = filter.value.trim().toLowerCase();
+    const shown = rows.filter((row) => nameOf(row).toLowerCase().includes(wanted));
+    const columnsOf = [
+      ...columns.map((_, i) => ({ name: data.heads[i], key: (row) => ordered(row.values[i]), cell: (row) => h("td", { class: "said" }, i ? visible(row.values[i]) : [chooser(row), visible(row.values[i])]) })),
+      { name: "runs", class: "number", key: (row) => row.runs, cell: (row) => h("td", { class: "number runs" }, columns.length ? null : chooser(row), count(row.runs), row.planned && row.planned !== row.runs ? h("span", { class: "quiet" }, ` of ${count(row.planned)}`) : null) },
+      { name: "how they end", cell: (row) => h("td", { class: "ends" }, stacked(row.reasons, row.runs)) },
+      labelled && { name: "successes", class: "shares", key: (row) => row.share ?? -1, cell: (row) => h("td", { class: "shares" }, success(row)) },
+      { name: "mean steps", class: "number", key: (row) => row.steps, cell: (row) => h("td", { class: "number steps" }, row.steps.toFixed(1)) },
+      priced && { name: "mean cost", class: "number", key: (row) => row.cost ?? -1, cell: (row) => h("td", { class: "number cost" }, money(row.cost)) },
+    ].filter(Boolean);
+    const by = columnsOf.find((one) => one.name === sorted?.name);
+    if (by) shown.sort((a, b) => (sorted.down ? -1 : 1) * compared(by.key(a), by.key(b)));
+    const had = document.activeElement?.dataset?.keep;
+    if (!table.contains(filter)) fill(table, h("h4"), filter, h("div", { class: "scroll-x" }, h("table", { "aria-label": "Runs by setting" }, h("thead"), body)));
+    fill(table.querySelector("h4"), wanted ? `${count(shown.length)} of ${settings}` : settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", visible(one.name), " ", h("b", {}, visible(one.value))])) : null);
+    fill(table.querySelector("thead"), h("tr", {}, columnsOf.map((one) => headOf(one))));
+    fill(body, shown.map((row) => [
+      h("tr", {}, columnsOf.map((one) => one.cell(row))),
+      open.has(nameOf(row)) ? h("tr", { class: "its-runs" }, h("td", { colspan: columnsOf.length }, runsOf(row))) : null,
+    ]));
+    if (had) [...table.querySelectorAll("[data-keep]")].find((one) => one.dataset.keep === had)?.focus({ preventScroll: true });
+  }
+
+  const nameOf = (row) => row.values.map((value, i) => `${data.heads[i]} ${value}`).join(", ");
+
+  function headOf(one) {
+    if (!one.key) return h("th", { scope: "col", class: one.class }, visible(one.name));
+    const mine = sorted?.name === one.name;
+    const sort = () => {
+      sorted = { name: one.name, down: mine && !sorted.down };
+      drawTable();
+    };
+    return h("th", { scope: "col", class: one.class, "aria-sort": mine ? (sorted.down ? "descending" : "ascending") : null },
+      h("button", { type: "button", class: "sort", "data-keep": `sort ${one.name}`, onclick: sort }, visible(one.name), h("span", { "aria-hidden": "true" }, mine ? (sorted.down ? " ↓" : " ↑") : "")));
+  }
+
+  function chooser(row) {
+    const name = nameOf(row);
+    const is = open.has(name);
+    const toggle = () => {
+      if (!open.delete(name)) open.add(name);
+      drawTable();
+    };
+    return h("button", { type: "button", class: "choose", "data-keep": `runs ${name}`, "aria-expanded": is ? "true" : "false", "aria-label": `Runs under ${visible(name)}`, onclick: toggle }, is ? "▾" : "▸");
+  }
+
+  // The first runs of a setting.
+  function runsOf(row) {
+    const outcome = (run) => (run.success === null ? "no label" : run.success ? "success" : "failure");
+    const rest = row.runs - row.listed.length;
+    return [
+      h("ul", {}, row.listed.map((run) => h("li", {},
+        h("span", { class: "code" }, visible(run.id)), h("span", { class: "said" }, visible(run.task)),
+        h("span", {}, stopSwatch(run.reason), run.reason.replaceAll("_", " ")), h("span", {}, plural(run.steps, "step")), h("span", {}, outcome(run)), h("span", {}, run.cost === null ? "cost unknown" : money(run.cost))))),
+      rest > 0 ? h("p", { class: "quiet" }, `${plural(rest, "run")} more ${rest === 1 ? "is" : "are"} not listed here.`) : null,
+    ];
   }
 
   function success(row) {
@@ -147,6 +185,16 @@ function render({ model, el }) {
     stop();
     clearInterval(timer);
   };
+}
+
+// What a value is sorted by: numbers as numbers, "No limit" after all of them.
+function ordered(value) {
+  const number = Number(value.replaceAll(",", ""));
+  return value === "No limit" ? Infinity : Number.isNaN(number) ? value : number;
+}
+
+function compared(a, b) {
+  return a === b ? 0 : typeof a === typeof b ? (a < b ? -1 : 1) : typeof a === "number" ? -1 : 1;
 }
 
 function pace(rate) {
