@@ -27,10 +27,13 @@ def test_it_shows_the_fields_what_is_wrong_and_the_limits_that_follow(
     path = tmp_path / "a.md"
     path.write_text(TEXT)
     editor = AgentEditor(path)
+    editor.fields["max_steps"].value = "7"
     editor.fields["doom_loop"].value = "many"
     page = page_of(editor, theme, width=500)
     page.locator("[data-field=max_steps]").wait_for()
-    assert page.locator("[data-field=max_steps]").inner_text() == "5"
+    assert page.locator("[data-field=max_steps]").inner_text() == "7"
+    diff = [page.locator(f".diff tr.{kind}") for kind in ("removed", "added")]
+    assert [one.inner_text().split() for one in diff] == [["3", "\u2212", "steps:", "5"], ["3", "+", "steps:", "7"]]
     assert "'many' is not accepted" in page.locator("[data-field=doom_loop] [role=alert]").inner_text()
     assert page.locator(".limits li").all_inner_texts() == editor.effective
     assert page.locator(".extra li").all_inner_texts() == [f"mode: {HOSTILE!r}"]

@@ -29,6 +29,8 @@ def test_the_first_difference_is_in_view_and_equal_steps_are_folded(page_of: Pag
         expect(page.locator('.row[data-a="40"][data-b="40"]')).to_have_count(1)
         expect(folds.first).to_contain_text("18 equal steps")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        rows = "document.querySelector('.boolab-compare .rows')"
+        assert page.evaluate(f"{rows}.scrollHeight <= {rows}.clientHeight")  # only the page scrolls
 
 
 def test_any_step_of_either_side_opens_there(page_of: PageOf) -> None:

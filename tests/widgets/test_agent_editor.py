@@ -128,3 +128,22 @@ def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
     path.chmod(0o644)
     editor.save()
     assert "steps: 7" in path.read_text("utf-8")
+
+
+def test_the_diff_is_what_saving_writes_and_undo_takes_an_edit_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("---\nname: a\nsteps: 5\n---\nLook.\n")
+    editor = AgentEditor(path)
+    assert editor._results()["diff"] == []
+    editor.fields["max_steps"].value = "7"
+    changed = [line for line in editor._results()["diff"] if line["old"] is None or line["new"] is None]
+    assert changed == [
+        {"old": 3, "new": None, "text": "steps: 5"},
+        {"old": None, "new": 3, "text": "steps: 7"},
+    ]
+    editor.fields["max_steps"].value = "8"
+    editor.undo()
+    assert editor.fields["max_steps"].value == "7"
+    editor.undo()
+    assert not editor.changed
+    assert editor.undo_button.disabled

@@ -13,8 +13,19 @@ function render({ model, el }) {
           field.message ? h("p", { class: "wrong", role: "alert" }, visible(field.message)) : null),
       ])),
       list("Under this policy", data.limits, "limits"),
-      list("Unknown to boolab, kept as it is", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"));
+      list("Unknown to boolab, kept as it is", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"),
+      diffOf(data.diff));
   });
+}
+
+// What saving changes: two line numbers, and − or + before a line that is not in both.
+function diffOf(lines) {
+  if (!lines.length) return null;
+  const row = (line) => {
+    const kind = line.new === null ? "removed" : line.old === null ? "added" : "kept";
+    return h("tr", { class: kind }, h("td", { class: "number" }, line.old), h("td", { class: "number" }, line.new), h("td", { class: "sign" }, { removed: "−", added: "+", kept: "" }[kind]), h("td", { class: "code said" }, visible(line.text)));
+  };
+  return h("section", { class: "diff" }, h("h4", {}, "Saving changes"), h("table", { "aria-label": "Lines that saving changes: old number, new number, sign, text" }, h("tbody", {}, lines.map(row))));
 }
 
 function list(title, lines, name) {

@@ -21,6 +21,7 @@ from boolab.harness.presets import policies
 from boolab.io.files import replacing
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
+from boolab.widgets.agent_editor.diff import diff_of
 
 HELP: Final[Mapping[str, str]] = {
     "name": "The agent's name in records.",
@@ -79,16 +80,20 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.fields: dict[str, Any] = {name: self._control(name) for name in (*FIELDS, "prompt")}
         self.agent_choice = ipywidgets.Dropdown(description="agent", style=_WIDE)
         self.agent_choice.observe(self._choose, "value")
-        self._under = _Form({"title": "", "fields": [], "limits": [], "extra": []})
+        self._under = _Form({"title": "", "fields": [], "limits": [], "extra": [], "diff": []})
         self.status = ipywidgets.HTML()
         self.save_button = ipywidgets.Button(description="save", button_style="primary", tooltip="Write the file")
         self.reload_button = ipywidgets.Button(description="reload", tooltip="Read the file again, dropping changes")
+        self.undo_button = ipywidgets.Button(description="undo", tooltip="Take back the last edit")
+        self.undo_button.on_click(lambda _: self.undo())
+        self._before: list[str] = []
         self.save_button.on_click(lambda _: self._try_saving())
         self.reload_button.on_click(lambda _: self.reload())
-        for name, one in (("save", self.save_button), ("reload", self.reload_button), ("agent", self.agent_choice)):
+        buttons_of = {"save": self.save_button, "undo": self.undo_button, "reload": self.reload_button}
+        for name, one in (*buttons_of.items(), ("agent", self.agent_choice)):
             one.add_class(f"boolab-{name}")
         rows = [ipywidgets.VBox([self.fields[name], self._message_of[name]]) for name in self.fields]
-        buttons = ipywidgets.HBox([self.save_button, self.reload_button, self.status])
+        buttons = ipywidgets.HBox([*buttons_of.values(), self.status])
         super().__init__([self.agent_choice, *rows, self._under, buttons])
         self.add_class("boolab-agent_editor").add_class("boolab-whole")
         self._fill()
@@ -142,6 +147,12 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self._on_disk = raw
         self._refresh()
 
+    def undo(self) -> None:
+        """Take back the last edit; with none left, nothing happens."""
+        if self._before:
+            self.text = self._before.pop()
+            self._fill()
+
     def reload(self) -> None:
         """Read the file again, and drop what was not saved.
 
@@ -151,6 +162,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         raw = self._read()
         self.text = self._decoded(raw)
         self._on_disk = raw
+        self._before = []
         self.place = min(self.place, len(agents_in(self.text)) - 1)
         self._fill()
 
@@ -214,6 +226,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         if self._filling:
             return
         self._problems.pop(name, None)
+        before = self.text
         try:
             if name == "prompt":
                 self.text = with_prompt(self.text, self.place, typed)
@@ -223,6 +236,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
                 self.text = with_field(self.text, self.place, name, typed_value(name, typed))
         except (AgentFileError, SettingError) as error:
             self._problems[name] = error.message if isinstance(error, AgentFileError) else str(error)
+        if self.text != before:
+            self._before.append(before)
         self._refresh()
 
     def _faults(self) -> dict[str, str]:
@@ -259,6 +274,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
             shown.value = f'<span role="alert" class="boolab-message">{text}</span>'
         self._under.show({"title": "", "fields": [], **self._results()})
         self.save_button.disabled = bool(messages) or not self.changed
+        self.undo_button.disabled = not self._before
         self._set_status("not saved yet" if self.changed else "saved" if not messages else "", messages.get("", ""))
 
     def _set_status(self, *texts: str) -> None:
@@ -300,7 +316,8 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
     def _results(self) -> dict[str, Any]:
         """What results from the fields: the limits, and the unknown keys."""
         extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
-        return {"limits": self.effective, "extra": extra}
+        diff = diff_of(self._on_disk.decode("utf-8"), self.text)
+        return {"limits": self.effective, "extra": extra, "diff": [line._asdict() for line in diff]}
 
 
 def shown_value(agent: AgentText, field: str) -> str:

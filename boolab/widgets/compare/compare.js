@@ -18,11 +18,14 @@ function drawCompare(model, el, data) {
   const drawMore = inParts(makersOf(data, open), 3 * chunk, "more row", more, (added) => more.before(...added));
   drawMore();
   const different = () => [...rows.querySelectorAll(".row.first-different, .divergence")];
+  const mark = (element) => {
+    for (const other of rows.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
+    element?.setAttribute("aria-current", "true");
+  };
   const reveal = (element) => {
     if (!element) return;
-    rows.scrollTop += element.getBoundingClientRect().top - rows.getBoundingClientRect().top - rows.clientHeight / 3;
-    for (const other of rows.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
-    element.setAttribute("aria-current", "true");
+    mark(element);
+    element.scrollIntoView({ block: "center" });
   };
   const toDivergence = () => reveal(rows.querySelector(".divergence"));
   const move = (by) => () => {
@@ -48,7 +51,7 @@ function drawCompare(model, el, data) {
     data.notes.length > 0 && h("p", { class: "notes quiet" }, visible(data.notes.join(" "))),
   );
   keys(el, { d: toDivergence, n: move(1), N: move(-1), p: move(-1) });
-  toDivergence();
+  mark(rows.querySelector(".divergence")); // it stands near the top: the page is not scrolled for it
 }
 
 function summaryOf(data) {
