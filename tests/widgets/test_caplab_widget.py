@@ -41,8 +41,20 @@ def controls(lab: bl.CapLab) -> dict[str, Any]:
     return found
 
 
-def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
+def lab_of_all() -> bl.CapLab:
+    """A lab on the runs of two agents, all together."""
     lab = bl.CapLab(some_runs())
+    lab.setting = {"agent": "all"}
+    return lab
+
+
+def test_of_several_agents_the_one_with_most_runs_is_shown_at_first() -> None:
+    lab = bl.CapLab(some_runs())
+    assert (lab.setting["agent"], shown(lab)["base"]["runs"]) == ("coder", 3)
+
+
+def test_a_slider_that_moves_changes_the_setting_and_what_is_shown() -> None:
+    lab = lab_of_all()
     assert shown(lab)["answer"]["kept"] == {"lower": 3, "upper": 3, "of": 3}
     cap = controls(lab)["boolab-cap"]
     cap.value = 3
@@ -58,12 +70,12 @@ def test_every_control_is_there_with_a_label_in_words() -> None:
     found = controls(bl.CapLab(some_runs()))
     names = ("cap", "budget", "doom", "identity", "scope", "agent", "recommend")
     assert all(found[f"boolab-{name}"].description for name in names)
-    assert found["boolab-agent"].options == (("all", "all"), ("coder", "coder"), ("explorer", "explorer"))
+    assert found["boolab-agent"].options == (("coder", "coder"), ("explorer", "explorer"), ("all together", "all"))
     assert found["boolab-cap"].options[-1] == ("no limit", "off")
 
 
 def test_a_setting_moves_the_controls_at_once_and_asks_for_one_answer() -> None:
-    lab = bl.CapLab(some_runs())
+    lab = lab_of_all()
     sent: list[object] = []
     lab._view.observe(lambda change: sent.append(change["new"]), "_data")
     lab.setting = {"max_steps": 4, "tool_budget": 5, "doom_loop": 3}
@@ -192,7 +204,7 @@ def test_an_answer_is_small() -> None:
 
 
 def test_without_javascript_a_text_and_a_picture_stand_in() -> None:
-    lab = bl.CapLab(some_runs())
+    lab = lab_of_all()
     lab.setting = {"max_steps": 3}
     bundle = lab._repr_mimebundle_()
     assert repr(lab) == "CapLab(caps on 4 runs)"
@@ -215,7 +227,7 @@ def test_the_replays_of_a_page_are_made_once_and_are_those_of_the_present_settin
         return parts
 
     monkeypatch.setattr("boolab.widgets.caplab.widget.replay_parts", counted)
-    lab = bl.CapLab(some_runs())
+    lab = lab_of_all()
     lab.setting = {"max_steps": 3}
     lab.to_html()
     lab.to_html()

@@ -63,6 +63,15 @@ class CapTables:
         self._tables: OrderedDict[Hashable, CapTable] = OrderedDict()
         self._found: dict[Hashable, dict[str, Any]] = {}
 
+    @property
+    def first_agent(self) -> str:
+        """The agent that is shown at first: that of most families, or of most runs; all, where there is one only."""
+        if self.roots:
+            return self.roots[0]
+        if len(self.agents) < 2:  # noqa: PLR2004 - one agent is all agents
+            return ALL
+        return Counter(run.agent for run in self.runs).most_common(1)[0][0]
+
     def at(self, setting: Setting) -> CapTable:
         """The table for a setting's identity, scope and agent; its limits do not matter.
 

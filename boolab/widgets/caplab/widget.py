@@ -57,9 +57,11 @@ class CapLab(OpensRuns):
     this holds for limits that the model cannot see. The numbers are those of `counterfactual(..., aggregate=True)`, the
     recommended setting is that of `recommend`.
 
-    Where there are runs of subagents, the limits are those of one agent at a time, at first of the agent that families
-    begin with. What is kept is what `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its
-    runs. What is saved is the part that is cut off these runs, as if each of them were begun.
+    A limit is for one agent. Where there are runs of several, those of the agent with most runs are shown at first; a
+    menu has the others, and all together. Where there are runs of subagents, the limits are those of one agent at a
+    time, at first of the agent that families begin with. What is kept is what
+    `counterfactual(..., grid={"max_steps@lead": ...}, by="agent")` reports for its runs. What is saved is the part that
+    is cut off these runs, as if each of them were begun.
 
     Args:
         runs: A run, runs, or the path of a store.
@@ -112,7 +114,7 @@ class CapLab(OpensRuns):
         self._search: asyncio.Task[None] | None = None
         own = "canonical" if policy is None else get_policy(policy).detectors.identity
         own_scope = cast("Literal['turn', 'run']", one_scope([run.source for run in listed], scope))
-        agent = self._tables.roots[0] if self._tables.roots else ALL
+        agent = self._tables.first_agent
         self._setting = Setting(identity=own if identity is None else identity, scope=own_scope, agent=agent)
         self._make_controls()
         self._figure = _Figure(self._data_of(self._setting))
@@ -182,7 +184,7 @@ class CapLab(OpensRuns):
         }
         agents = [(clean(name) or "no name", name) for name in self._tables.agents if name != ALL]
         if not self._tables.roots:
-            agents.insert(0, ("all", ALL))
+            agents.append(("all together", ALL))
         self._choices = {
             "identity": ipywidgets.Dropdown(
                 options=identity_names(self._setting.identity), value=self._setting.identity, description="same call",
