@@ -28,7 +28,7 @@ HELP: Final[Mapping[str, str]] = {
     "description": "What it is for, in a line.",
     "tools": "Names, separated by commas. Empty: all tools given to run.",
     "model": "The name of a model, for the caller of run.",
-    "max_steps": "The cap on steps: a number, none, or empty for the policy's default.",
+    "max_steps": "How many model responses it may make: a number, none, or empty for the policy's default.",
     "tool_budget": "How many tool calls it may make: a number, none, or empty for the default.",
     "doom_loop": "How many identical calls in a row stop it: a number from 2, none, or empty for the default.",
     "identity": "How calls are compared: raw, ordered, canonical, ...; empty for the policy's default.",
@@ -36,7 +36,7 @@ HELP: Final[Mapping[str, str]] = {
     "policy": "The harness whose rules hold; boocode if empty.",
     "temperature": "Passed to the model; empty for its own.",
 }
-_WIDE: Final = {"description_width": "110px"}
+_WIDE: Final = {"description_width": "140px"}
 
 
 class _Form(View, module="agent_editor"):
@@ -186,7 +186,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         return text
 
     def _control(self, name: str) -> ipywidgets.ValueWidget:
-        label = name.replace("_", " ")
+        label = label_of(name)
         if name == "policy":
             control = ipywidgets.Combobox(options=sorted(policies), description=label, style=_WIDE)
         elif name == "prompt":
@@ -302,7 +302,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         return [
             {
                 "name": name,
-                "label": name.replace("_", " "),
+                "label": label_of(name),
                 "value": control.value,
                 "help": HELP.get(name, ""),
                 "message": messages.get(name, ""),
@@ -318,6 +318,16 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         extra = [{"name": str(name), "value": repr(value)} for name, value in self.extra.items()]
         diff = diff_of(self._on_disk.decode("utf-8"), self.text)
         return {"limits": self.effective, "extra": extra, "diff": [line._asdict() for line in diff]}
+
+
+def label_of(field: str) -> str:
+    """What a field is called.
+
+    Example:
+        >>> label_of("max_steps"), label_of("name")
+        ('step cap', 'name')
+    """
+    return AXES[field].label if field in AXES else field.replace("_", " ")
 
 
 def shown_value(agent: AgentText, field: str) -> str:

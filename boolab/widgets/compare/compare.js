@@ -15,7 +15,7 @@ function drawCompare(model, el, data) {
   const rows = h("div", { class: "rows", tabindex: 0, role: "region", "aria-label": "Steps of both, side by side" });
   const more = h("button", { class: "more-rows fold" });
   put(rows, more);
-  const drawMore = inParts(makersOf(data, open), 3 * chunk, "more row", more, (added) => more.before(...added));
+  const drawMore = inParts(makersOf(data, open), chunk, "more row", more, (added) => more.before(...added));
   drawMore();
   const different = () => [...rows.querySelectorAll(".row.first-different, .divergence")];
   const mark = (element) => {
