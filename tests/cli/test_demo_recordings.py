@@ -116,7 +116,7 @@ def test_its_table_counts_what_its_rows_say(told: Findings) -> None:
 
 def test_it_recommends_by_a_recording_that_carries_it(told: Findings, simulated: Recording) -> None:
     setting = simulated.recommend().setting
-    assert f"Ship a step cap of {setting['max_steps']}" in told.text
+    assert f"Set a step cap of {setting['max_steps']}" in told.text
     assert "synthetic" in told.text
 
 

@@ -143,7 +143,7 @@ def test_what_is_recommended_is_marked(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["whatif", str(log), "--scope", "run", "--keep", "0.9"]) == 0
     shown = capsys.readouterr().out
     assert "<- recommended" in shown
-    assert "Ship a step cap of" in shown
+    assert "Set a step cap of" in shown
 
 
 def test_thresholds_go_as_far_as_calls_repeat_and_the_recommended_one_has_its_row(

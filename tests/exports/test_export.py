@@ -78,7 +78,7 @@ def test_limits_that_no_run_could_begin_under_are_errors(wrong: dict[str, object
 
 def found(**columns: list[object]) -> Recommendation:
     frame = pd.DataFrame({k: pd.array(v, dtype="Int64" if k in AXES else "string") for k, v in columns.items()})  # type: ignore[call-overload]
-    return Recommendation("A cap", frame, ("lead: Ship a step cap of 9.", "scout: No setting qualifies yet."))
+    return Recommendation("A cap", frame, ("lead: Set a step cap of 9.", "scout: No setting qualifies yet."))
 
 
 def test_a_recommendation_is_exported_as_it_was_counted() -> None:

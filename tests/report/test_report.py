@@ -127,7 +127,7 @@ def test_the_answer_and_the_data_come_first(tmp_path: Path) -> None:
         text.index(said)
         for said in (
             "Recommended: step cap 4",
-            "Ship a step cap of 4",
+            "Set a step cap of 4",
             "The data, and what",
             "Each limit",
             "How certain this is",

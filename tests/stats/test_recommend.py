@@ -139,7 +139,7 @@ def test_no_limit_is_said_only_where_no_limit_that_passes_would_have_saved_anyth
     said = " ".join(found.sentences)
     assert bool(found["qualifies"][0]) == bool(passing)
     saving = [c for c in passing if any(len(run.steps) - 1 >= c for run in runs)]
-    assert ("Ship no limit" in said) == (bool(passing) and not saving)
+    assert ("Set no limit" in said) == (bool(passing) and not saving)
     if saving:
         assert found.setting["max_steps"] == min(saving)
         assert f"a step cap of {min(saving)}" in said
@@ -228,7 +228,7 @@ def test_what_can_be_said_is_of_values_that_were_asked_for_and_stop_something(
 def test_a_limit_that_saves_nothing_is_left_off() -> None:
     found = recommend(plain(200))
     assert found.setting == {"max_steps": None, "tool_budget": None, "doom_loop": None}
-    assert "Ship no limit" in found.sentences[0]
+    assert "Set no limit" in found.sentences[0]
 
 
 def test_of_values_that_save_as_much_the_loosest_is_taken() -> None:

@@ -233,7 +233,7 @@ class Advice:
             single = [found for found in choice.paths if found.tests.error and found.tests.path.name != JOINT]
             tested = joined([plain_name(found) for found in single], "or")
             return (
-                f"Ship no limit: no {tested} that is shown to keep {level(question.keep)} of the successes, at "
+                f"Set no limit: no {tested} that is shown to keep {level(question.keep)} of the successes, at "
                 f"{level(question.confidence)} confidence, would have saved any {plural_of(question.measure)} in "
                 f"{count(group.units.n_runs, self.noun)}."
             )
@@ -246,7 +246,7 @@ class Advice:
         if not group.units.terminated.all():
             source += " under the recorded limits"
         return (
-            f"Ship {joined(limits)}. On record it keeps {kept} of {successes_of(choice.successes)} and saves "
+            f"Set {joined(limits)}. On record it keeps {kept} of {successes_of(choice.successes)} and saves "
             f"{self.saved(sums)}. At {level(question.confidence)} confidence it keeps at least "
             f"{level(question.keep)} of future successes from {source}: for that it may "
             f"lose {most or 'none'} of {self._rests(choice, choice.best)}."
