@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,8 +47,9 @@ class _Row:
         self.runs += 1
         self.steps += result.n_steps
         self.reasons[result.reason] += 1
-        if len(self.first) < LISTED:
-            self.first.append(result)
+        # By task and id: results come in another order from several processes.
+        insort(self.first, result, key=lambda one: (one.task, one.run_id))
+        del self.first[LISTED:]
         if result.cost_usd is not None:
             self.cost += result.cost_usd
             self.priced += 1
