@@ -57,6 +57,10 @@ PALE: Final = """() => {
   }
   return [...new Set(found)];
 }"""
+DRAWN: Final = """async () => {
+  for (let frame = 0; frame < 4; frame += 1) await new Promise(requestAnimationFrame);
+}"""
+"""What a change of the window's width starts is over after some frames: it is seen, then drawn in the next one."""
 WIDE: Final = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 NUMBERED: Final = """(controls) => {
   const all = [...document.querySelectorAll(`.boolab:is(${controls}), .boolab :is(${controls})`)];
@@ -127,6 +131,7 @@ def test_nothing_runs_out_of_the_window(width: int, shown: Page) -> None:
 
 
 def test_the_tabulator_reaches_every_control_and_shows_where_it_is(shown: Page) -> None:
+    shown.evaluate(DRAWN)
     wanted = shown.evaluate(NUMBERED, CONTROLS)
     shown.evaluate("() => document.activeElement?.blur()")
     reached = set()
