@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import boolab as bl
+from boolab.core.text import percent
 from boolab.core.types import Run
 from boolab.stats.recommend.recommend import Recommendation
 from tests.stats.test_scorecard import numbered, run_of
@@ -58,6 +59,17 @@ def test_says_that_no_group_has_a_limit(swebench: list[Run]) -> None:
     assert bl.recommend(swebench[:20], by="task").verdict[0].startswith("Set no limit yet for any of 20 groups")
 
 
+def test_groups_with_too_few_successes_are_named_with_what_they_lack(swebench: list[Run]) -> None:
+    few = [replace(run, agent="few") for run in swebench[:40]]
+    found = bl.recommend([*swebench, *few], keep=0.9, by="agent")
+    lacks = found.frame.set_index("agent").to_dict("index")["few"]
+    n, more = int(lacks["successes"]), int(lacks["more_needed"])
+    assert (
+        found.verdict[-1]
+        == f"Set no limit yet for 1 of 2 groups. few: {n} successes on record, and {more} more are needed."
+    )
+
+
 def test_a_proxy_is_named(swebench: list[Run]) -> None:
     verdict = bl.recommend(swebench, success="ended").verdict
     assert "of 407 runs that ended by themselves" in verdict[0]
@@ -67,10 +79,17 @@ def test_a_proxy_is_named(swebench: list[Run]) -> None:
 def test_groups_have_an_answer_each(swebench: list[Run]) -> None:
     other = [replace(run, agent="") for run in bl.load_dataset("atlas/tau-airline")]
     found = bl.recommend([*swebench, *other], keep=0.9, by="agent")
-    what, trade = found.verdict
-    assert what.startswith(f"Set limits group by group. {swebench[0].agent}: a step cap of 65, which keeps 159 of 168")
-    assert "; no name: a step cap of 19, which keeps 82-83 of 84 successes" in what
-    assert trade.startswith(f"The trade is poor for {swebench[0].agent}: ")
+    good, poor = found.verdict
+    one, two = (found.frame.set_index("agent").to_dict("index")[agent] for agent in ("", "swe_agent"))
+    assert good == (
+        f"Set limits for 1 of 2 groups. no name: a step cap of {one['max_steps']} keeps {one['kept_lower']}-"
+        f"{one['kept_upper']} of 84 successes and saves {percent(one['saved_share'])} of the steps. Each keeps at "
+        "least 90% of its future successes, with 95% confidence."
+    )
+    assert poor == (
+        f"The trade is poor for 1 of 2 groups. swe_agent: a step cap of {two['max_steps']} saves "
+        f"{percent(two['saved_share'])} of the steps for {percent(1 - two['kept_share'])} of the successes."
+    )
     assert not any("none:" in sentence for sentence in (*found.verdict, *found.sentences))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, level, span
+from boolab.core.text import count, level, percent, span
 from boolab.core.types import MICRO
 from boolab.counterfactuals.step_table import LABEL
 from boolab.stats.intervals import runs_needed
@@ -129,33 +129,78 @@ def _by_itself(advice: Advice, group: Group, found: Found) -> str:
 
 
 def _several(advice: Advice, groups: Sequence[Group]) -> Iterator[str]:
-    """What to set for each of several groups."""
+    """Which groups to limit, for which of them the trade is poor, and which have too little on record."""
     having = [group for group in groups if group.choice.best is not None]
-    if not having:
-        few = "; ".join(
-            f"{group_name(group.names)}: {successes_of(group.choice.successes)}" for group in groups[:MAX_GROUPS]
-        )
-        more = f"; {len(groups) - MAX_GROUPS:,} more groups" if len(groups) > MAX_GROUPS else ""
-        yield f"Set no limit yet for any of {len(groups):,} groups: none is shown to pay off ({few}{more} on record)."
-        yield ""
-        yield _labels(advice)
-        return
-    named = [
-        f"{group_name(group.names)}: {_limits(group)}, which {_kept_and_saved(advice, group)}"
-        for group in having[:MAX_GROUPS]
-    ]
-    rest = f"; the table has {len(having) - MAX_GROUPS:,} more" if len(having) > MAX_GROUPS else ""
-    none = len(groups) - len(having)
-    others = f"; no limit yet for {count(none, 'other group')}" if none else ""
-    yield f"Set limits group by group. {'; '.join(named)}{rest}{others}."
+    having.sort(key=lambda group: -(group.saved_share(advice.question.measure) or 0))
     poor = [group for group in having if trade_of_group(advice, group).is_poor]
-    names = joined([group_name(group.names) for group in poor[:MAX_GROUPS]]) if poor else ""
-    if poor:
-        more = f" and {len(poor) - MAX_GROUPS:,} more" if len(poor) > MAX_GROUPS else ""
-        yield (
-            f"The trade is poor for {names}{more}: a larger share of the successes is lost than of the "
-            f"{plural_of(advice.question.measure)} is saved."
-        )
-    else:
-        yield "For none of them is a larger share of the successes lost than of what is saved."
-    yield _labels(advice)
+    none = [group for group in groups if group.choice.best is None]
+    yield _good(advice, [group for group in having if group not in poor], len(groups))
+    trade = _poor(advice, poor, len(groups))
+    without = _without(advice, none, len(groups))
+    labels = _labels(advice)
+    yield from [trade, without] if not labels else [f"{trade} {without}".strip(), labels]
+
+
+def _good(advice: Advice, groups: Sequence[Group], of: int) -> str:
+    """What to set, group by group, where the trade is not poor."""
+    if not groups:
+        return ""
+    question = advice.question
+    named = "; ".join(f"{group_name(group.names)}: {_in_short(advice, group)}" for group in groups[:MAX_GROUPS])
+    return (
+        f"Set limits for {len(groups):,} of {of:,} groups. {named}{_rest(groups)}. Each keeps at least "
+        f"{level(question.keep)} of its future {_kept_ones(advice)}, with {level(question.confidence)} confidence."
+    )
+
+
+def _kept_ones(advice: Advice) -> str:
+    """What is kept, in the plural."""
+    return "successes" if _labelled(advice) else f"{advice.noun}s that end by themselves"
+
+
+def _in_short(advice: Advice, group: Group) -> str:
+    sums, share = group.sums, group.saved_share(advice.question.measure)
+    verb = "keeps" if len(_on(group)) == 1 else "keep"
+    saves = "" if share is None else f" and save{verb[4:]} {percent(share)} of the {plural_of(advice.question.measure)}"
+    kept = span(sums["kept_lower"], sums["kept_upper"])
+    return f"{_limits(group)} {verb} {kept} of {group.choice.successes:,} {_kept_ones(advice)}{saves}"
+
+
+def _poor(advice: Advice, groups: Sequence[Group], of: int) -> str:
+    """For which groups a larger share of the successes is lost than of what is to be saved is saved."""
+    if not groups:
+        return ""
+    named = "; ".join(
+        f"{group_name(group.names)}: {_limits(group)} save{'s' if len(_on(group)) == 1 else ''} "
+        f"{trade_of_group(advice, group).shares}"
+        for group in groups[:MAX_GROUPS]
+    )
+    return f"The trade is poor for {len(groups):,} of {of:,} groups. {named}{_rest(groups)}."
+
+
+def _without(advice: Advice, groups: Sequence[Group], of: int) -> str:
+    """For which groups there is no limit, and what they lack."""
+    if not groups:
+        return ""
+    whom = "any of" if len(groups) == of else f"{len(groups):,} of"
+    named = "; ".join(f"{group_name(group.names)}: {_lacks(advice, group)}" for group in groups[:MAX_GROUPS])
+    return f"Set no limit yet for {whom} {of:,} groups. {named}{_rest(groups)}."
+
+
+def _lacks(advice: Advice, group: Group) -> str:
+    choice = group.choice
+    if choice.qualifies:
+        return f"none would have saved any {plural_of(advice.question.measure)}"
+    more = (
+        f"{choice.missing:,} more {'is' if choice.missing == 1 else 'are'} needed" if choice.missing else "none is sure"
+    )
+    return f"{successes_of(choice.successes)} on record, and {more}"
+
+
+def _rest(groups: Sequence[Group]) -> str:
+    more = len(groups) - MAX_GROUPS
+    return f"; and {more:,} more" if more > 0 else ""
+
+
+def _on(group: Group) -> list[str]:
+    return [name for name, value in group.choice.setting.items() if value is not None]
