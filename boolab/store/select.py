@@ -36,6 +36,15 @@ def row_of_finished(connection: sqlite3.Connection, run_id: str) -> int | None:
     return None if found is None else int(found[0])
 
 
+def family_of_finished(connection: sqlite3.Connection, run_id: str) -> list[int]:
+    """The rows of a finished run and of its subagents' runs; none if there is no such run."""
+    row = row_of_finished(connection, run_id)
+    if row is None:
+        return []
+    found = connection.execute(statements.select(("id",), "runs", "root = ?", "member"), (row,))
+    return [row, *(member for (member,) in found if member != row)]
+
+
 def row_of(connection: sqlite3.Connection, run_id: str) -> int:
     """The row of a run: of its attempt that counts, else of the one under way; a `StoreError` if there is none."""
     question = statements.select(("id",), "runs", "run_id = ?", f"{_STATE_ORDER}, attempt DESC LIMIT 1")

@@ -12,7 +12,7 @@ from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.store.connection import path_of, reading
 from boolab.store.lock import is_locked
-from boolab.store.select import any_label_at, parents_at, rows_in_order, runs_at, settings_at
+from boolab.store.select import any_label_at, family_of_finished, parents_at, rows_in_order, runs_at, settings_at
 
 State: TypeAlias = Literal["finished", "interrupted", "running", "replaced"]
 
@@ -189,6 +189,23 @@ def stored_runs(
     found = StoredRuns(place, sweep, wanted)
     with reading(place):  # so that its errors are raised now, not on access
         return found
+
+
+def finished_run(path: str | Path, run_id: str) -> list[Run]:
+    """A finished run, then those of its subagents, as the store has them now.
+
+    Args:
+        path: The store.
+        run_id: The run's id.
+
+    Returns:
+        The runs; none if the store has no finished run of this id.
+
+    Raises:
+        StoreError: if the store cannot be read.
+    """
+    with reading(path_of(path).absolute()) as connection:
+        return runs_at(connection, family_of_finished(connection, run_id))
 
 
 def _parts(rows: array[int], size: int = _AT_ONCE) -> Iterator[array[int]]:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, overload
 
@@ -159,7 +160,7 @@ async def sweep(
     names = _Names.of(plan, job)
     if store is None:
         kept = _Kept(len(plan))
-        with Progress(Begun(len(plan), plan.about), shown) as bar:
+        with Progress(Begun(len(plan), plan.about, find=kept.find), shown) as bar:
             try:
                 await _work_through(
                     _unfinished(plan, names, job, reuse_prefixes=reuse_prefixes), job, kept, bar, executor, concurrency
@@ -168,7 +169,7 @@ async def sweep(
                 interruption.runs = kept.runs  # type: ignore[attr-defined] # for the code that catches it
                 raise
         return kept.runs
-    from boolab.store.stored_runs import stored_runs
+    from boolab.store.stored_runs import finished_run, stored_runs
 
     with await _open_to_write(store) as opened:
         number = opened.begin_sweep(names, plan.about)
@@ -178,11 +179,12 @@ async def sweep(
             before[place] = 1
             reasons[reason] += 1
         written = _Written(opened, names)
-        begun = Begun(len(plan), plan.about, reasons, _Earlier(store, number, names, before), Path(store))
+        earlier = _Earlier(store, number, names, before)
+        begun = Begun(len(plan), plan.about, reasons, earlier, Path(store), partial(finished_run, store))
         with Progress(begun, shown) as bar:
             left = _unfinished(plan, names, job, before, opened, reuse_prefixes=reuse_prefixes)
             await _work_through(left, job, written, bar, executor, concurrency)
-        opened.end_sweep(number)
+            opened.end_sweep(number)  # before the bar ends: all runs can be read then
     return stored_runs(store, sweep=number)
 
 
@@ -303,6 +305,10 @@ class _Kept(_Sink):
     def runs(self) -> list[Run]:
         """The finished runs, in the order of the cells, each with those of its subagents."""
         return with_subagents(run for run in self._runs if run is not None)
+
+    def find(self, run_id: str) -> list[Run]:
+        """The finished run of this id, if there is one; it holds its subagents' runs."""
+        return [run for run in self._runs if run is not None and run.run_id == run_id]
 
     def done(self, one: Done) -> None:
         self._runs[one.planned.place] = one.run

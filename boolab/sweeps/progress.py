@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
@@ -47,7 +47,8 @@ class Begun(NamedTuple):
     """A sweep that begins: the number of its cells, its parts (as `Plan.about`) and its store.
 
     `reasons` is how many cells of the store ended before, by stop reason; `earlier` reads their results when it is
-    iterated.
+    iterated. `find` returns a finished run by its id, then those of its subagents that it does not hold itself; nothing
+    if there is no such run yet.
     """
 
     total: int
@@ -55,6 +56,7 @@ class Begun(NamedTuple):
     reasons: Mapping[str, int] = {}
     earlier: Iterable[CellResult] = ()
     store: Path | None = None
+    find: Callable[[str], Sequence[Run]] = lambda _run_id: ()
 
 
 class Watcher(Protocol):

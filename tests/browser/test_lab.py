@@ -185,6 +185,11 @@ def test_a_sweep_view_counts_while_the_sweep_runs(book: Lab) -> None:
     book.becomes("sweeping.done()", True)
     expect(view.locator(".key li")).to_have_text(["step cap 4"])
     assert book.ask("[run.stop_reason for run in sweeping.result()]") == ["step_cap"] * 4
+    view.locator("tr.setting").nth(2).click()
+    view.locator("tr.run.opens").click()
+    replay = cell(book, "SweepView").locator(".boolab-replay")
+    expect(replay.locator(".step-number").first).to_contain_text("step 3 of 3")
+    assert book.ask("view.opened['run']") == book.ask("sweeping.result()[2].run_id")
 
 
 def test_a_step_of_a_comparison_opens_below_it(book: Lab) -> None:

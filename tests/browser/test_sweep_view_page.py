@@ -1,10 +1,12 @@
 """The view of a sweep, in a browser."""
 
 import pytest
+from playwright.sync_api import expect
 
 from boolab.sweeps.progress import Begun, CellResult
 from boolab.widgets.sweep_view.widget import SweepView
 from tests.browser.conftest import PageOf
+from tests.browser.examples import page_with
 
 pytestmark = pytest.mark.pages
 
@@ -57,8 +59,46 @@ def test_rows_are_sorted_and_filtered_and_lead_to_their_runs(page_of: PageOf) ->
     assert page.locator("tbody tr").count() == 1
     assert page.locator(".by-setting h4").inner_text().startswith("1 of 2 settings")
     page.locator("button.choose").press("Enter")
-    runs = page.locator(".its-runs li")
+    runs = page.locator(".its-runs tr.run")
     assert runs.count() == 2
     assert "success" in runs.nth(1).inner_text()
+    assert page.locator("button.open").count() == 0
     page.locator("button.choose").press("Enter")
     assert runs.count() == 0
+
+
+def test_a_click_on_a_setting_lists_its_runs_and_one_on_a_run_opens_its_replay(page_of: PageOf) -> None:
+    page = page_of(page_with("SweepView"), height=500)
+    setting = page.locator("tr.setting").nth(2)
+    setting.locator("td.number").first.click()
+    expect(setting).to_have_class("setting chosen")
+    run = page.locator("tr.run.opens").first
+    run.locator("td.task").click()
+    replay = page.locator(".opened .boolab-replay")
+    expect(replay.locator(".step-number").first).to_contain_text("step 5 of 5")
+    expect(replay).to_be_in_viewport()
+    expect(run).to_have_attribute("aria-current", "true")
+    run.locator("button.open").press("Enter")
+    expect(replay).to_have_count(0)
+    expect(run.locator("button.open")).to_be_focused()
+    expect(page.locator("footer")).to_contain_text("This page holds the steps of 4 runs")
+
+
+def test_heads_name_the_units_of_their_columns(page_of: PageOf) -> None:
+    page = page_of(a_view())
+    expect(page.locator("thead .unit")).to_have_text(["steps", "share of runs", "0%50%100%", "per run", "per run"])
+
+
+def test_the_first_settings_are_shown_and_the_others_on_request(page_of: PageOf) -> None:
+    view = SweepView()
+    view.begin(Begun(30, {}))
+    for cap in range(1, 31):
+        view._board.add(
+            CellResult(f"r{cap}", "a", "m", "p", "t", {"max_steps": cap}, "step_cap", cap, None, None, None)
+        )
+    view.end(None)
+    page = page_of(view)
+    rows = page.locator("tr.setting")
+    expect(rows).to_have_count(24)
+    page.get_by_role("button", name="+ 6 settings").click()
+    expect(rows).to_have_count(30)

@@ -16,7 +16,7 @@ import boolab as bl
 from boolab.stats.estimates import share
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.compress import packed
-from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board
+from boolab.widgets.sweep_view.data import FAILURES, ROWS, Board, first_runs
 from tests.support.cases import first
 from tests.support.packed import unpacked
 from tests.support.sweeping import EVERYTHING, LEAD, SOLO, swept
@@ -218,13 +218,14 @@ def test_failures_are_named_once_with_how_many_and_the_first_of_them() -> None:
     ]
     told = board_of([*some, some[7]]).snapshot("done", 0.0)
     assert (told["failed"], told["n_failures"], len(told["failures"])) == (61, 30, FAILURES)
-    assert told["failures"][0] == {"error": ends[7], "runs": 3, "run_id": "r7", "task": "task 7", "where": []}
+    first = {"run_id": "r7", "task": "task 7", "steps": 1, "where": []}
+    assert told["failures"][0] == {"error": ends[7], "runs": 3, **first}
 
 
 def test_it_draws_a_few_times_a_second_however_many_cells_are_done() -> None:
     drawn = []
     view = bl.SweepView()
-    view.observe(lambda change: drawn.append(unpacked(change["new"])["done"]), "_data")  # type: ignore[index]
+    view._view.observe(lambda change: drawn.append(unpacked(change["new"])["done"]), "_data")  # type: ignore[index]
     swept(SOLO, [f"task {n}" for n in range(40)], LOOPING, grid=GRID, progress=view)
     assert drawn[0] == 0
     assert drawn[-1] == 240
@@ -268,6 +269,35 @@ def test_a_store_is_looked_at_again_when_somebody_asks(tmp_path: Path) -> None:
     assert bl.SweepView(store, sweep=1).data["done"] == 1
     with pytest.raises(bl.SettingError, match="there are: 1, 2"):
         bl.SweepView(store, sweep=3)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_run_of_the_sweep_is_opened_with_those_that_it_started(tmp_path: Path, *, stored: bool) -> None:
+    view = bl.SweepView()
+    store = {"store": tmp_path / "runs.db"} if stored else {}
+    runs = swept(
+        LEAD, ["one", "two"], EVERYTHING["model"]["busy"], grid={"max_steps": [3, None]}, progress=view, **store
+    )
+    named = first_runs(view.data)
+    assert len(named) == 4
+    lead = next(run for run in runs if run.run_id == named[0])
+    started = [run.run_id for run in runs if run.parent_run_id == lead.run_id]
+    assert started
+    for one in (view, bl.SweepView(store["store"])) if stored else (view,):
+        one.opened = {"run": lead.run_id, "step": 99}
+        assert one.opened == {"run": lead.run_id, "step": lead.n_steps}
+        replay = one.replay
+        assert replay is not None
+        assert replay.run.steps == lead.steps
+        assert [child["run"]["run_id"] for child in replay._replayed["children"]] == started
+        (part,) = one._parts()
+        data: Any = part.data
+        assert data["opens"] == [*one._runs()] == named
+    with pytest.raises(bl.SettingError, match="a run that is finished"):
+        view.opened = {"run": "nowhere", "step": 1}
+    swept(SOLO, "go", LOOPING, progress=view)
+    assert not view.opened
+    assert not view._below.children
 
 
 def test_runs_of_no_sweep_are_shown_without_a_plan(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ _REPLAY: Final = (
 )  # fmt: skip
 _PIECES: Final = {
     "caplab": ("caplab/caplab_numbers", "caplab/caplab_frontier"),
+    "sweep_view": ("sweep_view/sweep_view_runs",),
     "replay": ("_base/traits", *(f"replay/replay_{part}" for part in _REPLAY)),
 }
 """By widget, the files that are read before its own: scripts, and styles of the same names, where there are any."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import ipywidgets
@@ -21,8 +21,11 @@ MAX_STEPS: Final = 12_000
 """Of all runs in a page together: about a megabyte."""
 
 
-def replay_parts(runs: Iterable[Run]) -> dict[str, Part]:
-    """By run_id, the views that a page without a kernel can open: of these runs, most wanted first, those that fit."""
+def replay_parts(runs: Iterable[Run], others: Sequence[Run] = ()) -> dict[str, Part]:
+    """By run_id, the views that a page without a kernel can open: of these runs, most wanted first, those that fit.
+
+    `others` are runs among which there may be those of their subagents.
+    """
     chosen: dict[str, Run] = {}
     steps = 0
     for run in runs:
@@ -30,7 +33,7 @@ def replay_parts(runs: Iterable[Run]) -> dict[str, Part]:
         if len(chosen) == MAX_RUNS or (chosen and steps > MAX_STEPS):
             break
         chosen[run.run_id] = run
-    return dict(zip(chosen, map(Replay.part_of, replays_data([*chosen.values()])), strict=True))
+    return dict(zip(chosen, map(Replay.part_of, replays_data([*chosen.values()], runs=others)), strict=True))
 
 
 class OpeningView(View):
@@ -64,17 +67,25 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
             traitlets.link((view, name), (self, name))
         self.observe(self._open, "opened")
 
+    def _family(self, run_id: str) -> Sequence[Run]:
+        """The run of this id, then those of its subagents that it does not hold; empty if it cannot be opened."""
+        run = self._by_id.get(run_id)
+        return () if run is None else (run,)
+
+    def _openable(self) -> str:
+        """Which runs can be opened, for an error."""
+        return f"one of the {len(self._by_id):,} runs here"
+
     @traitlets.validate("opened")
     def _known(self, proposal: dict[str, Any]) -> dict[str, Any] | None:
         value: dict[str, Any] | None = proposal["value"]
         if value is None:
             return None
         chosen = value.get("run")
-        run = self._by_id.get(chosen) if isinstance(chosen, str) else None
-        if run is None or set(value) != {"run", "step"} or not is_whole(value["step"]):
-            known = f"one of the {len(self._by_id):,} runs here"
-            raise SettingError(f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {known}")
-        return {"run": run.run_id, "step": min(max(1, value["step"]), max(1, len(run.steps)))}
+        family = self._family(chosen) if isinstance(chosen, str) else ()
+        if not family or set(value) != {"run", "step"} or not is_whole(value["step"]):
+            raise SettingError(f"opened={value!r}: expected {{'run': run_id, 'step': n}} with {self._openable()}")
+        return {"run": chosen, "step": min(max(1, value["step"]), max(1, len(family[0].steps)))}
 
     def _open(self, change: dict[str, Any]) -> None:
         value = change["new"]
@@ -84,7 +95,8 @@ class OpensRuns(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has 
             return
         self._replay = None
         if value is not None:
-            self._replay = Replay(self._by_id[value["run"]], step=value["step"])
+            run, *others = self._family(value["run"])
+            self._replay = Replay(run, step=value["step"], runs=others)
             self._replay.observe(self._moved, "step")
         self._below.children = () if self._replay is None else (self._replay,)
         if before is not None:

@@ -157,6 +157,7 @@ class Board:
             "reasons": [{"reason": name, "n": self._reasons[name]} for name in STOP_LOOKS if self._reasons[name]],
             "columns": columns,
             "heads": [head_of(name) for name in columns],
+            "units": [AXES[name].unit if name in AXES else "" for name in columns],
             "fixed": [{"name": head_of(name), "value": _text_of(value)} for name, value in fixed.items()],
             "rows": [self._row(key, columns, planned) for key in ordered[:ROWS]],
             "n_rows": len(ordered),
@@ -236,7 +237,8 @@ class Board:
         first = found.first
         names = _names_of(first)
         where = [f"{head_of(name)} {_text_of(names.get(name)).lower()}" for name in columns]
-        return {"error": text, "runs": found.runs, "run_id": first.run_id, "task": first.task, "where": where}
+        named = {"run_id": first.run_id, "task": first.task, "steps": first.n_steps}
+        return {"error": text, "runs": found.runs, **named, "where": where}
 
     def _notes(self, n_rows: int) -> Iterator[str]:
         """What is missing in the numbers."""
@@ -257,6 +259,14 @@ class Board:
             yield f"Costs are means over the {priced:,} runs whose cost is known."
         if n_rows > ROWS:
             yield f"The first {ROWS} of {n_rows:,} settings; runs_df has all."
+
+
+def first_runs(data: Mapping[str, Any]) -> list[str]:
+    """The ids of the runs that a snapshot names: the first one of each setting, of each failure, then all others."""
+    named = [[run["id"] for run in row["listed"]] for row in data["rows"]]
+    failed = [one["run_id"] for one in data["failures"]]
+    rest = (run_id for place in range(1, LISTED) for ids in named for run_id in ids[place : place + 1])
+    return list(dict.fromkeys([*(run_id for ids in named for run_id in ids[:1]), *failed, *rest]))
 
 
 def _listed(result: CellResult) -> dict[str, Any]:

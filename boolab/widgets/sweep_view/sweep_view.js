@@ -8,13 +8,17 @@ const STATES = {
   snapshot: "read from the store",
 };
 
+const FIRST = 24; // settings
+
 function render({ model, el }) {
   let data = null;
   let drawnAt = 0;
   let announced = "";
   let sorted = null; // the column that rows are sorted by, and whether downwards
+  let all = false; // whether all settings are shown, or the first ones
   const open = new Set(); // the settings whose runs are listed
-  const filter = h("input", { type: "search", class: "filter", placeholder: "filter settings", "aria-label": "Show settings that contain this text", oninput: () => data && drawTable() });
+  const more = h("button", { type: "button", class: "more", "data-keep": "more", onclick: () => ((all = true), redraw()) });
+  const filter = h("input", { type: "search", class: "filter", placeholder: "filter settings", "aria-label": "Show settings that contain this text", oninput: redraw });
   const body = h("tbody");
   const headline = h("h3");
   const clock = h("p", { class: "clock" });
@@ -70,11 +74,19 @@ function render({ model, el }) {
     refresh.hidden = !data.refresh;
     refresh.disabled = false;
     fill(reasons, data.reasons.length ? [h("h4", {}, "Why runs stopped"), stacked(data.reasons, done), key()] : null);
-    drawTable();
-    drawFailures();
-    fill(notes, data.notes.map((note) => h("span", {}, note)));
+    redraw();
+    fill(notes, data.notes.map((note) => h("span", {}, note)), data.still && data.opens.length ? h("span", {}, `This page holds the steps of ${plural(data.opens.length, "run")}, which can be replayed.`) : null);
     const news = data.state === "running" ? `${Math.floor(share * 10) * 10}% done` : STATES[data.state];
     if (news !== announced) fill(state, (announced = news));
+  }
+
+  // What is below the headline, the focus kept on what it was on.
+  function redraw() {
+    if (!data) return;
+    const had = document.activeElement?.dataset?.keep;
+    drawTable();
+    drawFailures();
+    if (had) [...root.querySelectorAll("[data-keep]")].find((one) => one.dataset.keep === had)?.focus({ preventScroll: true });
   }
 
   function stacked(parts, all) {
@@ -89,70 +101,73 @@ function render({ model, el }) {
   }
 
   function drawTable() {
-    const { columns, rows, fixed } = data;
+    const { rows, fixed } = data;
     if (!rows.length) {
       fill(table, h("p", { class: "quiet" }, data.state === "waiting" ? "Give this view to a sweep: sweep(..., progress=view)." : "No run is done yet."));
       return;
     }
-    const labelled = rows.some((row) => row.labelled);
-    const priced = rows.some((row) => row.priced);
     const settings = data.planned_rows && data.planned_rows > data.n_rows ? `${count(data.n_rows)} of ${plural(data.planned_rows, "setting")} have begun` : plural(data.n_rows, "setting");
     const wanted = filter.value.trim().toLowerCase();
     const shown = rows.filter((row) => nameOf(row).toLowerCase().includes(wanted));
-    const columnsOf = [
-      ...columns.map((_, i) => ({ name: data.heads[i], key: (row) => ordered(row.values[i]), cell: (row) => h("td", { class: "said" }, i ? visible(row.values[i]) : [chooser(row), visible(row.values[i])]) })),
-      { name: "runs", class: "number", key: (row) => row.runs, cell: (row) => h("td", { class: "number runs" }, columns.length ? null : chooser(row), count(row.runs), row.planned && row.planned !== row.runs ? h("span", { class: "quiet" }, ` of ${count(row.planned)}`) : null) },
-      { name: "how they end", cell: (row) => h("td", { class: "ends" }, stacked(row.reasons, row.runs)) },
-      labelled && { name: "successes", class: "shares", key: (row) => row.share ?? -1, cell: (row) => h("td", { class: "shares" }, success(row)) },
-      { name: "mean steps", class: "number", key: (row) => row.steps, cell: (row) => h("td", { class: "number steps" }, row.steps.toFixed(1)) },
-      priced && { name: "mean cost", class: "number", key: (row) => row.cost ?? -1, cell: (row) => h("td", { class: "number cost" }, money(row.cost)) },
-    ].filter(Boolean);
-    const by = columnsOf.find((one) => one.name === sorted?.name);
+    const columns = columnsOf(rows);
+    const by = columns.find((one) => one.name === sorted?.name);
     if (by) shown.sort((a, b) => (sorted.down ? -1 : 1) * compared(by.key(a), by.key(b)));
-    const had = document.activeElement?.dataset?.keep;
-    if (!table.contains(filter)) fill(table, h("h4"), filter, h("div", { class: "scroll-x" }, h("table", { "aria-label": "Runs by setting" }, h("thead"), body)));
+    if (!table.contains(filter)) fill(table, h("h4"), filter, h("div", { class: "scroll-x" }, h("table", { "aria-label": "Runs by setting" }, h("thead"), body)), more);
     fill(table.querySelector("h4"), wanted ? `${count(shown.length)} of ${settings}` : settings, fixed.length ? h("span", { class: "fixed" }, " all with ", fixed.map((one, place) => [place ? ", " : "", visible(one.name), " ", h("b", {}, visible(one.value))])) : null);
-    fill(table.querySelector("thead"), h("tr", {}, columnsOf.map((one) => headOf(one))));
-    fill(body, shown.map((row) => [
-      h("tr", {}, columnsOf.map((one) => one.cell(row))),
-      open.has(nameOf(row)) ? h("tr", { class: "its-runs" }, h("td", { colspan: columnsOf.length }, runsOf(row))) : null,
-    ]));
-    if (had) [...table.querySelectorAll("[data-keep]")].find((one) => one.dataset.keep === had)?.focus({ preventScroll: true });
+    fill(table.querySelector("thead"), h("tr", {}, columns.map((one) => headOf(one))));
+    fill(body, shown.slice(0, all ? shown.length : FIRST).map((row) => {
+      const is = open.has(nameOf(row));
+      return [
+        h("tr", { class: is ? "setting chosen" : "setting", onclick: (event) => !event.target.closest("button") && choose(row) }, columns.map((one) => one.cell(row))),
+        is ? h("tr", { class: "its-runs" }, h("td", { colspan: columns.length }, runsTable(model, data, row, nameOf(row)))) : null,
+      ];
+    }));
+    more.hidden = all || shown.length <= FIRST;
+    fill(more, `+ ${plural(shown.length - FIRST, "setting")}`);
+  }
+
+  function columnsOf(rows) {
+    const named = data.columns.map((_, i) => ({
+      name: data.heads[i], unit: data.units[i], key: (row) => ordered(row.values[i]),
+      cell: (row) => h("td", { class: "said" }, i ? visible(row.values[i]) : [chooser(row), visible(row.values[i])]),
+    }));
+    return [
+      ...named,
+      { name: "runs", class: "number", key: (row) => row.runs, cell: (row) => h("td", { class: "number runs" }, named.length ? null : chooser(row), count(row.runs), row.planned && row.planned !== row.runs ? h("span", { class: "quiet" }, ` of ${count(row.planned)}`) : null) },
+      { name: "how they end", unit: "share of runs", class: "ends", cell: (row) => h("td", { class: "ends" }, stacked(row.reasons, row.runs)) },
+      rows.some((row) => row.labelled) && { name: "successes", unit: axis(), class: "shares", key: (row) => row.share ?? -1, cell: (row) => h("td", { class: "shares" }, success(row)) },
+      { name: "mean steps", unit: "per run", class: "number", key: (row) => row.steps, cell: (row) => h("td", { class: "number steps" }, row.steps.toFixed(1)) },
+      rows.some((row) => row.priced) && { name: "mean cost", unit: "per run", class: "number", key: (row) => row.cost ?? -1, cell: (row) => h("td", { class: "number cost" }, money(row.cost)) },
+    ].filter(Boolean);
   }
 
   const nameOf = (row) => row.values.map((value, i) => `${data.heads[i]} ${value}`).join(", ");
 
+  // The axis of the intervals below it.
+  const axis = () => h("span", { class: "success" }, h("span", { class: "axis", "aria-hidden": "true" }, ["0%", "50%", "100%"].map((text) => h("span", {}, text))), h("span"));
+
   function headOf(one) {
-    if (!one.key) return h("th", { scope: "col", class: one.class }, visible(one.name));
+    const unit = one.unit ? h("span", { class: "unit" }, one.unit) : null;
+    if (!one.key) return h("th", { scope: "col", class: one.class }, h("span", { class: "sort" }, visible(one.name)), unit);
     const mine = sorted?.name === one.name;
     const sort = () => {
       sorted = { name: one.name, down: mine && !sorted.down };
-      drawTable();
+      redraw();
     };
     return h("th", { scope: "col", class: one.class, "aria-sort": mine ? (sorted.down ? "descending" : "ascending") : null },
-      h("button", { type: "button", class: "sort", "data-keep": `sort ${one.name}`, onclick: sort }, visible(one.name), h("span", { "aria-hidden": "true" }, mine ? (sorted.down ? " ↓" : " ↑") : "")));
+      h("button", { type: "button", class: "sort", "data-keep": `sort ${one.name}`, onclick: sort }, visible(one.name), h("span", { "aria-hidden": "true" }, mine ? (sorted.down ? " ↓" : " ↑") : "")), unit);
+  }
+
+  function choose(row) {
+    const name = nameOf(row);
+    if (!open.delete(name)) open.add(name);
+    redraw();
   }
 
   function chooser(row) {
     const name = nameOf(row);
     const is = open.has(name);
-    const toggle = () => {
-      if (!open.delete(name)) open.add(name);
-      drawTable();
-    };
-    return h("button", { type: "button", class: "choose", "data-keep": `runs ${name}`, "aria-expanded": is ? "true" : "false", "aria-label": `Runs under ${visible(name)}`, onclick: toggle }, is ? "▾" : "▸");
-  }
-
-  // The first runs of a setting.
-  function runsOf(row) {
-    const outcome = (run) => (run.success === null ? "no label" : run.success ? "success" : "failure");
-    const rest = row.runs - row.listed.length;
-    return [
-      h("ul", {}, row.listed.map((run) => h("li", {},
-        h("span", { class: "code" }, visible(run.id)), h("span", { class: "said" }, visible(run.task)),
-        h("span", {}, stopSwatch(run.reason), run.reason.replaceAll("_", " ")), h("span", {}, plural(run.steps, "step")), h("span", {}, outcome(run)), h("span", {}, run.cost === null ? "cost unknown" : money(run.cost))))),
-      rest > 0 ? h("p", { class: "quiet" }, `${plural(rest, "run")} more ${rest === 1 ? "is" : "are"} not listed here.`) : null,
-    ];
+    return h("button", { type: "button", class: "choose", "data-keep": `runs ${name}`, "aria-expanded": is ? "true" : "false", "aria-label": `Runs under ${visible(name)}`, onclick: () => choose(row) }, is ? "▾" : "▸");
   }
 
   function success(row) {
@@ -174,15 +189,18 @@ function render({ model, el }) {
         h("b", {}, `${count(one.runs)} ×`),
         h("div", {},
           h("p", { class: "said code" }, visible(one.error)),
-          h("p", { class: "quiet" }, "first: run ", h("span", { class: "code" }, visible(one.run_id.slice(0, 12))),
-            one.where.length ? `, ${visible(one.where.join(", "))}` : "", ", task ", h("span", { class: "said" }, visible(one.task.length > 90 ? `${one.task.slice(0, 89)}…` : one.task))))))),
+          h("p", { class: "quiet" }, "First: run ", h("span", { class: "code" }, visible(one.run_id.slice(0, 12))),
+            one.where.length ? `, ${visible(one.where.join(", "))}` : "", ", task ", h("span", { class: "said" }, visible(one.task.length > 90 ? `${one.task.slice(0, 89)}…` : one.task)),
+            " ", replayButton(model, data, { id: one.run_id, steps: one.steps }, "failed")))))),
     ]);
   }
 
+  model.on("change:opened", redraw);
   const stop = withData(model, root, draw);
   const timer = setInterval(() => data?.state === "running" && !data.still && tick(), 1000);
   return () => {
     stop();
+    model.off("change:opened", redraw);
     clearInterval(timer);
   };
 }

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import traitlets
 
 from boolab.core.text import count
+from boolab.core.types import Run
 from boolab.errors import SettingError
 from boolab.sweeps.progress import Begun, CellResult, result_of
 from boolab.widgets._base.saved_view import two_outputs
 from boolab.widgets._base.standalone_html import Part
-from boolab.widgets._base.widget import View, png_of
-from boolab.widgets.sweep_view.data import Board, State, settings_of
+from boolab.widgets._base.widget import png_of
+from boolab.widgets.replay.drilldown import MAX_RUNS, OpeningView, OpensRuns, replay_parts
+from boolab.widgets.sweep_view.data import Board, State, first_runs, settings_of
 
 _EVERY_S: Final = 0.25
 _SHARE: Final = 0.02
@@ -24,15 +27,25 @@ _SHARE: Final = 0.02
 _BARS: Final = 24
 
 
-class SweepView(View, module="sweep_view"):
+class _Table(OpeningView, module="sweep_view"):
+    """What is drawn."""
+
+    refreshed = traitlets.Int(0).tag(sync=True)
+
+
+class SweepView(OpensRuns):
     """A sweep under way: how far it is, how runs end, a table by setting that fills, and what failed.
 
     Given to `sweep(..., progress=view)`, it is drawn while the sweep runs, at most four times a second, and keeps the
-    end. Given a store, it shows what is in the store, and again at each refresh.
+    end. Given a store, it shows what is in the store, and again at each refresh. A click on a setting lists its runs; a
+    click on a run opens it in `Replay` below. The runs of a sweep without a store stay in memory as long as its view.
 
     Args:
         store: A store to read, also while another process writes a sweep there; None for a view that `sweep` gets.
         sweep: The number of one of its sweeps; the latest by default.
+
+    Attributes:
+        opened: `{"run": run_id, "step": n}`, what is open in `Replay` below; None for nothing.
 
     Raises:
         StoreError: if there is no such store, or it cannot be read.
@@ -45,9 +58,12 @@ class SweepView(View, module="sweep_view"):
         >>> runs = asyncio.run(bl.sweep(bl.Agent("a"), "go", stuck, grid={"doom_loop": [2, 5]}, progress=view))
         >>> view
         SweepView(sweep: 2 of 2 runs, done)
+        >>> view.opened = {"run": runs[0].run_id, "step": 2}
+        >>> view.replay
+        Replay(a, doom_loop, 2 steps)
     """
 
-    refreshed = traitlets.Int(0).tag(sync=True)
+    refreshed = traitlets.Int(0)
     """How often a refresh was requested in the browser."""
 
     def __init__(self, store: str | Path | None = None, *, sweep: int | None = None) -> None:
@@ -58,15 +74,19 @@ class SweepView(View, module="sweep_view"):
         self._timer: asyncio.TimerHandle | None = None
         self._drew_s = 0.0
         self._outputs: list[list[Any]] = []
+        self._find: Callable[[str], Sequence[Run]] = lambda _run_id: ()
+        self._in_page: dict[str, Part] | None = None
         if store is not None:
             self._board, self._state = _board_of(store, sweep), "snapshot"
-        super().__init__(self._snapshot())
+            self._find = _reader_of(store)
+        self._data_shown = self._snapshot()
+        super().__init__(_Table(self._data_shown), {}, ("opened", "refreshed"))
         self.observe(lambda _change: self.refresh(), "refreshed")
 
     @property
     def data(self) -> Mapping[str, Any]:
         """What is shown, as plain data: `state`, `done`, `total`, `rows`, `reasons`, `failures`, ..."""
-        return cast("Mapping[str, Any]", self._plain)
+        return self._data_shown
 
     def refresh(self) -> None:
         """Read the store again. A view of a sweep under way follows it, and needs no refresh."""
@@ -87,6 +107,8 @@ class SweepView(View, module="sweep_view"):
         """
         if self._state in ("snapshot", "running"):
             raise SettingError(f"progress={self!r} shows something else: expected a new SweepView()")
+        self.set_trait("opened", None)
+        self._find = begun.find
         self._board = Board(begun.total, begun.about, "" if begun.store is None else str(begun.store))
         for result in begun.earlier:
             self._board.add(result)
@@ -134,14 +156,16 @@ class SweepView(View, module="sweep_view"):
             self._outputs.append(outputs)
 
     def _snapshot(self, error: BaseException | None = None) -> dict[str, Any]:
-        return self._board.snapshot(self._state, time.monotonic(), error) | {"refresh": self._store is not None}
+        data = self._board.snapshot(self._state, time.monotonic(), error)
+        return data | {"refresh": self._store is not None, "opens": None}
 
     def _draw(self, error: BaseException | None = None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         began = time.perf_counter()
-        self.show(self._snapshot(error))
+        self._data_shown, self._in_page = self._snapshot(error), None
+        self._view.show(self._data_shown)
         self._drew_s = time.perf_counter() - began
 
     def _title(self) -> str:
@@ -160,8 +184,22 @@ class SweepView(View, module="sweep_view"):
         return "\n".join(filter(None, [*lines, *data["notes"]]))
 
     def _parts(self) -> list[Part]:
-        # A page has no kernel, and no clock that runs.
-        return [Part(self._module, {**self.data, "refresh": False, "still": True})]
+        # A page has no kernel, no clock that runs, and the steps of some runs only.
+        return [_Table.part_of({**self.data, "refresh": False, "still": True, "opens": [*self._runs()]})]
+
+    def _runs(self) -> dict[str, Part]:
+        """Of each setting the first run, then the second, and so on, as many as a page holds."""
+        if self._in_page is None:
+            families = [*filter(None, map(self._find, first_runs(self.data)[:MAX_RUNS]))]
+            below = [run for family in families for run in family[1:]]
+            self._in_page = replay_parts((family[0] for family in families), below)
+        return self._in_page
+
+    def _family(self, run_id: str) -> Sequence[Run]:
+        return self._find(run_id)
+
+    def _openable(self) -> str:
+        return "a run that is finished and, with a store, written"
 
     def _picture(self) -> bytes:
         rows = [(name, one["reason"], one["n"]) for name, row in settings_of(self.data) for one in row["reasons"]]
@@ -178,6 +216,12 @@ class SweepView(View, module="sweep_view"):
         )
         size = (7.2, max(2.2, 1.4 + 0.34 * len(names)))
         return png_of(lambda figure: plot_stop_reasons(table, by="setting", ax=figure.subplots()), size)
+
+
+def _reader_of(store: str | Path) -> Callable[[str], Sequence[Run]]:
+    from boolab.store.stored_runs import finished_run
+
+    return partial(finished_run, store)
 
 
 def _board_of(store: str | Path, sweep: int | None) -> Board:
