@@ -212,6 +212,17 @@ def test_an_agents_file_is_edited_in_its_form_and_changes_in_that_line_only(book
     field.fill("57")
     field.press("Tab")
     expect(form.locator(".limits li").first).to_have_text("step cap: at most 57")
+    expect(form.locator(".diff .changed")).to_have_text(["5", "57"])
+    top, diff = form.bounding_box(), form.locator(".diff").bounding_box()
+    assert top is not None
+    assert diff is not None
+    assert diff["y"] + diff["height"] - top["y"] < 400  # beside the form, not below it
+    form.locator(".boolab-add-tools select").select_option("ask_user_input")
+    expect(form.locator(".boolab-field-tools input")).to_have_value(
+        "list_files, read_file, search_text, ask_user_input"
+    )
+    form.locator("button.boolab-undo").click()
+    expect(form.locator(".boolab-field-tools input")).to_have_value("list_files, read_file, search_text")
     save.click()
     expect(form.get_by_role("status")).to_have_text("saved")
     after = path.read_bytes().splitlines(keepends=True)

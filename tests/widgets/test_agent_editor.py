@@ -138,8 +138,8 @@ def test_the_diff_is_what_saving_writes_and_undo_takes_an_edit_back(tmp_path: Pa
     editor.fields["max_steps"].value = "7"
     changed = [line for line in editor._results()["diff"] if line["old"] is None or line["new"] is None]
     assert changed == [
-        {"old": 3, "new": None, "text": "steps: 5"},
-        {"old": None, "new": 3, "text": "steps: 7"},
+        {"old": 3, "new": None, "parts": ("steps: ", "5")},
+        {"old": None, "new": 3, "parts": ("steps: ", "7")},
     ]
     editor.fields["max_steps"].value = "8"
     editor.undo()
@@ -147,3 +147,22 @@ def test_the_diff_is_what_saving_writes_and_undo_takes_an_edit_back(tmp_path: Pa
     editor.undo()
     assert not editor.changed
     assert editor.undo_button.disabled
+
+
+def test_menus_have_the_names_that_are_known_and_add_to_a_field(tmp_path: Path) -> None:
+    path = Path(shutil.copy(data_path("agents") / "AGENTS.md", tmp_path))
+    editor = AgentEditor(path, models=["small", "large"], tools=["bash"])
+    assert editor.fields["model"].options == ("small", "large")
+    assert {"boocode", "opencode_3631"} <= {*editor.fields["policy"].options}
+    assert editor.fields["identity"].options[0] == "raw"
+    assert editor.menus["tools"].options == ("", "bash", "ask_user_input", "request_read_access")
+    editor.menus["tools"].value = "bash"
+    assert editor.fields["tools"].value == "list_files, read_file, search_text, bash"
+    assert (editor.menus["tools"].value, "bash" in editor.menus["tools"].options) == ("", False)
+    editor.fields["tools"].value = "list_files, my_own"
+    editor.fields["model"].value = "another"
+    editor.save()
+    agent = load_agents(path)["refactorer"]
+    assert (agent.tools, agent.model) == (("list_files", "my_own"), "another")
+    assert editor.fields["model"].options == ("small", "large", "another")
+    assert "my_own" in editor.menus["exempt"].options

@@ -6,26 +6,28 @@ function render({ model, el }) {
   return withData(model, root, (data) => {
     fill(root,
       data.title ? h("h3", {}, visible(data.title)) : null,
-      h("dl", {}, data.fields.map((field) => [
-        h("dt", {}, field.label, field.help ? h("span", { class: "quiet" }, field.help) : null),
-        h("dd", { "data-field": field.name },
-          field.value ? h("div", { class: "said" }, visible(field.value)) : h("div", { class: "quiet" }, "not set"),
-          field.message ? h("p", { class: "wrong", role: "alert" }, visible(field.message)) : null),
-      ])),
-      list("Under this policy", data.limits, "limits"),
-      list("Unknown to boolab, kept as it is", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"),
-      diffOf(data.diff));
+      h("div", { class: "boolab-columns" },
+        data.fields.length ? h("dl", {}, data.fields.map((field) => [
+          h("dt", { title: field.help || null }, field.label),
+          h("dd", { "data-field": field.name },
+            field.value ? h("div", { class: "said" }, visible(field.value)) : h("div", { class: "quiet" }, "not set"),
+            field.message ? h("p", { class: "wrong", role: "alert" }, "✕ ", visible(field.message)) : null),
+        ])) : null,
+        h("div", { class: "results" },
+          diffOf(data.diff),
+          list("Under this policy", data.limits, "limits"),
+          list("Unknown to boolab, kept as it is", data.extra.map((one) => `${one.name}: ${one.value}`), "extra"))));
   });
 }
 
-// What saving changes: two line numbers, and − or + before a line that is not in both.
+// What saving changes: two line numbers, − or + before a line that is not in both, and what changed in it darker.
 function diffOf(lines) {
   if (!lines.length) return null;
   const row = (line) => {
     const kind = line.new === null ? "removed" : line.old === null ? "added" : "kept";
-    return h("tr", { class: kind }, h("td", { class: "number" }, line.old), h("td", { class: "number" }, line.new), h("td", { class: "sign" }, { removed: "−", added: "+", kept: "" }[kind]), h("td", { class: "code said" }, visible(line.text)));
+    return h("tr", { class: kind }, h("td", { class: "number" }, line.old), h("td", { class: "number" }, line.new), h("td", { class: "sign" }, { removed: "−", added: "+", kept: "" }[kind]), h("td", { class: "code said" }, line.parts.map((part, place) => (place % 2 ? h("span", { class: "changed" }, visible(part)) : visible(part)))));
   };
-  return h("section", { class: "diff" }, h("h4", {}, "Saving changes"), h("table", { "aria-label": "Lines that saving changes: old number, new number, sign, text" }, h("tbody", {}, lines.map(row))));
+  return h("section", { class: "diff" }, h("h4", {}, `Saving removes ${plural(lines.filter((line) => line.new === null).length, "line")}, adds ${count(lines.filter((line) => line.old === null).length)}`), h("table", { "aria-label": "Lines that saving changes: old number, new number, sign, text" }, h("tbody", {}, lines.map(row))));
 }
 
 function list(title, lines, name) {

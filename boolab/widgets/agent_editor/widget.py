@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import stat
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +17,11 @@ from boolab.agents.effective_limits import limits_of
 from boolab.core.axes import AXES, SETTINGS
 from boolab.core.text import clean
 from boolab.errors import AgentFileError, SettingError
-from boolab.harness.presets import policies
 from boolab.io.files import replacing
 from boolab.widgets._base.standalone_html import Part
 from boolab.widgets._base.widget import Shown, View
 from boolab.widgets.agent_editor.diff import diff_of
+from boolab.widgets.agent_editor.menus import LISTS, menus_of, names_in
 
 HELP: Final[Mapping[str, str]] = {
     "name": "The agent's name in records.",
@@ -44,18 +44,21 @@ class _Form(View, module="agent_editor"):
 
 
 class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
-    """An agent file as a form: a control for each key, messages beside them, and the limits that result.
+    """An agent file as a form: a control for each key, messages below them; what saving changes, and the limits.
 
     An edit changes only the lines of its field in the file's text. Comments, the order of keys, quotes, line ends,
     other agents and unknown keys stay as they are, byte for byte.
 
     Args:
         path: A Markdown file with one agent or several (see `boolab.agents.agent`).
+        models: Names of models for the menu, beside those in the file. Every field accepts other names too.
+        tools: Names of tools for the menus, beside those in the file and boolab's own.
 
     Attributes:
         text: The text that saving would write.
         place: Which of the file's agents the form shows, from 0.
         fields: The controls, by key, and "prompt".
+        menus: The menus that add a name to a field, by key: "tools" and "exempt".
 
     Raises:
         AgentFileError: if the file cannot be read, or contains no agent.
@@ -69,8 +72,9 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         ('step cap: at most 7', True)
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, models: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
         self.path = Path(path).expanduser()
+        self._given = [*models], [*tools]
         self._on_disk = self._read()
         self.text = self._decoded(self._on_disk)
         self.place = 0
@@ -78,6 +82,7 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self._problems: dict[str, str] = {}
         self._message_of: dict[str, ipywidgets.HTML] = {}
         self.fields: dict[str, Any] = {name: self._control(name) for name in (*FIELDS, "prompt")}
+        self.menus: dict[str, ipywidgets.Dropdown] = {name: self._menu(name) for name in LISTS}
         self.agent_choice = ipywidgets.Dropdown(description="agent", style=_WIDE)
         self.agent_choice.observe(self._choose, "value")
         self._under = _Form({"title": "", "fields": [], "limits": [], "extra": [], "diff": []})
@@ -91,11 +96,13 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         self.reload_button.on_click(lambda _: self.reload())
         buttons_of = {"save": self.save_button, "undo": self.undo_button, "reload": self.reload_button}
         for name, one in (*buttons_of.items(), ("agent", self.agent_choice)):
-            one.add_class(f"boolab-{name}")
-        rows = [ipywidgets.VBox([self.fields[name], self._message_of[name]]) for name in self.fields]
-        buttons = ipywidgets.HBox([*buttons_of.values(), self.status])
-        super().__init__([self.agent_choice, *rows, self._under, buttons])
+            one.add_class(f"boolab-{name}").layout.width = "auto"
+        buttons = ipywidgets.HBox([*buttons_of.values(), self.status.add_class("boolab-status")])
+        form = ipywidgets.VBox([self.agent_choice, *map(self._row, self.fields)])
+        columns = ipywidgets.HBox([form, ipywidgets.VBox([buttons, self._under])])
+        super().__init__([columns])
         self.add_class("boolab-agent_editor").add_class("boolab-whole")
+        columns.add_class("boolab-columns")
         self._fill()
 
     # --- What is edited -----------------------------------------------------------------------------------------------
@@ -187,18 +194,36 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
 
     def _control(self, name: str) -> ipywidgets.ValueWidget:
         label = label_of(name)
-        if name == "policy":
-            control = ipywidgets.Combobox(options=sorted(policies), description=label, style=_WIDE)
+        if name in ("model", "policy", "identity"):
+            control = ipywidgets.Combobox(description=label, style=_WIDE, continuous_update=False)
         elif name == "prompt":
             control = ipywidgets.Textarea(description=label, rows=8, style=_WIDE)
         else:
             control = ipywidgets.Text(description=label, style=_WIDE, continuous_update=False)
-        control.layout.width = "min(100%, 720px)"
+        control.layout.width = "auto"
         control.add_class(f"boolab-field-{name}")
         control.tooltip = control.placeholder = HELP.get(name, "The system prompt of the agent.")
         control.observe(lambda change: self._edit(name, change["new"]), "value")
         self._message_of[name] = ipywidgets.HTML()
         return control
+
+    def _menu(self, name: str) -> ipywidgets.Dropdown:
+        """A menu that adds a name to a field of several."""
+        menu = ipywidgets.Dropdown(description="add", options=[""], tooltip=f"Add a name to {label_of(name)}")
+
+        def add(change: Mapping[str, Any]) -> None:
+            if change["new"]:
+                field = self.fields[name]
+                field.value = ", ".join([*names_in(field.value), change["new"]])
+                menu.value = ""
+
+        menu.observe(add, "value")
+        return menu.add_class("boolab-add").add_class(f"boolab-add-{name}")
+
+    def _row(self, name: str) -> ipywidgets.VBox:
+        """A field, the menu that adds to it if it has one, and its message."""
+        menus = [self.menus[name]] if name in self.menus else []
+        return ipywidgets.VBox([ipywidgets.HBox([self.fields[name], *menus]), self._message_of[name]])
 
     def _choose(self, change: Mapping[str, Any]) -> None:
         if not self._filling and change["new"] is not None:
@@ -271,11 +296,20 @@ class AgentEditor(Shown, ipywidgets.VBox):  # type: ignore[misc] # ipywidgets ha
         messages = self.messages
         for name, shown in self._message_of.items():
             text = html.escape(clean(messages.get(name, "")))
-            shown.value = f'<span role="alert" class="boolab-message">{text}</span>'
+            shown.value = f'<span role="alert" class="boolab-message">{"✕ " if text else ""}{text}</span>'
+        self._fill_menus()
         self._under.show({"title": "", "fields": [], **self._results()})
         self.save_button.disabled = bool(messages) or not self.changed
         self.undo_button.disabled = not self._before
         self._set_status("not saved yet" if self.changed else "saved" if not messages else "", messages.get("", ""))
+
+    def _fill_menus(self) -> None:
+        menus = menus_of(agents_in(self.text), *self._given)
+        for name in menus.keys() - self.menus.keys():
+            self.fields[name].options = menus[name]
+        for name, menu in self.menus.items():
+            used = names_in(self.fields[name].value)
+            menu.options = ["", *(one for one in menus[name] if one not in used)]
 
     def _set_status(self, *texts: str) -> None:
         text = html.escape(clean(" ".join(filter(None, texts))))
@@ -358,8 +392,8 @@ def typed_value(field: str, typed: str) -> Value:
             least = f"an integer >= {AXES[field].min_value}"
             msg = f"{typed!r} is not accepted; expected {least}, none for no limit, or nothing for the default"
             raise SettingError(msg) from None
-    if field in ("tools", "exempt"):
-        return [one.strip() for one in typed.split(",") if one.strip()]
+    if field in LISTS:
+        return names_in(typed)
     if field == "temperature":
         try:
             return float(typed)
