@@ -56,8 +56,9 @@ def run(args: argparse.Namespace) -> int:
 COMMAND: Final = Command(
     run,
     add,
-    "The page needs no network and contains no script; it can be mailed or printed. It shows excerpts of the logs' "
-    "texts: read it before you share it, or leave them out with --no-transcripts.",
+    "The page needs no network: it can be mailed, opened from a disk, or printed. Its first screen has the answer for "
+    "each agent; CapLab is in it, with the runs that a setting stops. It shows the logs' texts: read it before you "
+    "share it, or leave them out with --no-transcripts.",
     MORE,
     "LOGS [LOGS ...]",
 )

@@ -30,11 +30,26 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
         coder,2
         <BLANKLINE>
     """
+    _inert(table).to_csv(path, index=False)
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    r"""The same as text.
+
+    Example:
+        >>> as_csv(pd.DataFrame({"agent": ["=1+1"], "saved": [-1]}))
+        "agent,saved\n'=1+1,-1\n"
+    """
+    text: str = _inert(table).to_csv(index=False)
+    return text
+
+
+def _inert(table: pd.DataFrame) -> pd.DataFrame:
     shown = table.rename(columns=inert)
     for place, kind in enumerate(shown.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             shown.isetitem(place, shown.iloc[:, place].astype(object).map(inert, na_action="ignore").array)
-    shown.to_csv(path, index=False)
+    return shown
 
 
 def inert(value: object) -> object:

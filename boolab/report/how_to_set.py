@@ -9,7 +9,7 @@ from boolab.core.text import WIDTH, clean, shorten, wrapped
 from boolab.exports.command import TARGET, as_command
 from boolab.exports.export import TARGETS, export
 from boolab.exports.values import Export, Limits
-from boolab.report.study import Study
+from boolab.report.study import MAX_GROUPS, Study
 
 OF_SOURCE: Final[Mapping[str, str]] = {
     "claude_code": "claude-code",
@@ -20,7 +20,6 @@ OF_SOURCE: Final[Mapping[str, str]] = {
     "opencode": "opencode",
 }
 """By the format of logs, the export target that is their harness. The logs of other formats do not name one."""
-MAX_GROUPS: Final = 6
 
 
 class HowToSet(NamedTuple):

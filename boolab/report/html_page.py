@@ -1,25 +1,31 @@
 """The report: one self-contained HTML page, for a reader who does not know boolab.
 
-`_Page` prepares the data of the page; `templates/page.html` has its sentences.
+`_Page` prepares the data of the page; the files in `templates` have its sentences, its style and its script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Final, NamedTuple
+from importlib.resources import files
+from typing import Any, Final
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from boolab.core.axes import AXES
-from boolab.core.text import count, level, percent, span
+from boolab.core.colours import DARK, LIGHT
+from boolab.core.text import count, level, percent
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.errors import SettingError
 from boolab.exports.command import as_command
-from boolab.exports.export import TARGETS
+from boolab.exports.export import TARGETS, target_of
 from boolab.frames.dtypes import axis_value, is_missing
+from boolab.frames.tables import calls_df, runs_df
+from boolab.io.csv_export import as_csv
 from boolab.plots import (
     plot_caps,
     plot_heatmap,
@@ -29,27 +35,37 @@ from boolab.plots import (
     plot_survival,
     plot_tools,
 )
+from boolab.report.caplab_frames import caplab_frames
 from boolab.report.data_quality import Quality
 from boolab.report.declared import declared_limits
-from boolab.report.figures import DARK, LIGHT, Figures
+from boolab.report.figures import Figures
+from boolab.report.frontier_chart import frontier_chart
 from boolab.report.how_to_set import how_to_set
 from boolab.report.html import Cell, Table, rendered, text_of
+from boolab.report.limit_tables import LimitTables, Listed, linked, listed_cuts
 from boolab.report.run_excerpts import MAX_ROWS, MAX_RUNS, RunBook
 from boolab.report.snippets import NOTHING_READ, Sources, front_matter, python, shell
-from boolab.report.study import Cut, Row, Study
-from boolab.report.text import MAKER_HEAD, UNITS, explained, kept_name, maker_rows, measures, saved, which_one
+from boolab.report.study import MAX_GROUPS, Study
+from boolab.report.summary import MAX_ROWS as MAX_AGENTS
+from boolab.report.summary import (
+    SummaryRow,
+    axes_of_rows,
+    kept_note,
+    limit_cell,
+    summary_rows,
+    trade_words,
+)
+from boolab.report.text import MAKER_HEAD, UNITS, explained, kept_name, maker_rows, saved, which_one
 from boolab.rules.catalog import doom_loop, error_streak
 from boolab.rules.stop import StopRule
 from boolab.stats.scorecard.scorecard import scorecard
 from boolab.stats.survival import survival
 
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-"""What the page may do: no script, nothing from elsewhere, no form."""
-
+_SCRIPT: Final = (files("boolab.report") / "templates" / "page.js").read_text("utf-8")
+_FULL_BAR: Final = 0.4
+"""A full bar is this share of what was used, or the largest share that is saved, if that is more."""
 MAX_CELLS: Final = 14  # on each side of the heat map
-MAX_GROUPS: Final = 6
 MIN_VALUES: Final = 2  # of an axis in a figure
-_MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
 
 
 def page_of(
@@ -60,19 +76,23 @@ def page_of(
     Args:
         study: The data, the question and the results.
         title: The title of the page; by default its result.
-        transcripts: Whether to show excerpts of the runs' messages and calls.
+        transcripts: Whether to show the runs' messages and calls.
         sources: What was read, for the code on the page.
     """
     return _Page(study, title, transcripts=transcripts, sources=sources).html()
 
 
-class _Listed(NamedTuple):
-    """A list of runs on the page, by its name there: those that a limit stops (`cuts`), or some units."""
+def _policy(digests: Sequence[str]) -> str:
+    """What the page may do: run its own scripts, by their digests; nothing from elsewhere, no form."""
+    allowed = " ".join(f"'{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
 
-    title: str
-    cuts: Sequence[Cut] = ()
-    unit: str = ""
-    units: Sequence[int] = ()
+
+def _digest(script: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 class _Page:
@@ -86,26 +106,32 @@ class _Page:
         self.quality = Quality(study)
         self.figures = Figures()
         self.book = RunBook(study, transcripts=transcripts)
-        self.lists: dict[str, _Listed] = {}
-        self.stops: list[tuple[Row, list[Cut]]] = []
-        self.rows = {axis: self._rows(axis) for axis in study.margins}
+        self.summary = summary_rows(study)
+        self.limits = LimitTables(study)
+        self.lists: dict[str, Listed] = {}
+        self.by = list(study.question.by) or None
 
     def html(self) -> str:
         study, question = self.study, self.study.question
+        frames = caplab_frames(study, self.summary, transcripts=self.transcripts)
         data = {
-            "policy": POLICY,
+            "policy": _policy([_digest(_SCRIPT), *dict.fromkeys(frame.digest for frame in frames)]),
+            "script": Markup(_SCRIPT),  # noqa: S704 - a file of this package
             "version": version("boolab"),
             "made_at": datetime.now(UTC),
             "light": LIGHT,
             "dark": DARK,
             "title": self.title,
             "headline": self._headline(),
-            "size": f"{count(self.quality.counts['runs'], 'recorded run')} of an LLM agent, "
-            f"{count(self.quality.counts['steps'], 'step')}",
+            "size": self._size(),
+            "answer": [(lead := _lead(one), one[len(lead) :]) for one in study.found.verdict],
+            "table": self._summary_table(),
+            "csv": base64.b64encode(as_csv(study.found.frame).encode()).decode(),
+            "chart": frontier_chart(study, self.summary),
+            "frames": frames,
             "makers": self._makers(),
             "question": self._question(),
             "sentences": study.found.sentences,
-            "facts": self._facts(),
             "data": self._data(),
             "declared": declared_limits(self.study),
             "explained": explained(study),
@@ -119,7 +145,7 @@ class _Page:
             "keep": level(question.keep),
             "sure": level(question.confidence),
             "unsure": level(1 - question.confidence),
-            "qualifies": study.qualifies,
+            "qualifies": bool(self._ways()),
             "use": {
                 "ways": self._ways(),
                 "targets": ", ".join(TARGETS),
@@ -134,27 +160,27 @@ class _Page:
     # --- The answer ---------------------------------------------------------------------------------------------------
 
     def _headline(self) -> str:
-        frame = self.study.found.frame
-        if not len(frame):
+        """The answer in a few words."""
+        if not self.summary:
             return f"No recommendation under {self.study.question.policy}"
-        if len(frame) != 1:
-            good = int(frame["qualifies"].sum())
-            return f"{good} of {len(frame)} groups have enough successes for a recommended limit"
-        limits = self._setting()
-        if limits:
-            return f"Recommended: {', '.join(limits)}"
-        if self.study.qualifies:
-            return "Recommended: no limit, because none would have saved anything"
-        row = frame.iloc[0]
-        other = ", in tasks like these" if row["tasks"] < row["successes"] else ""
-        return f"Too few successes to recommend a limit: {int(row['more_needed']):,} more are needed{other}"
+        groups = [row for row in self.summary if row.recommended]
+        if len(groups) != 1:
+            good = sum(row.is_on for row in groups)
+            return f"Recommended limits for {good:,} of {len(groups):,} groups"
+        row = groups[0]
+        limits = [f"{AXES[name].label} {axis_value(name, value)}" for name, value in row.limits.items()
+                  if value is not None]  # fmt: skip
+        return f"Recommended: {', '.join(limits)}" if limits else f"Recommended: no limit yet ({row.lacks})"
 
-    def _setting(self) -> list[str]:
-        if not self.study.qualifies:
-            return []
-        row = self.study.found.frame.iloc[0]
-        return [f"{axis.label} {axis_value(column, row[column])}" for column, axis in AXES.items()
-                if column in row and not is_missing(row[column])]  # fmt: skip
+    def _size(self) -> str:
+        counts, question = self.quality.counts, self.study.question
+        agents = f"{count(len(self.study.makers), 'agent')}, " if len(self.study.makers) > 1 else ""
+        base = sum(row.successes for row in self.summary if row.recommended)
+        return (
+            f"{agents}{count(counts['runs'], 'run')}, {count(counts['steps'], 'step')}, {base:,} "
+            f"{self.study.success_noun(base)}. To keep: {level(question.keep)} of future ones, with "
+            f"{level(question.confidence)} confidence"
+        )
 
     def _question(self) -> str:
         question, makers = self.study.question, len(self.study.makers)
@@ -164,45 +190,66 @@ class _Page:
             f"{kept_name(self.study)}, at {level(question.confidence)} confidence, and what do they save?"
         )
 
+    def _summary_table(self) -> dict[str, object] | None:
+        """The recommendation to each group: its limits, what it keeps and saves, and the trade."""
+        if not self.summary:
+            return None
+        axes = axes_of_rows(self.study)
+        most = max(_FULL_BAR, *(row.saved_share or 0 for row in self.summary))
+        rows = []
+        for place, row in enumerate(self.summary[:MAX_AGENTS]):
+            share = row.saved_share
+            word, numbers = trade_words(row)
+            rows.append({
+                "name": row.name, "runs": f"{row.runs:,}", "recommended": row.recommended,
+                "limits": [limit_cell(row, axis) for axis in axes], "lacks": row.lacks,
+                "kept": row.kept_words, "kept_note": kept_note(row, self.study.question.keep),
+                "to": self._stopped(row, place),
+                "bar": None if share is None else f"{100 * share / most:.1f}",
+                "share": "not known" if share is None else percent(share),
+                "saved": saved(self.study.measure, row.saved).partition(" (")[0],
+                "trade": word, "trade_note": numbers,
+            })  # fmt: skip
+        left = len(self.summary) - len(rows)
+        return {
+            "head": self.study.question.by[0] if self.by and len(self.by) == 1 else "group" if self.by else "agent",
+            "axes": [AXES[axis].label for axis in axes],
+            "noun": f"{self.study.noun}s",
+            "kept": f"{kept_name(self.study).partition(' (')[0]} kept",
+            "saved": f"{UNITS[self.study.measure]} saved",
+            "rows": rows,
+            "left": f"{count(left, 'further group')} not shown." if left else "",
+        }
+
+    def _stopped(self, row: SummaryRow, place: int) -> str:
+        """The name of the list of the runs that a row's setting stops; "" if there are none, or too many groups."""
+        if place >= MAX_GROUPS:
+            return ""
+        limits = {name: value for name, value in row.limits.items() if value is not None}
+        cuts = self.study.stopped(limits, row.key)
+        if not cuts:
+            return ""
+        to = f"stopped-{place}"
+        name = ", ".join(f"{AXES[axis].label} {axis_value(axis, value)}" for axis, value in limits.items())
+        whose = f"{row.name}: " if row.key else ""
+        self.lists[to] = listed_cuts(self.study, f"{whose}{name}", cuts)
+        return to
+
     def _makers(self) -> dict[str, object] | None:
         """The agents of these runs, if there are several."""
         if len(self.study.makers) <= 1:
             return None
         return {"question": which_one(self.study), "table": Table(MAKER_HEAD, maker_rows(self.study), (2, 3, 4))}
 
-    def _facts(self) -> list[tuple[str, str, str]]:
-        """The most important numbers: name, number, base."""
-        if len(self.study.found.frame) != 1:
-            return []
-        row: Mapping[Any, Any] = self.study.found.frame.iloc[0].to_dict()
-        return list(self._found(row) if row["qualifies"] else self._lacking(row))
-
-    def _found(self, row: Mapping[Any, Any]) -> Iterator[tuple[str, str, str]]:
-        """What the recommended setting keeps and saves: name, number, base."""
-        base = f"of {int(row['successes']):,}"
-        yield f"{_kept_head(self.study)}, kept on record", span(int(row["kept_lower"]), int(row["kept_upper"])), base
-        rests = f"effective sample size {row['effective']:.0f}" if row["tasks"] < row["successes"] else ""
-        yield f"to be kept, at {level(row['confidence'])} confidence", f"at least {level(row['keep'])}", rests
-        if not is_missing(row["saved_share"]):
-            yield f"{UNITS[self.study.measure]} saved", percent(row["saved_share"]), ""
-        if not is_missing(row["heldout_kept"]) and row["heldout_saved_share"] != 0:  # 0: too few to choose anything
-            base = f"of {int(row['heldout_successes']):,}"
-            yield "kept in runs that had no part in the choice", f"{int(row['heldout_kept']):,}", base
-
-    def _lacking(self, row: Mapping[Any, Any]) -> Iterator[tuple[str, str, str]]:
-        """How many successes are missing for a recommendation."""
-        base = f"in {count(int(row['tasks']), 'task')}"
-        yield f"{_kept_head(self.study)} on record", f"{int(row['successes']):,}", base
-        yield "more needed, without a loss", f"{int(row['more_needed']):,}", ""
-
     def _ways(self) -> list[dict[str, object]]:
         """How the setting of each group is set: for the harness of the logs, as a command, and for each other one."""
         return [
             {
                 "group": way.group,
-                "own": None if way.export is None else str(way.export),
+                "words": way.limits.in_words(),
+                "own": None if way.export is None else (target_of(way.export.target).title, str(way.export)),
                 "command": as_command(way.limits),
-                "others": [(one.title, str(one)) for one in way.others if one.target != "boolab"],
+                "others": [(target_of(one.target).title, str(one)) for one in way.others if one.target != "boolab"],
             }
             for way in how_to_set(self.study)[:MAX_GROUPS]
         ]
@@ -214,8 +261,9 @@ class _Page:
         if self.quality.cut:
             n = count(len(self.quality.cut), self.study.noun)
             censored = f"{n} stopped by a limit of the recording, or failed"
-            self.lists["cut-off"] = _Listed(censored, units=self.quality.cut)
-        return {"sentences": list(self.quality.sentences()), "censored": censored, "files": self._files()}
+            self.lists["cut-off"] = Listed(censored, units=self.quality.cut)
+        sentences = list(self.quality.sentences())
+        return {"sentences": sentences, "censored": censored, "files": self._files()}
 
     def _files(self) -> dict[str, object] | None:
         skipped, warnings = self.quality.skipped, self.quality.warnings
@@ -230,85 +278,38 @@ class _Page:
 
     # --- Each limit ---------------------------------------------------------------------------------------------------
 
-    def _rows(self, axis: str) -> list[tuple[str, list[Row], dict[Any, list[Cut]]]]:
-        """Of each group: its rows, and what each of them stops."""
-        groups = list(self.study.groups(axis))[:MAX_GROUPS]
-        shown = [(name, self.study.shown(axis, part, advice)) for name, part, advice in groups]
-        cuts = self.study.cuts(axis, [row.value for _, rows in shown for row in rows])
-        return [(name, rows, self._own(cuts, name)) for name, rows in shown]
-
-    def _own(self, cuts: Mapping[Any, list[Cut]], name: str) -> dict[Any, list[Cut]]:
-        if not self.study.question.by:
-            return dict(cuts)
-        names = self.study.group_names
-        return {value: [cut for cut in some if names[cut.unit] == name] for value, some in cuts.items()}
-
     def _axis(self, axis: str) -> dict[str, object]:
         name = AXES[axis].label
-        drawn = sum(row.stopped > 0 for _, rows, _ in self.rows[axis] for row in rows) > MIN_VALUES
+        shown = self.limits.rows[axis]
+        drawn = sum(row.stopped > 0 for group in shown for row in group.rows) > MIN_VALUES
         caption = f"What each {name} keeps and saves, the other limits off."
-        left = len(list(self.study.groups(axis))) - len(self.rows[axis])
+        left = len(list(self.study.groups(axis))) - len(shown)
         return {
             "key": axis,
             "title": f"{name[0].upper()}{name[1:]}",
             "meaning": f"A {name} stops a run {AXES[axis].meaning}.",
             "figure": self._figure(lambda ax: self._draw_caps(axis, ax), caption) if drawn else Markup(),
-            "tables": [
-                (f"{name} for {group}" if group else "", self._axis_table(axis, rows, cuts, number))
-                for number, (group, rows, cuts) in enumerate(self.rows[axis])
-            ],
+            "tables": self.limits.tables(axis),
             "left_out": f"{count(left, 'further group')} not shown." if left else "",
         }
 
     def _draw_caps(self, axis: str, ax: Axes) -> Axes:
-        frame, by = self.study.margins[axis], list(self.study.question.by)
-        if by:
-            first = [name for name, _, _ in self.rows[axis]]
-            parts = [part for name, part, _ in self.study.groups(axis) if name in first]
+        frame, shown = self.study.margins[axis], self.limits.rows[axis]
+        if self.by:
+            first = [group.key for group in shown]
+            parts = [part for key, part, _ in self.study.groups(axis) if key in first]
             frame = frame.loc[[index for part in parts for index in part.index]]
         measure: Any = self.study.measure if frame[f"saved_{self.study.measure}"].notna().any() else "steps"
-        marked = {row.value for _, rows, _ in self.rows[axis] for row in rows if row.mark == "recommended"}
-        best = float(marked.pop() or 0) if len(marked) == 1 and not by else None
+        marked = {row.value for group in shown for row in group.rows if row.mark == "recommended"}
+        best = float(marked.pop() or 0) if len(marked) == 1 and not self.by else None
         return plot_caps(frame, axis=axis, saved=measure, recommended=best, ax=ax)
 
-    def _axis_table(self, axis: str, rows: Sequence[Row], cuts: Mapping[Any, list[Cut]], group: int) -> Table:
-        shown = measures(self.study, rows)
-        undecided = any(row.undecided for row in rows)
-        head = [AXES[axis].unit, f"{_kept_head(self.study)}: kept", "stopped", f"all {self.study.noun}s stopped",
-                *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
-        cells: list[list[str | Cell]] = []
-        for row in rows:
-            stopped = cuts.get(row.value, [])
-            lost = sum(cut.success is True for cut in stopped)
-            to = self._cut_list(axis, row, stopped, group)
-            kept = span(*row.kept) + f" of {row.successes:,}" if row.successes else "none to keep"
-            cells.append([
-                axis_value(axis, row.value), kept, _linked(lost, to), _linked(row.stopped, to),
-                *([f"{row.undecided:,}"] if undecided else []),
-                *("not known" if row.undecided else saved(name, row.saved[name]) for name in shown),
-                _MARKS[row.mark],
-            ])  # fmt: skip
-        return Table(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
-
-    def _cut_list(self, axis: str, row: Row, cuts: list[Cut], group: int) -> str:
-        """Keep the list of the runs that a value stops; return its name on the page, empty if there is none."""
-        if not cuts or row.value is None:
-            return ""
-        to = f"cut-{axis}-{axis_value(axis, row.value).strip('$').replace(',', '')}" + (f"-{group}" if group else "")
-        lost = sum(cut.success is True for cut in cuts)
-        name = f"{AXES[axis].label} {axis_value(axis, row.value)}"
-        title = f"{name}: {count(len(cuts), self.study.noun)} stopped, {lost:,} of them {_kept_head(self.study)}"
-        self.stops.append((row, cuts))
-        self.lists[to] = _Listed(title, cuts, AXES[axis].unit)
-        return to
-
-    # --- Together -----------------------------------------------------------------------------------------------------
-
     def _together(self) -> Markup | None:
-        """A step cap and a tool budget against one another; None where there is too little to draw."""
+        """A step cap and a tool budget against one another; None where there is too little, or several groups."""
         axes = [axis for axis in ("max_steps", "tool_budget") if axis in self.study.margins]
         grid = {axis: self._thinned(axis) for axis in axes}
-        if len(axes) < MIN_VALUES or not self.study.units or any(len(values) < MIN_VALUES for values in grid.values()):
+        few = len(axes) < MIN_VALUES or any(len(values) < MIN_VALUES for values in grid.values())
+        if few or self.by or not self.study.units:
             return None
         question = self.study.question
         table = counterfactual([unit.run for unit in self.study.units], grid=grid, aggregate=True, **question.how)
@@ -317,16 +318,16 @@ class _Page:
 
     def _thinned(self, axis: str) -> list[Any]:
         values = [v for v in dict.fromkeys(self.study.margins[axis][axis].tolist()) if not is_missing(v)]
-        idle = max((row.value for _, rows, _ in self.rows[axis] for row in rows if row.value is not None), default=None)
-        values = [value for value in values if idle is None or value <= idle]
+        shown = [row.value for group in self.limits.rows[axis] for row in group.rows if row.value is not None]
+        values = [value for value in values if not shown or value <= max(shown)]
         step = -(-len(values) // MAX_CELLS)
         return values[:: max(step, 1)]
 
     # --- The runs, in figures -----------------------------------------------------------------------------------------
 
     def _lengths(self) -> dict[str, object]:
-        found = survival(self.study.runs, scope=self.study.question.scope)
-        units = [unit.run for unit in self.study.units]
+        found = survival(self.study.runs, by=self.by, scope=self.study.question.scope)
+        units = runs_df([unit.run for unit in self.study.units])
         going = "The share still running after each number of steps, with its interval."
         ended = f"How many {self.study.noun}s took how many steps, by the reason that ended them."
         return {
@@ -334,24 +335,22 @@ class _Page:
             "survival": self._figure(lambda ax: plot_survival(found, ax=ax), going),
             "sentences": found.sentences,
             "notes": found.notes,
-            "steps": self._figure(lambda ax: plot_steps(units, ax=ax), ended),
+            "steps": self._figure(lambda ax: plot_steps(units, by=self.by, ax=ax), ended),
         }
 
     def _ends(self) -> dict[str, Markup]:
-        runs = self.study.runs
-        by = self.study.question.by[0] if self.study.question.by else None
-        called = any(run.n_tool_calls for run in runs)
+        runs = runs_df(self.study.runs)
+        calls = calls_df(self.study.runs)
+        why = "Why the recorded runs ended."
         return {
-            "reasons": self._figure(
-                lambda ax: plot_stop_reasons(runs, by=by, ax=ax), "Why the recorded runs ended.", height=2.4
-            ),
-            "tools": self._figure(lambda ax: plot_tools(runs, ax=ax), "Calls by tool.") if called else Markup(),
+            "reasons": self._figure(lambda ax: plot_stop_reasons(runs, by=self.by, ax=ax), why, height=2.4),
+            "tools": self._figure(lambda ax: plot_tools(calls, ax=ax), "Calls by tool.") if len(calls) else Markup(),
         }
 
     def _detectors(self) -> dict[str, object]:
         rules = [doom_loop(3), doom_loop(3, "call+result"), error_streak(3)]
-        found = scorecard(self.study.runs, rules, scope=self.study.question.scope,
-                          confidence=self.study.question.confidence)  # fmt: skip
+        question = self.study.question
+        found = scorecard(self.study.runs, rules, by=self.by, scope=question.scope, confidence=question.confidence)
         data: dict[str, object] = {"alarms": None, "sentences": found.sentences, "notes": found.notes}
         if (found.frame["alarms"].fillna(0) > 0).any():
             caption = "Precision and recall, with their counts and intervals."
@@ -368,8 +367,8 @@ class _Page:
             units = [int(place) for place in mine.index[mine["outcome"].isin(("truncated", "not_identified"))]]
             runs = len({self.study.units[unit].of for unit in units})
             if units:
-                self.lists[f"alarm-{number}"] = _Listed(f"{rule}: alarms in {count(runs, 'run')}", units=units)
-            rows.append([str(rule), _linked(runs, f"alarm-{number}" if units else "")])
+                self.lists[f"alarm-{number}"] = Listed(f"{rule}: alarms in {count(runs, 'run')}", units=units)
+            rows.append([str(rule), linked(runs, f"alarm-{number}" if units else "")])
         return Table(["detector", "runs with an alarm"], rows, (1,))
 
     def _figure(self, draw: Callable[[Axes], Axes], caption: str, height: float = 3.8) -> Markup:
@@ -392,27 +391,26 @@ class _Page:
             "home": homes[0] if len(homes) == 1 else "",
             "lists": [
                 (to, one.title, self.book.cuts(one.cuts, one.unit) if one.cuts else self.book.units(one.units))
-                for to, one in self.lists.items()
+                for to, one in {**self.lists, **self.limits.lists}.items()
             ],
             "which": f"{what} of {which} runs; long ones show their beginning and their end.",
             "entries": entries,
         }
 
     def _choose(self) -> None:
-        """Choose the runs that get an entry: those that the loosest limits stop first, successes before others."""
-        marked = sorted(self.stops, key=lambda item: (item[0].mark != "recommended", -(item[0].value or 0)))
-        for _, cuts in marked:
+        """Choose the runs that get an entry: those that the recommendation or the loosest limits stop come first."""
+        recommended = [one.cuts for to, one in self.lists.items() if to.startswith("stopped-")]
+        marked = sorted(self.limits.stops, key=lambda item: (item[0].mark != "recommended", -(item[0].value or 0)))
+        stops = [*recommended, *(cuts for _, cuts in marked)]
+        for cuts in stops:
             self.book.want(cut.unit for cut in cuts if cut.success)
         self.book.want(self.quality.cut)
-        for _, cuts in marked:
+        for cuts in stops:
             self.book.want(cut.unit for cut in cuts)
         self.book.want(range(len(self.study.units)))
 
 
-def _linked(n: int, to: str) -> Cell:
-    """A number that links to the list of what it counts."""
-    return Cell(f"{n:,}", to if n else "")
-
-
-def _kept_head(study: Study) -> str:
-    return "ended by themselves" if study.proxy else "successes"
+def _lead(sentence: str) -> str:
+    """The beginning of a sentence of the answer that is set in bold: up to its first colon or full stop."""
+    ends = [place for mark in (": ", ". ") if (place := sentence.find(mark)) > 0]
+    return sentence[: min(ends) + 1] if ends else ""

@@ -57,9 +57,9 @@ class RunBook:
         return "/".join(Path(homes[of]).parts[-2:]) if of < len(homes) else ""
 
     def cuts(self, cuts: Sequence[Cut], unit: str) -> Table:
-        """The units that a limit stops, as a table."""
+        """The units that a limit stops, as a table; `unit` is that of the limit, "" for several limits together."""
         took = "that turn took" if self._study.question.scope == "turn" else "it took"
-        head = ["run", self._what_head, "result", "stopped after", took, "needs"]
+        head = ["run", self._what_head, "result", "stopped after", took, *(["needs"] if unit else [])]
         rows = [self._cut(cut, unit) for cut in cuts[:MAX_ROWS]]
         return Table(head, rows, (3, 4, 5), "runs", note=self._rest(len(cuts) - len(rows)))
 
@@ -90,7 +90,8 @@ class RunBook:
         where = "" if cut.step is None else f"step {cut.step}{turn}"
         needed = "not known" if cut.needed is None else f"{cut.needed:,} {unit}"
         took = count(steps or run.n_steps, "step")
-        return [self.link(cut.unit), self._what(cut.unit), self._result(cut), where, took, needed]
+        cells: list[str | Cell] = [self.link(cut.unit), self._what(cut.unit), self._result(cut), where, took]
+        return [*cells, needed] if unit else cells
 
     def _result(self, cut: Cut) -> str:
         if cut.success is None:

@@ -13,9 +13,8 @@ from boolab.counterfactuals.scopes import scopes_of
 from boolab.frames.dtypes import is_missing
 from boolab.logs.list_prices import needs_prices
 from boolab.models.remote.pricing import installed
-from boolab.report.study import Study
+from boolab.report.study import MAX_GROUPS, Study
 
-MAX_GROUPS: Final = 6
 MIN_RANGE: Final = 3  # fewer values are written one by one
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from boolab.core.axes import AXES
 from boolab.core.text import clean, count
-from boolab.core.types import Identities, Run, Scope, Step, Stop
+from boolab.core.types import Identities, Run, Scope
 from boolab.counterfactuals.evaluate import counterfactual
 from boolab.counterfactuals.from_runs import ledger_of
 from boolab.counterfactuals.grid import settings_of
@@ -23,23 +23,22 @@ from boolab.counterfactuals.step_table import LABEL, PROXY, TURN_PROXY
 from boolab.errors import ReadWarning, SettingError
 from boolab.frames.dtypes import is_missing, well_formed_cell
 from boolab.frames.labels import label, labels_of
-from boolab.frames.recording import is_final
 from boolab.frames.runs import turns_of
 from boolab.frames.tables import runs_df, tools_called
 from boolab.harness.presets import get_policy
 from boolab.logs.list_prices import needs_prices, prices_of
 from boolab.logs.load import Reading, read_logs
 from boolab.models.remote.pricing import installed
+from boolab.report.limit_rows import Row, informative_rows
+from boolab.report.units import Unit, turns_as_units
 from boolab.rules.call_identity import check_tools
 from boolab.stats.recommend.recommend import ORDER, Objective, Recommendation, axes_of, recommend
 
-MEASURES: Final = ("steps", "tool_calls", "tokens", "cost_usd")
-
 MAX_USUAL: Final = 1000  # the largest cap or budget that is evaluated, unless values are given
 MIN_DOOM: Final = 10  # the doom-loop thresholds reach at least this value
-MAX_ROWS: Final = 12  # of a table
-_FEW: Final = 5  # so few values are all shown, even if most change nothing
-_ROUND: Final = (*range(1, 7), 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 400, 500, 750)
+MAX_GROUPS: Final = 6
+"""So many groups are shown in full: their tables, their settings, their pages."""
+_STOPPED: Final = ("truncated", "not_identified")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +86,6 @@ class Question:
         return {"scope": self.scope, "policy": self.policy, "identity": self.identity}
 
 
-class Unit(NamedTuple):
-    """What is counted as one: a run, or a turn of a run as a run of its own. `of` is its place in the runs."""
-
-    run: Run
-    of: int
-    turn: int | None
-
-
 class Maker(NamedTuple):
     """An agent of these runs: where its logs come from, how many runs there are, and how many are labelled."""
 
@@ -104,24 +95,6 @@ class Maker(NamedTuple):
     steps: int
     successes: int
     labelled: int
-
-
-class Row(NamedTuple):
-    """One value of an axis, the others off: what it keeps, stops and saves."""
-
-    value: float | None
-    kept: tuple[int, int]
-    successes: int
-    stopped: int
-    undecided: int
-    n: int
-    saved: Mapping[str, tuple[float, float] | None]
-    mark: Literal["recommended", "tightest", ""]
-
-    @property
-    def cut(self) -> int:
-        """How many successes are stopped before they were done."""
-        return self.successes - self.kept[0]
 
 
 class Cut(NamedTuple):
@@ -178,6 +151,12 @@ class Study:
         """What a unit is called."""
         return "turn" if any(unit.turn is not None for unit in self.units) else "run"
 
+    def success_noun(self, n: int) -> str:
+        """What a success is called, for so many."""
+        if self.proxy:
+            return f"{self.noun}{'' if n == 1 else 's'} that ended by {'itself' if n == 1 else 'themselves'}"
+        return "success" if n == 1 else "successes"
+
     @property
     def qualifies(self) -> bool:
         """Whether there is one setting, for all."""
@@ -208,26 +187,23 @@ class Study:
         for values, part in frame.groupby(by, sort=False, dropna=False):
             names = values if isinstance(values, tuple) else (values,)
             mine = next((row for row in rows if all(_alike(row[k], v) for k, v in zip(by, names, strict=True))), {})
-            yield _named(names), part, {str(k): v for k, v in mine.items()}
+            yield key_of(names), part, {str(k): v for k, v in mine.items()}
 
     @cached_property
-    def group_names(self) -> list[str]:
-        """Of each unit, the name of its group."""
+    def run_keys(self) -> list[str]:
+        """Of each run, which group it is in: see `key_of`."""
         frame = runs_df(self.runs)[list(self.question.by)]
-        names = [_named(row) for row in frame.itertuples(index=False, name=None)]
-        return [names[unit.of] for unit in self.units]
+        return [key_of(row) for row in frame.itertuples(index=False, name=None)]
+
+    @cached_property
+    def unit_keys(self) -> list[str]:
+        """Of each unit, which group it is in."""
+        return [self.run_keys[unit.of] for unit in self.units]
 
     def shown(self, axis: str, part: pd.DataFrame, advice: Mapping[str, Any]) -> list[Row]:
         """A dozen informative rows of an axis: from tight to loose, off last."""
-        ordered = part.assign(_off=part[axis].isna()).sort_values(["_off", axis], kind="stable")
-        rows = [_row(entry, axis) for entry in ordered.to_dict("records")]
         best = advice.get(axis) if advice.get("qualifies") is True else None
-        best = None if is_missing(best) else best
-        on = [row for row in rows if row.value is not None]
-        tight = _tightest(on)
-        chosen = _informative([row.value for row in on if row.value is not None], on, [best, tight])
-        out = [row._replace(mark=_mark(row.value, best, tight)) for row in on if row.value in chosen]
-        return [*out, *(row for row in rows if row.value is None)]
+        return informative_rows(part, axis, None if is_missing(best) else best)
 
     def cuts(self, axis: str, values: Sequence[Any]) -> dict[Any, list[Cut]]:
         """The units that each value stops, successes first; those that need most first."""
@@ -238,15 +214,34 @@ class Study:
         needed = self._needed(axis)
         out: dict[Any, list[Cut]] = {value: [] for value in given}
         table["_unit"] = np.repeat(np.arange(len(self.units)), len(given))
-        for row in table[table["outcome"].isin(("truncated", "not_identified"))].to_dict("records"):
-            unit = int(row["_unit"])
-            turn = self.units[unit].turn or _known(row["stop_turn"])
-            success = None if is_missing(row["success"]) else bool(row["success"])
-            maybe = not is_missing(row["kept_upper"]) and bool(row["kept_upper"] == 1)
-            out[row[axis]].append(Cut(unit, turn, _known(row["stop_step"]), success, maybe, needed[unit]))
+        for row in table[table["outcome"].isin(_STOPPED)].to_dict("records"):
+            out[row[axis]].append(self._cut(row, needed[int(row["_unit"])]))
         for cuts in out.values():
             cuts.sort(key=lambda cut: (cut.success is not True, -(cut.needed or 0)))
         return out
+
+    def stopped(self, limits: Mapping[str, Any], key: str = "") -> list[Cut]:
+        """The units of a group that several limits together stop, successes first.
+
+        Args:
+            limits: By axis, the values that are on.
+            key: The group: see `key_of`; "" for all.
+        """
+        which = [place for place in range(len(self.units)) if not key or self.unit_keys[place] == key]
+        if not limits or not which:
+            return []
+        grid = {axis: [value] for axis, value in limits.items()}
+        table = counterfactual([self.units[place].run for place in which], grid=grid, **self.question.how)
+        table["_unit"] = which
+        cuts = [self._cut(row, None) for row in table[table["outcome"].isin(_STOPPED)].to_dict("records")]
+        return sorted(cuts, key=lambda cut: cut.success is not True)
+
+    def _cut(self, row: Mapping[Any, Any], needed: int | None) -> Cut:
+        unit = int(row["_unit"])
+        turn = self.units[unit].turn or _known(row["stop_turn"])
+        success = None if is_missing(row["success"]) else bool(row["success"])
+        maybe = not is_missing(row["kept_upper"]) and bool(row["kept_upper"] == 1)
+        return Cut(unit, turn, _known(row["stop_step"]), success, maybe, needed)
 
     def _needed(self, axis: str) -> list[int | None]:
         """Of each unit, the smallest value of an axis that does not stop it; None where it is not known."""
@@ -265,6 +260,11 @@ class Study:
             beyond = rule.threshold - plain.threshold
             needed = np.maximum(needed, np.where(peak == most, most, np.minimum(peak, most - 1) + 1 - beyond))
         return [None if least == most else least for least in needed.tolist()]
+
+
+def key_of(values: Sequence[Any]) -> str:
+    """What tells a group from all others: its values of `by`, in full."""
+    return ", ".join("no name" if is_missing(value) or value == "" else str(value) for value in values)
 
 
 def study_of(
@@ -333,7 +333,7 @@ def study_of_runs(runs: list[Run], question: Question, reading: Reading) -> Stud
     units = [
         unit
         for of, run in enumerate(runs)
-        for unit in (_turns(run, of) if split and scopes[of] == "turn" else [Unit(run, of, None)])
+        for unit in (turns_as_units(run, of) if split and scopes[of] == "turn" else [Unit(run, of, None)])
     ]
     grid = question.grid or _usual(runs, question)
     found = _advice(runs, question)
@@ -423,86 +423,6 @@ def _aggregate(runs: list[Run], grid: Mapping[str, Sequence[Any]], question: Que
     table = counterfactual(runs, grid=grid, by=list(question.by) or None, aggregate=True, **question.how)
     by_turn = (table["scope"] == "turn") & (table["success_by"] == PROXY)  # without labels each unit is a turn
     return table.assign(success_by=table["success_by"].mask(by_turn, TURN_PROXY))
-
-
-def _turns(run: Run, of: int) -> Iterator[Unit]:
-    """Each turn of a run as a run of its own, numbered from its own first step; see `Ledger.by_span`."""
-    if not run.steps:
-        return
-    turns = list(turns_of(run))
-    for place, (turn, steps) in enumerate(turns):
-        start = (steps[0].start_ms or 0) if place else 0
-        mine = tuple(_moved(step, number, start) for number, step in enumerate(steps, 1))
-        stop = run.stop if place == len(turns) - 1 else _end(mine)
-        yield Unit(replace(run, steps=mine, stop=stop, inputs=(), prompt=(), events=()), of, turn)
-
-
-def _moved(step: Step, number: int, start: int) -> Step:
-    return step._replace(index=number, start_ms=None if step.start_ms is None else step.start_ms - start)
-
-
-def _end(steps: Sequence[Step]) -> Stop:
-    """How a turn ended that another follows: by itself, if its last step called no tool."""
-    last = steps[-1]
-    if is_final(last):
-        return Stop("finished", len(steps) - 1)
-    return Stop("aborted", len(steps) - (not any(result is not None for result in last.results)))
-
-
-# --- Rows -------------------------------------------------------------------------------------------------------------
-
-
-def _row(entry: Mapping[Any, Any], column: str) -> Row:
-    value = entry[column]
-    return Row(
-        None if is_missing(value) else value,
-        (int(entry["kept_lower"]), int(entry["kept_upper"])),
-        int(entry["successes"]),
-        int(entry["n_truncated"]) + int(entry["n_not_identified"]),
-        int(entry["n_unknown"]),
-        int(entry["n_runs"]),
-        {name: _saved(entry, name) for name in MEASURES},
-        "",
-    )
-
-
-def _saved(entry: Mapping[Any, Any], name: str) -> tuple[float, float] | None:
-    saved, spent = entry[f"saved_{name}"], entry[name]
-    return None if is_missing(saved) or is_missing(spent) else (saved, saved + spent)
-
-
-def _tightest(rows: Sequence[Row]) -> float | None:
-    """The least value from which on no success is lost."""
-    found = None
-    for row in reversed(rows):
-        if row.cut > 0 or row.undecided or not row.successes:
-            break
-        found = row.value
-    return found
-
-
-def _mark(value: float | None, best: object, tight: object) -> Literal["recommended", "tightest", ""]:
-    return "" if value is None else "recommended" if value == best else "tightest" if value == tight else ""
-
-
-def _informative(values: Sequence[float], rows: Sequence[Row], always: Sequence[Any]) -> set[float]:
-    """The values to show: all of a few; else those marked, the first that changes nothing, and round ones."""
-    if len(values) <= _FEW:
-        return set(values)
-    idle = next((row.value for row in rows if not (row.stopped or row.undecided)), None)
-    end = values[-1] if idle is None else idle
-    must = {value for value in (*always, values[0], end) if value is not None and value in values}
-    below = [value for value in values if value < end and value not in must]
-    if len(below) + len(must) <= MAX_ROWS:
-        return must | set(below)
-    nice = [value for value in below if value in _ROUND] or below
-    room = max(MAX_ROWS - len(must), 0)
-    picked: Any = np.unique(np.linspace(0, len(nice) - 1, room).round().astype(int)) if nice and room else []
-    return must | {nice[place] for place in picked}
-
-
-def _named(values: Sequence[Any]) -> str:
-    return ", ".join("no name" if is_missing(value) or value == "" else str(value) for value in values)
 
 
 def _known(value: SupportsInt) -> int | None:

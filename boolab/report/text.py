@@ -16,13 +16,13 @@ from boolab.core.text import aligned, count, percent, shorten, span, wrapped
 from boolab.frames.dtypes import axis_value, is_missing
 from boolab.report.data_quality import Quality
 from boolab.report.how_to_set import how_to_set, how_to_set_text
-from boolab.report.study import Row, Study
+from boolab.report.limit_rows import Row
+from boolab.report.study import MAX_GROUPS, Study
 
 SCHEMA: Final = "boolab/whatif/1"
 UNITS: Final[Mapping[str, str]] = {"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "cost_usd": "cost"}
 
 _MARKS: Final = {"recommended": "<- recommended", "tightest": "<- the tightest that loses none on record", "": ""}
-MAX_GROUPS: Final = 6  # whose tables are shown
 MAX_MAKERS: Final = 20  # agents that are listed
 
 

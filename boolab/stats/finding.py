@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from boolab.core.text import NO_MATH, WIDTH, aligned, clean, count, shorten, wrapped
-from boolab.frames.dtypes import Cell, Cells, cells, is_missing
+from boolab.frames.dtypes import Cell, Cells, cells, is_missing, well_formed_cell
 
 _ROWS = 20  # rows of a table that is shown
 
@@ -102,7 +102,7 @@ def frame_of(
     rows: Sequence[Mapping[str, object]],
 ) -> pd.DataFrame:
     """A row for each of `rows`, with the values of its group by key in front, and columns of these types."""
-    data: dict[str, Any] = {key: [group[place] for group in groups] for place, key in enumerate(keys)}
+    data: dict[str, Any] = {key: [well_formed_cell(group[place]) for group in groups] for place, key in enumerate(keys)}
     return pd.DataFrame(data | {name: cells([row[name] for row in rows], kind) for name, kind in columns.items()})
 
 

@@ -21,7 +21,8 @@ from boolab.core.axes import SETTINGS as LIMITS
 from boolab.io.resources import data_path
 from boolab.report.html_page import page_of
 from boolab.report.snippets import Sources, front_matter, python, shell
-from boolab.report.study import Question, Study, _turns, study_of
+from boolab.report.study import Question, Study, study_of
+from boolab.report.units import turns_as_units
 from tests.support.caplab_cases import Told, runs_of
 from tests.support.cases import first
 from tests.support.packed import unpacked
@@ -141,7 +142,7 @@ def played(runs: Sequence[bl.Run], agent: bl.Agent) -> tuple[int, int]:
     kept = saved = 0
     for run in runs:
         less = 0
-        for unit in _turns(run, 0):
+        for unit in turns_as_units(run, 0):
             again = bl.run_sync(agent, "go", model=bl.RecordedModel(unit.run), policy=quiet)
             less += max(
                 unit.run.n_steps - again.n_steps, 0

@@ -63,28 +63,30 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(study(folder, scope="run"), title=HOSTILE, sources=Sources([HOSTILE]))
 
 
-def test_it_needs_nothing_from_elsewhere_and_runs_nothing(hostile: str) -> None:
+def test_it_needs_nothing_from_elsewhere_and_runs_its_own_script_only(hostile: str) -> None:
     page = Page(hostile)
     names = {name for name, _ in page.tags}
     assert page.open == []
-    assert names.isdisjoint({"script", "link", "iframe", "object", "embed", "form", "base", "img", "b", "i"})
+    assert names.isdisjoint({"link", "iframe", "object", "embed", "form", "base", "img"})
+    assert all(attributes in ({}, {"type": "text/plain", "id": f"frame-{n}"})
+               for name, attributes in page.tags if name == "script" for n in range(1))  # fmt: skip
     for _, attributes in page.tags:
         for name, value in attributes.items():
             assert not name.startswith("on")
             if name in ("href", "src", "xlink:href", "action", "srcset"):
                 assert value is not None
-                assert value.startswith(("#", "data:image/png;base64,"))
+                assert value.startswith(("#", "data:image/png;base64,", "data:text/csv;base64,"))
     style = hostile[hostile.index("<style>") : hostile.index("</style>")]
     assert "url(" not in style
     assert "@import" not in style
     policy = next(a["content"] for n, a in page.tags if n == "meta" and "http-equiv" in a)
     assert policy is not None
-    assert policy.startswith("default-src 'none'")
-    assert "script" not in policy
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
 
 
 def test_what_logs_say_is_text(hostile: str) -> None:
-    assert "<script" not in hostile
+    assert hostile.count("<script") == 2
     assert "\x1b" not in hostile
     assert "\u202e" not in hostile
     assert "alert('x')" in Page(hostile).text
@@ -128,12 +130,14 @@ def test_the_answer_and_the_data_come_first(tmp_path: Path) -> None:
         for said in (
             "Recommended: step cap 4",
             "Set a step cap of 4",
-            "The data, and what",
+            "steps saved",
+            "How to set it",
+            "The data.",
             "Each limit",
             "How certain this is",
         )
     ]
-    assert places[0] < places[1] < places[2] < places[4]
+    assert places == sorted(places)
     assert "steps: 4\n" in front_matter(found)
     assert "Excerpts of 50 of 80" in text
 
@@ -142,7 +146,8 @@ def test_without_labels_the_proxy_is_named(tmp_path: Path) -> None:
     found = study(write_sessions(tmp_path))
     text = Page(page_of(found)).text
     assert "proxy" in text
-    assert "Too few successes" in text
+    assert "Recommended: no limit yet (" in text
+    assert "No success label is used: a turn that ended by itself counts as a success" in text
     assert "not a recommendation" in front_matter(found)
 
 
@@ -214,7 +219,7 @@ def test_a_recording_of_several_agents_keeps_them_apart_and_says_so(
     assert "what is here is about all of them" in " ".join(capsys.readouterr().out.split())
     assert main(["report", str(logs), "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
-    assert page.index("A limit is for one agent") < page.index("The question")
+    assert page.index("Set no limit yet for any of 2 groups.") < page.index("A limit is for one agent")
     assert "% of the 2 agents" in page
     bl.save_runs(runs[:3], logs)
     capsys.readouterr()
@@ -230,5 +235,5 @@ def test_the_limits_that_were_set_are_a_part_where_some_are_declared(tmp_path: P
     settings.write_text('{"env": {"CLAUDE_CODE_MAX_TURNS": "1"}}')
     page = Page(page_of(study(tmp_path)))
     assert "3 of 3 runs went beyond a limit that was set" in page.text
-    assert ("a", {"href": "#declared"}) in page.tags
+    assert ("details", {"class": "fold", "id": "declared"}) in page.tags
     assert page.open == []

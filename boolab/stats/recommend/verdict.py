@@ -159,11 +159,14 @@ def _kept_ones(advice: Advice) -> str:
 
 
 def _in_short(advice: Advice, group: Group) -> str:
-    sums, share = group.sums, group.saved_share(advice.question.measure)
-    verb = "keeps" if len(_on(group)) == 1 else "keep"
-    saves = "" if share is None else f" and save{verb[4:]} {percent(share)} of the {plural_of(advice.question.measure)}"
-    kept = span(sums["kept_lower"], sums["kept_upper"])
-    return f"{_limits(group)} {verb} {kept} of {group.choice.successes:,} {_kept_ones(advice)}{saves}"
+    verb = "saves" if len(_on(group)) == 1 else "save"
+    share = group.saved_share(advice.question.measure)
+    saved = (
+        "nothing that is on record"
+        if share is None
+        else f"{percent(share)} of the {plural_of(advice.question.measure)}"
+    )
+    return f"{_limits(group)} {verb} {saved}"
 
 
 def _poor(advice: Advice, groups: Sequence[Group], of: int) -> str:

@@ -58,3 +58,10 @@ for (const model of models) {
     opened.scrollIntoView({ block: "nearest" });
   });
 }
+// In a frame of another page, such as the report: say how high this one is, so that it need not scroll by itself.
+if (parent !== window) {
+  new ResizeObserver(() => {
+    const height = document.body.getBoundingClientRect().height;
+    parent.postMessage({ height }, "*");
+  }).observe(document.body);
+}

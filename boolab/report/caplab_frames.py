@@ -1,0 +1,80 @@
+"""The interactive part of the report: CapLab for each agent, with the runs that its setting stops in Replay.
+
+Each is a page of its own in a frame that cannot reach the report around it. A page is compressed, and drawn when its
+reader opens it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, cast
+
+from boolab.core.axes import SETTINGS
+from boolab.core.types import Run
+from boolab.logs.facts import facts_of
+from boolab.report.study import MAX_GROUPS, Study
+from boolab.report.summary import SummaryRow
+from boolab.stats.recommend.recommend import Objective
+from boolab.widgets.caplab.widget import CapLab
+
+_DIGEST: Final = re.compile(r"script-src '(sha256-[A-Za-z0-9+/=]+)'")
+_LEVEL: Final = 6
+
+
+class Frame(NamedTuple):
+    """An interactive page: its agent, the page compressed in base64, and the digest of its script."""
+
+    name: str
+    data: str
+    digest: str
+
+
+def caplab_frames(study: Study, rows: Sequence[SummaryRow], *, transcripts: bool = True) -> list[Frame]:
+    """A page for each of the first agents; none where the report's question is one that CapLab does not have.
+
+    Args:
+        study: The results.
+        rows: The groups, as the summary has them.
+        transcripts: Whether runs in Replay have their texts.
+    """
+    if study.question.grid is not None or not study.found.frame.shape[0]:
+        return []
+    groups = [row for row in rows if row.recommended][:MAX_GROUPS]
+    return [_frame(row.name, lab.to_html()) for row, lab in _labs(study, groups, transcripts=transcripts)]
+
+
+def _labs(study: Study, groups: Sequence[SummaryRow], *, transcripts: bool) -> Iterator[tuple[SummaryRow, CapLab]]:
+    """CapLab at the recommended setting of each group."""
+    runs = study.runs if transcripts else list(facts_of(study.runs))
+    by_agent = study.question.by == ("agent",)  # one has all agents, and subagents keep their families
+    lab = _lab(study, runs) if by_agent else None
+    for row in groups:
+        own = [run for run, key in zip(runs, study.run_keys, strict=True) if key == row.key]
+        here = lab or _lab(study, own)
+        if by_agent and own:
+            here.setting = {**dict.fromkeys(SETTINGS), "agent": own[0].agent}
+        limits = here.recommended["setting"]
+        if limits is not None:
+            here.setting = limits
+        yield row, here
+
+
+def _lab(study: Study, runs: Sequence[Run]) -> CapLab:
+    question = study.question
+    objective = cast("Objective", "cost" if study.measure == "cost_usd" else study.measure)
+    return CapLab(
+        runs, policy=question.policy, keep=question.keep, confidence=question.confidence,
+        objective=objective, success=question.success,
+        scope=question.scope, identity=question.identity,
+    )  # fmt: skip
+
+
+def _frame(name: str, page: str) -> Frame:
+    digest = _DIGEST.search(page)
+    if digest is None:
+        msg = "a widget's page must name the digest of its script"
+        raise ValueError(msg)
+    return Frame(name, base64.b64encode(gzip.compress(page.encode(), _LEVEL, mtime=0)).decode(), digest[1])

@@ -1,0 +1,254 @@
+"""What limits keep against what they save, for all agents in one chart: SVG, whose text stays text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+from markupsafe import Markup
+
+from boolab.core.axes import AXES
+from boolab.core.text import count, level, percent
+from boolab.frames.dtypes import is_missing
+from boolab.report.study import Study
+from boolab.report.summary import SummaryRow
+from boolab.report.text import UNITS
+
+MAX_CURVES: Final = 12
+MAX_LABELS: Final = 8
+_WIDTH: Final = 440
+_HEIGHT: Final = 340
+_LEFT, _TOP, _RIGHT, _BOTTOM = 42, 26, 14, 44
+_CHAR: Final = 6.4
+"""The width of a character of a label, at most, in pixels."""
+_LINE: Final = 14
+_NICE: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
+
+
+class Curve(NamedTuple):
+    """What the values of one limit make of the runs of an agent: points of what is saved and what is kept."""
+
+    name: str
+    points: list[tuple[float, float]]
+    """(share saved, share kept), from the loosest value to the tightest."""
+    values: list[Any]
+    chosen: tuple[float, float] | None
+    """The recommended setting, which may have other limits too."""
+
+
+class Chart(NamedTuple):
+    """A chart, and its finding."""
+
+    title: str
+    svg: Markup
+
+
+def frontier_chart(study: Study, rows: Sequence[SummaryRow]) -> Chart | None:
+    """The chart of a study; None where nothing is to keep or to save."""
+    axis = "max_steps" if "max_steps" in study.margins else next(iter(study.margins))
+    curves = curves_of(study, axis, rows)
+    if not curves:
+        return None
+    keep = study.question.keep
+    what = f"{_unit(study)} saved, by tightening the {AXES[axis].label}"
+    return Chart(title_of(curves, keep, AXES[axis].label, _unit(study)), _svg(curves, keep, what))
+
+
+def curves_of(study: Study, axis: str, rows: Sequence[SummaryRow]) -> list[Curve]:
+    """A curve for each agent with successes and a measure of what is saved."""
+    found = []
+    recommended = {row.key: row for row in rows if row.recommended}
+    for key, part, _ in study.groups(axis):
+        row = recommended.get(key)
+        places = list(_places(part, axis, study.measure))
+        if row is None or len(places) < 2:  # noqa: PLR2004 - a line has two points
+            continue
+        share = row.saved_share
+        chosen = None if share is None or not row.is_on else (share, row.kept[0] / row.successes)
+        found.append(Curve(row.name, [(x, y) for x, y, _ in places], [value for *_, value in places], chosen))
+    return found[:MAX_CURVES]
+
+
+def _places(part: Any, axis: str, measure: str) -> Iterator[tuple[float, float, Any]]:  # noqa: ANN401 - a frame
+    ordered = part.assign(_off=part[axis].isna()).sort_values(["_off", axis], ascending=[False, False])
+    for row in ordered.to_dict("records"):
+        saved, spent = row[f"saved_{measure}"], row[measure]
+        if is_missing(saved) or is_missing(spent) or not saved + spent or not row["successes"]:
+            continue
+        yield float(saved) / float(saved + spent), int(row["kept_lower"]) / int(row["successes"]), row[axis]
+
+
+def best_at(curve: Curve, keep: float) -> tuple[Any, float] | None:
+    """The value of the limit that saves most of those that keep so many successes on record, and the share it saves."""
+    good = [(x, value) for (x, y), value in zip(curve.points, curve.values, strict=True) if y >= keep]
+    x, value = max(good, key=lambda one: one[0], default=(0.0, None))
+    return None if is_missing(value) else (value, x)
+
+
+def title_of(curves: Sequence[Curve], keep: float, label: str, unit: str) -> str:
+    """What the limit saves by itself if the share `keep` of the successes on record is kept.
+
+    Example:
+        >>> curve = Curve("a", [(0, 1), (0.02, 0.96), (0.3, 0.8)], [None, 68, 20], None)
+        >>> title_of([curve], 0.95, "step cap", "steps")
+        'With 95% of successes kept on record, a step cap of 68 saves 2.0% of the steps'
+    """
+    best = [found for curve in curves if (found := best_at(curve, keep)) is not None]
+    least = f"With {level(keep)} of successes kept on record"
+    of = "the cost" if unit == "cost" else f"the {unit}"
+    if not best:
+        return f"{least}, a {label} saves none of {of}"
+    if len(curves) == 1:
+        return f"{least}, a {label} of {int(best[0][0])} saves {percent(best[0][1])} of {of}"
+    shares = sorted([share for _, share in best] + [0.0] * (len(curves) - len(best)))
+    low, high = percent(shares[0]), percent(shares[-1])
+    between = f"{low}" if low == high else f"{low} to {high}"
+    return f"{least}, a {label} saves {between} of {of} of {count(len(curves), 'agent')}"
+
+
+def _unit(study: Study) -> str:
+    return UNITS[study.measure]
+
+
+# --- Drawing ----------------------------------------------------------------------------------------------------------
+
+
+class _Scale(NamedTuple):
+    most: float
+    least: float
+
+    def x(self, share: float) -> float:
+        return _LEFT + share / self.most * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(self, share: float) -> float:
+        return _TOP + (1 - share) / (1 - self.least) * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _svg(curves: Sequence[Curve], keep: float, what: str) -> Markup:
+    most = _reach(curves, keep)
+    lowest = min(y for curve in curves for x, y in curve.points if x <= most)
+    scale = _Scale(most, max(0.0, round(1 - (2 if lowest >= 1 - 2 * (1 - keep) else 5) * (1 - keep), 6)))
+    marks = [*_axes(scale, keep, what), *_even(scale)]
+    for curve in curves:
+        marks += _curve(curve, scale)
+    marks += _labels(curves, scale)
+    names = ", ".join(curve.name for curve in curves)
+    return Markup('<svg viewBox="0 0 {w} {h}" role="img" aria-label="{name}">{marks}</svg>').format(
+        w=_WIDTH, h=_HEIGHT, name=f"Successes kept against {what}: {names}", marks=Markup("").join(marks)
+    )
+
+
+def _reach(curves: Sequence[Curve], keep: float) -> float:
+    """How far the axis of what is saved goes: a bit beyond what a limit saves that keeps enough."""
+    most = max([best[1] for curve in curves if (best := best_at(curve, keep))]
+               + [curve.chosen[0] for curve in curves if curve.chosen], default=0.0)  # fmt: skip
+    return next((nice for nice in _NICE if nice >= 1.4 * most), 1.0)
+
+
+def _axes(scale: _Scale, keep: float, what: str) -> Iterator[Markup]:
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    for place in range(6):
+        share = 1 - place * (1 - scale.least) / 5
+        yield Markup('<path class="grid" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{scale.y(share):.1f}")
+        shown = "" if abs(share - keep) < 1e-9 else percent(share) if share != 1 else "100%"  # noqa: PLR2004 - rounding
+        yield _text(_LEFT - 6, scale.y(share) + 4, shown, "end")
+        x = place * scale.most / 5
+        yield _text(scale.x(x), bottom + 16, _tick(x), "middle")
+    y = scale.y(keep)
+    yield Markup('<path class="keep" d="M{} {y}H{}"/>').format(_LEFT, right, y=f"{y:.1f}")
+    yield _text(_LEFT - 6, y + 4, level(keep), "end", "keep-text")
+    yield _text(_LEFT, 12, "successes kept", "start", "keep-text")
+    yield _text(right, _HEIGHT - 8, f"{what} →", "end")
+
+
+def _tick(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _even(scale: _Scale) -> Iterator[Markup]:
+    """The line on which the share of successes that is lost is the share that is saved."""
+    end = min(scale.most, 1 - scale.least)
+    yield Markup('<path class="even" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"><title>{}</title></path>').format(
+        scale.x(0),
+        scale.y(1),
+        scale.x(end),
+        scale.y(1 - end),
+        "even trade: 1% of the successes for 1% of what is saved",
+    )
+    middle = 0.7 * end
+    yield _text(scale.x(middle) + 6, scale.y(1 - middle) - 6, "even trade", "start", "tick halo")
+
+
+def _curve(curve: Curve, scale: _Scale) -> Iterator[Markup]:
+    inside = [(x, y) for x, y in curve.points if x <= scale.most]
+    beyond = next(((x, y) for x, y in curve.points if x > scale.most), None)
+    if beyond and inside:  # as far as the edge
+        (x0, y0), (x1, y1) = inside[-1], beyond
+        inside.append((scale.most, y0 + (y1 - y0) * (scale.most - x0) / (x1 - x0)))
+    shown: list[tuple[float, float]] = []
+    for x, y in inside:
+        if y < scale.least:
+            if shown and shown[-1][1] > y:
+                (x0, y0) = shown[-1]
+                shown.append((x0 + (x - x0) * (y0 - scale.least) / (y0 - y), scale.least))
+            break
+        shown.append((x, y))
+    line = "L".join(f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in shown)
+    look = "curve" if curve.chosen else "curve faint"
+    yield Markup('<path class="{}" d="M{}"><title>{}</title></path>').format(look, line, curve.name)
+    if curve.chosen:
+        x, y = curve.chosen
+        told = f"{curve.name}, recommended: keeps {percent(y)} of the successes, saves {percent(x)}"
+        yield Markup('<circle class="chosen" cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
+            scale.x(x), scale.y(max(y, scale.least)), told
+        )
+
+
+class _Box(NamedTuple):
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: _Box) -> bool:
+        return (self.left < other.right and other.left < self.right
+                and self.top < other.bottom and other.top < self.bottom)  # fmt: skip
+
+
+def _labels(curves: Sequence[Curve], scale: _Scale) -> Iterator[Markup]:
+    """The names of the agents beside their dots or curves, none over another."""
+    anchors = {curve.name: _anchor(curve, scale) for curve in curves}
+    taken = [_Box(x - 5, y - 5, x + 5, y + 5) for x, y in anchors.values()]
+    taken.append(_Box(0, 0, 130, 16))
+    for curve in sorted(curves, key=lambda one: (one.chosen is None, -anchors[one.name][0]))[:MAX_LABELS]:
+        x, y = anchors[curve.name]
+        name = curve.name if len(curve.name) <= 24 else f"{curve.name[:23]}…"  # noqa: PLR2004 - as much as fits
+        for (dx, end), dy in product([(9, "start"), (-9, "end")], [-6, 14, 30, -22, 46, -38, 62, 78, 94]):
+            width = _CHAR * len(name)
+            left = x + dx - (width if end == "end" else 0)
+            box = _Box(left, y + dy - _LINE + 4, left + width, y + dy + 3)
+            if box.left < _LEFT or box.right > _WIDTH or box.top < 0 or box.bottom > _HEIGHT - _BOTTOM:
+                continue
+            if not any(box.meets(other) for other in taken):
+                taken.append(box)
+                if abs(dy) > 2 * _LINE:
+                    yield Markup('<path class="leader" d="M{:.1f} {:.1f}L{:.1f} {:.1f}"/>').format(
+                        x, y, x + dx, y + dy - 4
+                    )
+                look = "name" if curve.chosen else "name faint"
+                yield _text(x + dx, y + dy, name, end, look)
+                break
+
+
+def _anchor(curve: Curve, scale: _Scale) -> tuple[float, float]:
+    """Where the name of a curve stands: at its recommendation, or where it leaves the middle of the chart."""
+    if curve.chosen:
+        return scale.x(curve.chosen[0]), scale.y(max(curve.chosen[1], scale.least))
+    inside = [(x, y) for x, y in curve.points if x <= scale.most and y >= (1 + scale.least) / 2]
+    x, y = inside[-1]
+    return scale.x(x), scale.y(y)
+
+
+def _text(x: float, y: float, text: str, anchor: str, look: str = "tick") -> Markup:
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(look, x, y, anchor, text)

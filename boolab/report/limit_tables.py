@@ -1,0 +1,111 @@
+"""What each limit would have done by itself, and the lists of the runs that it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from boolab.core.axes import AXES
+from boolab.core.text import count, span
+from boolab.frames.dtypes import axis_value
+from boolab.report.html import Cell, Table
+from boolab.report.limit_rows import Row
+from boolab.report.study import MAX_GROUPS, Cut, Study
+from boolab.report.text import UNITS, measures, saved
+
+_MARKS: Final = {"recommended": "recommended", "tightest": "tightest that loses none", "": ""}
+
+
+class Listed(NamedTuple):
+    """A list of runs on the page, by its name there: those that a limit stops (`cuts`), or some units."""
+
+    title: str
+    cuts: Sequence[Cut] = ()
+    unit: str = ""
+    units: Sequence[int] = ()
+
+
+class GroupRows(NamedTuple):
+    """The rows of a limit for one group, and what each of them stops."""
+
+    key: str
+    rows: list[Row]
+    cuts: Mapping[Any, list[Cut]]
+
+
+def kept_head(study: Study) -> str:
+    """What is kept, as the head of a column."""
+    return "ended by themselves" if study.proxy else "successes"
+
+
+class LimitTables:
+    """The tables of all limits; `lists` has the runs behind their counts, `stops` the same by row."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self.lists: dict[str, Listed] = {}
+        self.stops: list[tuple[Row, list[Cut]]] = []
+        self.rows = {axis: list(self._rows(axis)) for axis in study.margins}
+
+    def _rows(self, axis: str) -> Iterator[GroupRows]:
+        groups = list(self._study.groups(axis))[:MAX_GROUPS]
+        shown = [(key, self._study.shown(axis, part, advice)) for key, part, advice in groups]
+        cuts = self._study.cuts(axis, [row.value for _, rows in shown for row in rows])
+        for key, rows in shown:
+            yield GroupRows(key, rows, self._own(cuts, key))
+
+    def _own(self, cuts: Mapping[Any, list[Cut]], key: str) -> Mapping[Any, list[Cut]]:
+        if not self._study.question.by:
+            return cuts
+        keys = self._study.unit_keys
+        return {value: [cut for cut in some if keys[cut.unit] == key] for value, some in cuts.items()}
+
+    def tables(self, axis: str) -> list[tuple[str, Table]]:
+        """The tables of a limit, each with its title."""
+        name = AXES[axis].label
+        return [
+            (f"{name} for {group.key}" if group.key else "", self._table(axis, group, number))
+            for number, group in enumerate(self.rows[axis])
+        ]
+
+    def _table(self, axis: str, group: GroupRows, number: int) -> Table:
+        study, rows = self._study, group.rows
+        shown = measures(study, rows)
+        undecided = any(row.undecided for row in rows)
+        head = [AXES[axis].unit, f"{kept_head(study)}: kept", "stopped", f"all {study.noun}s stopped",
+                *(["not decided"] if undecided else []), *(f"{UNITS[name]} saved" for name in shown), ""]  # fmt: skip
+        cells: list[list[str | Cell]] = []
+        for row in rows:
+            stopped = group.cuts.get(row.value, [])
+            lost = sum(cut.success is True for cut in stopped)
+            to = self._list(axis, row, stopped, number)
+            kept = span(*row.kept) + f" of {row.successes:,}" if row.successes else "none to keep"
+            cells.append([
+                axis_value(axis, row.value), kept, linked(lost, to), linked(row.stopped, to),
+                *([f"{row.undecided:,}"] if undecided else []),
+                *("not known" if row.undecided else saved(name, row.saved[name]) for name in shown),
+                _MARKS[row.mark],
+            ])  # fmt: skip
+        return Table(head, cells, range(len(head) - 1), "limit", [row.mark for row in rows])
+
+    def _list(self, axis: str, row: Row, cuts: list[Cut], number: int) -> str:
+        """Keep the list of the runs that a value stops; return its name on the page, empty if there is none."""
+        if not cuts or row.value is None:
+            return ""
+        value = axis_value(axis, row.value)
+        to = f"cut-{axis}-{value.strip('$').replace(',', '')}" + (f"-{number}" if number else "")
+        self.stops.append((row, cuts))
+        self.lists[to] = listed_cuts(self._study, f"{AXES[axis].label} {value}", cuts, AXES[axis].unit)
+        return to
+
+
+def listed_cuts(study: Study, name: str, cuts: Sequence[Cut], unit: str = "") -> Listed:
+    """The list of the runs that a setting stops, with its title."""
+    lost = sum(cut.success is True for cut in cuts)
+    title = f"{name}: {count(len(cuts), study.noun)} stopped, {lost:,} of them {kept_head(study)}"
+    return Listed(title, cuts, unit)
+
+
+def linked(n: int, to: str) -> Cell:
+    """A number that links to the list of what it counts."""
+    return Cell(f"{n:,}", to if n else "")

@@ -1,0 +1,168 @@
+"""The table of the report: what is recommended to each agent, what that keeps and saves, and its trade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from boolab.core.axes import AXES, SETTINGS
+from boolab.core.text import level, percent, span
+from boolab.frames.dtypes import axis_value, is_missing
+from boolab.report.study import Study, key_of
+from boolab.report.text import UNITS
+from boolab.stats.recommend.recommend import ORDER
+from boolab.stats.trade import Trade
+from boolab.stats.units import group_name
+
+MAX_ROWS: Final = 20
+"""So many agents are listed."""
+_USUAL: Final = tuple(name for name in SETTINGS if name in ORDER)
+
+
+class SummaryRow(NamedTuple):
+    """A row of the table: the recommendation to a group, or one of its limits by itself.
+
+    Attributes:
+        key: Which group it is: see `boolab.report.study.key_of`; "" if there is one only.
+        name: The agent, or the group; of a limit by itself, that limit.
+        limits: By axis, the value that is recommended; None is off.
+        runs: The number of runs, or of turns where each is limited by itself.
+        successes: How many successes are on record, or runs that ended by themselves.
+        kept: At least and at most so many of them are kept.
+        saved: What is saved, and of how much, in the unit of the study; None if that is not on record.
+        trade: What is saved for what may be lost; None where nothing is recommended.
+        lacks: Why nothing is recommended; "" if something is.
+        recommended: Whether it is the recommendation, and not a limit by itself.
+    """
+
+    key: str
+    name: str
+    limits: Mapping[str, Any]
+    runs: int
+    successes: int
+    kept: tuple[int, int]
+    saved: tuple[float, float] | None
+    trade: Trade | None
+    lacks: str = ""
+    recommended: bool = True
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any limit is set."""
+        return any(value is not None for value in self.limits.values())
+
+    @property
+    def kept_words(self) -> str:
+        """What is kept, with its base."""
+        return f"{span(*self.kept)} of {self.successes:,}" if self.successes else "no success on record"
+
+    @property
+    def saved_share(self) -> float | None:
+        """What is saved, as a share of what was used."""
+        return None if self.saved is None or not self.saved[1] else self.saved[0] / self.saved[1]
+
+
+def summary_rows(study: Study) -> list[SummaryRow]:
+    """A row for each group; if there is one group only, then one for each of its limits by itself too.
+
+    Groups with a good trade come first, those without a recommendation last; of each, those that save most.
+    """
+    rows = [_row(study, row) for row in study.found.frame.to_dict("records")]
+    if len(rows) == 1:
+        return [*rows, *_by_themselves(study, rows[0])]
+    return sorted(rows, key=lambda row: (not row.is_on, row.trade is not None and row.trade.is_poor,
+                                         -(row.saved_share or 0)))  # fmt: skip
+
+
+def axes_of_rows(study: Study) -> list[str]:
+    """The limits that have a column: the usual ones that were tried, and those that are recommended."""
+    frame = study.found.frame
+    return [name for name in AXES if name in frame and (name in _USUAL or frame[name].notna().any())]
+
+
+def _row(study: Study, row: Mapping[Any, Any]) -> SummaryRow:
+    on = bool(row["qualifies"])
+    limits = {name: None if is_missing(row[name]) or not on else row[name] for name in AXES if name in row}
+    kept = (int(row["kept_lower"]), int(row["kept_upper"]))
+    successes = int(row["successes"])
+    known = not is_missing(row["saved"])
+    saved = (float(row["saved"]), float(row["saved"]) + float(row["spent"])) if known else None
+    set_ = any(value is not None for value in limits.values())
+    trade = Trade(saved[0], successes - kept[0], saved[1], successes, _unit(study)) if saved and set_ else None
+    lacks = "" if set_ else _lacks(row, study)
+    values = [row[column] for column in study.question.by]
+    name = group_name(values) if values else _whose(study)
+    return SummaryRow(key_of(values), name, limits, int(row["n_units"]), successes, kept, saved, trade, lacks)
+
+
+def _whose(study: Study) -> str:
+    """The agent of these runs, if there is one."""
+    return group_name([study.makers[0].agent or study.makers[0].source]) if len(study.makers) == 1 else "all agents"
+
+
+def _unit(study: Study) -> str:
+    return "cost" if study.measure == "cost_usd" else UNITS[study.measure]
+
+
+def _lacks(row: Mapping[Any, Any], study: Study) -> str:
+    if row["qualifies"]:
+        return f"none would have saved any {_unit(study)}"
+    if is_missing(row["more_needed"]) or not row["more_needed"]:
+        return "none is sure to keep enough"
+    more = int(row["more_needed"])
+    return f"{more:,} more {study.success_noun(more)} needed"
+
+
+def _by_themselves(study: Study, whole: SummaryRow) -> Iterator[SummaryRow]:
+    """The best value of each limit by itself, except those that are the recommendation."""
+    for path in study.found.paths.to_dict("records"):
+        limits = {name: path[name] for name in AXES if name in path and not is_missing(path[name])}
+        if path["path"] == "joint" or not path["accepted"] or not limits or limits == _on(whole):
+            continue
+        kept = whole.successes - int(path["lost"])
+        saved = None if whole.saved is None else (float(path["saved"]), whole.saved[1])
+        trade = None if saved is None else Trade(saved[0], int(path["lost"]), saved[1], whole.successes, _unit(study))
+        name = f"{AXES[next(iter(limits))].label} by itself"
+        yield whole._replace(
+            name=name, limits=limits, kept=(kept, kept), saved=saved, trade=trade, lacks="", recommended=False
+        )
+
+
+def _on(row: SummaryRow) -> dict[str, Any]:
+    return {name: value for name, value in row.limits.items() if value is not None}
+
+
+def limit_cell(row: SummaryRow, axis: str) -> str:
+    """The value of a limit as the table shows it; "" where it is off."""
+    value = row.limits.get(axis)
+    return "" if value is None else axis_value(axis, value)
+
+
+def trade_words(row: SummaryRow) -> tuple[str, str]:
+    """The trade of a row in a word, and the numbers that are compared.
+
+    Example:
+        >>> row = SummaryRow("", "a", {"max_steps": 68}, 499, 168, (160, 160), (351, 16707), Trade(351, 8, 16707, 168))
+        >>> trade_words(row)
+        ('poor', '44 steps for each lost success, which costs 99 steps')
+    """
+    trade = row.trade
+    if trade is None or trade.costs is None:
+        return "", ""
+    if trade.each is None:
+        return "loses none", ""
+    word = "even" if trade.is_even else "poor" if trade.is_poor else "good"
+    return word, f"{trade.each} for each lost success, which costs {trade.costs}"
+
+
+def kept_note(row: SummaryRow, keep: float) -> str:
+    """The share that is kept on record, and of the future ones, if it is a recommendation.
+
+    Example:
+        >>> kept_note(SummaryRow("", "a", {"max_steps": 68}, 499, 168, (160, 160), None, None), 0.9)
+        '95.2%; at least 90% of future ones'
+    """
+    if not row.successes:
+        return ""
+    share = percent(row.kept[0] / row.successes)
+    return f"{share}; at least {level(keep)} of future ones" if row.is_on else share
